@@ -27,6 +27,10 @@ class Metrics(pass_metrics.PassMetrics):
         self._transitions = prometheus_client.Counter(
             PREFIX + 'health_transitions', 'Members whose health has changed '
             'in the tables', ['to'], registry=registry)
+        self._without_peers = prometheus_client.Counter(
+            PREFIX + 'announced_without_peers', 'How often VIPs of NAT were '
+            'announced before it was known which nodes may have their '
+            'connections', registry=registry)
         for kind in ('link', 'heartbeat'):
             self._failures.labels(kind)
         for state in ('up', 'down', 'unknown'):
@@ -35,6 +39,10 @@ class Metrics(pass_metrics.PassMetrics):
     def failed(self, kind):
         """The controller was not reached."""
         self._failures.labels(kind).inc()
+
+    def announced_without_peers(self):
+        """See peers_wait.PeersWait."""
+        self._without_peers.inc()
 
     def held(self, before, now):
         """What there is to be reported is another: id → messages.Held."""

@@ -7,6 +7,7 @@ import zlib
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import nat
@@ -36,11 +37,14 @@ class Nat:
 
     :param conf: its group ``nat``.
     :param own_addresses: gives the node's own addresses, texts.
+    :param gave_up: see peers_wait.PeersWait.
+    :ivar wait: peers_wait.PeersWait.
     :ivar problem: why the pools are not as configured, or None.
     :ivar version: another one whenever plans may be.
     """
 
-    def __init__(self, conf, dataplane, own_addresses):
+    def __init__(self, conf, dataplane, own_addresses,
+                 gave_up=lambda: None):
         self._datapath = dataplane
         self._own_addresses = own_addresses
         self._wanted = nat_options.pools(conf)
@@ -58,6 +62,9 @@ class Nat:
         self._peers = None if self._wanted else ()  # wanted; None: not known
         self._peers_set = None  # in the datapath, as far as it is known
         self._peers_problem = None
+        # Those that an agent before this one knew are there still.
+        self.wait = peers_wait.PeersWait(
+            not self._wanted or bool(dataplane.nat_peers()), gave_up)
 
     @property
     def is_wanted(self):
@@ -91,6 +98,8 @@ class Nat:
         try:
             self._datapath.set_nat_peers(wanted)
             self._peers_set = wanted
+            if wanted:
+                self.wait.found(len(wanted))
         except datapath.DatapathError as error:
             if datapath.is_stale(error):
                 raise

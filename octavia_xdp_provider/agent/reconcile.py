@@ -17,7 +17,8 @@ sends them, and the fabric must have stopped before a service goes.
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic, if packets
    to its members leave by an uplink, its members have been probed since one
-   does (see ``recheck``), and the controller does not want it withdrawn.
+   does (see ``recheck``), and the controller does not want it withdrawn; one
+   of NAT once the nodes of step 0 know each other (see ``peers_wait``).
 
 A file that cannot be written, because its file system is full, for example,
 keeps the other steps from nothing, but for this: a VIP that cannot be
@@ -43,6 +44,7 @@ from octavia_xdp_provider.agent import plans as agent_plans
 from octavia_xdp_provider.agent import tables
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common.wanted import Wanted
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
@@ -111,6 +113,7 @@ class Reconciler:
         self._owners = {}    # key of a planned service → load balancer id
         self._leaving = {}   # the same of services that are about to go
         self._families = {}  # key → families of its members, if it is known
+        self._of_nat = set()  # keys of planned services
         self._check_keys = {}  # VIP → keys of its members' checks
         self._settled = {}   # key → version of the table that was set
         self._passes = 0
@@ -250,10 +253,15 @@ class Reconciler:
         self._touched |= changes.looked
         self._owners = {key: load_balancer_id for load_balancer_id, plan
                         in self._plans.plans.items() for key in plan.services}
+        self._of_nat &= self._owners.keys()
         for load_balancer_id in changes.planned:
             plan = self._plans.plans.get(load_balancer_id)
             for key, service in plan.services.items() if plan else ():
                 self._families[key] = service.families(key.address)
+                if service.settings.flags & datapath.ServiceFlag.NAT:
+                    self._of_nat.add(key)
+                else:
+                    self._of_nat.discard(key)
                 self._check_keys[key.address] = plan.check_keys
 
     def _look(self):
@@ -337,13 +345,15 @@ class Reconciler:
             for member in self._tables.members(key).values() if member.check)
 
     def _announce_tables(self, ready):
-        held = self._announce.wanted_addresses() if self._recheck else ()
+        held = self._announce.wanted_addresses()
+        waiting = self._waiting_for_peers(held)
         able, allows_all = {}, not self._recheck
         if self._recheck:
             self._recheck.begin(bool(self._families))
             allows_all = self._recheck.allows_all
         for key, summary in self._tables.services.items():
-            if (summary.enabled and key not in self._leaving
+            if (summary.enabled
+                    and key not in self._leaving and key not in waiting
                     and key.address not in self._withdrawn) and (
                     allows_all or self._rechecked(key, key.address in held)):
                 able.setdefault(key.address, set()).add(
@@ -351,6 +361,13 @@ class Reconciler:
         if self._recheck:
             self._recheck.end()
         self._announcing.announce(able, ready, self._draining)
+
+    def _waiting_for_peers(self, held):
+        """Keys of services whose VIPs are not announced, nor shall be yet."""
+        if not self._of_nat or self._nat.wait.is_over:
+            return frozenset()
+        new = {key for key in self._of_nat if key.address not in held}
+        return frozenset() if not new or self._nat.wait.ends() else new
 
     def _rechecked(self, key, held):
         """Whether nothing is against it after a time without uplinks."""

@@ -80,7 +80,8 @@ class Agent:
         self._uplinks = monitor.UplinkMonitor(
             conf, self._datapath, self._wake_worker, watch('uplinks'))
         self._nat = nat.Nat(conf, self._datapath,
-                            self._kernel.own_addresses)
+                            self._kernel.own_addresses,
+                            self.metrics.announced_without_peers)
         self._worker = worker.Worker(
             reconcile.Reconciler(
                 conf, self._files, self._datapath, announce,

@@ -40,6 +40,9 @@ class PoolsDatapath:
             raise self.error
         self.pools = list(pools)
 
+    def nat_peers(self):
+        return list(self.peers or ())
+
     def set_nat_peers(self, peers):
         if self.error:
             raise self.error

@@ -3,9 +3,13 @@
 
 import errno
 import ipaddress
+from unittest import mock
+
+import fixtures
 
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import nat
+from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import nat_options
 from octavia_xdp_provider.common import option_values
@@ -323,13 +327,91 @@ class TestPasses(reconciling.ReconcilerTestCase):
             '[bgp]\ncommunities = 65000:1\n')
         self.own = set()
         self.announce._networks.append(ipaddress.ip_network(POOL))
-        self.restart()
         self.unmonitored()
         self.document['flavor'] = {'forwarding': 'nat'}
+        # Of an agent before this one.
+        self.datapath.peers = ['198.51.100.0']
+        self.restart()
 
     def restart(self):
-        self.nat = nat.Nat(self.conf, self.datapath, lambda: self.own)
+        self.gave_up = mock.Mock()
+        self.nat = nat.Nat(self.conf, self.datapath, lambda: self.own,
+                           self.gave_up)
         self.reconciler = self.make(self.conf, nat=self.nat)
+
+    def boot(self):
+        """Nothing is known of peers; `now` is what clocks say."""
+        self.datapath.peers = None
+        self.now = 1000.0
+        self.useFixture(fixtures.MockPatchObject(
+            peers_wait, 'time', mock.Mock(monotonic=lambda: self.now)))
+        self.restart()
+
+    def test_vips_are_announced_once_peers_are_known(self):
+        self.boot()
+        self.run_pass(self.document)
+        self.assertEqual({POOL}, self.announced())
+        self.assertIn(reconciling.KEY, self.datapath.held)
+        # Controllers do not know yet that it has pools.
+        self.nat.want_peers(peers(a='192.0.2.0'))
+        self.now += peers_wait.WAIT_S - 1
+        self.run_pass(self.document)
+        self.assertEqual({POOL}, self.announced())
+        self.nat.want_peers(peers(
+            a='192.0.2.0', **{self.conf.host: '198.51.100.0'}))
+        self.reconciler.announce(reconciling.BOTH)
+        # Nor do the others know this node.
+        self.now += peers_wait.OTHERS_S - 1
+        self.reconciler.announce(reconciling.BOTH)
+        self.assertEqual({POOL}, self.announced())
+        self.now += 1
+        self.reconciler.announce(reconciling.BOTH)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
+        self.gave_up.assert_not_called()
+
+    def test_a_node_that_is_alone_waits_for_nobody(self):
+        self.boot()
+        self.nat.want_peers(peers(**{self.conf.host: '198.51.100.0'}))
+        self.run_pass(self.document)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
+
+    def test_nodes_that_have_known_each_other_for_long_do_not_wait(self):
+        self.boot()
+        self.nat.want_peers(peers(
+            a='192.0.2.0', **{self.conf.host: '198.51.100.0'}))
+        self.run_pass()
+        self.now += peers_wait.OTHERS_S
+        self.run_pass(self.document)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
+
+    def test_peers_are_not_waited_for_without_an_end(self):
+        self.boot()
+        self.run_pass(self.document)
+        self.now += peers_wait.WAIT_S - 1
+        self.reconciler.announce(reconciling.BOTH)
+        self.assertEqual({POOL}, self.announced())
+        self.now += 1
+        self.reconciler.announce(reconciling.BOTH)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
+        self.run_pass(self.document)
+        self.gave_up.assert_called_once_with()
+
+    def test_the_wait_begins_with_the_first_vip(self):
+        self.boot()
+        self.run_pass()
+        self.now += 2 * peers_wait.WAIT_S
+        self.run_pass(self.document)
+        self.assertEqual({POOL}, self.announced())
+
+    def test_vips_that_are_announced_stay_and_others_do_not_wait(self):
+        self.run_pass(self.document)
+        self.boot()
+        self.run_pass(self.document)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
+        self.run_pass()
+        self.document['flavor'] = {}
+        self.run_pass(self.document)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
 
     def test_pools_are_there_before_services_and_announced_with_them(self):
         result = self.run_pass(self.document)

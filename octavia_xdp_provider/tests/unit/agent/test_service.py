@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's parts, wired together, with a controller over RPC."""
 
+import ipaddress
 import threading
 import time
 from unittest import mock
@@ -8,6 +9,8 @@ from unittest import mock
 import fixtures
 import oslo_messaging
 
+from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.agent import service
 from octavia_xdp_provider.common import agent_threads
 from octavia_xdp_provider.common import rpc
@@ -50,7 +53,8 @@ class TestAgent(store_base.StoreTestCase):
         for name in ('netlink', 'monitor'):
             self.useFixture(fixtures.MockPatchObject(service, name))
         service.monitor.UplinkMonitor.return_value = mock.Mock(
-            ready=frozenset({4, 6}), **{'report.return_value': {}})
+            ready=frozenset({4, 6}), lost=frozenset(), families={},
+            **{'report.return_value': {}})
         service.netlink.Kernel.return_value = mock.Mock(**{
             'own_addresses.return_value': (),
             'route_mtus.return_value': {}})
@@ -60,18 +64,18 @@ class TestAgent(store_base.StoreTestCase):
         conf = self.load('[DEFAULT]\ntransport_url = fake://\n')
         server = rpc.server(
             rpc.transport(conf), rpc.CONTROLLER_TOPIC, 'controller',
-            [one(self.store, lambda ids: None, lambda: None)
+            [one(self.store, lambda *_: None, lambda: None)
              for one in endpoints])
         server.start()
         self.addCleanup(server.wait)
         self.addCleanup(server.stop)
 
-    def start(self, version):
+    def start(self, version, more=''):
         agent = service.Agent(self.load(
             '[DEFAULT]\nhost = node\ntransport_url = fake://\n'
             '[vip]\nallowed_networks = 203.0.113.0/24\n'
             f'[agent]\nrun_directory = {self.directory}\n'
-            f'[upgrade_levels]\nnodes = {version}\n'))
+            f'[upgrade_levels]\nnodes = {version}\n{more}'))
         thread = threading.Thread(target=agent.run)
         thread.start()
         self.addCleanup(thread.join)
@@ -86,6 +90,12 @@ class TestAgent(store_base.StoreTestCase):
                 return placement
             time.sleep(0.05)
         raise AssertionError('nothing was reported')
+
+    def wait_for(self, condition):
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
 
     def check(self, version, announced, *endpoints):
         self.serve(*endpoints)
@@ -102,6 +112,33 @@ class TestAgent(store_base.StoreTestCase):
     def test_it_makes_true_what_a_controller_wants_and_says_so(self):
         self.check(rpc.NODES_VERSION, False, node_api.NodesEndpoint,
                    node_api.NodesEndpointV1)
+
+    def test_vips_of_nat_wait_for_the_nodes_that_have_their_flows(self):
+        class Late(node_api.NodesEndpoint):
+            peers = ()
+
+            def nat_peers(self, context, host):
+                return list(self.peers)
+
+        pool = ipaddress.ip_network('198.51.100.0/31')
+        document = base.document(flavor={'forwarding': 'nat'})
+        document['pools']['pool']['healthmonitor'] = None
+        self.useFixture(fixtures.MockPatchObject(link, 'PEERS_S', 0.05))
+        self.useFixture(fixtures.MockPatchObject(peers_wait, 'OTHERS_S', 0.1))
+        self.serve(Late)
+        self.store.create(document)
+        self.store.register_node('node')
+        self.store.place('lb', add=['node'])
+        self.start(rpc.NODES_VERSION, f'[nat]\npools = {pool}\n')
+        announce = self.agents[-1][0]._announce
+        self.wait_for(lambda: self.wait_until_reported() and
+                      pool in announce.wanted())
+        self.assertEqual([reconciling.KEY], list(self.node.held))
+        self.assertEqual({pool}, set(announce.wanted()))
+        Late.peers = [{'host': 'another', 'address': '198.51.100.8'},
+                      {'host': 'node', 'address': '198.51.100.0'}]
+        self.wait_for(lambda: len(announce.wanted()) == 2)
+        self.assertEqual(['198.51.100.8', '198.51.100.0'], self.node.peers)
 
     def check_figures(self, version, more):
         class Earlier(node_api.NodesEndpoint):
