@@ -43,6 +43,10 @@ class NatNode(bed.Node):
         return {flow.client_port for flow in flows
                 if flow.state != datapath.NatState.TIME_WAIT}
 
+    def flows_of(self, client_port):
+        flows, _count = self.datapath.nat_flows()
+        return [flow for flow in flows if flow.client_port == client_port]
+
     def handed_on(self):
         return self.datapath.outcomes()[
             datapath.Outcome.NAT_HANDED_ON].packets
@@ -83,6 +87,11 @@ class NatBed(bed.Bed):
         """Packets that came to another node than that of their flow."""
         return self._handed_on_before + sum(
             node.handed_on() for node in self.nodes)
+
+    def flows_of(self, client_port):
+        """Node → its flows from a port of the client."""
+        found = {node.name: node.flows_of(client_port) for node in self.nodes}
+        return {name: flows for name, flows in found.items() if flows}
 
     def boot(self, node):
         self._handed_on_before += node.handed_on()

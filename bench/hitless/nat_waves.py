@@ -4,6 +4,7 @@ at it: they are drained by plan, and in the end one fails.
 """
 
 import dataclasses
+import sys
 
 from bench.hitless import waves
 
@@ -62,7 +63,17 @@ class NatWaves(waves.Waves):
         self.open(len(lost))
 
     def _note(self, broken):
-        others = [one for one in broken
-                  if one['port'] not in self._of_failed]
-        self.counts.broken_of_failed_nodes += len(broken) - len(others)
-        super()._note(others)
+        for one in broken:
+            if one['port'] in self._of_failed:
+                self.counts.broken_of_failed_nodes += 1
+                self._count_reason(f'of failed nodes: {one["why"]}')
+            elif one['member'] not in self._dead:
+                self._say_where(one)
+        super()._note([one for one in broken
+                       if one['port'] not in self._of_failed])
+
+    def _say_where(self, one):
+        """What nodes know of a connection that should not have broken."""
+        print(f'broken: {one}; flows from its port: '
+              f'{self._bed.flows_of(one["port"])}', file=sys.stderr,
+              flush=True)

@@ -77,6 +77,8 @@ class TestHitless(base.BaseTestCase):
         # Those of a node that fails are what its peers cannot save.
         self.assertGreater(run['broken_of_failed_nodes'], 0)
         self.assertLess(run['broken_of_failed_nodes'], run['opened'] / 2)
+        self.assertEqual({'of failed nodes: Connection reset by peer':
+                          run['broken_of_failed_nodes']}, run['why'])
         self.assertEqual((False, 0), (without['peers'],
                                       without['handed_on']))
         self.assertGreater(without['broken'], run['connections'] / 4, without)
