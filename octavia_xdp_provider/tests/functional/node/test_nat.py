@@ -2,6 +2,7 @@
 """NAT with real sockets at both ends, and nodes between which routers move
 the client's packets: needs root."""
 
+from concurrent import futures
 import errno
 import hashlib
 import itertools
@@ -257,14 +258,45 @@ class TestMoved(NatCase):
         self.assertEqual(0, self.handed_on('n2'))
 
     def test_a_flow_that_nobody_has_is_reset(self):
-        self.serve(4, 4)
-        client, _ = self.connect(Served(self, 4), 4)
+        """By the node: the member hears nothing, and no port is used."""
+        key = self.serve(4, 4)
+        client, accepted = self.connect(Served(self, 4), 4)
+        self.lose()
+        client.sendall(b'x')
+        self.assertRaises(ConnectionResetError, client.recv, 1)
+        accepted.setblocking(False)
+        self.assertRaises(BlockingIOError, accepted.recv, 1)
+        self.assertEqual(0, self.nodes['n1'].service(key).active)
+        self.assertEqual(1, self.dropped()['SENT_RESET'])
+
+    def lose(self):
+        """All flows, as a node that boots."""
         self.nodes['n1'].set_nat_peers([])
         self.nodes['n1'].set_nat_pools([])
         self.nodes['n1'].set_nat_pools(nat_bed.POOLS['n1'])
         self.nodes['n1'].set_nat_peers(nat_bed.PEERS[4])
-        client.sendall(b'x')
-        self.assertRaises(ConnectionResetError, client.recv, 1)
+
+    def test_by_the_routes_of_the_kernel(self):
+        """Clients' packets, those that are handed on, and resets."""
+        for name in nat_bed.NODES:
+            self.leave_by_routes(name)
+        for front in (4, 6):
+            with self.subTest(front=front):
+                key = self.serve(front, 4)
+                server = Served(self, 4)
+                client, accepted = self.connect(server, front)
+                self.assertTrue(transfer(client, accepted))
+                self.move_vips('n2')
+                self.assertTrue(transfer(accepted, client))
+                self.assertTrue(transfer(client, accepted))
+                self.lose()
+                client.sendall(b'x')
+                self.assertRaises(ConnectionResetError, client.recv, 1)
+                self.assertGreater(self.dropped('n2')['SENT_RESET'], 0)
+                self.move_vips('n1')
+                server.close()
+                for node in self.nodes.values():
+                    node.delete_services([key])
 
 
 class TestUpgraded(NatCase):
@@ -282,13 +314,12 @@ class TestUpgraded(NatCase):
         own = upgrading.OWN
         for library, before in ((upgrading.LAYOUTS[1001], own),
                                 (own, upgrading.LAYOUTS[1001])):
-            mover = threading.Thread(
-                target=self.take_over, args=(library, before))
-            mover.start()
-            for _ in range(8):
-                self.assertTrue(transfer(accepted, client))
-                self.assertTrue(transfer(client, accepted))
-            mover.join()
+            with futures.ThreadPoolExecutor(1) as mover:
+                taken = mover.submit(self.take_over, library, before)
+                for _ in range(8):
+                    self.assertTrue(transfer(accepted, client))
+                    self.assertTrue(transfer(client, accepted))
+            taken.result()
             other, again = self.connect(server, 4)
             self.assertTrue(transfer(other, again))
             other.close()

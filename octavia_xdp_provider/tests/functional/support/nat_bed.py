@@ -136,6 +136,21 @@ class NatBed(base.BaseTestCase):
                                             'off', 'gso', 'off', 'gro',
                                             'off'])
 
+    def leave_by_routes(self, name):
+        """In place of the uplink that the node was given."""
+        namespaces.sysctl(self.lab, name, net__ipv4__ip_forward=1,
+                          net__ipv6__conf__all__forwarding=1)
+        for network in NETWORKS[name]:
+            self.ip(name, 'neigh', 'replace', f'{network}1', 'lladdr',
+                    self.mac(ROUTER, name), 'dev', 'eth0', 'nud', 'permanent')
+        self._set(name, self.nodes[name], datapath.NodeFlag.FIB)
+
+    @staticmethod
+    def _set(name, node, flags=0):
+        node.set_node(datapath.NodeSettings(
+            address(name, 4), address(name, 6), icmp_rate=1000,
+            flags=datapath.NodeFlag.CLAMP_MSS | flags))
+
     def _node(self, name):
         node = self.open(name)
         with namespaces.inside(self.lab, name):
@@ -144,8 +159,6 @@ class NatBed(base.BaseTestCase):
             hop = self.mac(ROUTER, name)
             node.set_uplinks([datapath.Uplink(
                 index, MTU, self.mac(name, 'eth0'), hop, hop)])
-        node.set_node(datapath.NodeSettings(
-            address(name, 4), address(name, 6), icmp_rate=1000,
-            flags=datapath.NodeFlag.CLAMP_MSS))
+        self._set(name, node)
         node.set_nat_pools(POOLS[name])
         return node
