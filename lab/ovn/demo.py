@@ -39,6 +39,7 @@ PORT = 80
 REQUESTS = 1000
 BYTES = 32 * 1024 * 1024
 TIMEOUT_S = 120
+LOG_S = 10  # until a server has logged what it answered
 
 _expect = demo_steps.expect
 
@@ -205,6 +206,10 @@ class Demo(demo_steps.Steps):
         _expect(set(answers.count) == set(own),
                 f'{sorted(answers.count)} answered')
         for vm in own:
+            # A server writes its log after the answer.
+            with contextlib.suppress(paths.LabError):
+                processes.wait_for('log', lambda vm=vm: answers.count[vm] <= (
+                    self.clients(vm) - before[vm]), LOG_S)
             logged = self.clients(vm) - before[vm]
             _expect(logged == answers.count[vm],
                     f'{vm} answered {answers.count[vm]}, and logged {logged} '
