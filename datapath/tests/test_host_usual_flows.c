@@ -201,6 +201,24 @@ static void test_flow_goes_with_its_entry(void **state)
 	end_host(host);
 }
 
+static void test_another_listeners_packet_is_not_of_the_flow(void **state)
+{
+	const struct segment other = {.vip = "192.0.2.2", .flags = ACK};
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	struct oxh_entry entry = entry_of(KEY + 1, 1);
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_flow();
+	entry.vip = address(other.vip);
+	set_entry(host, &entry);
+	assert_false(run(host, OXH_NIC, in, make_in(in, KEY + 1, &other), out));
+	assert_int_equal(outcome(host, OXH_DROP_COLLISION), 1);
+	assert_true(comes_in(host, &usual));
+	end_host(host);
+}
+
 static void test_judged_again_it_has_one_place(void **state)
 {
 	struct oxh_host *host;
@@ -291,6 +309,8 @@ int main(void)
 			test_flow_that_was_not_noted_is_at_its_next_packet),
 		cmocka_unit_test(test_flow_that_closes_is_noted_no_more),
 		cmocka_unit_test(test_flow_goes_with_its_entry),
+		cmocka_unit_test(
+			test_another_listeners_packet_is_not_of_the_flow),
 		cmocka_unit_test(test_judged_again_it_has_one_place),
 		cmocka_unit_test(test_two_words_of_a_flow_become_one),
 		cmocka_unit_test(test_full_line_leaves_a_flow_where_it_is),
