@@ -8,17 +8,19 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline void add(void *map, const struct addition *one)
+static __always_inline void add(void *map, __u32 half,
+				const struct addition *one)
 {
-	__u32 index = one->index;
-	struct counters *counters = bpf_map_lookup_elem(map, &index);
+	struct traffic_counters *traffic = traffic_in(map, half, one->index);
+	struct event_counters *events;
 
-	if (!counters)
+	if (!traffic)
 		return;
-	counters->packets += one->packets;
-	counters->bytes += one->bytes;
-	counters->flows += one->flows;
-	counters->drops += one->drops;
+	events = events_of(traffic, half);
+	traffic->packets += one->packets;
+	traffic->bytes += one->bytes;
+	events->flows += one->flows;
+	events->drops += one->drops;
 }
 
 static __always_inline void add_outcome(const struct addition *one)
@@ -43,9 +45,9 @@ int oxp_add(struct xdp_md *ctx)
 		if ((const void *)(one + 1) > end)
 			break;
 		if (one->map == ADDED_SERVICE)
-			add(&service_counters, one);
+			add(&service_counters, services_half, one);
 		else if (one->map == ADDED_MEMBER)
-			add(&member_counters, one);
+			add(&member_counters, members_half, one);
 		else
 			add_outcome(one);
 	}

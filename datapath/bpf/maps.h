@@ -23,6 +23,9 @@
 const volatile __u32 flow_sets_mask;
 /* Elements of `lookup_v4` and of `lookup_v6`, less one. */
 const volatile __u32 lookup_mask;
+/* half_slice_of() the services, and the members. */
+const volatile __u32 services_half = 1;
+const volatile __u32 members_half = 1;
 /* node_config.seed. */
 const volatile __u64 node_seed;
 /* Whether OXP_NODE_FIB is obeyed; false leaves route lookups out. */
@@ -91,12 +94,22 @@ struct {
 	__array(values, struct nat_index_map);
 } nat_index SEC(".maps");
 
+/* An element for each CPU, as big as two halves. */
+#define SLICES(name)                                                           \
+	struct {                                                               \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
+		__uint(map_flags, BPF_F_MMAPABLE);                             \
+		__uint(max_entries, 1);                                        \
+		__uint(key_size, sizeof(__u32));                               \
+		__uint(value_size, 2 * sizeof(union counters));                \
+	} name SEC(".maps")
+
+SLICES(service_counters);
+SLICES(member_counters);
 MMAPPED_ARRAY(connections, CONNECTION_SETS, struct flow_set);
 MMAPPED_ARRAY(connection_counts, 1, struct connection_count);
 
 PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
-PER_CPU_ARRAY(service_counters, 1, struct counters);
-PER_CPU_ARRAY(member_counters, 1, struct counters);
 PER_CPU_ARRAY(nat_scratch, 1, struct nat_scratch);
 PER_CPU_ARRAY(reply_counters, 1, struct reply_counters);
 PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, struct outcome_counters);
@@ -122,6 +135,23 @@ static __always_inline const struct node_config *find_config(void)
 	__u32 only = 0;
 
 	return bpf_map_lookup_elem(&config, &only);
+}
+
+/* Of this CPU; NULL of an index that is none. */
+static __always_inline struct traffic_counters *
+traffic_in(void *map, __u32 half, __u64 index)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	union counters *slice = bpf_map_lookup_elem(map, &cpu);
+
+	asm volatile("" : "+r"(index));
+	return slice && index < half ? &slice[index].traffic : NULL;
+}
+
+static __always_inline struct event_counters *
+events_of(struct traffic_counters *traffic, __u32 half)
+{
+	return (void *)((union counters *)traffic + half);
 }
 
 #endif

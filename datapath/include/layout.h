@@ -24,8 +24,10 @@
  *   sources          LRU_HASH      struct source_key -> struct source_budget
  *   quic_servers     HASH          struct quic_key -> __u32 member index
  *   icmp_budget      PERCPU_ARRAY of 1            struct icmp_budget
- *   service_counters PERCPU_ARRAY[services_max]   struct counters
- *   member_counters  PERCPU_ARRAY[members_max]    struct counters
+ *   service_counters ARRAY[possible CPUs], mmap.  union counters, twice
+ *                    half_slice_of(services_max)
+ *   member_counters  ARRAY[possible CPUs], mmap.  union counters, twice
+ *                    half_slice_of(members_max)
  *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   struct outcome_counters
  *   watched          ARRAY[WATCH_LINES], mmap.    struct watched_set
  *   nat              ARRAY of 1, mmap.            struct nat_pools
@@ -50,7 +52,7 @@
 
 #include "octavia_xdp.h" /* outcomes and limits */
 
-#define OXP_LAYOUT 6
+#define OXP_LAYOUT 7
 
 /* For what each packet asks: clang would make a function of the longer ones,
  * whose call and return take longer than they do. */
@@ -67,7 +69,7 @@
 #define FORMAT_FRAGMENTS 1
 #define FORMAT_SOURCES 1
 #define FORMAT_ICMP_BUDGET 1
-#define FORMAT_COUNTERS 1
+#define FORMAT_COUNTERS 2
 #define FORMAT_OUTCOMES 2
 #define FORMAT_WATCHED 1
 #define FORMAT_NAT 1 /* pools, flows, their index, peers and owners */
@@ -143,7 +145,8 @@ struct node_config {
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
 	__u64 uplinks_switched; /* epoch, as in struct service_entry */
 	__u64 ticked; /* CLOCK_BOOTTIME, ms, of the last oxp_slots_age() */
-	__u64 reserved3;
+	__u32 cpus;   /* that have slices of counters */
+	__u32 reserved3;
 	__u64 waited;   /* no packet uses what was switched out in this epoch or
 			 * before */
 	__u64 switched; /* the last epoch in which something was switched */
@@ -329,9 +332,7 @@ enum member_flag {
 	MEMBER_TAKES_FLOWS = 64,
 };
 
-/* One cache line; a packet reads outer, counter, mtu, outer_type and flags, and
- * the port and the key where outer_type says so. A member is named by address
- * and port. */
+/* A member is named by address and port; with NAT packets read these here. */
 struct block_member {
 	__be32 outer[4]; /* destination of the outer header, or rewritten */
 	__u32 counter;   /* index into member_counters, kept while it stays */
@@ -353,11 +354,31 @@ struct block_member {
 	__u8 reserved[4];
 };
 
+/* What packets read of a member, half a cache line: a copy of what
+ * block_member says, and of its flags those alone that stay what they are in a
+ * block that is in use. Ten of a service are five lines, which many services
+ * can keep in caches. */
+struct member_head {
+	__be32 outer[4];
+	__u32 counter;
+	__u16 mtu;
+	__u8 outer_type;
+	__u8 flags; /* HEAD_FLAGS */
+	__be16 port;
+	__u8 alternative;
+	__u8 tunnel;
+	__u32 key;
+};
+
+_Static_assert(sizeof(struct member_head) == 32, "half a line");
+
+#define HEAD_FLAGS (MEMBER_PRESENT | MEMBER_KEEPS_FLOWS | MEMBER_TAKES_FLOWS)
+
 /* Whether a packet to one of them can name the other one, who then gets the
  * same packet. What takes it at the end of a tunnel of a member's own hands
  * nothing on to members without, nor the other way round. */
-static inline int are_alternatives(const struct block_member *one,
-				   const struct block_member *other)
+static inline int are_alternatives(const struct member_head *one,
+				   const struct member_head *other)
 {
 	return one->alternative && one->alternative == other->alternative &&
 	       one->outer_type == other->outer_type &&
@@ -383,7 +404,7 @@ static inline int are_alternatives(const struct block_member *one,
  * All that a packet needs to know of its service, and all configured members,
  * also those that are down. A member keeps its index while it stays; a place
  * that became free may be given away at once. Packets read slots, the bitmap
- * and `before` of open slots, and members. In the block that is in use the
+ * and `before` of open slots, and heads. In the block that is in use the
  * library changes only single words of which a packet reads one: the bit of a
  * slot that has aged is cleared, BLOCK_OPEN when no slot is open any more,
  * BLOCK_LEARNING when its time is over, and MEMBER_KNOWN and MEMBER_HEALTHY
@@ -391,6 +412,7 @@ static inline int are_alternatives(const struct block_member *one,
  *
  * Behind the header lie, each from a line on:
  *   members  struct block_member, as many as there are places
+ *   heads    struct member_head of each, up to slot_line
  *   slots    at slot_line, `slots` elements of slot_width bytes
  *   bitmap   a bit for each slot, the lowest of the first byte is slot 0's
  *   before   `before_slots` elements of slot_width bytes
@@ -455,10 +477,18 @@ _Static_assert(sizeof(struct service_block) % LINE_SIZE == 0, "whole lines");
 /* Whole lines. */
 #define LINES_OF(bytes) (((bytes) + LINE_SIZE - 1) / LINE_SIZE)
 
+#define LINES_OF_HEADS(places) LINES_OF((places) * sizeof(struct member_head))
+
 /* slot_line of so many places. */
 #define LINES_BEFORE_SLOTS(places)                                             \
-	LINES_OF(sizeof(struct service_block) +                                \
-		 (places) * sizeof(struct block_member))
+	(LINES_OF(sizeof(struct service_block) +                               \
+		  (places) * sizeof(struct block_member)) +                    \
+	 LINES_OF_HEADS(places))
+
+static inline __u32 heads_line(const struct service_block *block)
+{
+	return block->slot_line - LINES_OF_HEADS(block->members);
+}
 
 static inline __u32 bitmap_line(const struct service_block *block)
 {
@@ -682,14 +712,47 @@ enum added_map {
 	ADDED_OUTCOME, /* neither flows nor drops */
 };
 
-struct counters {
+/*
+ * Counters of services and of members: plain arrays in which each CPU has a
+ * slice of its own, as adding to them takes no lock then. A slice is whole
+ * pages, so that no two CPUs write one line. The kernel's per-CPU arrays would
+ * put slices on their CPUs' NUMA nodes, but make a packet wait twice: for the
+ * pointer to an element, and for the element. Here a slice may lie on another
+ * node.
+ *
+ * What every packet counts and what few do lie apart, so that more of the
+ * former stays in caches: the first half of a slice has the traffic of each,
+ * the second one the events.
+ */
+struct traffic_counters {
 	__u64 packets;
 	__u64 bytes; /* of clients' IP packets */
+};
+
+struct event_counters {
 	__u64 flows; /* TCP SYN without ACK, SCTP INIT, QUIC Initial */
 	/* Of services: packets of theirs with an OXP_DROP_… outcome, which are
 	 * in no other field; 0 as long as a program from before it counts. */
 	__u64 drops;
 };
+
+union counters {
+	struct traffic_counters traffic;
+	struct event_counters events;
+};
+
+#define SLICE_UNIT (4096 / sizeof(union counters))
+
+/* Elements in half a slice for so many services or members. */
+static inline __u32 half_slice_of(__u32 count)
+{
+	return (count + SLICE_UNIT - 1) / SLICE_UNIT * SLICE_UNIT;
+}
+
+static inline __u32 slice_size(__u32 count)
+{
+	return 2 * half_slice_of(count) * sizeof(union counters);
+}
 
 /* Bytes are those of whole frames, from the Ethernet header on, as they came:
  * also of those that the program answered, and of those where there may be no

@@ -47,6 +47,7 @@ struct oxp_node {
 	struct watched_set *watched;
 	struct nat_pools *nat;
 	struct nat_service *nat_services;
+	union counters *service_counters, *member_counters; /* all slices */
 	struct flow_set *connections;
 	struct connection_count *connection_counts;
 	/* those of `tables`, mapped; their pins' folder */

@@ -51,10 +51,8 @@ static void remember(struct memory *memory)
 		oxp_outcomes_list(node, memory->outcomes, OXP_OUTCOMES, error),
 		OXP_OUTCOMES);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(
-			read_service_counts(node, i, &memory->services[i]), 0);
-		assert_int_equal(
-			read_member_counters(node, i, &memory->members[i]), 0);
+		read_service_counts(node, i, &memory->services[i]);
+		read_member_counters(node, i, &memory->members[i]);
 		memcpy(memory->ages[i], ages_of(node, live_block(node, i)),
 		       TEST_SLOTS);
 	}

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "service_fixture.h"
+#include "table/heads.h"
 
 static const struct oxp_service_settings small = {.slots = TEST_SLOTS};
 
@@ -295,10 +296,11 @@ static void test_counters_stay_with_members(void **state)
 }
 
 /* A flow may be remembered with a member that was removed: its place is empty,
- * also in the block that had it. */
+ * also in the block that had it, or there is no such place. */
 static void test_places_of_removed_members_are_empty(void **state)
 {
 	static const struct block_member nobody;
+	static const struct member_head nothing;
 	struct oxp_member members[3];
 	struct service_block *block;
 
@@ -306,11 +308,17 @@ static void test_places_of_removed_members_are_empty(void **state)
 	make_members(members, 3, 0, 5);
 	set_service(node, &http, members, 3);
 	block = live_block(node, show().index);
-	set_service(node, &http, members, 1);
+	members[1] = members[2];
+	set_service(node, &http, members, 2);
 	assert_int_equal(apply(5, 1), 1);
 	assert_ptr_equal(live_block(node, show().index), block);
-	for (int i = 1; i < 3; i++)
-		assert_memory_equal(&block->member[i], &nobody, sizeof(nobody));
+	assert_int_equal(block->members, 3);
+	assert_memory_equal(&block->member[1], &nobody, sizeof(nobody));
+	assert_memory_equal(&heads_of(block)[1], &nothing, sizeof(nothing));
+	assert_int_equal(heads_of(block)[2].flags & MEMBER_PRESENT,
+			 MEMBER_PRESENT);
+	set_service(node, &http, members, 1);
+	assert_int_equal(live_block(node, show().index)->members, 1);
 }
 
 int main(void)

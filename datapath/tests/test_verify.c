@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 
 #include "harness.h"
+#include "table/heads.h"
 
 static struct oxp_node *node;
 static struct service_block *block; /* of HTTP, whose slots are open */
@@ -82,6 +83,7 @@ static void test_damaged_blocks_are_found(void **state)
 	uint32_t open = 0, closed = 0;
 	uint8_t *before = (uint8_t *)before_of(block);
 	uint8_t *slot = (uint8_t *)slots_of(block);
+	struct member_head *head = (struct member_head *)heads_of(block);
 
 	(void)state;
 	expect_sound();
@@ -106,6 +108,11 @@ static void test_damaged_blocks_are_found(void **state)
 	       "its packets do not go to its members");
 	DAMAGE(block->member[1].outer_type, OUTER_IPIP_V4 | OUTER_PORT,
 	       "its packets do not go to its members");
+	DAMAGE(head[1].outer[3], htonl(10 << 24 | 9), "packets read something");
+	DAMAGE(head[1].counter, head[0].counter, "packets read something");
+	DAMAGE(head[1].flags, head[1].flags & ~MEMBER_TAKES_FLOWS,
+	       "packets read something");
+	DAMAGE(head[1].key, 1, "packets read something");
 	DAMAGE(block->member[1].port, htons(80),
 	       "its packets do not go to its members");
 	DAMAGE(block->encapsulation, OXP_GUE,

@@ -141,7 +141,7 @@ upgrade_opts = [
 
 datapath_opts = [
     cfg.StrOpt('library',
-               default='liboctavia_xdp.so.6',
+               default='liboctavia_xdp.so.7',
                help='The datapath library: a name that the dynamic loader '
                     'finds, or a path. Its number is the layout of the '
                     'tables: see "octavia-xdp-ctl upgrade".'),

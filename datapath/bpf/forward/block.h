@@ -33,6 +33,8 @@ static __always_inline void *in_segment(void *segment, __u64 offset,
 {
 	if (size == LINE_SIZE)
 		asm volatile("%0 &= 0x7fffc0" : "+r"(offset));
+	else if (size == 32)
+		asm volatile("%0 &= 0x7fffe0" : "+r"(offset));
 	else if (size == 16)
 		asm volatile("%0 &= 0x7ffff0" : "+r"(offset));
 	else if (size == 4)
@@ -55,8 +57,18 @@ static __always_inline bool find_block(__u32 line, struct block_view *view)
 	return true;
 }
 
-static __always_inline const struct block_member *
+static __always_inline const struct member_head *
 member_of(const struct block_view *view, __u32 index)
+{
+	return in_segment(view->segment,
+			  view->offset + heads_line(view->block) * LINE_SIZE +
+				  index * sizeof(struct member_head),
+			  sizeof(struct member_head));
+}
+
+/* All that the library knows of it, and packets alone with NAT. */
+static __always_inline const struct block_member *
+whole_member_of(const struct block_view *view, __u32 index)
 {
 	return in_segment(view->segment,
 			  view->offset + sizeof(struct service_block) +
@@ -64,7 +76,7 @@ member_of(const struct block_view *view, __u32 index)
 			  LINE_SIZE);
 }
 
-/* 0 of what is no member. Behind the members lie other things. */
+/* 0 of what is no member. Behind the heads lie other things. */
 static __always_inline __u8 flags_of(const struct block_view *view, __u32 index)
 {
 	if (index >= view->block->members)
@@ -135,37 +147,28 @@ static __always_inline bool is_still_open(const struct block_view *view,
 
 /*
  * With many services each packet waits for memory: for the block's header,
- * which says where the slots are, for the slot, and for the member that it
- * names. So lines that most blocks would have are fetched along with the
- * header. Nothing depends on what is read, or whether it is right.
+ * which says where the slots are, for the slot, and for the head of the member
+ * that it names. So lines that most blocks would have are fetched along with
+ * the header. Nothing depends on what is read, or whether it is right.
  */
-#define FETCHED_MEMBERS 10
-#define FETCHED_ALWAYS 3 /* of them, to ask once and not for each */
+#define FETCHED_HEADS 5 /* lines */
 static __always_inline void fetch_ahead(const struct block_view *view,
 					__u32 position, __u32 slot_line,
 					__u32 slots)
 {
-	const __u32 end = (1 + FETCHED_MEMBERS) * LINE_SIZE;
+	const __u32 room = FETCHED_HEADS * LINE_SIZE;
+	__u64 offset = view->offset + slot_line * LINE_SIZE;
 	const volatile __u8 *line;
-	__u64 offset = view->offset;
 
-	asm volatile("" : "+r"(offset));
-	if (offset > SEGMENT_SIZE - end)
-		return;
-	line = view->segment + offset;
-#pragma unroll
-	for (__u32 i = 1; i <= FETCHED_ALWAYS; i++)
-		(void)line[i * LINE_SIZE];
-	if (slot_line > 1 + FETCHED_ALWAYS) {
-#pragma unroll
-		for (__u32 i = 1 + FETCHED_ALWAYS; i <= FETCHED_MEMBERS; i++)
-			(void)line[i * LINE_SIZE];
-	}
-	line = in_segment(view->segment,
-			  view->offset + slot_line * LINE_SIZE +
-				  slot_at(position, slots),
-			  1);
+	line = in_segment(view->segment, offset + slot_at(position, slots), 1);
 	(void)*line;
+	asm volatile("" : "+r"(offset));
+	if (offset < room || offset > SEGMENT_SIZE)
+		return;
+	line = view->segment + offset - room;
+#pragma unroll
+	for (__u32 i = 0; i < FETCHED_HEADS; i++)
+		(void)line[i * LINE_SIZE];
 }
 
 /* A packet goes to another member than the slot's own. */

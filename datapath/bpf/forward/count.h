@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counters are per CPU, and programs do not nest: plain additions are exact. */
+/* Counters are each CPU's own, and programs do not nest: plain additions are
+ * exact. */
 #ifndef OXP_COUNT_H
 #define OXP_COUNT_H
 
@@ -35,16 +36,29 @@ COLD int drop(struct xdp_md *ctx, __u32 outcome)
 	return XDP_DROP;
 }
 
-static __always_inline void count_in(void *map, __u32 index, __u32 bytes,
-				     __u32 opens_flow)
+static __always_inline void count_in(void *map, __u32 half, __u32 index,
+				     __u32 bytes, bool opens_flow)
 {
-	struct counters *counters = bpf_map_lookup_elem(map, &index);
+	struct traffic_counters *traffic = traffic_in(map, half, index);
 
-	if (counters) {
-		counters->packets++;
-		counters->bytes += bytes;
-		counters->flows += opens_flow;
-	}
+	if (!traffic)
+		return;
+	traffic->packets++;
+	traffic->bytes += bytes;
+	if (unlikely(opens_flow))
+		events_of(traffic, half)->flows++;
+}
+
+static __always_inline void count_of_service(__u32 index, __u32 bytes,
+					     bool opens_flow)
+{
+	count_in(&service_counters, services_half, index, bytes, opens_flow);
+}
+
+static __always_inline void count_of_member(__u32 index, __u32 bytes,
+					    bool opens_flow)
+{
+	count_in(&member_counters, members_half, index, bytes, opens_flow);
 }
 
 #endif

@@ -16,11 +16,11 @@
 
 static __always_inline void count_drop(__u32 service)
 {
-	struct counters *counters =
-		bpf_map_lookup_elem(&service_counters, &service);
+	struct traffic_counters *traffic =
+		traffic_in(&service_counters, services_half, service);
 
-	if (counters)
-		counters->drops++;
+	if (traffic)
+		events_of(traffic, services_half)->drops++;
 }
 
 COLD int drop_of(struct xdp_md *ctx, __u32 outcome, __u32 service)

@@ -70,7 +70,7 @@ static __always_inline void rewrite_v6(struct ipv6hdr *ip, const __be32 *member,
  * frame as it was parsed. */
 __noinline int rewrite(struct xdp_md *ctx, const struct selected *selected)
 {
-	const struct block_member *member;
+	const struct member_head *member;
 	struct block_view view;
 	__u64 was, is;
 	__u16 *check;

@@ -106,7 +106,7 @@ static __always_inline void to_uplink(struct uplink *uplink,
 __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 			  struct uplink *uplink, __u32 length)
 {
-	const struct block_member *member;
+	const struct member_head *member;
 	const struct node_config *node;
 	struct bpf_fib_lookup fib = {};
 	struct block_view view;

@@ -35,7 +35,7 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 
 static __always_inline int
 encapsulate(struct xdp_md *ctx, const struct selected *selected,
-	    const struct node_config *node, const struct block_member *member,
+	    const struct node_config *node, const struct member_head *member,
 	    __u32 outer_type, const __u8 *link, __u64 link_length)
 {
 	void *outer, *end;
@@ -68,7 +68,7 @@ encapsulate(struct xdp_md *ctx, const struct selected *selected,
 }
 
 /* NULL: the packet names none. */
-static __always_inline const struct block_member *
+static __always_inline const struct member_head *
 named_by(const struct block_view *view, const struct selected *selected)
 {
 	__u32 index = selected->alternative - 1;
@@ -82,7 +82,7 @@ named_by(const struct block_view *view, const struct selected *selected)
  * alternative. */
 static __always_inline int
 name_alternative(struct xdp_md *ctx, const struct selected *selected,
-		 const struct block_member *alternative, __u32 outer_type,
+		 const struct member_head *alternative, __u32 outer_type,
 		 __u64 outer)
 {
 	__u64 shim = outer + (is_outer_v6(outer_type) ? 40 : 20);
@@ -111,7 +111,7 @@ name_alternative(struct xdp_md *ctx, const struct selected *selected,
 __noinline int encapsulate_named(struct xdp_md *ctx, struct selected *selected,
 				 const struct uplink *uplink)
 {
-	const struct block_member *member, *alternative;
+	const struct member_head *member, *alternative;
 	const struct node_config *node = find_config();
 	__u32 outer_type, more;
 	struct block_view view;
@@ -163,17 +163,6 @@ static __always_inline int replace_link(struct xdp_md *ctx,
 	return OXP_FORWARDED;
 }
 
-static __always_inline void count_forwarded(const struct selected *selected,
-					    __u32 service,
-					    const struct block_member *member)
-{
-	__u32 bytes = head_length(selected->head);
-
-	count_in(&service_counters, service, bytes, selected->opens_flow);
-	count_in(&member_counters, member->counter, bytes,
-		 selected->opens_flow);
-}
-
 static __always_inline int refuse(struct xdp_md *ctx,
 				  const struct selected *selected,
 				  const struct block_view *view, __u32 limit,
@@ -202,7 +191,7 @@ static __always_inline int drop_sent(struct xdp_md *ctx, __u32 outcome,
 			 : drop_of(ctx, outcome, view->block->service);
 }
 
-static __always_inline __u32 path_mtu(const struct block_member *member,
+static __always_inline __u32 path_mtu(const struct member_head *member,
 				      __u32 mtu)
 {
 	return member->mtu && member->mtu < mtu ? member->mtu : mtu;
@@ -213,9 +202,9 @@ static __always_inline __u32 path_mtu(const struct block_member *member,
 static __always_inline int
 send_by(struct xdp_md *ctx, struct selected *selected,
 	const struct node_config *node, const struct block_view *view,
-	const struct block_member *member,
-	const struct block_member *alternative, const struct uplink *uplink,
-	__u64 link_length, bool outer_v6, const bool fast_path)
+	const struct member_head *member, const struct member_head *alternative,
+	const struct uplink *uplink, __u64 link_length, bool outer_v6,
+	const bool fast_path)
 {
 	__u32 outer_type = fast_path ? member->outer_type
 				     : without_port(member->outer_type);
@@ -269,7 +258,10 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop_sent(ctx, outcome, view, fast_path);
-	count_forwarded(selected, view->block->service, member);
+	count_of_service(view->block->service, head_length(selected->head),
+			 selected->opens_flow);
+	count_of_member(member->counter, head_length(selected->head),
+			selected->opens_flow);
 	return action;
 }
 
@@ -292,7 +284,7 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
  * flows that are watched. */
 __noinline int deliver(struct xdp_md *ctx, struct selected *selected)
 {
-	const struct block_member *member, *alternative;
+	const struct member_head *member, *alternative;
 	const struct node_config *node;
 	struct block_view view;
 	const struct uplink *uplink;
@@ -356,7 +348,7 @@ static __always_inline __u64 plain_length(const struct uplink *uplink)
 
 static __always_inline int send(struct xdp_md *ctx, struct selected *selected,
 				const struct block_view *view,
-				const struct block_member *member)
+				const struct member_head *member)
 {
 	__u32 zero = 0, outer_type = member->outer_type;
 	const struct node_config *node;

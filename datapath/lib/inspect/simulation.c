@@ -72,6 +72,8 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 		status = bpf_map__set_max_entries(
 			object->maps.connection_counts, config->services_max);
 	configure_program(object, config, config->flags);
+	object->rodata->services_half = 1;
+	object->rodata->members_half = 1;
 	object->rodata->writes_ages = false;
 	object->rodata->writes_nat = false;
 	return load_skeleton(&load, object->skeleton, status, error,

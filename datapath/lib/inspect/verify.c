@@ -14,6 +14,7 @@
 #include "service/validate.h"
 #include "state.h"
 #include "table/blocks.h"
+#include "table/heads.h"
 #include "table/lookup.h"
 #include "table/maglev.h"
 #include "table/members.h"
@@ -132,6 +133,9 @@ static const char *find_fault_in_ways(struct oxp_node *node,
 			return "a counter of its members is another one's, "
 			       "too";
 	}
+	for (uint32_t i = 0; i < block->members; i++)
+		if (!head_is_right(block, i))
+			return "packets read something else than its members";
 	return NULL;
 }
 

@@ -2,12 +2,12 @@
 /*
  * Creating the state. What it takes with C CPUs; tests/test_scale.c has the
  * same figures:
- *   service   109 + 16 + 48 C bytes, and its share of the lookup tables
+ *   service   101 + 16 + 48 C bytes, and its share of the lookup tables
  *   its table from 8 MiB on, with what is in use: with M members and L slots
- *             two times 64 + 64 M + 2 L + L / 8 bytes, and L. Elements have two
+ *             two times 64 + 96 M + 2 L + L / 8 bytes, and L. Elements have two
  *             bytes beyond 255 members, then 4 L takes the place of 2 L. 10
- *             members, 1,021 slots: 6.9 kB
- *   member    8 + 32 C bytes and 16 in the index of QUIC servers, of the next
+ *             members, 1,021 slots: 7.4 kB
+ *   member    32 C bytes and 16 in the index of QUIC servers, of the next
  *             power of two; 8 more in each process that sets services
  *   flow      8 bytes
  *   lookup    192 bytes for each of the next power of two to 1.6 buckets a
@@ -36,10 +36,11 @@
 #include "pins.h"
 #include "program/load.h"
 #include "state.h"
+#include "table/counters.h"
 
 #define SERVICES_DEFAULT 1024
 #define SERVICES_LIMIT (1U << 20)
-#define MEMBERS_LIMIT (1U << 28)
+#define MEMBERS_LIMIT (1U << 24) /* places that the verifier can follow */
 #define FLOWS_DEFAULT (1U << 20)
 #define FLOWS_LIMIT (1U << 30)
 
@@ -119,7 +120,7 @@ int size_state(const struct oxp_options *options, struct node_config *config,
 		.epoch = 1,
 		.changes = 1,
 	};
-	return 0;
+	return size_counters(config, error);
 }
 
 static int pin_maps(const struct oxp_node *node, struct forward *object)
@@ -151,12 +152,15 @@ void size_maps(struct forward *object, const struct node_config *config)
 				 config->flows_max / FLOW_SET_WAYS);
 	bpf_map__set_max_entries(object->maps.quic_servers,
 				 config->members_max);
-	bpf_map__set_max_entries(object->maps.service_counters, services);
+	bpf_map__set_max_entries(object->maps.service_counters, config->cpus);
+	bpf_map__set_value_size(object->maps.service_counters,
+				slice_size(services));
 	bpf_map__set_max_entries(object->maps.nat_services, services);
 	bpf_map__set_max_entries(object->maps.connection_counts, services);
 	bpf_map__set_max_entries(object->maps.reply_counters, services);
-	bpf_map__set_max_entries(object->maps.member_counters,
-				 config->members_max);
+	bpf_map__set_max_entries(object->maps.member_counters, config->cpus);
+	bpf_map__set_value_size(object->maps.member_counters,
+				slice_size(config->members_max));
 }
 
 static const struct load load = {.what = "the datapath"};

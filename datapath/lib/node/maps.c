@@ -138,6 +138,20 @@ static int map_memory(struct oxp_node *node, enum map map, size_t length,
 	return 0;
 }
 
+static int map_counters(struct oxp_node *node, char *error)
+{
+	const struct node_config *config = node->config;
+	size_t one = 2 * config->cpus * sizeof(union counters);
+	int status = map_memory(node, MAP_SERVICE_COUNTERS,
+				one * half_slice_of(config->services_max),
+				&node->service_counters, error);
+
+	return status ? status
+		      : map_memory(node, MAP_MEMBER_COUNTERS,
+				   one * half_slice_of(config->members_max),
+				   &node->member_counters, error);
+}
+
 static int map_all(struct oxp_node *node, char *error)
 {
 	size_t services, buckets;
@@ -187,6 +201,8 @@ static int map_all(struct oxp_node *node, char *error)
 		status = map_memory(node, MAP_CONNECTION_COUNTS,
 				    services * sizeof(*node->connection_counts),
 				    &node->connection_counts, error);
+	if (!status)
+		status = map_counters(node, error);
 	return status ? status : map_segments(node, error);
 }
 

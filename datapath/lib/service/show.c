@@ -85,9 +85,6 @@ static int by_key(const void *left, const void *right)
 	return (a->key.port > b->key.port) - (a->key.port < b->key.port);
 }
 
-/* Up to this many services: one read each; above, one batch. */
-#define SINGLE_READS_MAX 16
-
 static int read_alive(struct oxp_node *node, struct oxp_service *services,
 		      uint32_t count, uint32_t first, uint32_t most)
 {
@@ -114,18 +111,19 @@ static int read_replies(struct oxp_node *node, struct oxp_service *service)
 	return status;
 }
 
-static void set_counts(struct oxp_service *service,
-		       const struct service_counts *counts)
+static void set_counts(struct oxp_node *node, struct oxp_service *service)
 {
-	service->counters = counts->counters;
-	service->drops = counts->drops;
+	struct service_counts counts;
+
+	read_service_counts(node, service->index, &counts);
+	service->counters = counts.counters;
+	service->drops = counts.drops;
 }
 
 static int read_counters(struct oxp_node *node, struct oxp_service *services,
 			 uint32_t count)
 {
 	uint32_t first = UINT32_MAX, most = 0;
-	struct service_counts *all, one;
 	int status = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -139,23 +137,8 @@ static int read_counters(struct oxp_node *node, struct oxp_service *services,
 	for (uint32_t i = 0; i < count && !status; i++)
 		if (services[i].settings.flags & OXP_SERVICE_NAT)
 			status = read_replies(node, &services[i]);
-	if (status)
-		return status;
-	if (count <= SINGLE_READS_MAX) {
-		for (uint32_t i = 0; i < count && !status; i++) {
-			status = read_service_counts(node, services[i].index,
-						     &one);
-			set_counts(&services[i], &one);
-		}
-		return status;
-	}
-	all = calloc(most, sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	status = read_all_service_counts(node, most, all);
-	for (uint32_t i = 0; i < count && !status; i++)
-		set_counts(&services[i], &all[services[i].index]);
-	free(all);
+	for (uint32_t i = 0; i < count; i++)
+		set_counts(node, &services[i]);
 	return status;
 }
 
@@ -219,7 +202,7 @@ int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
 		     struct oxp_member_state *out, uint32_t capacity,
 		     char *error)
 {
-	int index = lock_service(node, key, error), status = 0;
+	int index = lock_service(node, key, error);
 	uint16_t sorted[OXP_MEMBERS_MAX];
 	const struct service_block *block;
 	uint32_t count;
@@ -228,18 +211,16 @@ int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
 		return index;
 	block = live_block(node, index);
 	count = sorted_members(block, sorted);
-	for (uint32_t i = 0; i < count && i < capacity && !status; i++) {
+	for (uint32_t i = 0; i < count && i < capacity; i++) {
 		const struct block_member *member = &block->member[sorted[i]];
 
 		describe_member(member, sorted[i], &out[i]);
 		out[i].quic_server_id = quic_server_id(
 			&out[i].address, name_port(block, sorted, i));
-		status = read_member_counters(node, member->counter,
-					      &out[i].counters);
+		read_member_counters(node, member->counter, &out[i].counters);
 	}
 	unlock_node(node);
-	return status ? failure(error, status, "cannot read counters")
-		      : (int)count;
+	return count;
 }
 
 int oxp_networks_list(struct oxp_node *node, const struct oxp_key *key,

@@ -67,9 +67,9 @@ static bool is_unused(struct oxp_node *node, uint32_t index,
 	struct service_counts counts;
 
 	if (block->flags & BLOCK_USED ||
-	    entry_of(node, index)->switched > node->config->waited ||
-	    read_service_counts(node, index, &counts))
+	    entry_of(node, index)->switched > node->config->waited)
 		return false;
+	read_service_counts(node, index, &counts);
 	if (!counts.counters.packets)
 		return true;
 	set_flag(block, BLOCK_USED);

@@ -11,6 +11,7 @@
 #include "address.h"
 #include "epoch.h"
 #include "state.h"
+#include "table/heads.h"
 #include "table/lookup.h"
 #include "table/segments.h"
 
@@ -163,6 +164,7 @@ int write_scratch(struct oxp_node *node, uint32_t index,
 	next->service = index;
 	next->slot_width = draft->members > NARROW_PLACES ? 2 : 1;
 	next->slot_line = LINES_BEFORE_SLOTS(draft->members);
+	write_heads(next);
 	next->before_slots = before_slots;
 	next->watch = old ? old->watch : 0;
 	if (old)

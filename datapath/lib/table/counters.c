@@ -57,15 +57,65 @@ static int write_zeroes(int map, uint32_t index, uint32_t words)
 
 #define WORDS(type) (sizeof(type) / sizeof(uint64_t))
 
+int size_counters(struct node_config *config, char *error)
+{
+	int cpus = libbpf_num_possible_cpus();
+
+	if (cpus < 0)
+		return failure(error, cpus, "cannot count the CPUs");
+	config->cpus = cpus;
+	return 0;
+}
+
+/* Of one service or member on one CPU. */
+struct element {
+	struct traffic_counters *traffic;
+	struct event_counters *events;
+};
+
+static struct element element(union counters *counters, uint32_t half,
+			      uint32_t cpu, uint32_t index)
+{
+	union counters *slice = counters + 2 * (size_t)half * cpu;
+
+	return (struct element){&slice[index].traffic,
+				&slice[half + index].events};
+}
+
+static struct element of_service(const struct oxp_node *node, uint32_t cpu,
+				 uint32_t index)
+{
+	return element(node->service_counters,
+		       half_slice_of(node->config->services_max), cpu, index);
+}
+
+static struct element of_member(const struct oxp_node *node, uint32_t cpu,
+				uint32_t index)
+{
+	return element(node->member_counters,
+		       half_slice_of(node->config->members_max), cpu, index);
+}
+
+/* No packet counts there. */
+static void zero(struct element one)
+{
+	*one.traffic = (struct traffic_counters){};
+	*one.events = (struct event_counters){};
+}
+
 int zero_service_counters(struct oxp_node *node, uint32_t index)
 {
-	int status = write_zeroes(node->map[MAP_SERVICE_COUNTERS], index,
-				  WORDS(struct counters));
-
+	for (uint32_t cpu = 0; cpu < node->config->cpus; cpu++)
+		zero(of_service(node, cpu, index));
 	node->nat_services[index] = (struct nat_service){};
-	return status ? status
-		      : write_zeroes(node->map[MAP_REPLY_COUNTERS], index,
-				     WORDS(struct reply_counters));
+	return write_zeroes(node->map[MAP_REPLY_COUNTERS], index,
+			    WORDS(struct reply_counters));
+}
+
+static void zero_member_counters(struct oxp_node *node, uint32_t index)
+{
+	for (uint32_t cpu = 0; cpu < node->config->cpus; cpu++)
+		zero(of_member(node, cpu, index));
 }
 
 int read_reply_counters(struct oxp_node *node, uint32_t index,
@@ -79,90 +129,40 @@ int read_reply_counters(struct oxp_node *node, uint32_t index,
 	return status;
 }
 
-static int read_counts(int map, uint32_t index, struct service_counts *out)
+static uint64_t read_once(const __u64 *word)
 {
-	uint64_t sum[WORDS(struct counters)] = {};
-	int status = read_sums(map, index, WORDS(struct counters), sum);
-
-	*out = (struct service_counts){{sum[0], sum[1], sum[2]}, sum[3]};
-	return status;
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-int read_service_counts(struct oxp_node *node, uint32_t index,
-			struct service_counts *out)
+/* Packets count meanwhile. */
+static void add_counts(struct service_counts *sum, struct element one)
 {
-	return read_counts(node->map[MAP_SERVICE_COUNTERS], index, out);
+	sum->counters.packets += read_once(&one.traffic->packets);
+	sum->counters.bytes += read_once(&one.traffic->bytes);
+	sum->counters.flows += read_once(&one.events->flows);
+	sum->drops += read_once(&one.events->drops);
 }
 
-int read_member_counters(struct oxp_node *node, uint32_t index,
-			 struct oxp_counters *out)
+void read_service_counts(struct oxp_node *node, uint32_t index,
+			 struct service_counts *out)
 {
-	struct service_counts counts;
-	int status =
-		read_counts(node->map[MAP_MEMBER_COUNTERS], index, &counts);
+	*out = (struct service_counts){};
+	if (index >= node->config->services_max)
+		return; /* damaged */
+	for (uint32_t cpu = 0; cpu < node->config->cpus; cpu++)
+		add_counts(out, of_service(node, cpu, index));
+}
 
+void read_member_counters(struct oxp_node *node, uint32_t index,
+			  struct oxp_counters *out)
+{
+	struct service_counts counts = {};
+
+	for (uint32_t cpu = 0;
+	     index < node->config->members_max && cpu < node->config->cpus;
+	     cpu++)
+		add_counts(&counts, of_member(node, cpu, index));
 	*out = counts.counters;
-	return status;
-}
-
-/* So many at once: some are wanted of most batches, and per CPU they are big.
- */
-#define BATCH 256
-
-static int read_all(int map, uint32_t count, struct service_counts *out)
-{
-	int cpus = libbpf_num_possible_cpus(), status = 0;
-	size_t words = (size_t)(cpus < 0 ? 0 : cpus) * WORDS(struct counters);
-	uint64_t *values = calloc(BATCH * words + 1, sizeof(*values));
-	uint32_t keys[BATCH], next = 0, done = 0;
-
-	memset(out, 0, count * sizeof(*out));
-	if (cpus < 0 || !values) {
-		free(values);
-		return cpus < 0 ? cpus : -ENOMEM;
-	}
-	while (done < count && !status) {
-		uint32_t got = count - done < BATCH ? count - done : BATCH;
-
-		status = bpf_map_lookup_batch(map, done ? &next : NULL, &next,
-					      keys, values, &got, NULL);
-		/* at the map's end */
-		if (status == -ENOENT && got)
-			status = 0;
-		for (uint32_t i = 0; i < got && !status; i++)
-			for (size_t j = 0; j < words; j += 4) {
-				const uint64_t *one = &values[i * words + j];
-
-				out[keys[i]].counters.packets += one[0];
-				out[keys[i]].counters.bytes += one[1];
-				out[keys[i]].counters.flows += one[2];
-				out[keys[i]].drops += one[3];
-			}
-		done += got;
-	}
-	free(values);
-	return status;
-}
-
-int read_all_service_counts(struct oxp_node *node, uint32_t count,
-			    struct service_counts *out)
-{
-	return read_all(node->map[MAP_SERVICE_COUNTERS], count, out);
-}
-
-int read_all_member_counters(struct oxp_node *node, uint32_t count,
-			     struct oxp_counters *out)
-{
-	struct service_counts *counts = calloc(count + 1, sizeof(*counts));
-	int status;
-
-	if (!counts)
-		return -ENOMEM;
-	status = read_all(node->map[MAP_MEMBER_COUNTERS], count, counts);
-	for (uint32_t i = 0; i < count; i++)
-		out[i] = counts[i].counters;
-	free(counts);
-	return status;
 }
 
 static void mark_counters(struct oxp_node *node,
@@ -235,13 +235,7 @@ static int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
 				       "all %u members of the node are in use",
 				       node->config->members_max);
 	}
-	if (write_zeroes(node->map[MAP_MEMBER_COUNTERS], *index,
-			 WORDS(struct counters))) {
-		status = -errno;
-		release_counter(node, *index, 0);
-		return failure(error, status,
-			       "cannot reset a member's counter");
-	}
+	zero_member_counters(node, *index);
 	return 0;
 }
 

@@ -29,6 +29,9 @@ void release_old_counters(struct oxp_node *node,
 			  const struct service_block *old,
 			  const struct service_block *next);
 
+/* How many CPUs count. */
+int size_counters(struct node_config *config, char *error);
+
 int zero_service_counters(struct oxp_node *node, uint32_t index);
 
 int read_reply_counters(struct oxp_node *node, uint32_t index,
@@ -43,17 +46,11 @@ struct service_counts {
 	uint64_t drops;
 };
 
-int read_service_counts(struct oxp_node *node, uint32_t index,
-			struct service_counts *out);
+/* Without a system call, from all CPUs' slices. */
+void read_service_counts(struct oxp_node *node, uint32_t index,
+			 struct service_counts *out);
 
-/* Those of services 0 … count - 1. */
-int read_all_service_counts(struct oxp_node *node, uint32_t count,
-			    struct service_counts *out);
-
-int read_all_member_counters(struct oxp_node *node, uint32_t count,
-			     struct oxp_counters *out);
-
-int read_member_counters(struct oxp_node *node, uint32_t index,
-			 struct oxp_counters *out);
+void read_member_counters(struct oxp_node *node, uint32_t index,
+			  struct oxp_counters *out);
 
 #endif

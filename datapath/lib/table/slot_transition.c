@@ -43,6 +43,7 @@
 
 #include "state.h"
 #include "table/blocks.h"
+#include "table/heads.h"
 #include "table/members.h"
 #include "table/slots.h"
 
@@ -204,11 +205,11 @@ static uint32_t before_amid(const struct service_block *block, uint32_t slot)
 static bool is_alternative(const struct change *change, uint16_t owner,
 			   uint16_t other)
 {
-	const struct block_member *member = change->next->member;
+	const struct member_head *head = heads_of(change->next);
 
 	return owner != SLOT_NOBODY && owner != other &&
 	       change->stays[SLOT_STAYS(other)] &&
-	       are_alternatives(&member[owner], &member[other]);
+	       are_alternatives(&head[owner], &head[other]);
 }
 
 /* The rows of the second table above. */

@@ -134,32 +134,8 @@ static struct stream_counters counters_of(const struct oxp_counters *from)
 					from->flows};
 }
 
-/* Counters of all services and all members. */
-struct counts {
-	struct service_counts *service;
-	struct oxp_counters *member;
-};
-
-static int read_counts(struct oxp_node *node, struct counts *counts)
-{
-	const struct node_config *config = node->config;
-	int status;
-
-	counts->service =
-		calloc(config->services_max, sizeof(*counts->service));
-	counts->member = calloc(config->members_max, sizeof(*counts->member));
-	if (!counts->service || !counts->member)
-		return -ENOMEM;
-	status = read_all_service_counts(node, config->services_max,
-					 counts->service);
-	return status ? status
-		      : read_all_member_counters(node, config->members_max,
-						 counts->member);
-}
-
 static void write_service(struct writer *writer, uint32_t index,
-			  const struct service_block *block,
-			  const struct service_counts *counts)
+			  const struct service_block *block)
 {
 	const struct service_entry *entry = entry_of(writer->node, index);
 	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
@@ -168,6 +144,7 @@ static void write_service(struct writer *writer, uint32_t index,
 	uint32_t limit = connection_limit(writer->node, index);
 	bool source = block->flags & OXP_SERVICE_SOURCE;
 	bool nat = block->flags & OXP_SERVICE_NAT;
+	struct service_counts counts;
 	struct stream_service out = {
 		.port = ntohs(entry->port),
 		.protocol = entry->protocol,
@@ -187,21 +164,22 @@ static void write_service(struct writer *writer, uint32_t index,
 		.new_flow_burst = block->new_flow_burst,
 		.learning = block->learning,
 		.watch = block->watch,
-		.counters = counters_of(&counts->counters),
-		.drops = counts->drops,
 		.nat_flows = nat ? block->nat_flows * NAT_FLOWS_UNIT : 0,
 		.nat_group = nat ? block->nat_group : 0,
 	};
 
+	read_service_counts(writer->node, index, &counts);
+	out.counters = counters_of(&counts.counters);
+	out.drops = counts.drops;
 	memcpy(out.vip, entry->vip, sizeof(out.vip));
 	begin_record(writer, RECORD_SERVICE, STREAM_MANDATORY, sizeof(out), 1);
 	put_elements(writer, &out, sizeof(out));
 }
 
 static void write_member(struct writer *writer, uint32_t index,
-			 const struct block_member *member,
-			 const struct counts *counts)
+			 const struct block_member *member)
 {
+	struct oxp_counters counters;
 	struct stream_member out = {
 		.check = member->check,
 		.index = index,
@@ -214,17 +192,16 @@ static void write_member(struct writer *writer, uint32_t index,
 		.counter = member->counter,
 	};
 
-	if (member->counter < writer->node->config->members_max)
-		out.counters = counters_of(&counts->member[member->counter]);
-	else
+	if (member->counter >= writer->node->config->members_max)
 		writer->status = -ERANGE;
+	read_member_counters(writer->node, member->counter, &counters);
+	out.counters = counters_of(&counters);
 	memcpy(out.address, member->address, sizeof(out.address));
 	put_elements(writer, &out, sizeof(out));
 }
 
 static void write_members(struct writer *writer,
-			  const struct service_block *block,
-			  const struct counts *counts)
+			  const struct service_block *block)
 {
 	uint32_t count = 0;
 
@@ -234,7 +211,7 @@ static void write_members(struct writer *writer,
 		     sizeof(struct stream_member), count);
 	for (uint32_t i = 0; i < block->members; i++)
 		if (block->member[i].flags & MEMBER_PRESENT)
-			write_member(writer, i, &block->member[i], counts);
+			write_member(writer, i, &block->member[i]);
 }
 
 static void write_ports(struct writer *writer,
@@ -315,9 +292,7 @@ static void export_networks(struct writer *writer,
 static void write_services(struct writer *writer, bool whole)
 {
 	struct oxp_node *node = writer->node;
-	struct counts counts = {};
 
-	writer->status = read_counts(node, &counts);
 	for (uint32_t i = 0; i < node->config->services_max && !writer->status;
 	     i++) {
 		const struct service_block *block;
@@ -325,8 +300,8 @@ static void write_services(struct writer *writer, bool whole)
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
 		block = live_block(node, i);
-		write_service(writer, i, block, &counts.service[i]);
-		write_members(writer, block, &counts);
+		write_service(writer, i, block);
+		write_members(writer, block);
 		if (whole) {
 			write_ports(writer, block);
 			write_tunnels(writer, block);
@@ -336,8 +311,6 @@ static void write_services(struct writer *writer, bool whole)
 		if (block->flags & BLOCK_OPEN)
 			write_ages(writer, block);
 	}
-	free(counts.service);
-	free(counts.member);
 }
 
 static void write_end(struct writer *writer)

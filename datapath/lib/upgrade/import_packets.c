@@ -120,6 +120,10 @@ static int open_adder(struct oxp_node *node, struct adder *adder, char *error)
 			bpf_object__find_map_by_name(adder->object->obj,
 						     map_names[i]),
 			node->map[i]);
+	adder->object->rodata->services_half =
+		half_slice_of(node->config->services_max);
+	adder->object->rodata->members_half =
+		half_slice_of(node->config->members_max);
 	return load_skeleton(&load, adder->object->skeleton, status, error,
 			     OXP_ERROR_LENGTH);
 }

@@ -159,7 +159,7 @@ __noinline int nat_probe(__u32 number, __u32 line, __u32 index)
 		return NAT_VACANT;
 	if (!find_block(line, &view))
 		return NAT_TAKEN;
-	member = member_of(&view, index);
+	member = whole_member_of(&view, index);
 	if (same_words(flow->member, member->address) &&
 	    flow->member_port == (member->port ? member->port : flow->port))
 		return NAT_TAKEN;
@@ -246,7 +246,7 @@ __noinline __s64 nat_allocate(struct xdp_md *ctx, __u32 line, __u32 index)
 	if (!pools || !find_block(line, &view))
 		return NO_FLOW;
 	group = view.block->nat_group;
-	v6 = !nat_is_v4(member_of(&view, index)->address);
+	v6 = !nat_is_v4(whole_member_of(&view, index)->address);
 	if (!nat_has_share(view.block, pools)) {
 		if (!nat_evict_oldest(group))
 			return NO_FLOW;
@@ -333,7 +333,7 @@ __noinline int nat_fill(const struct packet *packet, __u32 number, __u32 line,
 
 	if (!packet || !flow || !find_block(line, &view))
 		return false;
-	member = member_of(&view, index);
+	member = whole_member_of(&view, index);
 	nat_key_of_packet(packet, &key);
 	__builtin_memcpy(flow->client, key.client, sizeof(flow->client));
 	__builtin_memcpy(flow->vip, key.vip, sizeof(flow->vip));

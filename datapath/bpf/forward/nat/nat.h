@@ -72,7 +72,7 @@ static __always_inline bool nat_keeps(const struct block_view *view,
 
 	if (index >= view->block->members || !(flags_of(view, index) & flag))
 		return false;
-	member = member_of(view, index);
+	member = whole_member_of(view, index);
 	return same_words(member->address, flow->member) &&
 	       (member->port ? member->port : flow->port) == flow->member_port;
 }

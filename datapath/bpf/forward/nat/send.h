@@ -196,10 +196,10 @@ static __always_inline void nat_count_request(__u32 line, __u32 index,
 
 	if (!find_block(line, &view))
 		return;
-	count_in(&service_counters, view.block->service, bytes, opens_flow);
+	count_of_service(view.block->service, bytes, opens_flow);
 	if (index < view.block->members)
-		count_in(&member_counters, member_of(&view, index)->counter,
-			 bytes, opens_flow);
+		count_of_member(member_of(&view, index)->counter, bytes,
+				opens_flow);
 }
 
 #endif
