@@ -163,9 +163,9 @@ class Forwarder:
                                 ingress, clock)
 
     def _icmp_to_pool(self, packet, ingress, clock) -> Result:
-        if packet.transport + icmp.HEADER > packet.end:
-            return self._malformed(
-                packet.frame, f'less than the {icmp.HEADER} bytes of ICMP')
+        wrong = icmp.wrong(packet)
+        if wrong is not None:
+            return self._malformed(packet.frame, wrong)
         kind = packet.frame[packet.transport]
         if kind == icmp.ECHO[packet.family]:
             return self._echo(packet, clock)
@@ -294,8 +294,9 @@ class Forwarder:
                                 state.ICMPV6) or packet.first or
                 packet.later):
             return Result(Action.PASS, packet.frame, Outcome.PASS)
-        if at + icmp.HEADER > packet.end:
-            return self._malformed(packet.frame, 'less than ICMP has')
+        wrong = icmp.wrong(packet)
+        if wrong is not None:
+            return self._malformed(packet.frame, wrong)
         if packet.frame[at] == icmp.ECHO[family]:
             return self._echo(packet, clock)
         if packet.frame[at] not in icmp.ERRORS[family]:
@@ -514,9 +515,9 @@ class Forwarder:
 
     def _icmp(self, packet, ingress, clock) -> Result:
         frame, family = packet.frame, packet.family
-        if packet.transport + icmp.HEADER > packet.end:
-            return self._malformed(
-                frame, f'less than the {icmp.HEADER} bytes of ICMP')
+        wrong = icmp.wrong(packet)
+        if wrong is not None:
+            return self._malformed(frame, wrong)
         kind = frame[packet.transport]
         if kind == icmp.ECHO[family]:
             return self._echo(packet, clock)

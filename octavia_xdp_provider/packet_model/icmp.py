@@ -15,6 +15,15 @@ HOP_LIMIT = 64
 CHECKSUM = 2  # where it lies
 
 
+def wrong(packet: parse.Packet) -> str | None:
+    """What is wrong with where its header lies."""
+    if packet.transport + HEADER > packet.end:
+        return f'less than the {HEADER} bytes of ICMP'
+    if not packet.holds(packet.transport, HEADER):
+        return parse.OUT_OF_REACH
+    return None
+
+
 def reply(packet: parse.Packet) -> bytes:
     """The answer to an echo request."""
     frame, network = packet.frame, packet.network

@@ -11,6 +11,7 @@ import unittest
 from scapy.layers import inet
 from scapy.layers import inet6
 
+from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets import test_mutations
@@ -78,7 +79,8 @@ class TestHeadersInLaterBuffers(unittest.TestCase):
         super().setUp()
         if environment.MODEL_ONLY:
             self.skipTest('needs the program')
-        self.compared = FirstBuffer(cases.plain_node(), flows_max=64)
+        self.compared = FirstBuffer(cases.plain_node(
+            echo=True, icmp_rate=1000), flows_max=64)
         self.addCleanup(self.compared.close)
         self.compared.set_service(
             state.Service(compared.packed(cases.VIP6), state.TCP, cases.PORT),
@@ -102,6 +104,21 @@ class TestHeadersInLaterBuffers(unittest.TestCase):
                                (0, state.Outcome.FORWARDED)):
             with self.subTest(first=first):
                 self.assertEqual(outcome, self.outcome(packet, first))
+
+    def test_an_icmp_header_out_of_reach_is_malformed(self):
+        options = inet6.IPv6ExtHdrDestOpt(options=[
+            inet6.PadN(optdata=bytes(250))])
+        for message, outcome in ((inet6.ICMPv6EchoRequest(), 'ECHO_REPLY'),
+                                 (inet6.ICMPv6Unknown(type=200), 'PASS')):
+            packet = cases.link() / cases.ip6() / options / message / (
+                cases.payload(200))
+            end = len(cases.link() / cases.ip6() / options) + icmp.HEADER
+            for first, expected in ((100, 'DROP_MALFORMED'),
+                                    (end - 1, 'DROP_MALFORMED'),
+                                    (end, outcome), (0, outcome)):
+                with self.subTest(message=message, first=first):
+                    self.assertEqual(state.Outcome[expected],
+                                     self.outcome(packet, first))
 
     def test_an_error_whose_quoted_ports_are_out_of_reach_is_of_no_flow(self):
         quote = (inet6.IPv6(src=cases.VIP6, dst=cases.CLIENT6) /
