@@ -39,6 +39,21 @@ static socklen_t socket_address(struct sockaddr_storage *out, int family,
 	return sizeof(*v6);
 }
 
+/* The kernel takes an IPv6 address into use a moment after it was added. */
+static void bind_soon(int socket, const struct sockaddr_storage *address,
+		      socklen_t length)
+{
+	int error;
+
+	for (int i = 0; i < 5000; i++) {
+		error = bind(socket, (const void *)address, length);
+		if (!error || errno != EADDRNOTAVAIL)
+			break;
+		usleep(1000);
+	}
+	assert_int_equal(error, 0);
+}
+
 static void connect_here(int which, int family, const char *vip,
 			 const char *client)
 {
@@ -49,11 +64,11 @@ static void connect_here(int which, int family, const char *vip,
 	add_address(family, client);
 	listeners[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	length = socket_address(&address, family, vip, 80);
-	assert_int_equal(bind(listeners[which], (void *)&address, length), 0);
+	bind_soon(listeners[which], &address, length);
 	assert_int_equal(listen(listeners[which], 8), 0);
 	clients[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	length = socket_address(&address, family, client, HERE);
-	assert_int_equal(bind(clients[which], (void *)&address, length), 0);
+	bind_soon(clients[which], &address, length);
 	length = socket_address(&address, family, vip, 80);
 	assert_int_equal(connect(clients[which], (void *)&address, length), 0);
 	accepted[which] = accept(listeners[which], NULL, NULL);
