@@ -4,22 +4,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include <bpf/bpf.h>
 
 #include "error.h"
 #include "host_flow_name.h"
 #include "state.h"
-
-static uint64_t now_in_units(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30 &
-	       HOST_FLOW_TIME_MASK;
-}
 
 static bool is_in(struct host_flow_set *set, uint64_t tag)
 {

@@ -4,22 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "error.h"
 #include "state.h"
 
 static const int maps_of_tables[] = {MAP_FLOWS, MAP_HALF_OPEN, MAP_DIRECT};
 #define TABLES 3
-
-static uint32_t now_in_units(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30 &
-	       HOST_FLOW_TIME_MASK;
-}
 
 static uint32_t age_of(uint64_t state, uint32_t now)
 {

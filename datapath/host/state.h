@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "host.h"
 #include "octavia_xdp_host.h"
@@ -110,5 +111,15 @@ bool is_v4(const struct ip_address *address);
 
 /* Of 16 bytes those of the first bits stay, the others become 0. */
 void mask_address(uint8_t *address, int bits);
+
+/* Time as flows have it, by the clock that the programs read. */
+static inline uint64_t now_in_units(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30 &
+	       HOST_FLOW_TIME_MASK;
+}
 
 #endif

@@ -2,7 +2,6 @@
 /* A hypervisor's flows: names, limits, what is over, and checksums. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <time.h>
 
 #include "host_harness.h"
 #include "state.h"
@@ -315,13 +314,8 @@ static bool stays_as_old(struct oxh_host *host, uint8_t protocol, uint32_t age,
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	uint64_t *word = only_state(host);
 	uint64_t *usual = host->memory[MAP_USUAL_FLOWS];
-	struct timespec now;
-	uint64_t units;
-	uint32_t then;
+	uint32_t then = (now_in_units() - age) & HOST_FLOW_TIME_MASK;
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	units = ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30;
-	then = (units - age) & HOST_FLOW_TIME_MASK;
 	set_time(word, HOST_FLOW_TIME_SHIFT, then);
 	for (uint32_t i = 0; i < host->count[MAP_USUAL_FLOWS] * HOST_USUAL_WAYS;
 	     i++)

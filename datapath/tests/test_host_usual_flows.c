@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a hypervisor notes of flows that simply go on. */
-#include <time.h>
-
 #include "host_harness.h"
 #include "state.h"
 
@@ -81,15 +79,6 @@ static uint64_t only_flow(struct oxh_host *host, uint64_t *state)
 			}
 	fail();
 	return 0;
-}
-
-static uint32_t now_in_units(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30 &
-	       HOST_FLOW_TIME_MASK;
 }
 
 /* Words of nobody's flows, so old, in all ways. */
