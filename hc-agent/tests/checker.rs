@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -260,9 +261,12 @@ fn commands_say_what_the_checker_knows_and_would_do() {
     let (fine, text) = run(&["check-config", checks]);
     assert!(!fine && text.contains("checks"), "{text}");
 
-    let port = server.address.port().to_string();
-    let (fine, text) = run(&["probe", "http", "127.0.0.1", &port]);
+    let probe = |kind: &str, target: SocketAddr| {
+        let (host, port) = (target.ip().to_string(), target.port().to_string());
+        run(&["probe", kind, &host, &port])
+    };
+    let (fine, text) = probe("http", server.address);
     assert!(fine && text.contains("status 200"), "{text}");
-    let (fine, text) = run(&["probe", "tcp", "127.0.0.1", &nobody().port().to_string()]);
+    let (fine, text) = probe("tcp", nobody());
     assert!(!fine && text.contains("refused"), "{text}");
 }

@@ -97,10 +97,11 @@ fn a_file_with_marks_is_refused_where_they_cannot_be_set() {
     let server = Server::start(FINE);
     node.write(&[marked(A, &server, Some(7))]);
     let path = node.checks_file();
-    let port = server.address.port().to_string();
+    let (host, port) = (server.address.ip(), server.address.port());
+    let (host, port) = (host.to_string(), port.to_string());
     let check = ["--check-config", path.to_str().unwrap()];
     let burst = ["burst", "--checks", path.to_str().unwrap()];
-    let probe = ["probe", "tcp", "127.0.0.1", &port, "--mark", "7"];
+    let probe = ["probe", "tcp", &host, &port, "--mark", "7"];
     let unprivileged = || {
         if may_mark() {
             let mut command = Command::new("setpriv");

@@ -22,7 +22,10 @@ from lab.fabric import links
 
 ETH_P_ALL = 3
 SO_ATTACH_FILTER = 26
+SO_RCVBUFFORCE = 33  # asm-generic/socket.h; Python has no name for it
+SOL_PACKET, PACKET_STATISTICS = 263, 6  # linux/socket.h, linux/if_packet.h
 SNAPSHOT = 65535
+BUFFER_BYTES = 1 << 26  # some 25,000 packets, by what the kernel counts
 
 IPIP = 4
 
@@ -68,6 +71,8 @@ class Packet:
 class Capture(background.Background):
     """Keeps the packets that pass during a `with` block.
 
+    All of them: an end of the block with some missing raises LabError.
+
     :param expression: as tcpdump takes it; 'ip proto 4' for example.
     """
 
@@ -78,14 +83,21 @@ class Capture(background.Background):
             # No protocol: nothing comes in before the filter is there.
             self._socket = socket.socket(
                 socket.AF_PACKET, socket.SOCK_RAW, 0)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+        # Not SO_RCVBUF: the kernel's limit is less than one download.
+        self._socket.setsockopt(
+            socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
         if expression:
             self._filter(expression)
         self._socket.bind((interface, ETH_P_ALL))
 
     def __exit__(self, *exception):
         super().__exit__(*exception)
+        # struct tpacket_stats: packets, drops
+        _, missing = struct.unpack('II', self._socket.getsockopt(
+            SOL_PACKET, PACKET_STATISTICS, 8))
         self._socket.close()
+        if missing and not any(exception):
+            raise paths.LabError(f'{missing} packets were not captured')
 
     def work(self):
         """Keep packets; those that have passed are in the socket's queue."""

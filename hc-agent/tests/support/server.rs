@@ -2,8 +2,8 @@
 //! TCP and TLS servers on the loopback device that do exactly what a test says.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::Duration;
@@ -71,9 +71,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// On a free port of 127.0.0.1.
+    /// On a free port of a loopback address that no other server has.
+    ///
+    /// So nothing takes its port between its end and a server that comes
+    /// [`at`](Self::at) the same address later: the sockets of other tests have
+    /// other addresses, and connections to it begin at 127.0.0.1.
     pub(crate) fn start(behaviour: Behaviour) -> Self {
-        Self::at("127.0.0.1:0".parse().unwrap(), behaviour)
+        Self::at(SocketAddr::new(own_address().into(), 0), behaviour)
     }
 
     /// At an address, also where a server was a moment ago.
@@ -114,6 +118,16 @@ impl Drop for Server {
             let _ = thread.join();
         }
     }
+}
+
+/// An address within 127.0.0.0/8 for one server of this process.
+fn own_address() -> Ipv4Addr {
+    static SERVERS: AtomicU32 = AtomicU32::new(0);
+    let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+    // Processes side by side begin 65,536 addresses apart; 127.0.0.0/16 and
+    // the broadcast address of the whole are nobody's.
+    let process = std::process::id() % 254 + 1;
+    Ipv4Addr::from_bits(127 << 24 | process << 16 | number & 0xffff)
 }
 
 fn stream(any: SocketAddr) -> socket2::Socket {

@@ -165,6 +165,9 @@ class TestNat(base.LabTestCase):
                 capture.at_node(self.lab, 'lb2', 'tcp') as two:
             self.check_requests(balancer, 50)
             self.check_download(balancer, checksum)
+            # Until the last packets of all connections have passed.
+            self.wait('no active connection', lambda: self.statistics(
+                balancer)[2:] == (51, 0), interval=2)
         sizes = {True: 0, False: 0}
         for packet in one.packets + two.packets:
             # What comes to the node leaves the router's end.
@@ -172,14 +175,16 @@ class TestNat(base.LabTestCase):
                 sizes[packet.destination == balancer.vip_address] += (
                     int.from_bytes(packet.data[16:18], 'big'))
         wanted = (sizes[True], sizes[False], 51, 0)
+        self.wait(f'statistics {wanted}', lambda: self.statistics(
+            balancer) == wanted, interval=2)
 
-        def shown():
-            found = cloud.openstack(self.lab, 'loadbalancer', 'stats',
-                                    'show', balancer.name)
-            return tuple(int(found[name]) for name in (
-                'bytes_in', 'bytes_out', 'total_connections',
-                'active_connections')) == wanted
-        self.wait(f'statistics {wanted}', shown, interval=2)
+    def statistics(self, balancer):
+        """Bytes in and out, connections so far, open ones."""
+        found = cloud.openstack(self.lab, 'loadbalancer', 'stats', 'show',
+                                balancer.name)
+        return tuple(int(found[name]) for name in (
+            'bytes_in', 'bytes_out', 'total_connections',
+            'active_connections'))
 
     def test_a_connection_that_is_open_is_active(self):
         balancer, *_ = self.create_nat()
