@@ -785,12 +785,27 @@ struct nat_peer_list {
 	__be32 address[OXP_NAT_PEERS_MAX][4];
 };
 
+/* After so long without a packet flows end; units of 2^30 ns. 0, as libraries
+ * have left it that knew none: the constants below. */
+struct nat_timeouts {
+	__u32 tcp_opening;
+	__u32 tcp_closing;
+	__u32 time_wait;
+	__u32 udp_opening;
+};
+
+#define NAT_TCP_OPENING 240   /* half open: RFC 5382 */
+#define NAT_TCP_CLOSING 240   /* at most, with one FIN: RFC 5382 */
+#define NAT_TIME_WAIT_TIME 60 /* as long as hosts keep theirs */
+#define NAT_UDP_OPENING 120   /* RFC 4787 */
+
 struct nat_pools {
 	__u32 count[2];   /* of number[], IPv4 and IPv6 */
 	__u32 ports;      /* of all addresses */
 	__u32 changes;    /* of tables and indices */
 	__u32 live_peers; /* parity: the list that packets read */
-	__u32 reserved[11];
+	struct nat_timeouts timeouts;
+	__u32 reserved[7];
 	struct nat_peer_list peer_list[2];
 	__u16 number[2][OXP_NAT_ADDRESSES_MAX];
 	/* the library's own: */
@@ -818,11 +833,6 @@ enum nat_state {
 #define NAT_RESET 0x800 /* by a RST in NAT_TIME_WAIT */
 #define NAT_STAMP_SHIFT 16
 
-/* After so long without a packet flows end; units of 2^30 ns. */
-#define NAT_TCP_TRANSITORY 240 /* half open, or with one FIN: RFC 5382 */
-#define NAT_UDP_TRANSITORY 120 /* RFC 4787 */
-#define NAT_TIME_WAIT_TIME 60  /* as long as hosts keep theirs */
-
 struct nat_flow {
 	__be32 client[4];
 	__be32 vip[4];
@@ -840,7 +850,8 @@ struct nat_flow {
 	__u32 stamp;
 	__u16 member_index;
 	__u16 group;
-	__u32 timeout; /* once established, units of 2^30 ns */
+	__u32 timeout; /* once established, as the service had it when the flow
+			* began: where there is no such service any more */
 	/* in NAT_TIME_WAIT: where the client is; 0 if that is not known, and
 	 * from programs before it was kept */
 	__u32 sequence;

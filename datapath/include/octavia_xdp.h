@@ -480,6 +480,26 @@ int oxp_nat_peers_set(struct oxp_node *node, const struct oxp_address *peers,
 int oxp_nat_peers_list(struct oxp_node *node, struct oxp_address *out,
 		       uint32_t capacity, char *error);
 
+/* After so many seconds (units of 2^30 ns) without a packet flows end that are
+ * not established; when those do is said by each service's idle_timeout_s. 0:
+ * the default. */
+#define OXP_NAT_TIMEOUT_MIN 10
+#define OXP_NAT_TIMEOUT_MAX 16000
+struct oxp_nat_timeouts {
+	uint32_t tcp_opening_s; /* half open: 240 (RFC 5382) */
+	uint32_t tcp_closing_s; /* after the first FIN, if idle_timeout_s is no
+				 * less: 240 (RFC 5382) */
+	uint32_t time_wait_s;   /* after FINs of both, or a RST: 60 */
+	uint32_t udp_opening_s; /* half open: 120 (RFC 4787) */
+};
+/* They are kept like services, and hold at once, also for flows that are
+ * there. -EINVAL: nothing is changed, and `error` names the one. */
+int oxp_nat_timeouts_set(struct oxp_node *node,
+			 const struct oxp_nat_timeouts *wanted, char *error);
+/* As they are, without zeroes. */
+int oxp_nat_timeouts_get(struct oxp_node *node, struct oxp_nat_timeouts *out,
+			 char *error);
+
 struct oxp_nat_usage {
 	uint32_t addresses_v4, addresses_v6; /* of pools */
 	uint32_t ports;                      /* of all addresses */

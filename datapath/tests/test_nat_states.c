@@ -54,7 +54,7 @@ static void test_half_open_flows_end_after_four_minutes(void **state)
 
 	(void)state;
 	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
-	expect_timeout(flow, NAT_TCP_TRANSITORY);
+	expect_timeout(flow, NAT_TCP_OPENING);
 	assert_int_equal(from_member(flow, 0, ACK), XDP_DROP);
 	assert_int_equal(outcome(OXP_DROP_NO_NAT_FLOW).packets, 1);
 }
@@ -69,7 +69,7 @@ static void test_established_flows_end_after_the_idle_timeout(void **state)
 static void test_udp_flows_without_an_answer_end_sooner(void **state)
 {
 	(void)state;
-	expect_timeout(open_flow(0, &ours_udp), NAT_UDP_TRANSITORY);
+	expect_timeout(open_flow(0, &ours_udp), NAT_UDP_OPENING);
 }
 
 static void test_packets_of_both_directions_renew_a_flow(void **state)
@@ -94,11 +94,11 @@ static void test_half_closed_flows_end_after_four_minutes(void **state)
 	(void)state;
 	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
 	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
-	expect_timeout(flow, NAT_TCP_TRANSITORY);
+	expect_timeout(flow, NAT_TCP_CLOSING);
 	flow = establish(0, &ours);
 	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
 	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
-	expect_timeout(flow, NAT_TCP_TRANSITORY);
+	expect_timeout(flow, NAT_TCP_CLOSING);
 }
 
 static void expect_closed_by_fins(struct nat_flow *flow)

@@ -25,11 +25,13 @@ class Share(typing.NamedTuple):
     """What the services of one project have of the ports together.
 
     ``group``: number by which the datapath knows the project. ``flows``: how
-    many it may have.
+    many it may have. ``idle_times``: transport → seconds after which those
+    that are established end, where nobody says otherwise.
     """
 
     group: int
     flows: int
+    idle_times: dict[str, int]
 
 
 class Nat:
@@ -50,6 +52,11 @@ class Nat:
         self._wanted = nat_options.pools(conf)
         self._flows = min(FLOWS_MAX, nat_options.share(
             self._wanted, conf.nat.tenant_share))
+        self._idle_times = {'TCP': conf.nat.tcp_established_timeout,
+                            'UDP': conf.nat.udp_established_timeout}
+        self._timeouts = datapath.NatTimeouts(
+            conf.nat.tcp_opening_timeout, conf.nat.tcp_closing_timeout,
+            conf.nat.tcp_time_wait_timeout, conf.nat.udp_opening_timeout)
         self._groups = {}  # project → number
         # As they are in the datapath. Those that were there before this
         # process stay announced.
@@ -111,10 +118,11 @@ class Nat:
         self._peers_problem = problem
 
     def refresh(self):
-        """Make the pools as configured, unless this takes an address from
-        the node itself."""
+        """Make time-outs and pools as configured, the latter unless this
+        takes an address from the node itself."""
         before = self.pools, self.problem
-        self.problem = self._conflict() or self._set()
+        problem = self._set_timeouts()
+        self.problem = self._conflict() or self._set() or problem
         if self.problem and self.problem != before[1]:
             LOG.error('%s', self.problem)
         if (self.pools, self.problem) != before:
@@ -131,6 +139,18 @@ class Nat:
                     return (f'[nat] pools: {pool} has {address}, an address '
                             'of this node itself: nothing of the pools has '
                             'changed')
+        return None
+
+    def _set_timeouts(self):
+        try:
+            if self._wanted and (self._timeouts !=
+                                 self._datapath.nat_timeouts()):
+                self._datapath.set_nat_timeouts(self._timeouts)
+                LOG.info('NAT has the time-outs %s.', self._timeouts)
+        except datapath.DatapathError as error:
+            if datapath.is_stale(error):
+                raise
+            return f'[nat] time-outs: {error.text}'
         return None
 
     def _set(self):
@@ -158,7 +178,8 @@ class Nat:
             raise errors.Refused(
                 'flavor', f'this node cannot forward by NAT: {lack}',
                 'set [nat] pools on it')
-        return Share(self._group(nat.project(document)), self._flows)
+        return Share(self._group(nat.project(document)), self._flows,
+                     self._idle_times)
 
     def _group(self, name):
         """A number of its own as long as there are any: it begins to look

@@ -48,7 +48,7 @@ def of(document, listener, pool, vip, share=None, host=''):
     if share:
         return datapath.Settings(
             flags=flags | datapath.ServiceFlag.NAT,
-            idle_timeout_s=_nat_idle_time(document, listener),
+            idle_timeout_s=_nat_idle_time(document, listener, share),
             nat_group=share.group, nat_flows=share.flows, **common)
     encapsulation = _ENCAPSULATIONS[
         flavor_keys.value(flavor, 'encapsulation')]
@@ -81,20 +81,13 @@ def _idle_time(document, listener):
     return 0 if wanted == flavor_keys.value({}, 'idle_timeout') else wanted
 
 
-# Seconds after which the datapath ends an established flow by itself:
-# RFC 5382, REQ-5, and RFC 4787, REQ-5.
-_NAT_IDLE_TIMES = {'TCP': 7440, 'UDP': 300}
-
-
-def _nat_idle_time(document, listener):
-    """Seconds; 0 for the library's default. What the flavor says; if it
-    leaves that open, at least as long as either end may be silent."""
+def _nat_idle_time(document, listener, share):
+    """Seconds. What the flavor says; if it leaves that open, at least as long
+    as either end may be silent."""
     if 'idle_timeout' in document['flavor']:
         return document['flavor']['idle_timeout']
-    longest = spec.idle_time(document, listener)
-    default = _NAT_IDLE_TIMES[rules.transport(listener['protocol'])]
-    least = flavor_keys.value({}, 'idle_timeout')
-    return longest if longest > max(default, least) else 0
+    return max(share.idle_times[rules.transport(listener['protocol'])],
+               spec.longest_silence(listener))
 
 
 def tunnel(document, member, listener_id, vip):

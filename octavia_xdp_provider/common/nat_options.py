@@ -9,12 +9,25 @@ from oslo_config import cfg
 
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import option_values
 
 # OXP_NAT_ADDRESSES_MAX of the datapath: of each family.
 ADDRESSES_MAX = 256
 # Ports of an address that flows may have: OXP_NAT_PORT_MIN to 65535.
 PORTS = 65536 - 1024
+
+
+def _timeout(name: str, default: int, text: str) -> cfg.IntOpt:
+    """OXP_NAT_TIMEOUT_MIN, OXP_NAT_TIMEOUT_MAX of the datapath."""
+    return cfg.IntOpt(name, default=default, min=flavor.IDLE_TIMEOUT_MIN,
+                      max=flavor.IDLE_TIMEOUT_MAX,
+                      help=f'Seconds without a packet after which {text}')
+
+
+_UNLESS = ('unless the flavor\'s idle_timeout, or a longer '
+           'timeout_client_data or timeout_member_data of the listener, says '
+           'otherwise.')
 
 nat_opts = [
     cfg.ListOpt('pools',
@@ -34,6 +47,21 @@ nat_opts = [
                     'versions, if there are pools of both, that with the '
                     'fewer ports counts. New flows beyond it are refused, '
                     'and counted.'),
+    _timeout('tcp_opening_timeout', 240,
+             'a TCP connection ends whose handshake is not complete.'),
+    _timeout('tcp_established_timeout', 7440,
+             f'an established TCP connection ends, {_UNLESS}'),
+    _timeout('tcp_closing_timeout', 240,
+             'a TCP connection ends of which one side has sent a FIN, if it '
+             'does not end sooner as an established one.'),
+    _timeout('tcp_time_wait_timeout', 60,
+             'the port of a TCP connection that FINs of both sides or a RST '
+             'have ended is free for another one to the same member.'),
+    _timeout('udp_opening_timeout', 120,
+             'a UDP flow ends in which not both sides have sent, and the '
+             'client again after the member.'),
+    _timeout('udp_established_timeout', 300,
+             f'any other UDP flow ends, {_UNLESS}'),
 ]
 
 

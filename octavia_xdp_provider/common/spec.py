@@ -444,10 +444,15 @@ def idle_time(doc: Document, listener: Listener) -> int:
     """
     if 'idle_timeout' in doc['flavor']:
         return _flavor_idle_time(doc)
+    return max(_flavor_idle_time(doc), longest_silence(listener))
+
+
+def longest_silence(listener: Listener) -> int:
+    """Seconds for which either end of a listener's flow may be silent, as far
+    as an idle time can tell."""
     longest_ms = max(listener['timeout_client_data'] or 0,
                      listener['timeout_member_data'] or 0)
-    return max(_flavor_idle_time(doc),
-               min(-(-longest_ms // 1000), flavor.IDLE_TIMEOUT_MAX))
+    return min(-(-longest_ms // 1000), flavor.IDLE_TIMEOUT_MAX)
 
 
 def objects(doc: Document) -> set[Object]:

@@ -36,12 +36,20 @@ def _end(address, port):
     return f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
 
 
+def _told(timeouts):
+    return 'time-outs: ' + ', '.join(
+        f'{name} {seconds} s' for name, seconds in timeouts.items()) + (
+        '; established: "show settings"')
+
+
 def nat(node, arguments):
-    """Pools, their use, and flows of NAT."""
+    """Pools, time-outs, how much of the pools is used, and flows of NAT."""
     pools, usage = node.nat_pools(), node.nat_usage()
+    timeouts = node.nat_timeouts()._asdict()
     shown, count = _flows(node, arguments)
     value = {'pools': pools, 'peers': node.nat_peers(),
-             'usage': usage._asdict(), 'count': count,
+             'timeouts_s': timeouts, 'usage': usage._asdict(),
+             'count': count,
              'flows': [_value(one) for one in shown]}
     taken = usage.half_open + usage.established + usage.time_wait
     text = output.table(
@@ -53,6 +61,7 @@ def nat(node, arguments):
     return value, (
         f'pools: {", ".join(pools) or "none"}; peers: '
         f'{", ".join(value["peers"]) or "none"}\n'
+        f'{_told(timeouts)}\n'
         f'{taken} of {usage.ports} ports taken: {usage.half_open} half open, '
         f'{usage.established} established, {usage.time_wait} in TIME_WAIT\n'
         f'{len(shown)} of {count} flows:\n{text}')

@@ -20,6 +20,7 @@ from octavia_xdp_provider.node.types import MemberName
 from octavia_xdp_provider.node.types import MemberState
 from octavia_xdp_provider.node.types import NatFlow
 from octavia_xdp_provider.node.types import NatState
+from octavia_xdp_provider.node.types import NatTimeouts
 from octavia_xdp_provider.node.types import NatUsage
 from octavia_xdp_provider.node.types import NodeFlag
 from octavia_xdp_provider.node.types import NodeSettings
@@ -37,9 +38,9 @@ from octavia_xdp_provider.node.types import Uplink
 # What users of the datapath need comes from here.
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Fault', 'Info', 'Key', 'Library', 'Member',
-           'MemberName', 'MemberState', 'NatFlow', 'NatState', 'NatUsage',
-           'NodeFlag', 'NodeSettings', 'Outcome',
-           'ProbeOutcome', 'ProbeTarget', 'Service', 'ServiceFlag', 'Settings',
+           'MemberName', 'MemberState', 'NatFlow', 'NatState', 'NatTimeouts',
+           'NatUsage', 'NodeFlag', 'NodeSettings', 'Outcome', 'ProbeOutcome',
+           'ProbeTarget', 'Service', 'ServiceFlag', 'Settings',
            'Summary', 'Tunnel', 'Uplink', 'is_foreign', 'is_stale']
 
 # A table's usual number of slots, to begin reading with.
@@ -158,6 +159,19 @@ class Datapath:
     def nat_peers(self) -> list[str]:
         out, count = self._array('oxp_nat_peers_list', 'struct oxp_address')
         return [oxp.text_of(out[i]) for i in range(count)]
+
+    def set_nat_timeouts(self, timeouts: NatTimeouts):
+        """They hold at once, also for flows that are there."""
+        self._call('oxp_nat_timeouts_set', self._ffi.new(
+            'struct oxp_nat_timeouts *', {
+                f'{name}_s': seconds
+                for name, seconds in timeouts._asdict().items()}))
+
+    def nat_timeouts(self) -> NatTimeouts:
+        out = self._ffi.new('struct oxp_nat_timeouts *')
+        self._call('oxp_nat_timeouts_get', out)
+        return NatTimeouts(*(getattr(out, f'{name}_s')
+                             for name in NatTimeouts._fields))
 
     def nat_usage(self) -> NatUsage:
         out = self._ffi.new('struct oxp_nat_usage *')

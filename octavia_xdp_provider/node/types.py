@@ -217,6 +217,16 @@ class NatFlow(typing.NamedTuple):
     expires: int
 
 
+class NatTimeouts(typing.NamedTuple):
+    """Seconds without a packet after which flows of NAT end that are not
+    established: struct oxp_nat_timeouts, without the units."""
+
+    tcp_opening: int
+    tcp_closing: int
+    time_wait: int
+    udp_opening: int
+
+
 class NatUsage(typing.NamedTuple):
     """Addresses, ports and flows of the node's pools."""
 

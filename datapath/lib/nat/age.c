@@ -9,6 +9,7 @@
 
 #include "nat/flows.h"
 #include "nat/tables.h"
+#include "nat/timeouts.h"
 #include "state.h"
 
 #define NAT_STEPS 16
@@ -25,7 +26,7 @@ static void age_address(struct oxp_node *node, uint32_t address, uint32_t now)
 		int32_t age = now - flow->seen;
 
 		if (is_nat_flow(state) &&
-		    age > (int32_t)nat_timeout(flow, state))
+		    age > (int32_t)nat_timeout(node, flow, state))
 			end_nat_flow(node, nat_number(address, port), flow,
 				     state);
 	}

@@ -5,7 +5,6 @@
  */
 #include "nat/flows.h"
 
-#include <netinet/in.h>
 #include <time.h>
 
 #include "nat/index.h"
@@ -23,22 +22,6 @@ uint32_t nat_now(void)
 bool has_nat(const struct oxp_node *node)
 {
 	return node->config->nat_addresses != 0;
-}
-
-uint32_t nat_timeout(const struct nat_flow *flow, uint32_t state)
-{
-	bool tcp = flow->protocol == IPPROTO_TCP;
-
-	switch (nat_state_of(state)) {
-	case NAT_TIME_WAIT:
-		return NAT_TIME_WAIT_TIME;
-	case NAT_ESTABLISHED:
-		if (!(state & NAT_FIN) || flow->timeout < NAT_TCP_TRANSITORY)
-			return flow->timeout;
-		return NAT_TCP_TRANSITORY;
-	default:
-		return tcp ? NAT_TCP_TRANSITORY : NAT_UDP_TRANSITORY;
-	}
 }
 
 bool end_nat_flow(struct oxp_node *node, uint32_t number, struct nat_flow *flow,

@@ -27,9 +27,6 @@ static inline bool is_nat_active(uint32_t state)
 	       nat_state_of(state) == NAT_ESTABLISHED;
 }
 
-/* After how long without a packet it ends, units of 2^30 ns. */
-uint32_t nat_timeout(const struct nat_flow *flow, uint32_t state);
-
 /* Ends the flow, if its state is still this one, and frees its port. Returns
  * whether it did. With the node's lock. */
 bool end_nat_flow(struct oxp_node *node, uint32_t number, struct nat_flow *flow,

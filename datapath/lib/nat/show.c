@@ -9,6 +9,7 @@
 #include "nat/flows.h"
 #include "nat/index.h"
 #include "nat/tables.h"
+#include "nat/timeouts.h"
 #include "node/lock.h"
 #include "state.h"
 
@@ -65,7 +66,7 @@ static bool describe(const struct listing *listing, uint32_t number,
 	age = listing->now - flow->seen;
 	if ((int32_t)age < 0)
 		age = 0;
-	timeout = nat_timeout(flow, state);
+	timeout = nat_timeout(listing->node, flow, state);
 	*out = (struct oxp_nat_flow){
 		.service = {.port = ntohs(flow->port),
 			    .protocol = flow->protocol},

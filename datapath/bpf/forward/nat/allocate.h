@@ -139,6 +139,14 @@ enum nat_probed {
 	NAT_WAITING, /* in TIME_WAIT, of another end than this member's */
 };
 
+static __always_inline __u32 nat_time_wait(void)
+{
+	const struct nat_pools *pools = nat_pools_of_node();
+	__u32 wanted = pools ? READ_ONCE(pools->timeouts.time_wait) : 0;
+
+	return wanted ? wanted : NAT_TIME_WAIT_TIME;
+}
+
 /* Looks at a port. */
 __noinline int nat_probe(__u32 number, __u32 line, __u32 index)
 {
@@ -155,7 +163,7 @@ __noinline int nat_probe(__u32 number, __u32 line, __u32 index)
 	if (nat_state_of(state) != NAT_TIME_WAIT)
 		return NAT_TAKEN;
 	age = nat_now() - READ_ONCE(flow->seen);
-	if (age < 0x80000000 && age > NAT_TIME_WAIT_TIME)
+	if (age < 0x80000000 && age > nat_time_wait())
 		return NAT_VACANT;
 	if (!find_block(line, &view))
 		return NAT_TAKEN;

@@ -144,6 +144,8 @@ class TestShown(NatCase):
              one['member_port']))
         self.assertEqual(list(nat_bed.POOLS['n1']), value['pools'])
         self.assertIn('1 of 258048 ports taken', text)
+        self.assertEqual(60, value['timeouts_s']['time_wait'])
+        self.assertIn('tcp_opening 240 s', text)
         for vip, count in ((nat_bed.VIP[4], 1), (nat_bed.VIP[6], 0)):
             arguments.vip = vip
             self.assertEqual(count, nat_flows.nat(node, arguments)[0][

@@ -88,6 +88,33 @@ class TestNatPools(private_node.PrivateState):
         after.refresh_peers()
         self.assertEqual([], self.datapath.nat_peers())
 
+    def test_time_outs_are_kept_for_the_next_agent(self):
+        usual = datapath.NatTimeouts(240, 240, 60, 120)
+        self.assertEqual(usual, self.datapath.nat_timeouts())
+        self.make(POOLS).refresh()
+        self.assertEqual(usual, self.datapath.nat_timeouts())
+        self.conf.config(group='nat', tcp_opening_timeout=10,
+                         tcp_closing_timeout=16000, tcp_time_wait_timeout=20,
+                         udp_opening_timeout=40)
+        self.make(POOLS).refresh()
+        others = datapath.NatTimeouts(10, 16000, 20, 40)
+        with self.open() as another:
+            self.assertEqual(others, another.nat_timeouts())
+        with mock.patch.object(self.datapath, 'set_nat_timeouts') as again:
+            self.make(POOLS).refresh()
+        again.assert_not_called()
+
+    def test_time_outs_that_cannot_be_are_refused(self):
+        before = self.datapath.nat_timeouts()
+        for name, wrong in (('tcp_opening', 9), ('udp_opening', 16001)):
+            with self.assertRaises(datapath.DatapathError) as refused:
+                self.datapath.set_nat_timeouts(
+                    before._replace(**{name: wrong}))
+            self.assertEqual(errno.EINVAL, refused.exception.errno)
+            self.assertIn(f'{name}_s of NAT is {wrong} s',
+                          refused.exception.text)
+        self.assertEqual(before, self.datapath.nat_timeouts())
+
     def test_services_are_as_planned(self):
         one = self.make(POOLS)
         one.refresh()

@@ -30,6 +30,7 @@ class PoolsDatapath:
     def __init__(self):
         self.pools = []
         self.peers = None
+        self.timeouts = datapath.NatTimeouts(240, 240, 60, 120)
         self.error = None
 
     def nat_pools(self):
@@ -39,6 +40,14 @@ class PoolsDatapath:
         if self.error:
             raise self.error
         self.pools = list(pools)
+
+    def nat_timeouts(self):
+        return self.timeouts
+
+    def set_nat_timeouts(self, timeouts):
+        if self.error:
+            raise self.error
+        self.timeouts = timeouts
 
     def nat_peers(self):
         return list(self.peers or ())

@@ -76,6 +76,19 @@ class TestOptions(base.TestCase):
         self.assertEqual(2 * 64512 // 4, nat_options.share(networks, 25))
         self.assertEqual(256 * 64512, nat_options.share(networks[1:], 100))
 
+    def test_time_outs_that_cannot_be_are_named(self):
+        for name, wrong in (
+                ('tcp_opening_timeout', 9), ('tcp_closing_timeout', 16001),
+                ('tcp_time_wait_timeout', 0), ('udp_opening_timeout', -1),
+                ('tcp_established_timeout', 'soon'),
+                ('udp_established_timeout', 65536)):
+            error = self.assertRaises(
+                option_values.ConfigurationError, self.load,
+                f'[nat]\n{name} = {wrong}')
+            self.assertIn(f'[nat] {name}: ', str(error))
+        self.load('[nat]\ntcp_opening_timeout = 10\n'
+                  'udp_established_timeout = 16000')
+
     def test_no_member_is_in_a_pool(self):
         conf = self.load(f'[nat]\npools = {POOL}')
         # Where no networks of members are set a node takes all.
@@ -148,6 +161,56 @@ class TestPools(NatTestCase):
         self.assertRaises(datapath.DatapathError, self.make().refresh)
 
 
+class TestTimeouts(NatTestCase):
+
+    WANTED = {'tcp_opening_timeout': 30, 'tcp_closing_timeout': 50,
+              'tcp_time_wait_timeout': 20, 'udp_opening_timeout': 40}
+
+    def test_they_are_set_once_as_configured(self):
+        one = self.make(**self.WANTED)
+        one.refresh()
+        self.assertEqual(datapath.NatTimeouts(30, 50, 20, 40),
+                         self.dataplane.timeouts)
+        self.dataplane.set_nat_timeouts = None  # It is not called again.
+        one.refresh()
+        self.assertIsNone(one.problem)
+
+    def test_an_agent_with_others_sets_these(self):
+        self.make(**self.WANTED).refresh()
+        self.make().refresh()
+        self.assertEqual(datapath.NatTimeouts(240, 240, 60, 120),
+                         self.dataplane.timeouts)
+
+    def test_nodes_without_pools_have_none(self):
+        self.dataplane.nat_timeouts = self.dataplane.set_nat_timeouts = None
+        self.make('', **self.WANTED).refresh()
+
+    def test_what_the_datapath_refuses_is_a_problem_beside_the_pools(self):
+        self.dataplane.set_nat_timeouts = mock.Mock(
+            side_effect=datapath.DatapathError(errno.EINVAL, 'no such time'))
+        one = self.make(**self.WANTED)
+        one.refresh()
+        self.assertEqual('[nat] time-outs: no such time', one.problem)
+        self.assertEqual([POOL], self.dataplane.pools)
+        one.share(document())
+        self.dataplane.set_nat_timeouts.side_effect = None
+        one.refresh()
+        self.assertIsNone(one.problem)
+
+    def test_another_library_ends_the_pass(self):
+        self.dataplane.set_nat_timeouts = mock.Mock(
+            side_effect=datapath.DatapathError(errno.ESTALE, 'stale'))
+        self.assertRaises(datapath.DatapathError,
+                          self.make(**self.WANTED).refresh)
+
+    def test_services_have_those_of_established_flows(self):
+        one = self.make(tcp_established_timeout=500,
+                        udp_established_timeout=90)
+        one.refresh()
+        self.assertEqual({'TCP': 500, 'UDP': 90},
+                         one.share(document()).idle_times)
+
+
 class TestShares(NatTestCase):
 
     def test_projects_have_numbers_of_their_own_which_stay(self):
@@ -188,9 +251,11 @@ class TestShares(NatTestCase):
 
 class TestServices(base.TestCase):
 
+    idle_times = {'TCP': 7440, 'UDP': 300}
+
     def plan(self, found, **more):
         return forwarding.plan(found, planning.POLICY, nat=lambda _doc: (
-            nat.Share(7, 1000)), **more)
+            nat.Share(7, 1000, self.idle_times)), **more)
 
     def test_limits_of_connections(self):
         found = document()
@@ -203,7 +268,8 @@ class TestServices(base.TestCase):
             ((_, service),) = self.plan(found).services.items()
             self.assertEqual(datapath.Settings(
                 flags=datapath.ServiceFlag.NAT | flag, nat_group=7,
-                nat_flows=1000, connection_limit=10), service.settings)
+                nat_flows=1000, connection_limit=10,
+                idle_timeout_s=7440), service.settings)
 
     def test_members_have_their_ports_and_no_encapsulation(self):
         found = document()
@@ -214,8 +280,8 @@ class TestServices(base.TestCase):
         self.assertEqual('p', plan.nat_project)
         ((key, service),) = plan.services.items()
         self.assertEqual(datapath.Settings(
-            flags=datapath.ServiceFlag.NAT, nat_group=7, nat_flows=1000),
-            service.settings)
+            flags=datapath.ServiceFlag.NAT, nat_group=7, nat_flows=1000,
+            idle_timeout_s=7440), service.settings)
         self.assertEqual({('198.18.10.11', 8080), ('2001:db8:18::12', 80)},
                          {(one.address, one.port) for one in service.members})
         self.assertEqual({4, 6}, service.families(key.address))
@@ -243,13 +309,20 @@ class TestServices(base.TestCase):
             (service,) = self.plan(found).services.values()
             return service.settings.idle_timeout_s
 
-        self.assertEqual(0, idle())
-        self.assertEqual(0, idle(client_ms=3_600_000))
+        self.assertEqual(7440, idle())
+        self.assertEqual(7440, idle(client_ms=3_600_000))
         self.assertEqual(8000, idle(client_ms=8_000_000))
-        self.assertEqual(0, idle('UDP'))
-        self.assertEqual(400, idle('UDP', client_ms=400_000))
+        self.assertEqual(16000, idle(client_ms=2 ** 31 - 1))
+        self.assertEqual(300, idle('UDP'))
+        self.assertEqual(301, idle('UDP', client_ms=300_001))
         self.assertEqual(60, idle(idle_timeout=60))
         self.assertEqual(350, idle('UDP', idle_timeout=350))
+        self.idle_times = {'TCP': 120, 'UDP': 40}
+        self.assertEqual(120, idle())
+        self.assertEqual(121, idle(client_ms=121_000))
+        self.assertEqual(50, idle('UDP'))
+        self.assertEqual(40, idle('UDP', client_ms=40_000))
+        self.assertEqual(7440, idle(idle_timeout=7440))
 
     def test_a_node_without_pools_refuses_it(self):
         error = self.assertRaises(errors.Refused, forwarding.plan,

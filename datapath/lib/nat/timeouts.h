@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_NAT_TIMEOUTS_H
+#define OXP_NAT_TIMEOUTS_H
+
+#include <stdint.h>
+
+#include "state.h"
+
+/* After how long without a packet the flow ends, units of 2^30 ns. */
+uint32_t nat_timeout(struct oxp_node *node, const struct nat_flow *flow,
+		     uint32_t state);
+
+#endif

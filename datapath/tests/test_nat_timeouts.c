@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Time-outs of NAT's flows that somebody has set: they hold at once, also for
+ * flows that are there, for the library as for packets.
+ */
+#include <errno.h>
+
+#include "nat_fixture.h"
+
+/* Less than a timeout: the test may take time itself. */
+#define SHORT_OF 5
+
+static const struct oxp_nat_timeouts others = {
+	.tcp_opening_s = 30,
+	.tcp_closing_s = 50,
+	.time_wait_s = 20,
+	.udp_opening_s = 40,
+};
+
+static void set_timeouts(const struct oxp_nat_timeouts *wanted)
+{
+	if (oxp_nat_timeouts_set(node, wanted, error))
+		fail_msg("timeouts: %s", error);
+}
+
+static void expect_timeouts(const struct oxp_nat_timeouts *wanted)
+{
+	struct oxp_nat_timeouts is;
+
+	assert_int_equal(oxp_nat_timeouts_get(node, &is, error), 0);
+	assert_memory_equal(&is, wanted, sizeof(is));
+}
+
+/* The flow lives nearly so long without a packet, and no longer; what is told
+ * about it says so too. */
+static void expect_end(uint32_t client, const struct flow *to, uint32_t seconds)
+{
+	struct nat_flow *flow = find_flow(client, to);
+	struct oxp_nat_filter filter = {.pool = address(POOL)};
+	struct oxp_nat_flow told;
+
+	assert_non_null(flow);
+	filter.pool_port = flow - pool_table();
+	silent_for(flow, seconds - SHORT_OF);
+	age();
+	assert_int_equal(oxp_nat_flows_list(node, &filter, &told, 1, error), 1);
+	assert_int_equal(told.idle_s + told.expires_s, seconds);
+	silent_for(flow, seconds + 1);
+	age();
+	assert_int_equal(flow->state, NAT_FREE);
+}
+
+static void test_they_hold_for_flows_that_are_there(void **state)
+{
+	(void)state;
+	open_flow(0, &ours);
+	open_flow(0, &ours_udp);
+	establish(1, &ours);
+	assert_int_equal(from_client(1, &ours, FIN), XDP_TX);
+	establish(2, &ours);
+	assert_int_equal(from_client(2, &ours, RST), XDP_TX);
+	establish(3, &ours);
+	set_timeouts(&others);
+	expect_end(0, &ours, others.tcp_opening_s);
+	expect_end(0, &ours_udp, others.udp_opening_s);
+	expect_end(1, &ours, others.tcp_closing_s);
+	expect_end(2, &ours, others.time_wait_s);
+	/* which has another time-out than these */
+	expect_end(3, &ours, 7440);
+}
+
+static void test_none_are_the_usual_ones(void **state)
+{
+	static const struct oxp_nat_timeouts none, usual = {
+							   .tcp_opening_s = 240,
+							   .tcp_closing_s = 240,
+							   .time_wait_s = 60,
+							   .udp_opening_s = 120,
+						   };
+	struct oxp_nat_timeouts some = usual;
+
+	(void)state;
+	expect_timeouts(&usual);
+	set_timeouts(&others);
+	expect_timeouts(&others);
+	set_timeouts(&none);
+	expect_timeouts(&usual);
+	some.udp_opening_s = 0;
+	set_timeouts(&some);
+	expect_timeouts(&usual);
+	open_flow(0, &ours_udp);
+	expect_end(0, &ours_udp, usual.udp_opening_s);
+}
+
+static void expect_refused(const struct oxp_nat_timeouts *wanted,
+			   const char *name)
+{
+	assert_int_equal(oxp_nat_timeouts_set(node, wanted, error), -EINVAL);
+	assert_non_null(strstr(error, name));
+	assert_non_null(strstr(error, "10 to 16000"));
+	expect_timeouts(&others);
+}
+
+static void test_what_no_flow_could_have_is_refused(void **state)
+{
+	const struct oxp_nat_timeouts ends = {10, 16000, 10, 16000};
+
+	(void)state;
+	set_timeouts(&ends);
+	expect_timeouts(&ends);
+	set_timeouts(&others);
+	expect_refused(&(struct oxp_nat_timeouts){.tcp_opening_s = 9},
+		       "tcp_opening_s");
+	expect_refused(&(struct oxp_nat_timeouts){.tcp_closing_s = 16001},
+		       "tcp_closing_s");
+	expect_refused(&(struct oxp_nat_timeouts){.time_wait_s = UINT32_MAX},
+		       "time_wait_s");
+	expect_refused(&(struct oxp_nat_timeouts){.udp_opening_s = 1},
+		       "udp_opening_s");
+}
+
+static void set_idle_timeout(uint16_t seconds)
+{
+	const struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS,
+		.flags = OXP_SERVICE_NAT,
+		.nat_group = OURS,
+		.idle_timeout_s = seconds,
+	};
+	struct oxp_key key = tcp_key(VIP, ours.destination_port);
+	struct oxp_member member;
+
+	make_members(&member, 1, 0, 0);
+	member.port = 8080;
+	set_service_as(node, &key, &settings, &member, 1);
+}
+
+static void test_established_flows_follow_their_service(void **state)
+{
+	(void)state;
+	establish(0, &ours);
+	establish(1, &ours);
+	establish(0, &theirs);
+	set_idle_timeout(100);
+	expect_end(0, &ours, 100);
+	expect_end(0, &theirs, 7440);
+	set_idle_timeout(16000);
+	expect_end(1, &ours, 16000);
+}
+
+static void test_a_closing_flow_ends_no_later_than_another(void **state)
+{
+	(void)state;
+	set_idle_timeout(100);
+	establish(0, &ours);
+	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
+	establish(1, &ours);
+	assert_int_equal(from_member(find_flow(1, &ours), 0, FIN), XDP_TX);
+	expect_end(0, &ours, 100);
+	set_timeouts(&others);
+	expect_end(1, &ours, others.tcp_closing_s);
+}
+
+/* All other ports are taken by flows like this one. */
+static void fill_pool(const struct nat_flow *like)
+{
+	struct nat_flow *table = pool_table();
+
+	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
+		if (&table[port] != like)
+			table[port] = *like;
+	nat_groups(node)[OURS].flows = POOL_PORTS;
+}
+
+static void test_packets_take_ports_that_have_waited_so_long(void **state)
+{
+	struct nat_flow *table = pool_table(), *flow;
+
+	(void)state;
+	set_nat(&ours, OURS, 2 * 65536, 8080);
+	flow = establish(0, &ours);
+	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
+	fill_pool(flow);
+	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
+		silent_for(&table[port], others.time_wait_s + 1);
+	expect_full(1, &ours);
+	set_timeouts(&others);
+	establish(1, &ours);
+	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
+		if (nat_state_of(table[port].state) == NAT_TIME_WAIT)
+			silent_for(&table[port], NAT_TIME_WAIT_TIME + 1);
+	set_timeouts(&(struct oxp_nat_timeouts){.time_wait_s = 16000});
+	expect_full(2, &ours);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NAT_TEST(test_they_hold_for_flows_that_are_there),
+		NAT_TEST(test_none_are_the_usual_ones),
+		NAT_TEST(test_what_no_flow_could_have_is_refused),
+		NAT_TEST(test_established_flows_follow_their_service),
+		NAT_TEST(test_a_closing_flow_ends_no_later_than_another),
+		NAT_TEST(test_packets_take_ports_that_have_waited_so_long),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
