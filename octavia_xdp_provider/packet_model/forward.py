@@ -435,8 +435,8 @@ class Forwarder:
 
     def _beyond_limit(self, packet, service, clock) -> Result:
         self.watch.beyond_limit(service)
-        if (service.sends_reset and self._may_answer(clock) and
-                connections.can_reset(packet)):
+        if (service.sends_reset and connections.can_reset(packet) and
+                self._may_answer(clock)):
             return Result(Action.TX, connections.reset_back(packet),
                           Outcome.SENT_RESET)
         return self._drop(packet.frame, Outcome.DROP_CONNECTION_LIMIT, (),

@@ -90,6 +90,20 @@ static __always_inline void reset_of(const struct tcphdr *tcp, __u32 length,
 	reset->flags = TCP_RST_ACK;
 }
 
+/* Whether the TCP header at l4 is that of a whole packet, and the first one
+ * behind that of IPv6: of fragments it is not known how much they acknowledge.
+ */
+static __always_inline bool is_answerable(struct xdp_md *ctx, __u32 l3,
+					  __u32 l4, __u32 v6)
+{
+	const struct iphdr *ip;
+
+	if (v6)
+		return l4 == l3 + sizeof(struct ipv6hdr);
+	ip = at(ctx, l3, sizeof(*ip));
+	return ip && !(ip->frag_off & bpf_htons(IP_MORE_FRAGMENTS));
+}
+
 /* The packet at l3, with its TCP header at l4, which is a SYN or acknowledges
  * something, becomes the answer. A function of its own: as a part of a caller
  * that has l3, l4 and v6 in a map Linux 6.1 refuses it. */
@@ -101,10 +115,6 @@ COLD int answer_reset(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6)
 	__u32 length;
 
 	if (!tcp || !ip)
-		return false;
-	/* of fragments it is not known how much they acknowledge */
-	if (v6 ? l4 != l3 + 40
-	       : ((struct iphdr *)ip)->frag_off & bpf_htons(IP_MORE_FRAGMENTS))
 		return false;
 	length = v6 ? bpf_ntohs(((struct ipv6hdr *)ip)->payload_len)
 		    : bpf_ntohs(((struct iphdr *)ip)->tot_len) - (l4 - l3);
@@ -126,7 +136,8 @@ COLD int refuse_connection(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6,
 	struct ethhdr *ethernet;
 
 	if (!node || !find_block(line, &view) ||
-	    !(view.block->flags & OXP_SERVICE_RESET) || !may_answer(node) ||
+	    !(view.block->flags & OXP_SERVICE_RESET) ||
+	    !is_answerable(ctx, l3, l4, v6) || !may_answer(node) ||
 	    !answer_reset(ctx, l3, l4, v6))
 		return drop_at(ctx, OXP_DROP_CONNECTION_LIMIT, line);
 	if (bpf_xdp_adjust_tail(ctx, (int)(l3 + (v6 ? 60 : 40) - length)))

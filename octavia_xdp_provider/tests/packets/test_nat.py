@@ -324,6 +324,21 @@ class TestFlows(nat_cases.NatCase):
             self.compared.compare_counters()
             self.compared.delete_service(service)
 
+    def test_what_no_reset_answers_takes_no_budget(self):
+        self.use(cases.plain_node(icmp_rate=1))
+        self.nat_service(connection_limit=1, sends_reset=True)
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        syn = cases.tcp(flags='S', sport=40001)
+        fragment = bytes(self.request(4, syn, flags='MF'))
+        whole = bytes(self.request(4, syn))
+        while not (results := self.compared.run(
+                [fragment, fragment, whole, whole])):
+            pass
+        self.assertEqual(
+            [Outcome.DROP_CONNECTION_LIMIT] * 2 +
+            [Outcome.SENT_RESET, Outcome.DROP_CONNECTION_LIMIT],
+            [one.outcome for one in results])
+
     def test_who_may_come_is_asked_of_each_packet_of_clients(self):
         for front, back in nat_cases.PAIRS:
             client = compared.packed(nat_cases.FRONT[front][1])

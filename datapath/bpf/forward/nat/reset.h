@@ -19,10 +19,8 @@ static __always_inline bool nat_is_answered(struct xdp_md *ctx,
 {
 	__u32 flags = nat_tcp_flags(ctx, packet);
 
-	if (packet->v6 ? packet->l4 != packet->l3 + sizeof(struct ipv6hdr)
-		       : packet->kind == KIND_FIRST)
-		return false;
-	return flags & TCP_ACK && !(flags & TCP_RST);
+	return flags & TCP_ACK && !(flags & TCP_RST) &&
+	       is_answerable(ctx, packet->l3, packet->l4, packet->v6);
 }
 
 /* From the packet's destination to its source. */
