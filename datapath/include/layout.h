@@ -852,8 +852,8 @@ struct nat_flow {
 	__u16 group;
 	__u32 timeout; /* once established, as the service had it when the flow
 			* began: where there is no such service any more */
-	/* in NAT_TIME_WAIT: where the client is; 0 if that is not known, and
-	 * from programs before it was kept */
+	/* in NAT_TIME_WAIT: where the client is, 1 in the place of 0; 0 if that
+	 * is not known, and from programs before it was kept */
 	__u32 sequence;
 	__u32 reserved2[10];
 };

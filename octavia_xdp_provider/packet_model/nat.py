@@ -47,7 +47,7 @@ class Flow:
     state: State = State.HALF_OPEN
     replied: bool = False
     fins: set = dataclasses.field(default_factory=set)
-    sequence: int = 0  # where the client is, in TIME_WAIT
+    sequence: int | None = None  # where the client is, in TIME_WAIT
 
     @property
     def active(self) -> bool:
@@ -64,16 +64,19 @@ class Flow:
 
     def may_be_earlier(self, sequence: int) -> bool:
         """Than the one of a packet of the client's with this number."""
+        if self.state != State.TIME_WAIT:
+            return False
+        if self.sequence is None:
+            return True
         distance = (sequence - self.sequence) % (1 << 32)
-        return (self.state == State.TIME_WAIT and
-                NEAR <= distance < (1 << 32) - NEAR)
+        return NEAR <= distance < (1 << 32) - NEAR
 
     def touch(self, packet: parse.Packet, from_member: bool):
         flags = tcp_flags(packet)
         self._change(flags, from_member)
         if (self.state == State.TIME_WAIT and not packet.later and
                 (not from_member or flags & ACK)):
-            self.sequence = tcp_number(packet, 8 if from_member else 4)
+            self.sequence = tcp_number(packet, 8 if from_member else 4) or 1
 
     def _change(self, flags: int, from_member: bool):
         """`flags` of TCP; 0 of UDP."""

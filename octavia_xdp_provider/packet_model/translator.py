@@ -97,7 +97,7 @@ class Translator:
                 return None
             flow.state, flow.replied = nat.State.HALF_OPEN, False
             flow.fins.clear()
-            flow.sequence = 0
+            flow.sequence = None
             return flow
         self.flows.end(flow)
         return None

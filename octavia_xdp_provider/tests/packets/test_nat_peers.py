@@ -285,6 +285,44 @@ class TestEarlier(PeersCase):
         self.sent(self.ack(4, seq=(1 << 31) + 1000))
         self.assertEqual(before, self.flow(service))
 
+    def sought_whatever_it_says(self):
+        """Packets near 0 as well."""
+        for sequence in (0, 1, (1 << 20) - 1, -(1 << 20) % (1 << 32), 1 << 31):
+            packet = self.ack(4, seq=sequence)
+            self.handed_on(packet, SEEK, 1, OWN, AFTER)
+            self.handed_on(self.wrapped(packet, SEEK), SEEK, 2, LAST, AFTER)
+
+    def test_without_a_number_any_other_is_sought(self):
+        """What a member ends with a packet that acknowledges nothing."""
+        service = self.known(4, 4)
+        self.sent(self.answer(service, 4, cases.tcp(flags='R', ack=0)))
+        self.sought_whatever_it_says()
+        packet = self.ack(4, seq=7000000)
+        self.sent(self.wrapped(packet, NOBODY))
+        self.sent(packet)
+        self.compared.delete_service(service)
+        service = self.known(4, 4)
+        self.sent(self.request(4, cases.tcp(flags='FA', seq=5)))
+        self.sent(self.answer(service, 4, cases.tcp(flags='F', ack=0)))
+        self.assertEqual(nat.State.TIME_WAIT, self.state_of(service))
+        self.sought_whatever_it_says()
+
+    def test_a_port_that_is_used_again_forgets_the_number(self):
+        service = self.ended()
+        self.sent(self.request(4, cases.tcp(flags='S', seq=9)))
+        self.sent(self.answer(service, 4, cases.tcp(flags='R', ack=0)))
+        self.sought_whatever_it_says()
+
+    def test_a_client_can_be_at_0(self):
+        service = self.known(4, 4)
+        self.sent(self.request(4, cases.tcp(flags='R', seq=0)))
+        for sequence in (0, 1 << 20, (1 << 32) + 1 - (1 << 20)):
+            self.sent(self.wrapped(self.ack(4, seq=0), NOBODY))
+            self.sent(self.ack(4, seq=sequence))
+        self.sent(self.answer(service, 4, cases.tcp(flags='A', ack=0)))
+        self.handed_on(self.ack(4, seq=(1 << 32) - (1 << 20)), SEEK, 1, OWN,
+                       AFTER)
+
     def test_a_syn_begins_it_again(self):
         service = self.ended()
         before = self.flow(service)[:2]

@@ -43,15 +43,17 @@ __noinline int nat_may_be_earlier(struct xdp_md *ctx,
 {
 	const struct nat_flow *flow = nat_flow_at(number);
 	const __u8 *tcp;
+	__u32 sequence;
 
 	if (!packet || !flow)
 		return false;
 	tcp = nat_tcp(ctx, packet);
 	if (!tcp)
 		return false;
-	return bpf_ntohl(*(const __be32 *)(tcp + TCP_SEQUENCE)) -
-		       READ_ONCE(flow->sequence) + NAT_NEAR >=
-	       2 * NAT_NEAR;
+	sequence = READ_ONCE(flow->sequence);
+	return !sequence || bpf_ntohl(*(const __be32 *)(tcp + TCP_SEQUENCE)) -
+					    sequence + NAT_NEAR >=
+				    2 * NAT_NEAR;
 }
 
 /* Of a flow in NAT_TIME_WAIT. */
@@ -60,19 +62,18 @@ __noinline int nat_note_sequence(struct xdp_md *ctx,
 				 __u32 from_member)
 {
 	struct nat_flow *flow = nat_flow_at(number);
+	__u32 sequence;
 	const __u8 *tcp;
 
 	if (!packet || !flow)
 		return 0;
 	tcp = nat_tcp(ctx, packet);
-	if (!tcp)
+	if (!tcp || (from_member && !(tcp[13] & TCP_ACK)))
 		return 0;
-	if (!from_member)
-		WRITE_ONCE(flow->sequence,
-			   bpf_ntohl(*(const __be32 *)(tcp + TCP_SEQUENCE)));
-	else if (tcp[13] & TCP_ACK)
-		WRITE_ONCE(flow->sequence,
-			   bpf_ntohl(*(const __be32 *)(tcp + TCP_NUMBER)));
+	sequence = bpf_ntohl(
+		*(const __be32 *)(tcp +
+				  (from_member ? TCP_NUMBER : TCP_SEQUENCE)));
+	WRITE_ONCE(flow->sequence, sequence ? sequence : 1);
 	return 0;
 }
 
