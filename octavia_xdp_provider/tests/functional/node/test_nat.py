@@ -304,10 +304,12 @@ class TestMoved(NatCase):
 class TestUpgraded(NatCase):
     """Another layout's library takes the node over, and gives it back."""
 
-    def test_flows_pools_and_peers_stay(self):
+    def test_flows_pools_peers_and_time_outs_stay(self):
         key = self.serve(4, 6)
         node = self.nodes['n1']
         node.set_nat_peers(nat_bed.PEERS[4])
+        timeouts = datapath.NatTimeouts(30, 50, 20, 40)
+        node.set_nat_timeouts(timeouts)
         server = Served(self, 6)
         client, accepted = self.connect(server, 4)
         self.assertTrue(transfer(client, accepted))
@@ -330,6 +332,7 @@ class TestUpgraded(NatCase):
         self.nodes['n1'] = node = self.open('n1')
         self.assertEqual(list(nat_bed.POOLS['n1']), node.nat_pools())
         self.assertEqual(list(nat_bed.PEERS[4]), node.nat_peers())
+        self.assertEqual(timeouts, node.nat_timeouts())
         found = node.service(key)
         self.assertEqual((settings, 1), (found.settings, found.active))
         self.assertEqual([], node.faults())
