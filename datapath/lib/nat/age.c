@@ -25,7 +25,8 @@ static void age_address(struct oxp_node *node, uint32_t address, uint32_t now)
 			__atomic_load_n(&flow->state, __ATOMIC_ACQUIRE);
 		int32_t age = now - flow->seen;
 
-		if (is_nat_flow(state) &&
+		/* most are younger than any time-out: asking takes longer */
+		if (is_nat_flow(state) && age > OXP_NAT_TIMEOUT_MIN &&
 		    age > (int32_t)nat_timeout(node, flow, state))
 			end_nat_flow(node, nat_number(address, port), flow,
 				     state);
