@@ -4,6 +4,7 @@
 
 import io
 import json
+import os
 import socket
 import urllib.error
 import urllib.request
@@ -17,20 +18,26 @@ from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.functional.support import control
 
 
-def free_port():
+def free_address():
+    """Address and port where nobody listens.
+
+    Not of 127.0.0.1, at whose ports connections of others begin until the
+    controller listens there.
+    """
+    pid = os.getpid()
     with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+        probe.bind((f'127.{1 + (pid >> 8) % 254}.{pid & 255}.1', 0))
+        return '{}:{}'.format(*probe.getsockname())
 
 
 class TestOperator(control.ControlTestCase):
 
     def setUp(self):
         super().setUp()
-        self.port = free_port()
+        self.address = free_address()
         self.text = self.text.replace(
             '[controller]\n',
-            f'[controller]\nlisten = 127.0.0.1:{self.port}\n')
+            f'[controller]\nlisten = {self.address}\n')
         self.conf = self.configure('controller', '')
 
     def manage(self, *arguments):
@@ -44,7 +51,7 @@ class TestOperator(control.ControlTestCase):
     def get(self, path):
         try:
             answer = urllib.request.urlopen(
-                f'http://127.0.0.1:{self.port}{path}', timeout=30)
+                f'http://{self.address}{path}', timeout=30)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
