@@ -42,8 +42,9 @@ class TestGalera(base.TestCase):
     def setUp(self):
         super().setUp()
         managers = [schema.context_manager(self.load(
-            # What one server has committed, the other one shows.
-            f'[database]\nconnection = {url}\nmysql_wsrep_sync_wait = 1\n'))
+            # What one server has committed, the other one shows, also to
+            # what begins with a change.
+            f'[database]\nconnection = {url}\nmysql_wsrep_sync_wait = 7\n'))
             for url in self.cluster.urls]
         for manager in managers:
             self.addCleanup(manager.writer.get_engine().dispose)
@@ -85,6 +86,21 @@ class TestGalera(base.TestCase):
         for store in self.stores:
             self.assertEqual('a' * ROUNDS + 'b' * ROUNDS, ''.join(sorted(
                 store.load_balancer('changes').document['name'])))
+
+    def test_what_one_has_made_the_other_one_changes(self):
+        """Also while its server has yet to learn of it."""
+        for number in range(ROUNDS):
+            key = f'made-{number}'
+            with self.cluster.lagging(2):
+                self.stores[0].create(document(key, f'198.51.100.{number}'))
+                change = threading.Thread(
+                    target=self.stores[1].change, args=(
+                        key, lambda document: dict(document, name='changed')))
+                change.start()
+                change.join(0.1)  # It has begun, as far as it can.
+            change.join()
+            self.assertEqual('changed', self.stores[0].load_balancer(
+                key).document['name'])
 
     def test_one_of_two_gets_a_vip(self):
         def ask(store, key, address):

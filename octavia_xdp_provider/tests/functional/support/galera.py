@@ -4,6 +4,7 @@
 On a loopback address of its own for each run, in a directory that is removed.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -62,6 +63,17 @@ class Cluster:
             server.terminate()
             server.wait(30)
         self._servers = []
+
+    @contextlib.contextmanager
+    def lagging(self, number):
+        """A server applies nothing of the other one's during a `with` block.
+        """
+        with self._engine(number, DATABASE).connect() as connection:
+            connection.execute(sa.text('FLUSH TABLES WITH READ LOCK'))
+            try:
+                yield
+            finally:
+                connection.execute(sa.text('UNLOCK TABLES'))
 
     def _port(self, number):
         return 3306 + number
