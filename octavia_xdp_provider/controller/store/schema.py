@@ -9,11 +9,17 @@ from alembic import migration
 from alembic import script
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
+from oslo_log import log as logging
 import sqlalchemy as sa
 
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.controller.store import pool
 from octavia_xdp_provider.controller.store import sqlite
+
+LOG = logging.getLogger(__name__)
+
+# Of MariaDB's wsrep_sync_wait: reads, changes and insertions.
+SYNC_WAIT = 7
 
 
 class SchemaError(Exception):
@@ -75,13 +81,34 @@ def upgrade(manager):
     return before, head
 
 
+def _warn_of_cluster(engine):
+    """Say what controllers lack that write to several servers of Galera."""
+    if engine.name != 'mysql':
+        return
+    with engine.connect() as connection:
+        found = dict(connection.execute(sa.text(
+            "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', "
+            "'wsrep_cluster_address', 'wsrep_sync_wait')")).all())
+    if (found.get('wsrep_on') == 'ON' and found.get('wsrep_cluster_address')
+            and ~int(found['wsrep_sync_wait']) & SYNC_WAIT):
+        LOG.warning(
+            'The database is a Galera cluster, and its server does not wait '
+            'for what others have committed (wsrep_sync_wait is %s): '
+            'controllers that write to different servers may take what one '
+            'of them has just stored for unknown. Set [database] '
+            'mysql_wsrep_sync_wait = %s, unless all write to one server.',
+            found['wsrep_sync_wait'], SYNC_WAIT)
+
+
 def check(manager):
     """Refuse to run on a database of another version.
 
     :raises SchemaError: names the command that upgrades it.
     """
+    engine = manager.writer.get_engine()
     try:
-        current, head = _versions(manager.writer.get_engine())
+        current, head = _versions(engine)
+        _warn_of_cluster(engine)
     except db_exception.DBError as error:
         raise SchemaError(f'The database cannot be reached: {error}. Is it '
                           'there, and was "octavia-xdp-manage database '

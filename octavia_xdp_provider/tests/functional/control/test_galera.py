@@ -7,9 +7,12 @@ fails when it commits.
 
 import collections
 import itertools
+import logging
 import tempfile
 import threading
 import uuid
+
+import fixtures
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
@@ -50,6 +53,18 @@ class TestGalera(base.TestCase):
             self.addCleanup(manager.writer.get_engine().dispose)
         schema.upgrade(managers[0])
         self.stores = [queries.Store(manager) for manager in managers]
+
+    def test_who_does_not_wait_is_told(self):
+        for wait in (7, 3, 0):
+            manager = schema.context_manager(self.load(
+                f'[database]\nconnection = {self.cluster.urls[0]}\n'
+                f'mysql_wsrep_sync_wait = {wait}\n'))
+            self.addCleanup(manager.writer.get_engine().dispose)
+            with self.subTest(wait=wait), fixtures.FakeLogger(
+                    level=logging.WARNING) as log:
+                schema.check(manager)
+                self.assertEqual(
+                    wait != 7, 'mysql_wsrep_sync_wait = 7' in log.output)
 
     def at_once(self, function, *arguments):
         """Call a function with each store and its argument; the results."""
