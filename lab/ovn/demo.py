@@ -130,7 +130,7 @@ class Demo(demo_steps.Steps):
         # taken for dead.
         run('healthmonitor', '--type', 'HTTP', '--url-path', '/', '--delay',
             '2', '--timeout', '1', '--max-retries', '2',
-            '--max-retries-down', '10', POOL)
+            '--max-retries-down', '9', POOL)
         for hypervisor, address in ADDRESSES.items():
             run('member', '--name', _vm(tenant, hypervisor), '--subnet-id',
                 self.made[tenant].subnet_id, '--address', address,
