@@ -260,17 +260,12 @@ static void test_connections_that_nobody_knows_are_reset(void **state)
 static void set_limit(uint32_t limit, uint32_t flags)
 {
 	const struct oxp_service_settings settings = {
-		.slots = TEST_SLOTS,
-		.flags = OXP_SERVICE_NAT | flags,
+		.flags = flags,
 		.nat_group = OURS,
 		.connection_limit = limit,
 	};
-	struct oxp_key key = tcp_key(VIP, ours.destination_port);
-	struct oxp_member member;
 
-	make_members(&member, 1, 0, 0);
-	member.port = 8080;
-	set_service_as(node, &key, &settings, &member, 1);
+	set_nat_as(&ours, settings, 8080);
 }
 
 static void expect_refused(uint32_t client)

@@ -122,17 +122,11 @@ static void test_what_no_flow_could_have_is_refused(void **state)
 static void set_idle_timeout(uint16_t seconds)
 {
 	const struct oxp_service_settings settings = {
-		.slots = TEST_SLOTS,
-		.flags = OXP_SERVICE_NAT,
 		.nat_group = OURS,
 		.idle_timeout_s = seconds,
 	};
-	struct oxp_key key = tcp_key(VIP, ours.destination_port);
-	struct oxp_member member;
 
-	make_members(&member, 1, 0, 0);
-	member.port = 8080;
-	set_service_as(node, &key, &settings, &member, 1);
+	set_nat_as(&ours, settings, 8080);
 }
 
 static void test_established_flows_follow_their_service(void **state)

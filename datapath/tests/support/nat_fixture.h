@@ -30,24 +30,33 @@ static const struct flow ours = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
 static const struct flow ours_udp = {CLIENT, VIP, 40000, 53, IPPROTO_UDP};
 static const struct flow theirs = {CLIENT, VIP, 40000, 81, IPPROTO_TCP};
 
-/* One member, at `port`. */
-static inline void set_nat(const struct flow *to, uint16_t group,
-			   uint32_t flows, uint16_t port)
+/* One member, at `port`; what every service of NAT here has need not be in
+ * the settings. */
+static inline void set_nat_as(const struct flow *to,
+			      struct oxp_service_settings settings,
+			      uint16_t port)
 {
-	const struct oxp_service_settings settings = {
-		.slots = TEST_SLOTS,
-		.flags = OXP_SERVICE_NAT,
-		.nat_group = group,
-		.nat_flows = flows,
-	};
 	struct oxp_key key = to->protocol == IPPROTO_TCP
 				     ? tcp_key(VIP, to->destination_port)
 				     : udp_key(VIP, to->destination_port);
 	struct oxp_member member;
 
+	settings.slots = TEST_SLOTS;
+	settings.flags |= OXP_SERVICE_NAT;
 	make_members(&member, 1, 0, 0);
 	member.port = port;
 	set_service_as(node, &key, &settings, &member, 1);
+}
+
+static inline void set_nat(const struct flow *to, uint16_t group,
+			   uint32_t flows, uint16_t port)
+{
+	const struct oxp_service_settings settings = {
+		.nat_group = group,
+		.nat_flows = flows,
+	};
+
+	set_nat_as(to, settings, port);
 }
 
 /* The members of both groups are one address, at different ports. */
