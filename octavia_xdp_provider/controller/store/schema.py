@@ -105,8 +105,8 @@ def check(manager):
 
     :raises SchemaError: names the command that upgrades it.
     """
-    engine = manager.writer.get_engine()
     try:
+        engine = manager.writer.get_engine()
         current, head = _versions(engine)
         _warn_of_cluster(engine)
     except db_exception.DBError as error:
