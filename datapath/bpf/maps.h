@@ -106,6 +106,7 @@ struct {
 
 SLICES(service_counters);
 SLICES(member_counters);
+MMAPPED_ARRAY(pending_counts, 1, struct pending_counts);
 MMAPPED_ARRAY(connections, CONNECTION_SETS, struct flow_set);
 MMAPPED_ARRAY(connection_counts, 1, struct connection_count);
 

@@ -28,6 +28,7 @@
  *                    half_slice_of(services_max)
  *   member_counters  ARRAY[possible CPUs], mmap.  union counters, twice
  *                    half_slice_of(members_max)
+ *   pending_counts   ARRAY[possible CPUs], mmap.  struct pending_counts
  *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   struct outcome_counters
  *   watched          ARRAY[WATCH_LINES], mmap.    struct watched_set
  *   nat              ARRAY of 1, mmap.            struct nat_pools
@@ -95,6 +96,7 @@
 	MAP(ICMP_BUDGET, icmp_budget, FORMAT_ICMP_BUDGET)                      \
 	MAP(SERVICE_COUNTERS, service_counters, FORMAT_COUNTERS)               \
 	MAP(MEMBER_COUNTERS, member_counters, FORMAT_COUNTERS)                 \
+	MAP(PENDING_COUNTS, pending_counts, FORMAT_COUNTERS)                   \
 	MAP(OUTCOMES, outcomes, FORMAT_OUTCOMES)                               \
 	MAP(WATCHED, watched, FORMAT_WATCHED)                                  \
 	MAP(NAT, nat, FORMAT_NAT)                                              \
@@ -753,6 +755,32 @@ static inline __u32 slice_size(__u32 count)
 {
 	return 2 * half_slice_of(count) * sizeof(union counters);
 }
+
+/*
+ * With many services no cache has the lines of what a packet counts, and it
+ * would wait for them. So on such nodes a CPU notes what it has to add, and
+ * adds it when there are PENDING_COUNTS: additions that do not depend on each
+ * other wait side by side. What is pending belongs to the counters: who reads
+ * these adds it, and `turns`, which is odd while a CPU adds, tells him whether
+ * it was added meanwhile. `count` grows after its entry was written.
+ */
+#define PENDING_COUNTS 32
+
+struct pending_count {
+	__u32 service; /* indices of counters */
+	__u32 member;
+	__u32 bytes; /* of one packet */
+	__u32 reserved;
+};
+
+struct pending_counts {
+	__u32 count;
+	__u32 turns;
+	__u32 reserved[14];
+	struct pending_count entry[PENDING_COUNTS];
+};
+
+_Static_assert(!(sizeof(struct pending_counts) % LINE_SIZE), "each CPU's own");
 
 /* Bytes are those of whole frames, from the Ethernet header on, as they came:
  * also of those that the program answered, and of those where there may be no

@@ -59,6 +59,15 @@ static int set_up(void **state)
 	return 0;
 }
 
+/* As on a node with many services: CPUs add what they count in turns. */
+static int set_up_many(void **state)
+{
+	int status = set_up(state);
+
+	node->config->usual_slots = TEST_SLOTS;
+	return status;
+}
+
 static int tear_down(void **state)
 {
 	(void)state;
@@ -92,24 +101,15 @@ static int read_services(struct oxp_service *out)
 	return oxp_services_list(node, out, SERVICES, error);
 }
 
-/* All that there is to read says this of the service at a port, and nothing
- * of the others. */
-static void expect_counted(uint16_t port, uint64_t packets)
+/* Of a service, and all its members together. */
+static void expect_one(uint16_t port, uint64_t packets)
 {
 	struct oxp_counters wanted = {packets, packets * BYTES, packets / 2};
 	struct oxp_key key = tcp_key(VIP, port);
 	struct oxp_member_state members[MEMBERS];
-	struct oxp_service all[SERVICES], one;
-	struct oxp_outcome_counters outcomes[OXP_OUTCOMES];
 	struct oxp_counters sum = {};
+	struct oxp_service one;
 
-	assert_int_equal(read_services(all), SERVICES);
-	for (uint32_t i = 0; i < SERVICES; i++)
-		assert_memory_equal(&all[i].counters,
-				    all[i].key.port == port
-					    ? &wanted
-					    : &(struct oxp_counters){},
-				    sizeof(wanted));
 	assert_int_equal(oxp_service_get(node, &key, &one, error), 0);
 	assert_memory_equal(&one.counters, &wanted, sizeof(wanted));
 	assert_int_equal(oxp_members_list(node, &key, members, MEMBERS, error),
@@ -120,6 +120,24 @@ static void expect_counted(uint16_t port, uint64_t packets)
 		sum.flows += members[i].counters.flows;
 	}
 	assert_memory_equal(&sum, &wanted, sizeof(wanted));
+}
+
+/* All that there is to read says this of the service at a port, and nothing
+ * of the others. */
+static void expect_counted(uint16_t port, uint64_t packets)
+{
+	struct oxp_counters wanted = {packets, packets * BYTES, packets / 2};
+	struct oxp_service all[SERVICES];
+	struct oxp_outcome_counters outcomes[OXP_OUTCOMES];
+
+	expect_one(port, packets);
+	assert_int_equal(read_services(all), SERVICES);
+	for (uint32_t i = 0; i < SERVICES; i++)
+		assert_memory_equal(&all[i].counters,
+				    all[i].key.port == port
+					    ? &wanted
+					    : &(struct oxp_counters){},
+				    sizeof(wanted));
 	assert_int_equal(oxp_outcomes_list(node, outcomes, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
 	assert_int_equal(outcomes[OXP_DROP_MARTIAN].packets, packets);
@@ -215,6 +233,75 @@ static void test_counters_read_under_traffic_never_fall(void **state)
 	close(program);
 }
 
+/* A CPU that does what add_pending() does, and takes its time. */
+struct slow_cpu {
+	pthread_t thread;
+	uint32_t service;
+	uint64_t counted;
+	int ending;
+};
+
+static void *count_slowly(void *argument)
+{
+	struct slow_cpu *cpu = argument;
+	struct pending_counts *pending = &node->pending[0];
+	struct traffic_counters *traffic =
+		&node->service_counters[cpu->service].traffic;
+
+	while (!__atomic_load_n(&cpu->ending, __ATOMIC_ACQUIRE)) {
+		for (uint32_t i = 0; i < PENDING_COUNTS; i++) {
+			pending->entry[i] = (struct pending_count){
+				cpu->service, UINT32_MAX, BYTES, 0};
+			__atomic_store_n(&pending->count, i + 1,
+					 __ATOMIC_RELEASE);
+			__atomic_fetch_add(&cpu->counted, 1, __ATOMIC_SEQ_CST);
+		}
+		__atomic_fetch_add(&pending->turns, 1, __ATOMIC_SEQ_CST);
+		for (uint32_t i = 0; i < PENDING_COUNTS; i++) {
+			__atomic_fetch_add(&traffic->packets, 1,
+					   __ATOMIC_SEQ_CST);
+			if (i % 16 == 15)
+				sched_yield();
+			__atomic_fetch_add(&traffic->bytes, BYTES,
+					   __ATOMIC_SEQ_CST);
+		}
+		__atomic_store_n(&pending->count, 0, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&pending->turns, 1, __ATOMIC_SEQ_CST);
+		usleep(10); /* not that there is nothing to read, ever */
+	}
+	return NULL;
+}
+
+static void test_what_is_pending_is_read_once(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 3);
+	struct oxp_service one;
+	struct slow_cpu cpu = {};
+	uint64_t before = 0, after = 0;
+	bool right = true;
+
+	(void)state;
+	assert_int_equal(oxp_service_get(node, &key, &one, error), 0);
+	cpu.service = one.index;
+	pthread_create(&cpu.thread, NULL, count_slowly, &cpu);
+	for (int i = 0; i < 30000 && right; i++) {
+		before = __atomic_load_n(&cpu.counted, __ATOMIC_SEQ_CST);
+		right = !oxp_service_get(node, &key, &one, error);
+		after = __atomic_load_n(&cpu.counted, __ATOMIC_SEQ_CST);
+		/* one may be noted that is not counted yet */
+		right = right && one.counters.packets >= before &&
+			one.counters.packets <= after + 1 &&
+			one.counters.bytes == one.counters.packets * BYTES;
+	}
+	__atomic_store_n(&cpu.ending, 1, __ATOMIC_RELEASE);
+	pthread_join(cpu.thread, NULL);
+	if (!right)
+		fail_msg("%llu packets and %llu bytes between %llu and %llu",
+			 (unsigned long long)one.counters.packets,
+			 (unsigned long long)one.counters.bytes,
+			 (unsigned long long)before, (unsigned long long)after);
+}
+
 /* With all counters of the node in use, so that those of new services and
  * members are those of old ones. */
 static void test_counters_of_new_services_begin_at_zero(void **state)
@@ -241,9 +328,23 @@ static void test_counters_of_new_services_begin_at_zero(void **state)
 		MEMBERS);
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		assert_int_equal(members[i].counters.packets, 0);
+	/* what is still to be added for the old ones */
+	program = forward_program(node);
+	assert_int_equal(send_packets(program, 7, 2 * PENDING_COUNTS), 0);
+	assert_int_equal(oxp_service_get(node, &other, &after, error), 0);
+	assert_int_equal(after.counters.packets, 0);
+	assert_int_equal(after.counters.bytes, 0);
+	expect_one(999, 0);
+	for (int i = 1; i <= 3 * PENDING_COUNTS; i++) {
+		assert_int_equal(send_packets(program, 999, 2), 0);
+		expect_one(7, 2 * PENDING_COUNTS);
+		expect_one(999, 2 * i);
+	}
+	close(program);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define MANY(name) {"many_" #name, name, set_up_many, tear_down, NULL}
 
 int main(void)
 {
@@ -251,6 +352,10 @@ int main(void)
 		TEST(test_packets_on_every_cpu_are_counted_once),
 		TEST(test_counters_read_under_traffic_never_fall),
 		TEST(test_counters_of_new_services_begin_at_zero),
+		TEST(test_what_is_pending_is_read_once),
+		MANY(test_packets_on_every_cpu_are_counted_once),
+		MANY(test_counters_read_under_traffic_never_fall),
+		MANY(test_counters_of_new_services_begin_at_zero),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

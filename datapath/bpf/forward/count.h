@@ -61,4 +61,59 @@ static __always_inline void count_of_member(__u32 index, __u32 bytes,
 	count_in(&member_counters, members_half, index, bytes, opens_flow);
 }
 
+/* Adds what this CPU has noted. `cpu` is a copy, as older kernels take no key
+ * from a function's argument. */
+__noinline int add_pending(__u32 own)
+{
+	union counters *service, *member;
+	struct pending_counts *pending;
+	__u32 cpu = own, turns;
+
+	pending = bpf_map_lookup_elem(&pending_counts, &cpu);
+	service = bpf_map_lookup_elem(&service_counters, &cpu);
+	member = bpf_map_lookup_elem(&member_counters, &cpu);
+	if (!pending || !service || !member)
+		return 0;
+	turns = pending->turns;
+	/* exchanges are barriers */
+	__sync_lock_test_and_set(&pending->turns, turns + 1);
+	for (__u32 i = 0; i < PENDING_COUNTS; i++) {
+		const struct pending_count *one = &pending->entry[i];
+		__u64 s = one->service, m = one->member;
+
+		asm volatile("" : "+r"(s), "+r"(m));
+		if (s < services_half) {
+			service[s].traffic.packets++;
+			service[s].traffic.bytes += one->bytes;
+		}
+		if (m < members_half) {
+			member[m].traffic.packets++;
+			member[m].traffic.bytes += one->bytes;
+		}
+	}
+	WRITE_ONCE(pending->count, 0);
+	__sync_lock_test_and_set(&pending->turns, turns + 2);
+	return 0;
+}
+
+/* A packet that opens no flow. */
+static __always_inline void count_later(__u32 service, __u32 member,
+					__u32 bytes)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), place;
+	struct pending_counts *pending;
+
+	pending = bpf_map_lookup_elem(&pending_counts, &cpu);
+	if (!pending)
+		return;
+	place = pending->count % PENDING_COUNTS;
+	pending->entry[place].service = service;
+	pending->entry[place].member = member;
+	pending->entry[place].bytes = bytes;
+	asm volatile("" ::: "memory");
+	WRITE_ONCE(pending->count, place + 1);
+	if (place + 1 == PENDING_COUNTS)
+		add_pending(cpu);
+}
+
 #endif

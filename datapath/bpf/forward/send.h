@@ -258,6 +258,11 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop_sent(ctx, outcome, view, fast_path);
+	if (unlikely(node->usual_slots) && !selected->opens_flow) {
+		count_later(view->block->service, member->counter,
+			    head_length(selected->head));
+		return action;
+	}
 	count_of_service(view->block->service, head_length(selected->head),
 			 selected->opens_flow);
 	count_of_member(member->counter, head_length(selected->head),

@@ -161,6 +161,7 @@ void size_maps(struct forward *object, const struct node_config *config)
 	bpf_map__set_max_entries(object->maps.member_counters, config->cpus);
 	bpf_map__set_value_size(object->maps.member_counters,
 				slice_size(config->members_max));
+	bpf_map__set_max_entries(object->maps.pending_counts, config->cpus);
 }
 
 static const struct load load = {.what = "the datapath"};

@@ -146,10 +146,14 @@ static int map_counters(struct oxp_node *node, char *error)
 				one * half_slice_of(config->services_max),
 				&node->service_counters, error);
 
+	if (!status)
+		status = map_memory(node, MAP_MEMBER_COUNTERS,
+				    one * half_slice_of(config->members_max),
+				    &node->member_counters, error);
 	return status ? status
-		      : map_memory(node, MAP_MEMBER_COUNTERS,
-				   one * half_slice_of(config->members_max),
-				   &node->member_counters, error);
+		      : map_memory(node, MAP_PENDING_COUNTS,
+				   config->cpus * sizeof(*node->pending),
+				   &node->pending, error);
 }
 
 static int map_all(struct oxp_node *node, char *error)

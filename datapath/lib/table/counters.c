@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -71,42 +72,99 @@ int size_counters(struct node_config *config, char *error)
 struct element {
 	struct traffic_counters *traffic;
 	struct event_counters *events;
+	const struct pending_counts *pending; /* of that CPU */
+	uint32_t index;
+	bool of_member;
 };
 
-static struct element element(union counters *counters, uint32_t half,
-			      uint32_t cpu, uint32_t index)
+static struct element element(const struct oxp_node *node, uint32_t cpu,
+			      uint32_t index, bool of_member)
 {
-	union counters *slice = counters + 2 * (size_t)half * cpu;
+	union counters *slice =
+		of_member ? node->member_counters : node->service_counters;
+	size_t half = half_slice_of(of_member ? node->config->members_max
+					      : node->config->services_max);
 
-	return (struct element){&slice[index].traffic,
-				&slice[half + index].events};
+	slice += 2 * half * cpu;
+	return (struct element){
+		.traffic = &slice[index].traffic,
+		.events = &slice[half + index].events,
+		.pending = &node->pending[cpu],
+		.index = index,
+		.of_member = of_member,
+	};
 }
 
-static struct element of_service(const struct oxp_node *node, uint32_t cpu,
-				 uint32_t index)
+static uint64_t read_once(const __u64 *word)
 {
-	return element(node->service_counters,
-		       half_slice_of(node->config->services_max), cpu, index);
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-static struct element of_member(const struct oxp_node *node, uint32_t cpu,
-				uint32_t index)
+/* What its CPU has yet to add to it. */
+static struct traffic_counters pending_of(const struct element *one)
 {
-	return element(node->member_counters,
-		       half_slice_of(node->config->members_max), cpu, index);
+	uint32_t count =
+		__atomic_load_n(&one->pending->count, __ATOMIC_ACQUIRE);
+	struct traffic_counters sum = {};
+
+	for (uint32_t i = 0; i < count && i < PENDING_COUNTS; i++) {
+		const struct pending_count *entry = &one->pending->entry[i];
+
+		if (one->index !=
+		    (one->of_member ? entry->member : entry->service))
+			continue;
+		sum.packets++;
+		sum.bytes += entry->bytes;
+	}
+	return sum;
 }
 
-/* No packet counts there. */
+/* A CPU adds in a microsecond, unless it is a guest's that has to wait itself.
+ * That it never ends is a damaged state, in which what is read is not exact. */
+#define SPINS 1000
+#define NAPS 10000
+#define NAP_US 100
+
+static uint32_t turns_of(const struct element *one)
+{
+	uint32_t turns =
+		__atomic_load_n(&one->pending->turns, __ATOMIC_ACQUIRE);
+
+	for (int i = 0; turns & 1 && i < SPINS + NAPS; i++) {
+		if (i >= SPINS)
+			usleep(NAP_US);
+		turns = __atomic_load_n(&one->pending->turns, __ATOMIC_ACQUIRE);
+	}
+	return turns;
+}
+
+/* Whether nothing that was pending at turns_of() was added since. */
+static bool still_pending(const struct element *one, uint32_t turns)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&one->pending->turns, __ATOMIC_RELAXED) == turns;
+}
+
+/* No packet counts there. What is pending is of who had it before, and will
+ * still be added. */
 static void zero(struct element one)
 {
-	*one.traffic = (struct traffic_counters){};
+	struct traffic_counters owed;
+	uint32_t turns;
+
+	do {
+		turns = turns_of(&one);
+		owed = pending_of(&one);
+		*one.traffic =
+			(struct traffic_counters){-owed.packets, -owed.bytes};
+	} while (!still_pending(&one, turns));
 	*one.events = (struct event_counters){};
 }
 
 int zero_service_counters(struct oxp_node *node, uint32_t index)
 {
 	for (uint32_t cpu = 0; cpu < node->config->cpus; cpu++)
-		zero(of_service(node, cpu, index));
+		zero(element(node, cpu, index, false));
 	node->nat_services[index] = (struct nat_service){};
 	return write_zeroes(node->map[MAP_REPLY_COUNTERS], index,
 			    WORDS(struct reply_counters));
@@ -115,7 +173,7 @@ int zero_service_counters(struct oxp_node *node, uint32_t index)
 static void zero_member_counters(struct oxp_node *node, uint32_t index)
 {
 	for (uint32_t cpu = 0; cpu < node->config->cpus; cpu++)
-		zero(of_member(node, cpu, index));
+		zero(element(node, cpu, index, true));
 }
 
 int read_reply_counters(struct oxp_node *node, uint32_t index,
@@ -129,16 +187,20 @@ int read_reply_counters(struct oxp_node *node, uint32_t index,
 	return status;
 }
 
-static uint64_t read_once(const __u64 *word)
-{
-	return __atomic_load_n(word, __ATOMIC_RELAXED);
-}
-
 /* Packets count meanwhile. */
 static void add_counts(struct service_counts *sum, struct element one)
 {
-	sum->counters.packets += read_once(&one.traffic->packets);
-	sum->counters.bytes += read_once(&one.traffic->bytes);
+	struct traffic_counters traffic;
+	uint32_t turns;
+
+	do {
+		turns = turns_of(&one);
+		traffic = pending_of(&one);
+		traffic.packets += read_once(&one.traffic->packets);
+		traffic.bytes += read_once(&one.traffic->bytes);
+	} while (!still_pending(&one, turns));
+	sum->counters.packets += traffic.packets;
+	sum->counters.bytes += traffic.bytes;
 	sum->counters.flows += read_once(&one.events->flows);
 	sum->drops += read_once(&one.events->drops);
 }
@@ -150,7 +212,7 @@ void read_service_counts(struct oxp_node *node, uint32_t index,
 	if (index >= node->config->services_max)
 		return; /* damaged */
 	for (uint32_t cpu = 0; cpu < node->config->cpus; cpu++)
-		add_counts(out, of_service(node, cpu, index));
+		add_counts(out, element(node, cpu, index, false));
 }
 
 void read_member_counters(struct oxp_node *node, uint32_t index,
@@ -161,7 +223,7 @@ void read_member_counters(struct oxp_node *node, uint32_t index,
 	for (uint32_t cpu = 0;
 	     index < node->config->members_max && cpu < node->config->cpus;
 	     cpu++)
-		add_counts(&counts, of_member(node, cpu, index));
+		add_counts(&counts, element(node, cpu, index, true));
 	*out = counts.counters;
 }
 

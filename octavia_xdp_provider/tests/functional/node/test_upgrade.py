@@ -111,7 +111,7 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertEqual((upgrading.LAYOUT, 1001, 2, 10),
                          (done.layout_before, done.layout_after,
                           done.services, done.members))
-        self.assertEqual(16, done.maps_handed)
+        self.assertEqual(17, done.maps_handed)
         self.assertEqual(10, done.maps_new)
         self.assertGreater(done.map_bytes, 1 << 20)
         self.assertEqual([self.index(self.uplinks[0])],
@@ -230,4 +230,38 @@ class TestWithPackets(upgrading.WithPackets):
                     self.upgrade(1003)
                 self.upgrade(1001, dry_run=True)
         self.assert_nothing_lost()
+        self.assert_counted()
+
+
+class TestWithManyServices(upgrading.WithPackets):
+    """CPUs add what they count in turns: what is pending comes along."""
+
+    MANY = 130  # usual.c
+
+    def open(self, **options):
+        return super().open(**{'services_max': 2 * self.MANY,
+                               'members_max': 4 * self.MANY, **options})
+
+    def setUp(self):
+        super().setUp()
+        for port in range(1000, 1000 + self.MANY):
+            self.node_state.set_service(
+                private_node.HTTP._replace(port=port),
+                [datapath.Member(upgrading.MEMBERS[0])],
+                datapath.Settings(slots=251))
+        self.tick()
+
+    def tick(self):
+        """As the agent does; what is noted for packets is once a second."""
+        time.sleep(1.1)
+        with self.open_layout() as opened:
+            opened.tick()
+
+    def test_no_packet_is_counted_twice_or_lost(self):
+        with self.stream:
+            for layout in (1001, 1002, upgrading.LAYOUT):
+                time.sleep(0.3)
+                self.upgrade(layout)
+                self.tick()
+        self.assert_nothing_lost(moved=8)
         self.assert_counted()
