@@ -18,6 +18,7 @@ mod handoff;
 mod layout;
 mod live_table;
 mod overload;
+mod patience;
 mod privileges;
 mod probes_raw;
 mod probes_source;

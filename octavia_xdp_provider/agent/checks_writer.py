@@ -113,7 +113,14 @@ class ChecksWriter:
 
 def _joined(document, part):
     """A planned document, and the checks that are to stay besides."""
-    return checks_file.build_document((), kept={
+    kept = {
         name: [*{entry.get('key', entry.get('name')): entry for entry in (
             *part.get(name, ()), *document.get(name, ()))}.values()]
-        for name in ('checks', 'conditions', 'groups')})
+        for name in ('checks', 'conditions', 'groups')}
+    planned = {check['key'] for check in document['checks']}
+    # Of a check that is planned, the plan says whether its member moves.
+    stays = [{**one, 'checks': checks} for one in part.get('patience', ())
+             if (checks := [key for key in one['checks']
+                            if key not in planned])]
+    return checks_file.build_document((), kept={
+        **kept, 'patience': [*document.get('patience', ()), *stays]})

@@ -58,6 +58,7 @@ class Plan:
     ``pools``: pool id → keys of the checks or conditions of its members.
     ``monitored``: member id → (datapath.Key, datapath.MemberName), of the
     members whose health is checked.
+    ``patience``: key of a check → seconds, of members that are moving.
     ``nat_project``: whose flows its flows are, with forwarding nat; or None.
     """
 
@@ -69,6 +70,7 @@ class Plan:
     pools: dict
     monitored: dict
     nat_project: str | None = None
+    patience: dict = dataclasses.field(default_factory=dict)
 
     @property
     def check_keys(self):
@@ -245,6 +247,7 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
                                           key.address, share, host))
                  for key in services]
     asked = _asked(uses, mark or (lambda *_target: None))
+    _note_patience(result, document, asked, keys)
     if scope == LOAD_BALANCER:
         asked = _joined(uses, asked)
     for use in uses:
@@ -270,6 +273,19 @@ def _asked(uses, mark):
             found[use.key, use.pool_id, member_id] = checks(
                 monitor, member, through)
     return found
+
+
+def _note_patience(result, document, asked, keys):
+    """Note which checks are of members that are moving: all of them, as
+    where a VM cannot be reached none of its addresses can."""
+    for (_key, pool_id, member_id), wanted in asked.items():
+        member = document['pools'][pool_id]['members'][member_id]
+        patience = member.get('tunnel', {}).get('patience')
+        if patience:
+            for one in wanted:
+                name = keys.of(one)
+                result.patience[name] = max(
+                    patience, result.patience.get(name, 0))
 
 
 def _joined(uses, asked):

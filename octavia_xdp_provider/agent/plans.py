@@ -144,7 +144,7 @@ class Plans:
                 self._nat and self._nat.share, self._host)
             file = checks_file.build_document(
                 plan.checks, plan.conditions, self._groups(plan),
-                keys=self._keys)
+                keys=self._keys, patience=plan.patience)
             self._owners.set(key, plan)
         except errors.Refused as error:
             return result(None, str(error))

@@ -49,15 +49,19 @@ def build_document(
     groups: Iterable[Group] = (),
     kept: Mapping[str, Any] | None = None,
     keys: Keys = UNKEYED,
+    patience: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Return the document for some checks; equal ones become one.
 
     :param kept: what an earlier document holds besides; see ``select``.
-        A group of the same name gives way.
+        A group of the same name gives way, and so does patience with a check
+        that is also given here.
+    :param patience: seconds, by the keys of checks that have some.
     :raises ChecksFileError: if the health checker would refuse it.
     """
     by_key: dict[str, dict[str, Any]] = {}
     good = True
+    patience = dict(patience or {})
     for check in checks:
         key = keys.of(check)
         fields = {'key': key, **check.as_dict()}
@@ -65,9 +69,13 @@ def build_document(
         if other != fields:
             raise ChecksFileError(f'key {key} stands for two checks')
         good = good and _is_good(check)
-    kept = kept or {}
+    kept, given = kept or {}, set(by_key)
     for fields in kept.get('checks', ()):
         by_key.setdefault(fields['key'], fields)
+    for fields in kept.get('patience', ()):
+        for key in fields['checks']:
+            if key not in given:
+                patience[key] = max(fields['seconds'], patience.get(key, 0))
     document = {
         'version': VERSION,
         'checks': [by_key[key] for key in sorted(by_key)],
@@ -82,6 +90,11 @@ def build_document(
     guarded.update((group.name, group.as_dict()) for group in groups)
     if guarded:
         document['groups'] = [guarded[name] for name in sorted(guarded)]
+    if patience:
+        document['patience'] = [
+            {'seconds': seconds, 'checks': sorted(
+                key for key, own in patience.items() if own == seconds)}
+            for seconds in sorted(set(patience.values()))]
     if good:
         # The schema takes milliseconds for what is known already.
         _check_schema({**document, 'checks': []})
@@ -128,8 +141,8 @@ def select(
 ) -> dict[str, Any]:
     """Return the part of a document that decides the states of some keys.
 
-    With the checks of their conditions, and the groups of which they are
-    all.
+    With the checks of their conditions, the groups of which they are all,
+    and the patience with these checks.
     """
     conditions = [condition for condition in document.get('conditions', ())
                   if condition['key'] in keys]
@@ -140,6 +153,10 @@ def select(
         'conditions': conditions,
         'groups': [group for group in document.get('groups', ())
                    if keys.issuperset(group['checks'])],
+        'patience': [{**one, 'checks': checks}
+                     for one in document.get('patience', ())
+                     if (checks := [key for key in one['checks']
+                                    if key in needed])],
     }
 
 
@@ -178,6 +195,8 @@ def _short(text: str) -> str:
 
 
 def _check_together(document: dict[str, Any], known: set[str]) -> None:
+    for i, one in enumerate(document.get('patience', ())):
+        _check_keys(f'patience[{i}].checks', one['checks'], known)
     conditions = document.get('conditions', ())
     for i, condition in enumerate(conditions):
         _check_keys(f'conditions[{i}].checks', condition['checks'], known)

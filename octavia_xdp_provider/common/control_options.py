@@ -3,6 +3,7 @@
 
 from oslo_config import cfg
 
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
 
 HTTP_METHODS = ('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE', 'OPTIONS',
@@ -181,6 +182,17 @@ zero_touch_opts = [
                default='neutron',
                help='Exchange of Neutron\'s notifications: its [DEFAULT] '
                     'control_exchange.'),
+    cfg.IntOpt('migration_patience',
+               default=30, min=0, max=fields.PATIENCE_MAX,
+               help='Seconds for which health checks of a member must fail, '
+                    'without a success between, before it is down, while '
+                    'Neutron announces that its VM is moving to another '
+                    'hypervisor, and for as long after the binding has '
+                    'moved. A VM cannot be reached from its last moment on '
+                    'one hypervisor until Neutron and the LB nodes have '
+                    'followed it to the other, mostly less than ten seconds. '
+                    'A health monitor that is slower decides as ever. 0: so '
+                    'do all.'),
     cfg.IntOpt('key_quarantine',
                default=600, min=60,
                help='Seconds for which the key of a member that was removed '

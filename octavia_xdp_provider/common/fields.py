@@ -34,6 +34,8 @@ TUNNEL_ENCAPSULATIONS = tuple(
     name for name in flavors.ENCAPSULATIONS if name != 'dscp')
 # An IPv6 packet may have as many bytes everywhere.
 INNER_MTU_MIN = 1280
+# Seconds that a member on its way to another host is waited for, at most.
+PATIENCE_MAX = 3600
 _DOMAIN_NAME = re.compile(r'[0-9A-Za-z._-]{1,255}')
 
 
@@ -180,6 +182,7 @@ DomainName = Annotated[str, refuse(domain_name_problem)]
 TunnelEncapsulation = Annotated[str, refuse(tunnel_encapsulation_problem)]
 TunnelKey = Annotated[int, pydantic.Field(ge=1, le=2 ** 32 - 1)]
 InnerMtu = Annotated[int, pydantic.Field(ge=INNER_MTU_MIN, le=65535)]
+Patience = Annotated[int, pydantic.Field(ge=1, le=PATIENCE_MAX)]
 Milliseconds = Annotated[int, pydantic.Field(ge=0, le=2 ** 31 - 1)]
 ConnectionLimit = Annotated[int, pydantic.Field(ge=1, le=2 ** 31 - 1)]
 FlavorMetadata = Annotated[Flavor, pydantic.PlainValidator(_flavor)]

@@ -50,6 +50,7 @@ version  what it has beyond the one before
 6        ``forwarding`` nat of flavors; ``takes_alternative`` of tunnels;
          ``connection_limit`` of listeners, and the nodes that are
          ``announcing``
+7        ``patience`` of tunnels
 =======  ==================================================================
 """
 
@@ -68,11 +69,12 @@ from octavia_xdp_provider.common import fields as types
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import shape
 
-VERSION = 6
+VERSION = 7
 TUNNELS_SINCE = 3
 ADDITIONAL_KEYS_SINCE = 4
 NAT_SINCE = 6
 ALTERNATIVES_SINCE = 6
+PATIENCE_SINCE = 7
 
 # Some fields of an object, by name.
 Fields = dict[str, Any]
@@ -120,6 +122,9 @@ class Tunnel(TypedDict):
     by listener id. ``mtu``: greatest packet inside, bytes.
     ``takes_alternative``: its end takes packets that name a second member,
     which those of a flavor with a second chance do then.
+    ``patience``: seconds for which the member's health checks must fail
+    without a success between before it is down: its port is moving to another
+    host, or has moved a moment ago. It is there while that is so.
     """
 
     address: types.Address
@@ -130,6 +135,7 @@ class Tunnel(TypedDict):
         dict[types.Address, dict[str, types.TunnelKey]]]
     mtu: NotRequired[types.InnerMtu]
     takes_alternative: NotRequired[bool]
+    patience: NotRequired[types.Patience]
 
 
 @shape.strict
@@ -332,8 +338,20 @@ def _needs_6(doc: Document) -> bool:
             has_limits(doc))
 
 
+def _needs_7(doc: Document) -> bool:
+    """Whether version 6 cannot say what the document says."""
+    return has_patience(doc)
+
+
 def names_alternatives(doc: Document) -> bool:
     return any(member.get('tunnel', {}).get('takes_alternative')
+               for pool in doc['pools'].values()
+               for member in pool['members'].values())
+
+
+def has_patience(doc: Document) -> bool:
+    """Whether a member is moving."""
+    return any('patience' in member.get('tunnel', {})
                for pool in doc['pools'].values()
                for member in pool['members'].values())
 
@@ -363,6 +381,9 @@ def for_node(doc: Document) -> Document:
         result['flavor'] = flavor.for_nodes(doc['flavor'])
     if not has_limits(doc):
         result.pop('announcing', None)
+    if _needs_7(doc):
+        return cast(Document, result)
+    result['version'] = 6
     if _needs_6(doc):
         return cast(Document, result)
     result['version'] = 5

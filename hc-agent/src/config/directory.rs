@@ -243,6 +243,7 @@ impl Merged {
             self.groups.insert(group.name.clone());
             self.file.groups.push(group.clone());
         }
+        self.file.patience.extend_from_slice(&file.patience);
         Ok(())
     }
 

@@ -20,6 +20,8 @@ const VERSION: u64 = 1;
 const MAX_SECONDS: u64 = 2_147_483_647;
 /// Largest rise or fall.
 const MAX_THRESHOLD: u64 = 10;
+/// Seconds of patience, at most.
+const MAX_PATIENCE: u64 = 3600;
 /// Ranges of status codes of a check, at most.
 const MAX_RANGES: usize = 900;
 
@@ -161,6 +163,16 @@ pub(super) struct GroupDocument {
     pub(super) panic_percent: u8,
 }
 
+/// One entry of `patience`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PatienceDocument {
+    #[serde(deserialize_with = "patience")]
+    pub(super) seconds: u64,
+    #[serde(deserialize_with = "keys")]
+    pub(super) checks: Vec<Key>,
+}
+
 fn number<'de, D: Deserializer<'de>>(from: D, max: u64) -> Result<u64, D::Error> {
     let number = u64::deserialize(from)?;
     if (1..=max).contains(&number) {
@@ -194,6 +206,10 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {
 
 fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     number(from, MAX_SECONDS)
+}
+
+fn patience<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    number(from, MAX_PATIENCE)
 }
 
 fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {

@@ -70,7 +70,7 @@ pub(super) fn build(
 }
 
 /// A list must name what there is, each once.
-fn refer(
+pub(super) fn refer(
     path: &str,
     keys: &[Key],
     most: usize,

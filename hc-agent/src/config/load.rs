@@ -8,8 +8,11 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::check_list::CheckList;
-use super::document::{ConditionDocument, GroupDocument, Object, version};
+use super::document::{
+    ConditionDocument, GroupDocument, Object, PatienceDocument, version,
+};
 use super::groups;
+use super::patience;
 use super::types::{ChecksFile, ConfigError, MAX_FILE_BYTES};
 
 /// The document as a whole.
@@ -23,6 +26,8 @@ pub(super) struct Document {
     conditions: Vec<Object<ConditionDocument>>,
     #[serde(default)]
     groups: Vec<Object<GroupDocument>>,
+    #[serde(default)]
+    patience: Vec<Object<PatienceDocument>>,
 }
 
 /// Read a checks file, without ever holding its text: that of many checks is longer
@@ -59,9 +64,11 @@ fn read<'de, R: serde_json::de::Read<'de>>(
     let checks = document.checks.into_checks()?;
     let (conditions, groups) =
         groups::build(&checks, document.conditions, document.groups)?;
+    let patience = patience::build(&checks, document.patience)?;
     Ok(ChecksFile {
         checks,
         conditions,
         groups,
+        patience,
     })
 }

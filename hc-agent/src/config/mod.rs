@@ -11,17 +11,19 @@ mod document;
 mod groups;
 mod load;
 pub mod marks;
+mod patience;
 mod probe_spec;
 mod request;
 mod types;
 
 pub use self::directory::{Reader, Reading, has_marks, load_all};
 pub use self::load::parse;
+pub use self::patience::by_key as patience_by_key;
 pub use self::probe_spec::{HttpSpec, HttpsSpec, ProbeSpec, TlsHelloSpec};
 pub use self::request::{
     CodeRange, Method, Request, Version, is_host, is_path, is_server_name,
 };
-pub use self::types::{Check, ChecksFile, Condition, ConfigError, Group};
+pub use self::types::{Check, ChecksFile, Condition, ConfigError, Group, Patience};
 
 #[cfg(test)]
 mod schema_tests;

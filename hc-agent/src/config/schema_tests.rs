@@ -9,7 +9,8 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde_json::Value;
 
 use super::document::{
-    CheckDocument, CheckType, ConditionDocument, GroupDocument, HttpDocument, TlsDocument,
+    CheckDocument, CheckType, ConditionDocument, GroupDocument, HttpDocument,
+    PatienceDocument, TlsDocument,
 };
 use super::load::Document;
 use super::{Method, ProbeSpec, Version};
@@ -95,6 +96,7 @@ fn fields_are_those_of_the_schema() {
         ("condition", names::<ConditionDocument>()),
         ("group", names::<GroupDocument>()),
         ("http", names::<HttpDocument>()),
+        ("patience", names::<PatienceDocument>()),
         ("tls", names::<TlsDocument>()),
     ];
     for (name, known) in &objects {

@@ -67,6 +67,15 @@ pub struct Group {
     pub panic_percent: u8,
 }
 
+/// Checks of members that are moving.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// The checks.
+    pub keys: Box<[Key]>,
+    /// Time for which one must fail, without a success between, before it is down.
+    pub time: Duration,
+}
+
 /// Why a checks file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -137,6 +146,8 @@ pub struct ChecksFile {
     pub conditions: Vec<Condition>,
     /// Checks and conditions that are guarded together.
     pub groups: Vec<Group>,
+    /// Checks of members that are moving.
+    pub patience: Vec<Patience>,
 }
 
 impl ChecksFile {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::check_slot::{CheckSlot, microseconds};
 use super::deferred::Deferred;
+use super::patience::Patience;
 use super::probe_stats::ProbeStats;
 use super::report::{Discard, Discarded, Event, discard};
 use crate::config::Check;
@@ -62,6 +63,8 @@ pub(crate) struct Core {
     pub(super) outlook: [Option<Outlook>; 2],
     /// Outcomes that wait until more is known.
     pub(super) deferred: Vec<Deferred>,
+    /// Checks of members that are moving.
+    pub(super) patience: Patience,
     /// A probe or the thread died: nothing here can be relied on.
     pub(super) died: bool,
 }
@@ -88,6 +91,7 @@ impl Core {
             all: 0,
             outlook: [None; 2],
             deferred: Vec::new(),
+            patience: Patience::default(),
             died: false,
         }
     }
@@ -287,7 +291,13 @@ impl Core {
         let from = slot.machine.state();
         let success = outcome.result.is_ok();
         let was_steady = slot.machine.is_steadily_up();
-        let change = slot.machine.observe(success, check.rise, check.fall);
+        let bears = self.patience.bears(check.key, success, started_ms, tick_ms);
+        let change = if bears && from != State::Down {
+            slot.machine.bear();
+            Change::Nothing
+        } else {
+            slot.machine.observe(success, check.rise, check.fall)
+        };
         slot.settled |= slot.machine.is_settled() && had_uplink(known, started_ms);
         if self.settings.fast_interval_ms.is_some()
             && was_steady

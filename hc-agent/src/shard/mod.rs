@@ -10,6 +10,7 @@ mod core;
 mod deferred;
 pub mod live_table;
 mod outage;
+mod patience;
 pub mod probe_stats;
 pub mod reload;
 mod report;

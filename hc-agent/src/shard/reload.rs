@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Giving the threads another set of checks, of which only what differs is touched.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -25,11 +27,13 @@ pub struct Touched {
     pub removed: usize,
 }
 
-/// Let each shard have its share of these checks, and no others. `number` names the
-/// reload; `known` returns the state that an earlier run has left.
+/// Let each shard have its share of these checks, and no others. `patience` is the time
+/// for which checks of moving members may fail; `number` names the reload; `known`
+/// returns the state that an earlier run has left.
 pub fn reload(
     shards: &[Arc<Shard>],
     checks: Vec<Arc<Check>>,
+    patience: &HashMap<Key, Duration>,
     number: u32,
     known: impl Fn(Key) -> Option<State>,
 ) -> Touched {
@@ -39,7 +43,12 @@ pub fn reload(
     for check in checks {
         parts[grid::thread(check.key, shards.len())].push(check);
     }
-    for (shard, checks) in shards.iter().zip(parts) {
+    for (place, (shard, checks)) in shards.iter().zip(parts).enumerate() {
+        let own = patience
+            .iter()
+            .filter(|(key, _)| grid::thread(**key, shards.len()) == place)
+            .map(|(key, time)| (*key, *time));
+        shard.core().patience.replace(own);
         shard.core().begin_reload(all);
         put_all(shard, checks, number, &known, &mut touched);
         let slots = shard.core().slots.len();

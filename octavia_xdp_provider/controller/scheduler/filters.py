@@ -76,6 +76,8 @@ def version_problem(document, report):
     if spec.names_alternatives(document):
         what = f'a second chance with {what}'
         needed = spec.ALTERNATIVES_SINCE
+    if spec.has_patience(document):
+        what, needed = f'{what} that are moving', spec.PATIENCE_SINCE
     if version >= needed:
         return None
     return (f'the node knows documents up to version {version or "2"}, and '

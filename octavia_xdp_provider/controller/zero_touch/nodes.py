@@ -24,7 +24,16 @@ def problem(store, document: spec.Document) -> str:
 def know_alternatives(store, key: str) -> bool:
     """Whether all nodes of a load balancer know tunnels at whose end packets
     may name a second member."""
+    return _know(store, key, spec.ALTERNATIVES_SINCE)
+
+
+def know_patience(store, key: str) -> bool:
+    """Whether all nodes of a load balancer know members that are moving."""
+    return _know(store, key, spec.PATIENCE_SINCE)
+
+
+def _know(store, key: str, version: int) -> bool:
     placed = {one.host for one in store.placements([key])}
     return all((node.state or {}).get('document_version', 0)
-               >= spec.ALTERNATIVES_SINCE
+               >= version
                for node in store.nodes() if node.host in placed)

@@ -291,12 +291,14 @@ class Plan:
     # Documents of LB nodes
 
     def document(self, before: spec.Document, decisions: Decisions,
-                 ends: ends_.Ends, alternatives: bool = False
+                 ends: ends_.Ends, alternatives: bool = False,
+                 patience: Mapping[str, int] | None = None
                  ) -> spec.Document:
         """The document with each member's tunnel or way, and what came of
         each decision noted for the operator.
 
         :param alternatives: its nodes can name a second member in a tunnel.
+        :param patience: seconds, by id of the members that are moving.
         """
         after = copy.deepcopy(before)
         if not before['flavor'].get('second_chance'):
@@ -311,6 +313,8 @@ class Plan:
                 way = self._set_way(after, pool_id, key, member,
                                     decisions[key], ends)
                 noted.append(way)
+                _set_patience(member, decisions[key],
+                              (patience or {}).get(key))
         self.set_ways(after['id'], noted)
         return after
 
@@ -389,3 +393,14 @@ class Plan:
                 if one.hosts and one.port is not None
                 and (found := self.object_of(one.hosts[0], one.port.id))
                 and found.error}
+
+
+def _set_patience(member: spec.Member, one: decision.Decision,
+                  patience: int | None) -> None:
+    """Also while the tunnel is still the old one. While Neutron does not say
+    where the port is, all stays as it is."""
+    if 'tunnel' not in member or one.way != decision.TUNNEL:
+        return
+    member['tunnel'].pop('patience', None)
+    if patience:
+        member['tunnel']['patience'] = patience

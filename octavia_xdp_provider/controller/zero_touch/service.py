@@ -30,6 +30,7 @@ from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends
 from octavia_xdp_provider.controller.zero_touch import members as members_
+from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import nodes
 from octavia_xdp_provider.controller.zero_touch import notified as notified_
 from octavia_xdp_provider.controller.zero_touch import plan
@@ -41,9 +42,6 @@ INTERVAL_S = 1.0
 # Seconds after which every load balancer is looked at again.
 _ALL_S = 300.0
 _EXPIRE_S = 10.0
-# Seconds for which a migration is looked at in each step; one that was given
-# up may be noted in Neutron for ever.
-_MIGRATING_S = 600.0
 _HEARD = tuple(one.value for one in clusters.HEARD)
 
 
@@ -95,7 +93,7 @@ class ZeroTouch:
         self._as_of = 0  # the generation up to which the next are known
         self._balancers = {}  # id → rows.LoadBalancer
         self._members = members_.Members()
-        self._migrating = {}  # Wanted → since when, time.monotonic()
+        self._moves = moves.Moves(self._conf.migration_patience)
         self._sets = {}  # id → networks
         self._hosts = {}
         self._ends = {}
@@ -137,6 +135,7 @@ class ZeroTouch:
             return
         self._read_hosts()
         self._follow()
+        self._dirty |= self._members.balancers_of(self._moves.take_over())
         self._let_go()
         looked_at = {key: self._look(key) for key in sorted(self._dirty)}
         self._plan.refresh(self._ports, self._sets)
@@ -190,12 +189,15 @@ class ZeroTouch:
         if changed:
             for row in self._store.load_balancers(changed):
                 if not row.deleted and row.generation:
+                    if row.id not in self._balancers:
+                        self._moves.adopt(_with_patience(row.document))
                     self._balancers[row.id] = row
                     self._follow_members(row.id, _wanted(row.document))
         self._dirty |= changed | gone
 
     def _follow_members(self, key, members):
         gone = self._members.replace(key, members)
+        self._moves.forget(gone)
         if self._follower is not None:
             self._follower.leave(gone)
             self._follower.follow(members)
@@ -248,14 +250,14 @@ class ZeroTouch:
                 self._neutron = self._make_neutron()
                 self._follower = follower.Follower(self._neutron)
                 self._follower.follow(self._members)
-            self._hint_migrating()
+            self._follower.hint(self._moves.followed())
             members, sets = self._notified.take()
             if members or sets:
                 LOG.debug('Neutron has notified of %s members and %s groups.',
                           len(members), len(sets))
             self._follower.hint(members)
             changed = self._follower.step(in_turns)
-            self._note_migrating(changed)
+            self._moves.note(changed)
             self._members.put_found(changed)
             if in_turns or sets:
                 self._follow_sets(None if in_turns else sets)
@@ -272,22 +274,6 @@ class ZeroTouch:
             self._ask_for_new_sets(changed)
         if changed or in_turns:
             self._notified.watch(self._members.found, self._sets)
-
-    def _note_migrating(self, changed):
-        for one, finding in changed.items():
-            port = finding.port
-            if port and port.migrating_to not in (None, port.host):
-                self._migrating[one] = time.monotonic()
-            elif finding.obstacle not in decision.PASSING:
-                # Without a binding, say, it is about to have another one.
-                self._migrating.pop(one, None)
-
-    def _hint_migrating(self):
-        """Where a VM is on its way, LB nodes follow it at once."""
-        end = time.monotonic() - _MIGRATING_S
-        self._migrating = {one: since for one, since
-                           in self._migrating.items() if since > end}
-        self._follower.hint(self._migrating)
 
     def _ask_for_new_sets(self, changed):
         named = {key for finding in changed.values() if finding.port
@@ -357,12 +343,19 @@ class ZeroTouch:
                                                      reason)
         return decisions
 
+    def _patience(self, row):
+        """See Plan.document."""
+        found = self._moves.patience(row.document)
+        # A node that does not know it would refuse the load balancer.
+        return found if found and nodes.know_patience(
+            self._store, row.id) else {}
+
     def _send_ways(self, key, decisions):
         """Store how members are reached, for LB nodes."""
         row = self._balancers[key]
         after = self._plan.document(
             row.document, decisions, self._ends,
-            nodes.know_alternatives(self._store, key))
+            nodes.know_alternatives(self._store, key), self._patience(row))
         if after == row.document:
             return
         try:
@@ -384,6 +377,13 @@ class ZeroTouch:
         self._dirty.add(key)  # Keys that are not used any more.
         self._notify_nodes({one.host for one
                             in self._store.placements([key])})
+
+
+def _with_patience(document: spec.Document) -> list[findings.Wanted]:
+    return [decision.wanted(document, member)
+            for pool in document['pools'].values()
+            for member in pool['members'].values()
+            if 'patience' in member.get('tunnel', {})]
 
 
 def _has_tunnel(document, member_id):

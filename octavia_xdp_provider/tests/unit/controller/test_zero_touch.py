@@ -15,6 +15,7 @@ from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.neutron_ports import notifications
+from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import notified
 from octavia_xdp_provider.controller.zero_touch import service
 from octavia_xdp_provider.tests.unit import base as unit_base
@@ -512,7 +513,7 @@ class TestMigration(ZeroTouchTestCase):
                                side_effect=self.neutron.ports) as asked:
             self.worker.step()
             self.assertEqual(1, asked.call_count)
-            with mock.patch.object(service, '_MIGRATING_S', 0):
+            with mock.patch.object(moves, 'FOLLOWED_S', 0):
                 self.worker.step()
             self.assertEqual(1, asked.call_count)
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Checks of members that are moving: failures alone do not bring one down before the
+//! patience with it is over.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::key::Key;
+use crate::schedule::grid;
+
+/// The checks of a shard with which there is patience; none most of the time.
+#[derive(Default)]
+pub(super) struct Patience {
+    checks: HashMap<Key, Patient>,
+}
+
+/// A check of a member that is moving.
+struct Patient {
+    time_ms: u64,
+    /// When the first probe started that failed since the last success.
+    failing_since_ms: Option<u64>,
+}
+
+impl Patience {
+    /// There is patience with these checks from now on, and with no others. One that
+    /// fails already goes on as it began.
+    pub(super) fn replace(&mut self, wanted: impl Iterator<Item = (Key, Duration)>) {
+        let mut before = std::mem::take(&mut self.checks);
+        self.checks = wanted
+            .map(|(key, time)| {
+                let known = before.remove(&key);
+                let patient = Patient {
+                    time_ms: grid::milliseconds(time),
+                    failing_since_ms: known.and_then(|known| known.failing_since_ms),
+                };
+                (key, patient)
+            })
+            .collect();
+    }
+
+    /// Take a result. Returns whether it must not bring its check down.
+    pub(super) fn bears(
+        &mut self,
+        key: Key,
+        success: bool,
+        started_ms: u64,
+        tick_ms: u64,
+    ) -> bool {
+        let Some(patient) = self.checks.get_mut(&key) else {
+            return false;
+        };
+        if success {
+            patient.failing_since_ms = None;
+            return false;
+        }
+        let since_ms = *patient.failing_since_ms.get_or_insert(started_ms);
+        tick_ms < since_ms.saturating_add(patient.time_ms)
+    }
+}
+
+#[cfg(test)]
+#[path = "patience_tests.rs"]
+mod tests;
