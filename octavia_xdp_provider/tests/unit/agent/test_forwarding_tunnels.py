@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members with tunnels: what the datapath gets, and how they are probed."""
 
+import copy
+import dataclasses
 import ipaddress
 
 from octavia_xdp_provider.agent import forwarding
@@ -138,6 +140,45 @@ class TestTunnels(base.TestCase):
         (_vip, name, _settings, tunnel), = seen
         self.assertEqual('198.18.10.11:80', str(name))
         self.assertEqual('198.18.20.1', tunnel.address)
+
+    def test_patience_is_with_the_checks_of_the_member_alone(self):
+        self.document = base.document()
+        self.pool = self.document['pools']['pool']
+        members = self.pool['members']
+        members['m1'].update(tunnel=dict(GENEVE, patience=30),
+                             monitor_address='198.18.10.99')
+        members['m2'].update(tunnel=dict(GENEVE, key=8))
+        plan = forwarding.plan(
+            self.document, POLICY,
+            mark=lambda _vip, _name, _settings, tunnel: tunnel.key)
+        keys = {(one.address, one.mark): one.key for one in plan.checks}
+        self.assertEqual({keys['198.18.10.99', None]: 30,
+                          keys[base.VIP, 7]: 30}, plan.patience)
+        # Nothing else of the plan is another one: no service is set.
+        del members['m1']['tunnel']['patience']
+        still = forwarding.plan(
+            self.document, POLICY,
+            mark=lambda _vip, _name, _settings, tunnel: tunnel.key)
+        self.assertEqual({}, still.patience)
+        self.assertEqual(dataclasses.replace(plan, patience={}), still)
+
+    def test_of_monitors_that_decide_together_those_of_who_moves(self):
+        self.document = base.document()
+        pools = self.document['pools']
+        pools['pool']['members'].pop('m2')
+        pools['other'] = copy.deepcopy(pools['pool'])
+        pools['other']['healthmonitor'].update(id='other', delay=9)
+        self.document['listeners']['other'] = dict(
+            self.document['listeners']['listener'], protocol_port=81,
+            default_pool_id='other')
+        for pool, patience in (('pool', {'patience': 30}), ('other', {})):
+            pools[pool]['members']['m1']['tunnel'] = {**GENEVE, **patience}
+        plan = forwarding.plan(
+            self.document, POLICY, scope=forwarding.LOAD_BALANCER,
+            mark=lambda *_way: 7)
+        own, = {one.key for one in plan.checks if one.delay != 9}
+        self.assertEqual(2, len({one.key for one in plan.checks}))
+        self.assertEqual({own: 30}, plan.patience)
 
     def test_probes_to_a_name_are_refused(self):
         for mark, monitor, word in (

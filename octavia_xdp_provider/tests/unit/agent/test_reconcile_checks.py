@@ -64,6 +64,34 @@ class TestChecks(reconciling.ReconcilerTestCase):
             self.events[2][0], set(self.events[2][1])))
         marks.begin.assert_called_once_with()
 
+    def test_who_moves_is_in_the_checks_file_for_as_long(self):
+        probes = mock.Mock()
+        probes.mark.return_value = 7
+        probes.targets.return_value = {}
+        self.reconciler = self.make(self.conf, probes=probes)
+        self.document['pools']['pool']['members'].pop('m2')
+        path = pathlib.Path(self.directory, 'checks/lb.json')
+        for patience, expected in (
+                ({'patience': 30}, [30]), ({'patience': 60}, [60]),
+                ({}, [])):
+            self.document = copy.deepcopy(self.document)
+            self.document['pools']['pool']['members']['m1']['tunnel'] = {
+                'address': '198.18.20.1', 'encapsulation': 'geneve',
+                'key': 7, **patience}
+            self.events.clear()
+            outcome = self.run_pass(self.document)
+            self.assertIsNone(outcome.synced['lb']['error'])
+            document = json.loads(path.read_text())
+            checks_file.validate(document)
+            check, = document['checks']
+            self.assertEqual(
+                [(one, [check['key']]) for one in expected],
+                [(one['seconds'], one['checks'])
+                 for one in document.get('patience', ())])
+        # Of services nothing has changed by that.
+        self.assertEqual([], [event for event in self.events
+                              if event[0] == 'set'])
+
     def test_checks_of_all_members_are_written(self):
         self.run_pass(self.document)
         self.assertEqual({'198.18.10.11', '198.18.10.12'},

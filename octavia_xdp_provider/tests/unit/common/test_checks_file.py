@@ -55,7 +55,7 @@ class TestSchema(base.BaseTestCase):
         places = {
             'check': ('checks',), 'http': ('checks', 'http'),
             'tls': ('checks', 'tls'), 'condition': ('conditions',),
-            'group': ('groups',)}
+            'group': ('groups',), 'patience': ('patience',)}
         # The definition of a key has no fields.
         self.assertEqual(defined.keys() - {'key'}, places.keys())
         self.assertEqual(names_in(checks_file.SCHEMA), fields_of(documents))
@@ -66,7 +66,8 @@ class TestSchema(base.BaseTestCase):
     def test_each_field_of_the_schema_is_written(self):
         marked = dataclasses.replace(HTTPS, mark=1)
         self.assert_fields_of_the_schema([checks_file.build_document(
-            [TCP, marked], [CONDITION], [GROUP])])
+            [TCP, marked], [CONDITION], [GROUP],
+            patience={TCP.key: 30})])
 
     def test_each_field_of_the_schema_is_in_a_vector(self):
         self.assert_fields_of_the_schema(
@@ -318,6 +319,34 @@ class TestSelect(base.BaseTestCase):
         self.assertEqual(
             ['both'], [group['name'] for group in rest['groups']]
         )
+
+    def test_patience_is_kept_with_its_checks(self):
+        document = checks_file.build_document(
+            [TCP, HTTP, PING],
+            patience={TCP.key: 30, HTTP.key: 30, PING.key: 60})
+        self.assertEqual([
+            {'seconds': 30, 'checks': sorted([TCP.key, HTTP.key])},
+            {'seconds': 60, 'checks': [PING.key]}], document['patience'])
+        kept = checks_file.select(document, frozenset([TCP.key]))
+        self.assertEqual([{'seconds': 30, 'checks': [TCP.key]}],
+                         kept['patience'])
+        rest = checks_file.build_document([HTTP], kept=kept)
+        self.assertEqual(kept['patience'], rest['patience'])
+        # Of what is wanted the agent knows whether it moves.
+        rest = checks_file.build_document([TCP], kept=kept)
+        self.assertNotIn('patience', rest)
+
+    def test_patience_that_the_checker_would_refuse(self):
+        for seconds, key, words in (
+                (0, TCP.key, ('patience[0].seconds', '0 is less')),
+                (3601, TCP.key, ('patience[0].seconds', '3601')),
+                (30, '0' * 15 + '1', ('patience[0].checks[0]', 'not the key'))
+        ):
+            error = self.assertRaises(
+                checks_file.ChecksFileError, checks_file.build_document,
+                [TCP], patience={key: seconds})
+            for word in words:
+                self.assertIn(word, str(error))
 
     def test_what_is_not_there_is_not_selected(self):
         selected = checks_file.select(self.document, frozenset(['0' * 16]))

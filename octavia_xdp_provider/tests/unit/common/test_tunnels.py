@@ -145,6 +145,20 @@ class TestWhoIsTold(base.TestCase):
         self.assertEqual(6, sent['version'])
         self.assertEqual(given['pools'], validation.read(sent)['pools'])
 
+    def test_documents_with_patience_are_of_version_7(self):
+        given = document(m1=dict(GENEVE, patience=30))
+        sent = spec.for_node(given)
+        self.assertEqual(7, sent['version'])
+        self.assertEqual(given['pools'], validation.read(sent)['pools'])
+
+    def test_patience_that_is_none(self):
+        for value in (0, -1, 3601, 1.5, '30', None, True):
+            error = self.assertRaises(
+                errors.Refused, validation.validate,
+                document(m1=dict(GENEVE, patience=value)), None)
+            self.assertEqual('pools.pool.members.m1.tunnel.patience',
+                             error.option, value)
+
     def test_others_are_what_older_nodes_know(self):
         for flavor in ({}, {'encapsulation': 'gue'}):
             sent = spec.for_node(document(flavor))

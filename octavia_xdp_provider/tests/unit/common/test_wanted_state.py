@@ -24,7 +24,7 @@ BY_ID = {(*_TUNNEL, 'keys'), (*_TUNNEL, 'additional_keys'),
 OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
             'vip_subnet_id', 'vip_network_id', 'availability_zone',
             'tunnel', 'key', 'keys', 'additional_keys', 'mtu', 'way',
-            'takes_alternative', 'announcing'}
+            'takes_alternative', 'patience', 'announcing'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
@@ -46,7 +46,8 @@ def full_document():
         monitor_address='198.18.10.99', way='direct', tunnel={
             'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
             'keys': {'listener': 8}, 'mtu': 1442, 'takes_alternative': True,
-            'additional_keys': {'2001:db8:100::10': {'listener': 9}}})
+            'additional_keys': {'2001:db8:100::10': {'listener': 9}},
+            'patience': 30})
     pool['healthmonitor'].update(name='h', domain_name='www.example.org')
     return document
 

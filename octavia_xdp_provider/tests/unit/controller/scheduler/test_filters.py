@@ -43,6 +43,16 @@ class TestFilters(base.TestCase):
         self.assertIn('several VIPs', filters.zero_touch(
             host(**{**able, 'document_version': 3}), wants))
 
+    def test_members_that_are_moving_need_newer_nodes(self):
+        wants = base.document(flavor={'zero_touch': 'preferred'})
+        wants['pools']['pool']['members']['m1']['tunnel'] = {
+            'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
+            'patience': 30}
+        able = {'document_version': 7, 'probe_through_datapath': True}
+        self.assertIsNone(filters.zero_touch(host(**able), wants))
+        self.assertIn('that are moving need 7', filters.zero_touch(
+            host(**{**able, 'document_version': 6}), wants))
+
     def test_nat_needs_nodes_with_pools_whatever_filters_are_used(self):
         wants = base.document(flavor={'forwarding': 'nat'})
         able = {'document_version': 6, 'nat': {'pools': ['198.51.100.0/28']}}
