@@ -62,7 +62,8 @@ class Facts:
         return {
             'generation': generation, 'error': error,
             'members': {} if plan is None else {
-                member_id: _state(self._tables.members(name).get(member))
+                member_id: _state(self._tables.members(name).get(member),
+                                  member_id in plan.moving)
                 for member_id, (name, member) in plan.monitored.items()},
             'announced': bool(vips) and self._announced.issuperset(vips)}
 
@@ -163,7 +164,11 @@ class Facts:
         return found
 
 
-def _state(member):
-    if member is None or not member.known:
+def _state(member, moves):
+    if member is None:
+        return 'unknown'
+    # Where it goes its checks are others: until one of them has reported it
+    # takes traffic as it did.
+    if not member.known and not (moves and member.healthy):
         return 'unknown'
     return 'up' if member.healthy else 'down'

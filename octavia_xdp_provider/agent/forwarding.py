@@ -58,7 +58,8 @@ class Plan:
     ``pools``: pool id → keys of the checks or conditions of its members.
     ``monitored``: member id → (datapath.Key, datapath.MemberName), of the
     members whose health is checked.
-    ``patience``: key of a check → seconds, of members that are moving.
+    ``moving``: ids of the monitored members that are moving.
+    ``patience``: key of a check → seconds, of these.
     ``nat_project``: whose flows its flows are, with forwarding nat; or None.
     """
 
@@ -70,6 +71,7 @@ class Plan:
     pools: dict
     monitored: dict
     nat_project: str | None = None
+    moving: set = dataclasses.field(default_factory=set)
     patience: dict = dataclasses.field(default_factory=dict)
 
     @property
@@ -282,6 +284,7 @@ def _note_patience(result, document, asked, keys):
         member = document['pools'][pool_id]['members'][member_id]
         patience = member.get('tunnel', {}).get('patience')
         if patience:
+            result.moving.add(member_id)
             for one in wanted:
                 name = keys.of(one)
                 result.patience[name] = max(

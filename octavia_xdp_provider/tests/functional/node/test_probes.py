@@ -112,17 +112,19 @@ class Probed(base.BaseTestCase):
                 net__ipv6__conf__all__forwarding=int(host == ROUTER))
         for host in (NODE, MEMBER):
             self.connect(host)
-        self.balancers = {
-            document['id']: (1, document) for document in [
-                *(load_balancer(number, *kind)
-                  for number, kind in enumerate(KINDS)),
-                load_balancer(len(KINDS), 'ipip', 4, 4, udp=True),
-                *(behind(len(KINDS) + 1 + number, tunnel)
-                  for number, tunnel in enumerate(TUNNELS))]}
+        self.balancers = {document['id']: (1, document)
+                          for document in self.documents()}
         self.vips = [document['vip_address'] for _generation, document
                      in self.balancers.values()]
         self.start_member()
         self.start_node()
+
+    def documents(self):
+        return [*(load_balancer(number, *kind)
+                  for number, kind in enumerate(KINDS)),
+                load_balancer(len(KINDS), 'ipip', 4, 4, udp=True),
+                *(behind(len(KINDS) + 1 + number, tunnel)
+                  for number, tunnel in enumerate(TUNNELS))]
 
     def connect(self, host):
         """Cable a host to the router; checksums must be in the packets."""
@@ -159,9 +161,10 @@ class Probed(base.BaseTestCase):
 
     def setup_member(self):
         words = [word for vip in self.vips for word in ('--vip', vip)]
-        for number, kind in enumerate(KINDS):
-            if kind[0] == 'dscp':
-                words += ['--dscp', f'{number + 1}={self.vips[number]}']
+        for _generation, document in self.balancers.values():
+            if 'dscp' in document['flavor']:
+                words += ['--dscp', f'{document["flavor"]["dscp"]}='
+                                    f'{document["vip_address"]}']
         processes.run(self.lab, MEMBER, [
             TOOL, 'setup', *words, '--node', '198.18.1.0/24', '--node',
             '2001:db8:1::/64', 'eth0'])
@@ -180,8 +183,8 @@ class Probed(base.BaseTestCase):
                                        run / 'bpf'])
         self.addCleanup(processes.run, self.lab, None,
                         ['umount', '-l', run / 'bpf'])
-        configuration = run / 'conf'
-        configuration.write_text(
+        self.configuration = run / 'conf'
+        self.configuration.write_text(
             '[vip]\nallowed_networks = 203.0.113.0/24, 2001:db8:113::/64\n'
             f'[agent]\nrun_directory = {run}\n'
             f'uplinks = {self.uplink}\n'
@@ -189,7 +192,7 @@ class Probed(base.BaseTestCase):
             f'[datapath]\nlibrary = {private_node.library_path()}\n'
             f'pin_directory = {run}/bpf/pins\nservices_max = 64\n'
             'slots = 1009\n')
-        self.conf = options.load(config_files=[str(configuration)])
+        self.conf = options.load(config_files=[str(self.configuration)])
         self.files = run_directory.RunDirectory(self.conf)
         self.files.make()
         self.datapath = self.files.open_datapath(create=True)
@@ -203,14 +206,20 @@ class Probed(base.BaseTestCase):
             self.monitor.start()
         self.reconciler = self.make_reconciler()
         self.run_pass()
+        self.start_handler()
+        self.start_checker()
+        for name in ('handler', 'hc'):
+            self.addCleanup(processes.stop, self.lab, name)
+
+    def start_handler(self):
         processes.start(self.lab, NODE, 'handler', [
             sys.executable, '-m', 'octavia_xdp_provider.cmd.result_handler',
-            '--config-file', configuration], cwd=paths.CHECKOUT)
+            '--config-file', self.configuration], cwd=paths.CHECKOUT)
+
+    def start_checker(self):
         processes.start(self.lab, NODE, 'hc', [
             handoff.checker_path(), 'run', '--checks', self.files.checks,
             '--queue', self.files.queue])
-        for name in ('handler', 'hc'):
-            self.addCleanup(processes.stop, self.lab, name)
 
     def make_reconciler(self, enabled=True):
         self.probes = probes.Probes(self.datapath, self.kernel, [self.uplink],

@@ -47,6 +47,22 @@ class TestFacts(planning.PlanTestCase):
             'bytes': 100, 'flows': 3, 'drops': 2, 'active': 5}}},
             report['counters'])
 
+    def test_a_member_that_moves_is_up_until_its_new_checks_report(self):
+        member = self.tables.members.return_value.get.return_value
+        plan = self.plan()
+        self.facts = facts.Facts(
+            types.SimpleNamespace(plans={'lb': plan}), self.tables)
+        for known, healthy, still, moving in (
+                (True, True, 'up', 'up'), (True, False, 'down', 'down'),
+                (False, True, 'unknown', 'up'),
+                (False, False, 'unknown', 'unknown')):
+            member.known, member.healthy = known, healthy
+            for ids, expected in ((set(), still), ({'m1'}, moving)):
+                plan.moving.clear()
+                plan.moving.update(ids)
+                self.assertEqual({'m1': expected, 'm2': still},
+                                 self.update(['lb'])['members'])
+
     def test_flows_of_a_vip_that_is_not_announced_are_others(self):
         for announced, active in (((), 0), (('203.0.113.1',), 0),
                                   ((base.VIP,), 5)):

@@ -160,7 +160,8 @@ class TestTunnels(base.TestCase):
             self.document, POLICY,
             mark=lambda _vip, _name, _settings, tunnel: tunnel.key)
         self.assertEqual({}, still.patience)
-        self.assertEqual(dataclasses.replace(plan, patience={}), still)
+        self.assertEqual(
+            dataclasses.replace(plan, patience={}, moving=set()), still)
 
     def test_of_monitors_that_decide_together_those_of_who_moves(self):
         self.document = base.document()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A member that cannot be reached while it moves, with all that takes part:
+the node's pass, checker, result handler, datapath, a router and the member.
+
+Another member, which does not move, cannot be reached for as long: it shows
+that the health monitor has found that out.
+"""
+
+import copy
+import time
+
+from lab import processes
+from octavia_xdp_provider.tests.functional.node import test_probes
+
+MOVING, STILL = 'lb0', 'lb1'
+# Seconds in which a member is found down with test_probes.MONITOR.
+SOON_DOWN = 4
+# Longer than anything here takes.
+LONG = 3600
+
+
+class TestMovingMembers(test_probes.Probed):
+
+    def documents(self):
+        return [test_probes.behind(0, test_probes.TUNNELS[0]),
+                test_probes.load_balancer(1, 'ipip', 4, 4)]
+
+    def give(self, **tunnel):
+        """The document has another tunnel, as the controller wants it."""
+        generation, document = self.balancers[MOVING]
+        document = copy.deepcopy(document)
+        document['pools']['pool']['members']['m1']['tunnel'] = {
+            **test_probes.TUNNELS[0], **tunnel}
+        self.balancers[MOVING] = (generation + 1, document)
+        self.run_pass()
+
+    def reach(self, verb):
+        """Cut the way to the member's IPv4 address, or mend it."""
+        processes.run(self.lab, test_probes.ROUTER, [
+            'ip', 'route', verb, 'blackhole', f'{test_probes.OWN[4]}/32'])
+
+    def assert_stays(self, **states):
+        """It stays so for longer than a health monitor takes."""
+        time.sleep(SOON_DOWN)
+        self.assertEqual(states, self.states())
+
+    def test_it_stays_up_whoever_is_killed_until_it_has_moved(self):
+        self.wait_states(others='up')
+        self.give(patience=LONG)
+        self.reach('add')
+        self.wait_states(**{MOVING: 'up', 'others': 'down'})
+        away = {MOVING: 'up', STILL: 'down'}
+        self.assert_stays(**away)
+        for name, start in (('hc', self.start_checker),
+                            ('handler', self.start_handler)):
+            processes.kill(self.lab, name)
+            start()
+            self.assert_stays(**away)
+        # An agent that was killed knows nothing but what it is sent.
+        self.reconciler = self.make_reconciler()
+        self.run_pass()
+        self.assert_stays(**away)
+        # The binding has moved, and the VM's first packets come later: the
+        # checks are others now, of which no probe has told anything yet.
+        moved = {'address': test_probes.OWN[6], 'key': 9}
+        processes.run(self.lab, test_probes.ROUTER, [
+            'ip', 'route', 'add', 'blackhole', f'{test_probes.OWN[6]}/128'])
+        self.give(**moved, patience=LONG)
+        self.assert_stays(**away)
+        processes.run(self.lab, test_probes.ROUTER, [
+            'ip', 'route', 'del', 'blackhole', f'{test_probes.OWN[6]}/128'])
+        opened = self.connected(self.balancers[MOVING][1]['vip_address'])
+        opened.sendall(b'GET / HTTP/1.0\r\n\r\n')
+        self.assertIn(b' 200 ', opened.recv(65536)[:20])
+        # Now it is judged as any other, and is up.
+        self.give(**moved)
+        self.assert_stays(**away)
+
+    def test_one_that_is_dead_is_taken_out_when_patience_is_over(self):
+        self.wait_states(others='up')
+        self.give(patience=15)
+        self.reach('add')
+        self.wait_states(**{MOVING: 'up', 'others': 'down'})
+        self.wait_states(others='down')
+        self.reach('del')
+        # It comes back as ever, while it is still said to be moving.
+        self.wait_states(others='up')
+
+    def test_one_that_is_not_said_to_move_any_more_is_judged_at_once(self):
+        self.wait_states(others='up')
+        self.give(patience=LONG)
+        self.reach('add')
+        self.wait_states(**{MOVING: 'up', 'others': 'down'})
+        self.give()
+        self.wait_states(others='down')
