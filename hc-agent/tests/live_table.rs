@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use octavia_xdp_hc::state::State;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::documents::{http, key};
 use crate::support::node::{Node, PROGRAM, output};
@@ -41,4 +41,34 @@ fn the_live_table_shows_results_and_times() {
             .iter()
             .any(|l| l["key"] == key(1) && l["state"] == "up")
     );
+}
+
+#[test]
+fn checks_of_members_that_are_moving_are_counted() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    let checks = [http(&key(1), server.address, 1)];
+    node.write_document(&json!({
+        "version": 1, "checks": checks,
+        "patience": [{"seconds": 30, "checks": [key(1)]}],
+    }));
+    let socket = node.folder.path().join("socket");
+    let mut program = Command::new("env");
+    program
+        .arg(format!("OCTAVIA_XDP_HC_SOCKET={}", socket.display()))
+        .arg(PROGRAM);
+    node.launch(&mut program);
+    node.wait("count", || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["status", "--socket"]).arg(&socket);
+        let text = output(&mut command, &[]).1;
+        text.contains("1 checks of members that are moving")
+    });
+    node.write(&checks);
+    node.wait("end of it", || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["status", "--socket"]).arg(&socket);
+        let (fine, text) = output(&mut command, &[]);
+        fine && !text.contains("moving")
+    });
 }

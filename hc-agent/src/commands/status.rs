@@ -178,6 +178,13 @@ fn summarize(out: &mut impl Write, all: &Summary) -> io::Result<()> {
             all.panics, all.withheld
         )?;
     }
+    if all.patient > 0 {
+        writeln!(
+            out,
+            "{} checks of members that are moving: failures alone do not bring them down yet",
+            all.patient
+        )?;
+    }
     writeln!(
         out,
         "{:16}  {:8} {:8}  {:11}  {:6}  {:>9}  {:>8}  {:>7}  {:11} TARGET",

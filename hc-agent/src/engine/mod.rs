@@ -73,6 +73,8 @@ struct Window {
     sample: Sample,
     /// Checks by state.
     counts: [usize; 3],
+    /// Checks of members that are moving.
+    patient: usize,
     in_flight: usize,
     /// Lateness of starts.
     lateness: DelayHistogram,
@@ -248,6 +250,7 @@ impl Engine {
                 .max(busy_permille)
                 .max(full_permille as u64);
             window.in_flight += report.in_flight;
+            window.patient += report.patient;
             for (sum, count) in window.counts.iter_mut().zip(report.counts) {
                 *sum += count;
             }
@@ -274,6 +277,7 @@ impl Engine {
             conditions: self.aggregator.conditions(),
             panics: self.aggregator.panics(),
             withheld: self.aggregator.withheld(),
+            patient: window.patient,
             in_flight: window.in_flight,
             started: window.sample.started,
             used_permille: window.sample.used_permille,

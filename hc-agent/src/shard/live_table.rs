@@ -42,6 +42,9 @@ pub struct Summary {
     pub conditions: usize,
     pub panics: usize,
     pub withheld: usize,
+    /// Checks of members that are moving.
+    #[serde(default)]
+    pub patient: usize,
     pub in_flight: usize,
     /// In the last second.
     pub started: u64,

@@ -151,6 +151,7 @@ impl Shard {
         ShardReport {
             stats,
             discarded: core.discarded.take(),
+            patient: core.patience.len(),
             waiting_us: microseconds(Duration::from_millis(waiting_ms)),
             in_flight: core.in_flight,
             room: core.room,

@@ -38,6 +38,11 @@ impl Patience {
             .collect();
     }
 
+    /// Number of checks with which there is patience.
+    pub(super) fn len(&self) -> usize {
+        self.checks.len()
+    }
+
     /// Take a result. Returns whether it must not bring its check down.
     pub(super) fn bears(
         &mut self,

@@ -53,6 +53,8 @@ pub struct ShardReport {
     pub discarded: Option<Discarded>,
     /// Age of the oldest probe that is due and cannot start.
     pub waiting_us: u32,
+    /// Checks of members that are moving.
+    pub patient: usize,
     /// Probes now.
     pub in_flight: usize,
     /// Probes at a time, at most.
