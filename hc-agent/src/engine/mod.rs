@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 
 use self::change_log::ChangeLog;
 use crate::aggregate::{Aggregator, Output};
-use crate::config::{ChecksFile, ConfigError, Reading, patience_by_key};
+use crate::config::{ChecksFile, ConfigError, Reading};
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::queue::spool::Spool;
@@ -374,9 +374,13 @@ impl Engine {
         keys.extend(file.conditions.iter().map(|condition| condition.key));
         let spool = &self.spool;
         let known = |key| spool.state(key).filter(|state| *state != State::Unknown);
-        let patience = patience_by_key(&file.patience);
-        let touched =
-            reload::reload(&self.shards, file.checks, &patience, self.reload, known);
+        let touched = reload::reload(
+            &self.shards,
+            file.checks,
+            &file.patience,
+            self.reload,
+            known,
+        );
         keys.sort_unstable();
         self.spool.set_keys(&keys, now);
         let spool = &self.spool;

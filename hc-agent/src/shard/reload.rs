@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Giving the threads another set of checks, of which only what differs is touched.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Shard;
-use crate::config::Check;
+use crate::config::{Check, Patience, patience_by_key};
 use crate::key::Key;
 use crate::schedule::grid;
 use crate::state::State;
@@ -27,18 +25,19 @@ pub struct Touched {
     pub removed: usize,
 }
 
-/// Let each shard have its share of these checks, and no others. `patience` is the time
-/// for which checks of moving members may fail; `number` names the reload; `known`
-/// returns the state that an earlier run has left.
+/// Let each shard have its share of these checks, and no others. `patience` is about
+/// checks of members that are moving; `number` names the reload; `known` returns the
+/// state that an earlier run has left.
 pub fn reload(
     shards: &[Arc<Shard>],
     checks: Vec<Arc<Check>>,
-    patience: &HashMap<Key, Duration>,
+    patience: &[Patience],
     number: u32,
     known: impl Fn(Key) -> Option<State>,
 ) -> Touched {
     let mut touched = Touched::default();
     let all = checks.len();
+    let patience = patience_by_key(patience);
     let mut parts: Vec<Vec<_>> = vec![Vec::new(); shards.len()];
     for check in checks {
         parts[grid::thread(check.key, shards.len())].push(check);
