@@ -64,30 +64,38 @@ class TestChecks(reconciling.ReconcilerTestCase):
             self.events[2][0], set(self.events[2][1])))
         marks.begin.assert_called_once_with()
 
-    def test_who_moves_is_in_the_checks_file_for_as_long(self):
+    def behind_a_tunnel(self):
+        """One member; its check goes through its tunnel."""
         probes = mock.Mock()
         probes.mark.return_value = 7
         probes.targets.return_value = {}
         self.reconciler = self.make(self.conf, probes=probes)
         self.document['pools']['pool']['members'].pop('m2')
-        path = pathlib.Path(self.directory, 'checks/lb.json')
+
+    def patience_with(self, **patience):
+        """A pass; key of a check → seconds, as the checks file has it."""
+        self.document = copy.deepcopy(self.document)
+        self.document['pools']['pool']['members']['m1']['tunnel'] = {
+            'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
+            **patience}
+        self.outcome = self.run_pass(self.document)
+        document = json.loads(
+            pathlib.Path(self.directory, 'checks/lb.json').read_text())
+        checks_file.validate(document)
+        return {key: one['seconds'] for one in document.get('patience', ())
+                for key in one['checks']}
+
+    def test_who_moves_is_in_the_checks_file_for_as_long(self):
+        self.behind_a_tunnel()
+        self.assertEqual({}, self.patience_with())
+        check, = self.checks()
+        self.events.clear()
         for patience, expected in (
-                ({'patience': 30}, [30]), ({'patience': 60}, [60]),
-                ({}, [])):
-            self.document = copy.deepcopy(self.document)
-            self.document['pools']['pool']['members']['m1']['tunnel'] = {
-                'address': '198.18.20.1', 'encapsulation': 'geneve',
-                'key': 7, **patience}
-            self.events.clear()
-            outcome = self.run_pass(self.document)
-            self.assertIsNone(outcome.synced['lb']['error'])
-            document = json.loads(path.read_text())
-            checks_file.validate(document)
-            check, = document['checks']
-            self.assertEqual(
-                [(one, [check['key']]) for one in expected],
-                [(one['seconds'], one['checks'])
-                 for one in document.get('patience', ())])
+                ({'patience': 30}, {check['key']: 30}),
+                ({'patience': 60}, {check['key']: 60}), ({}, {})):
+            self.assertEqual(expected, self.patience_with(**patience))
+            self.assertIsNone(self.outcome.synced['lb']['error'])
+            self.assertEqual([check], self.checks())
         # Of services nothing has changed by that.
         self.assertEqual([], [event for event in self.events
                               if event[0] == 'set'])
@@ -182,6 +190,24 @@ class TestChecks(reconciling.ReconcilerTestCase):
         self.datapath.full = False
         self.run_pass(self.document)
         self.assertEqual({77}, {check['delay'] for check in self.checks()})
+
+    def test_checks_that_stay_have_the_patience_that_they_had(self):
+        self.behind_a_tunnel()
+        before = self.patience_with(patience=30)
+        key, = before
+        self.document['pools']['pool']['healthmonitor']['delay'] = 77
+        self.datapath.full = True
+        found = self.patience_with(patience=60)
+        other, = {check['key'] for check in self.checks()} - {key}
+        self.assertEqual({key: 30, other: 60}, found)
+        self.assertEqual({key: 30}, self.patience_with())
+        self.datapath.full = False
+        self.assertEqual({}, self.patience_with())
+        # A load balancer that is refused keeps all as it was.
+        before = self.patience_with(patience=30)
+        self.refuse()
+        self.assertEqual(before, self.patience_with(patience=60))
+        self.assertTrue(self.outcome.synced['lb']['error'])
 
     def test_marks_of_checks_that_stay_are_still_named(self):
         marks = mock.Mock()
