@@ -39,6 +39,11 @@ class TestMovingMembers(test_probes.Probed):
         processes.run(self.lab, test_probes.ROUTER, [
             'ip', 'route', verb, 'blackhole', f'{test_probes.OWN[4]}/32'])
 
+    def has_reported(self):
+        """Whether the member's check that there is now has."""
+        member, = self.datapath.members(self.key_of(MOVING))
+        return member.known
+
     def assert_stays(self, **states):
         """It stays so for longer than a health monitor takes."""
         time.sleep(SOON_DOWN)
@@ -67,11 +72,14 @@ class TestMovingMembers(test_probes.Probed):
             'ip', 'route', 'add', 'blackhole', f'{test_probes.OWN[6]}/128'])
         self.give(**moved, patience=LONG)
         self.assert_stays(**away)
+        self.assertFalse(self.has_reported())
         processes.run(self.lab, test_probes.ROUTER, [
             'ip', 'route', 'del', 'blackhole', f'{test_probes.OWN[6]}/128'])
         opened = self.connected(self.balancers[MOVING][1]['vip_address'])
         opened.sendall(b'GET / HTTP/1.0\r\n\r\n')
         self.assertIn(b' 200 ', opened.recv(65536)[:20])
+        processes.wait_for('success of its new check', self.has_reported,
+                           self.SOON)
         # Now it is judged as any other, and is up.
         self.give(**moved)
         self.assert_stays(**away)

@@ -243,6 +243,10 @@ class Probed(base.BaseTestCase):
         self.assertEqual({None}, {
             one['error'] for one in self.outcome.synced.values()})
 
+    def key_of(self, name):
+        _generation, document = self.balancers[name]
+        return datapath.Key(document['vip_address'], 'TCP', HTTP_PORT)
+
     def states(self):
         """Load balancer → state of its member."""
         return {name: members['m1'] for name, members
@@ -337,10 +341,6 @@ class TestProbes(Probed):
         opened = self.connected(vip)
         opened.sendall(b'GET / HTTP/1.0\r\n\r\n')
         self.assertIn(b' 200 ', opened.recv(65536)[:20])
-
-    def key_of(self, name):
-        _generation, document = self.balancers[name]
-        return datapath.Key(document['vip_address'], 'TCP', HTTP_PORT)
 
     def test_switched_off_and_on(self):
         self.wait_states(others='up')
