@@ -42,11 +42,10 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
 
     def balancer(self, color, version=4, hosts=hypervisors.NAMES,
                  protocol='TCP', member_port=vms.HTTP_PORT, monitor='HTTP',
-                 fall=base.FALL, **more):
+                 **more):
         """A tenant's load balancer, whose members are ONLINE.
 
         :param hosts: the hypervisors on which its members are.
-        :param fall: failed health checks after which one is not.
         """
         tenant = self.tenants[color]
         addresses, subnet = {
@@ -62,7 +61,7 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
                     # Octavia wants more for UDP.
                     'type': monitor, 'delay': 2 * base.DELAY,
                     'timeout': base.TIMEOUT, 'max_retries': base.RISE,
-                    'max_retries_down': fall},
+                    'max_retries_down': base.FALL},
                 'members': [{
                     'name': host, 'address': addresses[host],
                     'protocol_port': member_port, 'subnet_id': subnet}
