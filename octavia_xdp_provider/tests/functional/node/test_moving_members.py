@@ -86,7 +86,7 @@ class TestMovingMembers(test_probes.Probed):
 
     def test_one_that_is_dead_is_taken_out_when_patience_is_over(self):
         self.wait_states(others='up')
-        self.give(patience=15)
+        self.give(patience=60)
         self.reach('add')
         self.wait_states(**{MOVING: 'up', 'others': 'down'})
         self.wait_states(others='down')
