@@ -138,15 +138,21 @@ static __always_inline const struct node_config *find_config(void)
 	return bpf_map_lookup_elem(&config, &only);
 }
 
-/* Of this CPU; NULL of an index that is none. */
+/* NULL without a slice, and of an index that is none. */
+static __always_inline struct traffic_counters *
+traffic_at(union counters *slice, __u32 half, __u64 index)
+{
+	asm volatile("" : "+r"(index));
+	return slice && index < half ? &slice[index].traffic : NULL;
+}
+
+/* Of this CPU. */
 static __always_inline struct traffic_counters *
 traffic_in(void *map, __u32 half, __u64 index)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	union counters *slice = bpf_map_lookup_elem(map, &cpu);
 
-	asm volatile("" : "+r"(index));
-	return slice && index < half ? &slice[index].traffic : NULL;
+	return traffic_at(bpf_map_lookup_elem(map, &cpu), half, index);
 }
 
 static __always_inline struct event_counters *

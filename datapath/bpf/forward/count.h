@@ -36,17 +36,21 @@ COLD int drop(struct xdp_md *ctx, __u32 outcome)
 	return XDP_DROP;
 }
 
-static __always_inline void count_in(void *map, __u32 half, __u32 index,
-				     __u32 bytes, bool opens_flow)
+static __always_inline void count_at(struct traffic_counters *traffic,
+				     __u32 half, __u32 bytes, bool opens_flow)
 {
-	struct traffic_counters *traffic = traffic_in(map, half, index);
-
 	if (!traffic)
 		return;
 	traffic->packets++;
 	traffic->bytes += bytes;
 	if (unlikely(opens_flow))
 		events_of(traffic, half)->flows++;
+}
+
+static __always_inline void count_in(void *map, __u32 half, __u32 index,
+				     __u32 bytes, bool opens_flow)
+{
+	count_at(traffic_in(map, half, index), half, bytes, opens_flow);
 }
 
 static __always_inline void count_of_service(__u32 index, __u32 bytes,
@@ -79,17 +83,11 @@ __noinline int add_pending(__u32 own)
 	__sync_lock_test_and_set(&pending->turns, turns + 1);
 	for (__u32 i = 0; i < PENDING_COUNTS; i++) {
 		const struct pending_count *one = &pending->entry[i];
-		__u64 s = one->service, m = one->member;
 
-		asm volatile("" : "+r"(s), "+r"(m));
-		if (s < services_half) {
-			service[s].traffic.packets++;
-			service[s].traffic.bytes += one->bytes;
-		}
-		if (m < members_half) {
-			member[m].traffic.packets++;
-			member[m].traffic.bytes += one->bytes;
-		}
+		count_at(traffic_at(service, services_half, one->service),
+			 services_half, one->bytes, false);
+		count_at(traffic_at(member, members_half, one->member),
+			 members_half, one->bytes, false);
 	}
 	WRITE_ONCE(pending->count, 0);
 	__sync_lock_test_and_set(&pending->turns, turns + 2);

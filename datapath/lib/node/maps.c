@@ -150,10 +150,11 @@ static int map_counters(struct oxp_node *node, char *error)
 		status = map_memory(node, MAP_MEMBER_COUNTERS,
 				    one * half_slice_of(config->members_max),
 				    &node->member_counters, error);
-	return status ? status
-		      : map_memory(node, MAP_PENDING_COUNTS,
-				   config->cpus * sizeof(*node->pending),
-				   &node->pending, error);
+	if (!status)
+		status = map_memory(node, MAP_PENDING_COUNTS,
+				    config->cpus * sizeof(*node->pending),
+				    &node->pending, error);
+	return status;
 }
 
 static int map_all(struct oxp_node *node, char *error)
