@@ -366,4 +366,4 @@ fn demand(slot: &CheckSlot) -> u64 {
 
 #[cfg(test)]
 #[path = "core_tests.rs"]
-mod tests;
+pub(super) mod tests;

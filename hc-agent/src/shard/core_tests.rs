@@ -14,11 +14,16 @@ fn key(number: u64) -> Key {
 }
 
 fn check(number: u64) -> Arc<Check> {
+    check_each(number, DELAY_MS)
+}
+
+/// Down, or up, after two results.
+pub(in crate::shard) fn check_each(number: u64, delay_ms: u64) -> Arc<Check> {
     Arc::new(Check {
         key: key(number),
         target: "198.18.0.1:80".parse().unwrap(),
         mark: None,
-        delay: Duration::from_millis(DELAY_MS),
+        delay: Duration::from_millis(delay_ms),
         timeout: Duration::from_secs(1),
         rise: 2,
         fall: 2,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::super::core::tests::check_each;
 use super::super::core::{Core, Settings};
 use super::*;
-use crate::config::{Check, ProbeSpec};
+use crate::config::Check;
 use crate::probe::{Failure, ProbeOutcome};
 use crate::state::State;
 
@@ -14,16 +15,7 @@ const DELAY_MS: u64 = 1000;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn check() -> Arc<Check> {
-    Arc::new(Check {
-        key: Key::new(1).unwrap(),
-        target: "198.18.0.1:80".parse().unwrap(),
-        mark: None,
-        delay: Duration::from_millis(DELAY_MS),
-        timeout: Duration::from_secs(1),
-        rise: 2,
-        fall: 2,
-        probe: ProbeSpec::Tcp,
-    })
+    check_each(1, DELAY_MS)
 }
 
 /// One check that is probed each second.
