@@ -41,11 +41,14 @@ links:
     networks: [198.19.0.0/24, '2001:db8:0::/64']
   back:
     ends: [between, sink]
+    permanent_neighbours: true
     networks: [198.19.1.0/24, '2001:db8:1::/64']
   side:
     ends: [between, member]
+    permanent_neighbours: true
     networks: [198.19.2.0/24, '2001:db8:2::/64']
 '''
+PATIENCE = 60  # seconds for a frame: first, what sends it has to start
 IPV4 = '203.0.113.1'
 IPV4_MEMBER = '203.0.113.129'
 IPV6 = '2001:db8:113::1'
@@ -85,7 +88,7 @@ def frames(run, host, device):
     with opened:
         opened.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
         opened.bind((device, 0))
-        opened.settimeout(10)
+        opened.settimeout(PATIENCE)
         yield opened
 
 
