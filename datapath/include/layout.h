@@ -833,7 +833,11 @@ struct nat_pools {
 	__u32 changes;    /* of tables and indices */
 	__u32 live_peers; /* parity: the list that packets read */
 	struct nat_timeouts timeouts;
-	__u32 reserved[7];
+	/* Until then, units of 2^30 ns, datagrams of unknown flows are sought
+	 * among the peers; 0, as libraries have left it that knew none: never.
+	 */
+	__u32 seek_udp_until;
+	__u32 reserved[6];
 	struct nat_peer_list peer_list[2];
 	__u16 number[2][OXP_NAT_ADDRESSES_MAX];
 	/* the library's own: */

@@ -480,6 +480,18 @@ int oxp_nat_peers_set(struct oxp_node *node, const struct oxp_address *peers,
 int oxp_nat_peers_list(struct oxp_node *node, struct oxp_address *out,
 		       uint32_t capacity, char *error);
 
+/*
+ * No datagram says that its flow is under way elsewhere. So peers are asked for
+ * those of unknown flows only while routers may move flows as planned: for so
+ * many seconds (units of 2^30 ns) from now; 0: no more, which is also what a
+ * new node does. It is kept like services, whether there are peers or not.
+ * -EINVAL, more than OXP_NAT_TIMEOUT_MAX: nothing is changed.
+ */
+int oxp_nat_seek_udp(struct oxp_node *node, uint32_t seconds, char *error);
+/* How many are left, in *seconds. */
+int oxp_nat_seek_udp_left(struct oxp_node *node, uint32_t *seconds,
+			  char *error);
+
 /* After so many seconds (units of 2^30 ns) without a packet flows end that are
  * not established; when those do is said by each service's idle_timeout_s. 0:
  * the default. */

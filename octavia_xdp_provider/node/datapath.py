@@ -160,6 +160,18 @@ class Datapath:
         out, count = self._array('oxp_nat_peers_list', 'struct oxp_address')
         return [oxp.text_of(out[i]) for i in range(count)]
 
+    def seek_udp(self, seconds: int):
+        """For so long from now datagrams of unknown flows of NAT are sought
+        among the peers; 0: no more.
+        """
+        self._call('oxp_nat_seek_udp', seconds)
+
+    def seeks_udp_s(self) -> int:
+        """For how long still."""
+        out = self._ffi.new('uint32_t *')
+        self._call('oxp_nat_seek_udp_left', out)
+        return out[0]
+
     def set_nat_timeouts(self, timeouts: NatTimeouts):
         """They hold at once, also for flows that are there."""
         self._call('oxp_nat_timeouts_set', self._ffi.new(

@@ -192,3 +192,24 @@ class TestPeers(private_node.PrivateState):
         self.datapath.set_nat_peers(self.PEERS)
         self.datapath.set_nat_pools([])
         self.assertEqual(list(self.PEERS), self.datapath.nat_peers())
+
+
+class TestSeekUdp(private_node.PrivateState):
+
+    def test_it_is_kept_for_the_next_process(self):
+        with self.open() as one:
+            self.assertEqual(0, one.seeks_udp_s())
+            one.seek_udp(300)
+        with self.open() as other:
+            self.assertIn(other.seeks_udp_s(), range(200, 301))
+            other.seek_udp(0)
+            self.assertEqual(0, other.seeks_udp_s())
+
+    def test_what_is_too_long_is_refused(self):
+        with self.open() as one:
+            one.seek_udp(16000)
+            with self.assertRaisesRegex(datapath.DatapathError,
+                                        '16001 s: wanted is 16000') as wrong:
+                one.seek_udp(16001)
+            self.assertEqual(errno.EINVAL, wrong.exception.errno)
+            self.assertGreater(one.seeks_udp_s(), 10000)
