@@ -926,10 +926,12 @@ _Static_assert(sizeof(struct nat_group) * OXP_NAT_GROUPS == NAT_TABLE_SIZE,
 struct nat_scratch {
 	__u64 words[40];
 	__u32 seek_time; /* units of 2^30 ns */
-	__u32 seeks;     /* since then */
+	__u16 seeks;     /* since then, but for those of datagrams */
+	__u16 udp_seeks;
 };
 
-/* Packets a second and CPU whose owner is sought among the peers. */
+/* Packets a second and CPU whose owner is sought among the peers; datagrams as
+ * many besides. */
 #define NAT_SEEKS_MAX 20000
 
 /* Where a flow is that this node does not have: the peer's address. */

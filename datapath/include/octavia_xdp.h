@@ -485,8 +485,9 @@ int oxp_nat_peers_list(struct oxp_node *node, struct oxp_address *out,
  * those of unknown flows only while routers may move flows as planned: for so
  * many seconds (units of 2^30 ns) from now; 0: no more, which is also what a
  * new node does. It is kept like services, whether there are peers or not.
- * -EINVAL, more than OXP_NAT_TIMEOUT_MAX: nothing is changed.
+ * -EINVAL, more than OXP_NAT_SEEK_UDP_MAX: nothing is changed.
  */
+#define OXP_NAT_SEEK_UDP_MAX 86400
 int oxp_nat_seek_udp(struct oxp_node *node, uint32_t seconds, char *error);
 /* How many are left, in *seconds. */
 int oxp_nat_seek_udp_left(struct oxp_node *node, uint32_t *seconds,

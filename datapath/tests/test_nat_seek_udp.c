@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* For how long datagrams of unknown flows are sought among the peers. */
 #include <errno.h>
+#include <stdlib.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 
 #include "nat_fixture.h"
+
+static void set_peers(void)
+{
+	const struct oxp_address peers[] = {address(POOL),
+					    address("192.0.2.1")};
+
+	if (oxp_nat_peers_set(node, peers, 2, error))
+		fail_msg("peers: %s", error);
+}
 
 static void seek(uint32_t seconds)
 {
@@ -42,8 +55,8 @@ static void test_it_ends_by_itself(void **state)
 static void test_another_time_takes_its_place(void **state)
 {
 	(void)state;
-	seek(OXP_NAT_TIMEOUT_MAX);
-	expect_about(OXP_NAT_TIMEOUT_MAX);
+	seek(OXP_NAT_SEEK_UDP_MAX);
+	expect_about(OXP_NAT_SEEK_UDP_MAX);
 	seek(60);
 	expect_about(60);
 	seek(0);
@@ -54,8 +67,8 @@ static void test_what_is_too_long_is_refused(void **state)
 {
 	(void)state;
 	seek(100);
-	assert_int_equal(oxp_nat_seek_udp(node, 16001, error), -EINVAL);
-	assert_non_null(strstr(error, "16001 s: wanted is 16000 at most"));
+	assert_int_equal(oxp_nat_seek_udp(node, 86401, error), -EINVAL);
+	assert_non_null(strstr(error, "86401 s: wanted is 86400 at most"));
 	expect_about(100);
 }
 
@@ -63,9 +76,74 @@ static void test_it_stays_with_pools_and_peers(void **state)
 {
 	(void)state;
 	seek(100);
+	set_peers();
+	expect_about(100);
 	assert_int_equal(oxp_nat_peers_set(node, NULL, 0, error), 0);
 	assert_int_equal(oxp_nat_pools_set(node, NULL, 0, error), 0);
 	expect_about(100);
+}
+
+/* As if each CPU had sought for so many in this second, which is returned. */
+static uint32_t have_sought(uint16_t others, uint16_t datagrams)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct nat_scratch *all = calloc(cpus, sizeof(*all));
+	uint32_t only = 0, now = nat_now();
+
+	assert_non_null(all);
+	for (int i = 0; i < cpus; i++) {
+		all[i].seek_time = now;
+		all[i].seeks = others;
+		all[i].udp_seeks = datagrams;
+	}
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_NAT_SCRATCH], &only,
+					     all, BPF_ANY),
+			 0);
+	free(all);
+	return now;
+}
+
+/* The second may be over before the packet has come: then there is another
+ * one. */
+static void expect_outcome(const struct flow *to, uint8_t flags,
+			   uint16_t others, uint16_t datagrams, uint32_t which)
+{
+	static uint32_t client;
+	uint64_t before;
+	uint32_t begin;
+
+	do {
+		begin = have_sought(others, datagrams);
+		before = outcome(which).packets;
+		from_client(++client, to, flags);
+	} while (nat_now() != begin);
+	assert_int_equal(outcome(which).packets, before + 1);
+}
+
+static void expect_begun(uint16_t others, uint16_t datagrams)
+{
+	static uint32_t client = 1000;
+	uint32_t begin;
+
+	do {
+		begin = have_sought(others, datagrams);
+		assert_int_equal(from_client(++client, &ours_udp, 0), XDP_TX);
+	} while (nat_now() != begin);
+	assert_non_null(find_flow(client, &ours_udp));
+}
+
+static void test_each_kind_has_a_budget_of_its_own(void **state)
+{
+	(void)state;
+	set_peers();
+	seek(100);
+	expect_outcome(&ours_udp, 0, NAT_SEEKS_MAX, NAT_SEEKS_MAX - 1,
+		       OXP_NAT_HANDED_ON);
+	expect_outcome(&ours, ACK, NAT_SEEKS_MAX - 1, NAT_SEEKS_MAX,
+		       OXP_NAT_HANDED_ON);
+	expect_outcome(&ours, ACK, NAT_SEEKS_MAX, 0, OXP_DROP_NAT_PEER);
+	/* nothing is lost */
+	expect_begun(0, NAT_SEEKS_MAX);
 }
 
 int main(void)
@@ -75,6 +153,7 @@ int main(void)
 		NAT_TEST(test_another_time_takes_its_place),
 		NAT_TEST(test_what_is_too_long_is_refused),
 		NAT_TEST(test_it_stays_with_pools_and_peers),
+		NAT_TEST(test_each_kind_has_a_budget_of_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

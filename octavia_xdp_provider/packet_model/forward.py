@@ -317,13 +317,15 @@ class Forwarder:
         may."""
         if not self.peers:
             return None
-        key, at = None, packet.transport
+        key, at, seeks = None, packet.transport, True
         if not is_error:
-            if packet.protocol != state.TCP or opens_flow(packet, None):
+            if packet.protocol == state.TCP and opens_flow(packet, None):
                 return None
-            key = (packet.source, packet.destination,
+            key = (packet.source, packet.destination, packet.protocol,
                    packet.frame[at:at + 4])
-        onward = self.peers.onward(key, handed)
+        if packet.protocol == state.UDP:
+            seeks = clock >> flows.UNIT_SHIFT < self.peers.seek_udp_until
+        onward = self.peers.onward(key, handed, seeks)
         return onward and self._hand_on(packet, onward, service, ingress,
                                         clock, is_error)
 

@@ -49,6 +49,7 @@ class Peers:
                  own: bytes = b''):
         self.addresses = list(addresses)
         self.own = own
+        self.seek_udp_until = 0  # Units of the coarse clock.
         self._owners: dict[tuple, bytes] = {}
 
     def __bool__(self):
@@ -96,21 +97,16 @@ class Peers:
                 family.to_bytes(2, 'big') +
                 packet.frame[packet.network + handed.length:])
 
-    def onward(self, key: tuple | None,
-               handed: Handed | None) -> Onward | None:
+    def onward(self, key: tuple | None, handed: Handed | None,
+               seeks: bool) -> Onward | None:
         """Where a packet goes whose flow is not here; None: nowhere else.
-        `key`: of the client's flow, None of an ICMP error.
+        `key`: of the client's flow, None of an ICMP error; `seeks`: this
+        node may begin to ask others for it.
         """
-        if handed is not None and handed.kind == Kind.NOBODY:
+        if handed is None or handed.kind == Kind.LOST:
+            return self._from_origin(key, handed, seeks)
+        if handed.kind == Kind.NOBODY:
             return None
-        if handed is not None and handed.kind == Kind.LOST:
-            self._owners.pop(key, None)
-            return Onward(Kind.SEEK, handed.hops + 1, self.own, self.next)
-        if handed is None:
-            owner = self._owners.get(key)
-            if owner in self.addresses and owner != self.own:
-                return Onward(Kind.OWNED, 1, self.own, owner)
-            return Onward(Kind.SEEK, 1, self.own, self.next)
         if handed.kind == Kind.FOUND:
             if key is not None:
                 self._owners[key] = handed.origin
@@ -123,6 +119,17 @@ class Peers:
             return Onward(Kind.NOBODY, handed.hops + 1, self.own,
                           handed.origin)
         return Onward(Kind.SEEK, handed.hops + 1, handed.origin, self.next)
+
+    def _from_origin(self, key, handed, seeks: bool) -> Onward | None:
+        hops = 1
+        if handed is not None:
+            hops += handed.hops
+            self._owners.pop(key, None)
+        owner = self._owners.get(key)
+        if owner in self.addresses and owner != self.own:
+            return Onward(Kind.OWNED, hops, self.own, owner)
+        return (Onward(Kind.SEEK, hops, self.own, self.next) if seeks
+                else None)
 
     def back(self, handed: Handed) -> Onward:
         """A flow that was sought is here: its origin is to know."""

@@ -14,11 +14,11 @@ int oxp_nat_seek_udp(struct oxp_node *node, uint32_t seconds, char *error)
 {
 	int status;
 
-	if (seconds > OXP_NAT_TIMEOUT_MAX)
+	if (seconds > OXP_NAT_SEEK_UDP_MAX)
 		return failure(error, -EINVAL,
 			       "flows of UDP are to be sought for %u s: wanted "
 			       "is %d at most",
-			       seconds, OXP_NAT_TIMEOUT_MAX);
+			       seconds, OXP_NAT_SEEK_UDP_MAX);
 	status = lock_node(node, error);
 	if (status)
 		return status;

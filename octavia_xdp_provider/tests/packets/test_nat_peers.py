@@ -229,7 +229,7 @@ class TestOthers(PeersCase):
     def test_nothing_else_gets_in(self):
         self.known(4, 4)
         for inner in (cases.ip4(proto=50) / cases.payload(20),
-                      cases.ip4(dst=cases.OTHER4) / cases.udp(),
+                      cases.ip4(dst=cases.OTHER4) / cases.tcp(flags='S'),
                       cases.ip4() / inet.ICMP(type=13)):
             self.dropped(self.wrapped(cases.link() / inner, OWNED),
                          Outcome.DROP_NAT_PEER)

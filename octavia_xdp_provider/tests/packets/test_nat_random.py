@@ -14,6 +14,8 @@ import sys
 import time
 import unittest
 
+from octavia_xdp_provider.packet_model import nat_peers
+from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets import test_buffers
 from octavia_xdp_provider.tests.packets import test_mutations
@@ -33,6 +35,16 @@ Outcome = state.Outcome
 needs_pull = unittest.skipIf(
     tuple(map(int, os.uname().release.split('.')[:2])) < (6, 18),
     'needs Linux 6.18')
+
+
+def handed_on(frame: bytes) -> tuple[int, nat_peers.Kind]:
+    """(protocol, kind) of what goes to a peer."""
+    outer = parse.parse(frame)
+    _, _, _, kind, _ = nat_peers.GRE.unpack_from(frame, outer.transport)
+    length = outer.transport + nat_peers.GRE.size - outer.network
+    inner = parse.parse(nat_peers.Peers.inside(
+        outer, nat_peers.Handed(kind, 0, b'', length)))
+    return inner.protocol, nat_peers.Kind(kind)
 
 
 class SplitNat(test_buffers.SplitFrames, nat_scenario.NatCompared):
@@ -114,12 +126,22 @@ class TestSplit(TestNat):
 class TestPeers(TestNat):
     """Other nodes hand on packets."""
 
-    WANTED = TestNat.WANTED | {Outcome.NAT_HANDED_ON, Outcome.DROP_NAT_PEER}
+    WANTED = TestNat.WANTED | {
+        Outcome.NAT_HANDED_ON, Outcome.DROP_NAT_PEER} | {
+        (protocol, kind) for protocol in (state.TCP, state.UDP)
+        for kind in nat_peers.Kind}
 
     def setUp(self):
         super().setUp()
         self.compared.set_peers(test_nat_peers.all_peers(
             random.choice((4, 6))))
+
+    def run_and_see(self, frames):
+        results = super().run_and_see(frames)
+        for one in results:
+            if Outcome.NAT_HANDED_ON in one.remarks:
+                self.seen.add(handed_on(one.frame))
+        return results
 
 
 @needs_pull

@@ -86,10 +86,11 @@ static __always_inline __u32 nat_peers_overhead(void)
 
 /* Packets whose owner is not known cost several nodes work: each CPU sends so
  * many a second (of 2^30 ns) on a search. */
-static __always_inline bool nat_may_seek(void)
+static __always_inline bool nat_has_seek_left(bool is_datagram)
 {
 	__u32 only = 0, now = nat_now();
 	struct nat_scratch *scratch = bpf_map_lookup_elem(&nat_scratch, &only);
+	__u16 *seeks;
 
 	if (!scratch)
 		return false;
@@ -98,11 +99,25 @@ static __always_inline bool nat_may_seek(void)
 	if (scratch->seek_time != now) {
 		scratch->seek_time = now;
 		scratch->seeks = 0;
+		scratch->udp_seeks = 0;
 	}
-	if (scratch->seeks >= NAT_SEEKS_MAX)
+	seeks = is_datagram ? &scratch->udp_seeks : &scratch->seeks;
+	if (*seeks >= NAT_SEEKS_MAX)
 		return false;
-	scratch->seeks++;
+	(*seeks)++;
 	return true;
+}
+
+/* Any datagram may be the first one of its flow: they are sought only while
+ * flows may be on the move. */
+static __always_inline bool nat_may_seek(bool is_datagram)
+{
+	const struct nat_pools *pools = nat_pools_of_node();
+
+	if (is_datagram &&
+	    (!pools || nat_now() >= READ_ONCE(pools->seek_udp_until)))
+		return false;
+	return nat_has_seek_left(is_datagram);
 }
 
 /* What the outer headers say, if they are such. */
@@ -277,8 +292,13 @@ static __always_inline void nat_aim(struct nat_work *work,
 	work->handed.kind = kind;
 }
 
+static __always_inline bool nat_is_datagram(const struct nat_work *work)
+{
+	return work->packet.protocol == IPPROTO_UDP;
+}
+
 /* Where a packet goes on that came in here, or is back from a peer. Returns
- * false if it is to be sought and the budget is used up. */
+ * false if nobody is known to have its flow, and it may not be sought. */
 static __always_inline bool nat_aim_as_origin(struct nat_work *work,
 					      const struct nat_peer_list *list)
 {
@@ -299,8 +319,10 @@ static __always_inline bool nat_aim_as_origin(struct nat_work *work,
 		nat_aim(work, list, owner, NAT_OWNED);
 		return true;
 	}
+	if (!nat_may_seek(nat_is_datagram(work)))
+		return false;
 	nat_aim(work, list, nat_peer_at(list, nat_next_peer(list)), NAT_SEEK);
-	return nat_may_seek();
+	return true;
 }
 
 /* The route to work->target, as work->exit. */
@@ -472,9 +494,8 @@ static __always_inline bool nat_may_ask_peers(void)
 /* Whether a flow that this node does not know may be another one's. */
 static __always_inline bool nat_may_be_known(const struct nat_work *work)
 {
-	if (work->what & NAT_ERROR)
-		return true;
-	return work->packet.protocol == IPPROTO_TCP && !work->packet.opens_flow;
+	return work->what & NAT_ERROR || nat_is_datagram(work) ||
+	       !work->packet.opens_flow;
 }
 
 /* A packet that is sought for another node, which learns that nobody has its
@@ -491,7 +512,7 @@ static __always_inline void nat_seek_on(struct nat_work *work,
 }
 
 /* A packet of a flow that is not here. Returns NAT_UNKNOWN if no other node has
- * it either. */
+ * it either, or none is to be asked. */
 __noinline int nat_hand_on(struct xdp_md *ctx)
 {
 	const struct nat_peer_list *list = nat_peers_of_node();
@@ -506,6 +527,9 @@ __noinline int nat_hand_on(struct xdp_md *ctx)
 	} else if (work->handed.kind == NAT_OWNED) {
 		nat_aim(work, list, work->handed.origin, NAT_LOST);
 	} else if (!nat_aim_as_origin(work, list)) {
+		/* which may as well begin here */
+		if (nat_is_datagram(work))
+			return NAT_UNKNOWN;
 		return nat_drop_unknown(work, OXP_DROP_NAT_PEER);
 	}
 	return nat_send_to_peer(ctx, work);

@@ -122,6 +122,7 @@ class Compared:
         self.limited: dict[int, int] = {}  # limits by the services' indices
         self.pools: list[tuple[bytes, int]] = []
         self.peers: tuple[bytes, ...] = ()
+        self.seek_udp_until = 0
         self.ran = 0
         self.set_node()
 
@@ -172,6 +173,14 @@ class Compared:
         self.peers = peers
         self._begin_nat()
 
+    def seek_udp(self, seconds: int):
+        """Peers are asked for datagrams for so long."""
+        if UNIT - clock() % UNIT < MARGIN:
+            wait_for_next_unit()
+        self.datapath.seek_udp(seconds)
+        self.seek_udp_until = clock() // UNIT + seconds if seconds else 0
+        self.model.peers.seek_udp_until = self.seek_udp_until
+
     def change_peers(self, peers: tuple[bytes, ...]):
         """Nothing is forgotten."""
         self.datapath.set_nat_peers(peers)
@@ -187,6 +196,7 @@ class Compared:
                     (first + number).to_bytes(len(address), 'big'))
         self.model.peers = nat_peers.Peers(self.peers, next(
             (one for one in self.peers if one in self.model.nat.pools), b''))
+        self.model.peers.seek_udp_until = self.seek_udp_until
 
     def _allocated(self, service: state.Service, client: nat.End,
                    member: nat.End) -> nat.End | None:

@@ -195,6 +195,9 @@ class Datapath:
             out[place] = self.library.address(address)
         self.call('oxp_nat_peers_set', out, len(peers))
 
+    def seek_udp(self, seconds: int):
+        self.call('oxp_nat_seek_udp', seconds)
+
     def nat_flows(self, **wanted):
         """Flows with these fields, as oxp_nat_filter names them."""
         return self.array('oxp_nat_flows_list', 'struct oxp_nat_flow',

@@ -20,6 +20,7 @@ from octavia_xdp_provider.tests.packets.support import traffic
 
 FRAMES = 400  # between changes
 OWN_PORTS = (80, 8080, 8081)  # of members
+LONG = 10000
 
 
 class Interrupted(Exception):
@@ -212,9 +213,13 @@ class NatScenario(scenario.Scenario):
     def moves(self):
         """Members by NAT are behind no tunnel."""
 
-    CHANGES = tuple(
+    def deadline(self):
+        """Until which peers are asked for datagrams."""
+        self.compared.seek_udp(self.rng.choice((0, 0, LONG)))
+
+    CHANGES = (*(
         one for one in scenario.Scenario.CHANGES
-        if one.__name__ not in ('moves', 'time_passes', 'tick'))
+        if one.__name__ not in ('moves', 'time_passes', 'tick')), deadline)
 
     def step(self):
         self.rng.choice(self.CHANGES)(self)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Datagrams of flows that another node may have, before the deadline until
+which peers are asked for them and after it.
+"""
+
+from scapy.layers import inet
+
+from octavia_xdp_provider.packet_model import nat
+from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.packets import test_nat_peers
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import nat_cases
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
+from octavia_xdp_provider.tests.packets.test_nat_peers import AFTER
+from octavia_xdp_provider.tests.packets.test_nat_peers import FOUND
+from octavia_xdp_provider.tests.packets.test_nat_peers import LAST
+from octavia_xdp_provider.tests.packets.test_nat_peers import LOST
+from octavia_xdp_provider.tests.packets.test_nat_peers import NOBODY
+from octavia_xdp_provider.tests.packets.test_nat_peers import OWN
+from octavia_xdp_provider.tests.packets.test_nat_peers import OWNED
+from octavia_xdp_provider.tests.packets.test_nat_peers import SEEK
+
+LONG = 1000
+
+
+class DatagramCase(test_nat_peers.PeersCase):
+
+    seconds = 0
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.compared.seek_udp, 0)
+        self.compared.seek_udp(self.seconds)
+        self.udp_service = self.nat_service(4, protocol=state.UDP)
+
+    def datagram(self, port: int = 40000, **fields):
+        return self.request(4, cases.udp(sport=port), **fields)
+
+    def begins_here(self, packet):
+        out = self.sent(packet)
+        self.assertEqual((nat_cases.MEMBER[4], nat_cases.LOCAL),
+                         (out.dst, out[inet.UDP].dport))
+        self.assertEqual(nat.State.HALF_OPEN,
+                         self.state_of(self.udp_service))
+
+    def has_no_flow(self, port: int = 40000):
+        self.assertIsNone(self.compared.nat_flow(
+            self.udp_service, compared.packed(cases.CLIENT4), port))
+
+
+class TestBefore(DatagramCase):
+
+    seconds = LONG
+
+    def test_the_owner_is_sought_and_then_known(self):
+        packet = self.datagram()
+        self.handed_on(packet, SEEK, 1, OWN, AFTER)
+        self.handed_on(self.wrapped(packet, FOUND, 2), OWNED, 3, OWN, LAST)
+        self.handed_on(packet, OWNED, 1, OWN, LAST)
+        self.handed_on(self.datagram(40001), SEEK, 1, OWN, AFTER)
+        self.has_no_flow()
+
+    def test_what_nobody_has_begins_here(self):
+        packet = self.datagram()
+        self.handed_on(packet, SEEK, 1, OWN, AFTER)
+        self.begins_here(self.wrapped(packet, NOBODY, 4))
+        self.sent(packet)
+        # Another one that was under way at the same time.
+        before = self.flow(self.udp_service)
+        self.sent(self.wrapped(packet, NOBODY, 4))
+        self.assertEqual(before, self.flow(self.udp_service))
+        self.compared.compare_counters()
+
+    def test_an_owner_that_has_it_no_more_is_forgotten(self):
+        packet = self.datagram()
+        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
+        self.handed_on(self.wrapped(packet, LOST, 2), SEEK, 3, OWN, AFTER)
+        self.handed_on(packet, SEEK, 1, OWN, AFTER)
+
+    def test_an_owner_that_is_no_peer_any_more_is_forgotten(self):
+        packet = self.datagram()
+        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
+        self.compared.change_peers(self.peers[:3])
+        self.handed_on(packet, SEEK, 1, OWN, AFTER)
+
+    def test_first_fragments_too(self):
+        self.handed_on(self.datagram(flags='MF'), SEEK, 1, OWN, AFTER)
+
+    def test_connections_still_begin_here(self):
+        self.nat_service(4)
+        self.sent(self.request(4, cases.tcp(flags='S')))
+
+    def test_it_ends_by_itself(self):
+        self.compared.seek_udp(1)
+        self.handed_on(self.datagram(), SEEK, 1, OWN, AFTER)
+        compared.wait_for_next_unit()
+        self.begins_here(self.datagram())
+
+    def test_without_others_all_begin_here(self):
+        self.compared.set_peers(())
+        self.begins_here(self.datagram())
+
+
+class TestAfter(DatagramCase):
+    """Nor was there any deadline on this node."""
+
+    def test_unknown_flows_begin_here(self):
+        self.begins_here(self.datagram())
+
+    def test_an_owner_that_is_known_gets_its_packets(self):
+        packet = self.datagram()
+        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
+        self.handed_on(packet, OWNED, 1, OWN, LAST)
+        self.has_no_flow()
+
+    def test_of_one_that_has_it_no_more_it_begins_here(self):
+        packet = self.datagram()
+        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
+        self.begins_here(self.wrapped(packet, LOST, 2))
+        self.sent(packet)
+
+    def test_or_of_one_that_is_no_peer_any_more(self):
+        packet = self.datagram()
+        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
+        self.compared.change_peers(self.peers[:3])
+        self.begins_here(packet)
+
+    def test_lost_without_the_service(self):
+        packet = self.datagram()
+        self.compared.delete_service(self.udp_service)
+        self.dropped(self.wrapped(packet, LOST, 2), Outcome.DROP_NAT_PEER)
+
+
+class Asked:
+    """By others, whose deadlines may be other ones."""
+
+    def test_a_flow_that_is_sought_and_here_is_told(self):
+        self.begins_here(self.wrapped(self.datagram(), NOBODY))
+        self.handed_on(self.wrapped(self.datagram(), SEEK, 2), FOUND, 3, OWN,
+                       LAST)
+
+    def test_datagrams_for_the_owner_are_as_if_they_had_come_here(self):
+        self.begins_here(self.wrapped(self.datagram(), NOBODY))
+        pool, number, _ = self.flow(self.udp_service)
+        out = self.sent(self.wrapped(self.datagram(), OWNED))
+        self.assertEqual((pool, number), (out.src, out[inet.UDP].sport))
+        self.assertTrue(nat_cases.is_sound(out))
+        self.compared.compare_counters()
+
+    def test_the_search_goes_on(self):
+        self.handed_on(self.wrapped(self.datagram(), SEEK, 2), SEEK, 3, LAST,
+                       AFTER)
+        self.compared.delete_service(self.udp_service)
+        self.handed_on(self.wrapped(self.datagram(), SEEK, 2), SEEK, 3, LAST,
+                       AFTER)
+
+    def test_in_front_of_its_origin_the_search_ends(self):
+        self.handed_on(
+            self.wrapped(self.datagram(), SEEK, 3,
+                         origin=AFTER[self.family]), NOBODY, 4, OWN, AFTER)
+
+    def test_who_is_not_the_owner_says_so(self):
+        self.handed_on(self.wrapped(self.datagram(), OWNED, 2), LOST, 3, OWN,
+                       LAST)
+
+
+class TestAskedBefore(Asked, DatagramCase):
+
+    seconds = LONG
+
+
+class TestAskedAfter(Asked, DatagramCase):
+    pass
+
+
+class TestBeforeIPv6(TestBefore):
+
+    family = 6
+    peers = test_nat_peers.all_peers(6)
+
+
+class TestAfterIPv6(TestAfter):
+
+    family = 6
+    peers = test_nat_peers.all_peers(6)
