@@ -12,7 +12,7 @@ from octavia_xdp_provider.node import datapath
 # Between two questions for the peers of NAT.
 PEERS_S = 3.0
 
-_PEERS = shape.Shape(messages.NatPeers)
+_PEERS = shape.Shape(messages.NatPeersAnswer)
 
 
 class Link(link.Link):
@@ -30,17 +30,17 @@ class Link(link.Link):
     def __init__(self, *arguments, nat=None, **more):
         super().__init__(*arguments, **more)
         self._nat = nat
-        self._peers_at = float('-inf')
+        if nat is not None and nat.is_wanted:
+            self.ask_more_at = float('-inf')
 
     def ask_more(self):
         now = time.monotonic()
-        if (self._nat is None or not self._nat.is_wanted
-                or now < self._peers_at + PEERS_S):
+        if now < self.ask_more_at:
             return
-        peers = self._controller.nat_peers(self._host)
-        _PEERS.check(peers, 'nat_peers')
-        self._peers_at = now
-        if self._nat.want_peers(peers):
+        self.ask_more_at = now + PEERS_S
+        answer = self._controller.nat_peers(self._host)
+        _PEERS.check(answer, 'nat_peers')
+        if self._nat.want_peers(answer['peers']):
             self._worker.wake()
 
     def complain(self, error):

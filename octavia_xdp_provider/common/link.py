@@ -52,6 +52,8 @@ class Link:
 
     # Of the worker and its tables; the report is tried again.
     unreadable = ()
+    # When ``ask_more`` has something to ask, time.monotonic().
+    ask_more_at = float('inf')
 
     def __init__(self, host, controller, fetcher, reporter, worker, state,
                  files, interval, failed=lambda kind: None):
@@ -115,10 +117,12 @@ class Link:
                 talk = self._turn
             else:
                 talk = self._receive if self._pages else self._report_news
-            if not (self._try(talk) and self._try(self.ask_more)):
+            if self._try(talk) and self._try(self.ask_more):
+                until = min(self._ask_at, self.ask_more_at)
+            else:
                 self._stop.wait(RETRY_S)
-                self._ask_at = time.monotonic() + self._interval
-            self._talk.wait(max(0.0, self._ask_at - time.monotonic()))
+                until = self._ask_at = time.monotonic() + self._interval
+            self._talk.wait(max(0.0, until - time.monotonic()))
 
     def _turn(self):
         """Ask, make it true and report."""
@@ -193,8 +197,8 @@ class Link:
         return complaint is None
 
     def ask_more(self):
-        """Ask for what an agent needs beside documents, every ``interval``
-        seconds at least; raises as ``_turn`` does."""
+        """Ask for what an agent needs beside documents, if it is time;
+        raises as ``_turn`` does."""
 
     def complain(self, error):
         """Words on a controller that was not reached."""

@@ -172,6 +172,16 @@ class NatPeer(TypedDict):
 NatPeers = Annotated[list[NatPeer], pydantic.Field(max_length=NAT_PEERS_MAX)]
 
 
+@shape.strict
+class NatPeersAnswer(TypedDict):
+    """The nodes that hand packets of NAT on to each other. ``moving``:
+    whether a load balancer leaves one of them by plan, so that routers move
+    its flows to others."""
+
+    peers: NatPeers
+    moving: bool
+
+
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class OpenSlots(TypedDict, total=False):
     """Slots in which flows are about of members that have changed.

@@ -8,12 +8,13 @@ driver     controller   ``change(change, request, deadline, reports_end)`` →
                         messages.ChangeAnswer; ``ended(request,
                         committed)``, a cast; ``cancel(request)``;
                         ``ping()`` → the database's time
-nodes 2.4  controller   ``fetch(host, since, after, takes_pages)`` → a page
+nodes 2.5  controller   ``fetch(host, since, after, takes_pages)`` → a page
                         of what is different since a generation;
                         ``compare(host, after)`` → a page of generations;
                         ``documents(host, ids)``;
                         ``report(host, epoch, seq, report)``;
-                        ``nat_peers(host)`` → messages.NatPeers
+                        ``nat_peers(host, takes_moving)`` →
+                        messages.NatPeersAnswer
 nodes 1.0  controller   ``fetch(host, known)`` → all that differs;
                         ``report(host, report)``: all, each time
 heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
@@ -29,7 +30,8 @@ nodes`` lets a node speak an older one where it is the other way round.
 Version 2.0 did not report drops of listeners, 2.1 not their active flows. With
 2.3 a node says that it takes what has changed with the notification, version
 1.1 of wakeup; others are notified without content. 2.4 reports the bytes that
-clients were sent, and has ``nat_peers``.
+clients were sent, and has ``nat_peers``, whose answer is messages.NatPeers;
+2.5 also says there whether flows are moved by plan.
 
 All payloads are plain JSON. A message that waits in a queue for longer than
 its caller does is dropped by the broker (oslo.messaging gives calls their
@@ -69,12 +71,15 @@ VERSION = '1.0'
 DRIVER_VERSION = '1.2'
 # Before the driver reported how Octavia's transactions end.
 DRIVER_VERSION_BEFORE = '1.1'
-NODES_VERSION = '2.4'
-NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', '2.3', NODES_VERSION)
+NODES_VERSION = '2.5'
+NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', '2.3', '2.4',
+                  NODES_VERSION)
 # Since when notifications bring along what has changed.
 PAGES_SINCE = '2.3'
 # Since when controllers know the peers of NAT.
 PEERS_SINCE = '2.4'
+# Since when they say whether flows are moved by plan.
+MOVING_SINCE = '2.5'
 WAKEUP_VERSION = '1.1'
 
 # Seconds between two attempts to reach the broker where somebody waits for
@@ -220,11 +225,14 @@ class NodesClient:
     def _is_since(self, version: str) -> bool:
         return self._version in NODES_VERSIONS[NODES_VERSIONS.index(version):]
 
-    def nat_peers(self, host: str) -> list[messages.NatPeer]:
-        if not self._is_since(PEERS_SINCE):
-            return []
-        return cast(list[messages.NatPeer], self._client.call(
-            {}, 'nat_peers', host=host))
+    def nat_peers(self, host: str) -> messages.NatPeersAnswer:
+        if self._is_since(MOVING_SINCE):
+            return cast(messages.NatPeersAnswer, self._client.call(
+                {}, 'nat_peers', host=host, takes_moving=True))
+        peers: list[messages.NatPeer] = []
+        if self._is_since(PEERS_SINCE):
+            peers = self._client.call({}, 'nat_peers', host=host)
+        return {'peers': peers, 'moving': False}
 
     def compare(self, host: str, after: str | None = None
                 ) -> messages.CompareAnswer:

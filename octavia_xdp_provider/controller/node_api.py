@@ -28,6 +28,7 @@ _PEERS_S = 2.0
 
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)
+_PEERS = shape.arguments(host=messages.Host, takes_moving=bool)
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
                          after=messages.Id | None, takes_pages=bool)
 _DOCUMENTS = shape.arguments(
@@ -85,21 +86,27 @@ class NodesEndpoint(_Endpoint):
     target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
                                    version=rpc.NODES_VERSION)
 
-    # When they were found, by time.monotonic(), and what.
-    _peers = float('-inf'), ()
+    # When it was found, by time.monotonic(), and messages.NatPeersAnswer.
+    _peers = float('-inf'), {}
 
-    def nat_peers(self, context, host):
+    def nat_peers(self, context, host, takes_moving=False):
         """The nodes that hand packets of NAT on to each other, those that
-        drain or are not in service among them: all but dead ones."""
-        _HOST.check({'host': host})
-        found_at, peers = self._peers
+        drain or are not in service among them: all but dead ones.
+
+        :param takes_moving: left out by nodes of version 2.4; they get
+            messages.NatPeers.
+        """
+        _PEERS.check({'host': host, 'takes_moving': takes_moving})
+        found_at, answer = self._peers
         now = time.monotonic()
         if now - found_at > _PEERS_S:
             peers = nat.peers({
                 node.host: node.state or {} for node in self._store.nodes()
                 if node.condition != clusters.Condition.DEAD.value})
-            self._peers = now, peers
-        return peers
+            answer = {'peers': peers, 'moving': self._store.drains(
+                one['host'] for one in peers)}
+            self._peers = now, answer
+        return answer if takes_moving else answer['peers']
 
     def fetch(self, context, host, since, after=None, takes_pages=False):
         """See Deltas.changes.

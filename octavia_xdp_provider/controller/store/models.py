@@ -145,6 +145,9 @@ class Placement(Base):
     draining_since = sa.Column(sa.Double(), nullable=True)
     withdrawn_since = sa.Column(sa.Double(), nullable=True)
     drain_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
+    # Nodes ask every few seconds whether one of them drains.
+    __table_args__ = sa.Index('ix_placements_host_draining_since', host,
+                              draining_since),
 
 
 class Removal(Base):

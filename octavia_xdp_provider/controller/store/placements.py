@@ -48,6 +48,14 @@ class Placements(base.Base):
                                 sa.select(models.Placement.load_balancer_id)
                                 .where(models.Placement.host == host)))]
 
+    def drains(self, hosts: Iterable[str]) -> bool:
+        """Whether a load balancer leaves one of these nodes by plan: is
+        announced as a last resort, or withdrawn, or still to be left after
+        that."""
+        with self._reading_rows() as found:
+            return found.execute(_DRAINING, {
+                'hosts': list(hosts)}).first() is not None
+
     def active_flows(self, load_balancer_id: str) -> dict[str, int]:
         """Host → flows of a load balancer that are alive there, as it last
         said."""
@@ -204,3 +212,9 @@ def _on_failed_nodes(what: Any) -> Any:
             models.Placement.removed_generation.is_(None),
             models.Node.host.is_(None) | (models.Node.condition == 'dead')
             | models.Placement.error.is_not(None))
+
+
+# A statement that is made once, see base.py.
+_DRAINING = sa.select(models.Placement.host).where(
+    models.Placement.host.in_(sa.bindparam('hosts', expanding=True)),
+    models.Placement.draining_since.is_not(None)).limit(1)

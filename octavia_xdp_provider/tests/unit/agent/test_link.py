@@ -73,7 +73,8 @@ class TestPeersOfNat(LinkTestCase):
     def setUp(self):
         super().setUp()
         self.peers = [{'host': 'host', 'address': '198.51.100.0'}]
-        self.controller.nat_peers.side_effect = lambda host: self.peers
+        self.controller.nat_peers.side_effect = lambda host: {
+            'peers': self.peers, 'moving': True}
         self.nat = mock.Mock(is_wanted=True)
         self.link = link.Link(
             'host', self.controller, self.fetcher, reports.Reporter(1),
@@ -99,10 +100,43 @@ class TestPeersOfNat(LinkTestCase):
         self.nat.want_peers.assert_not_called()
 
     def test_a_node_without_pools_does_not_ask(self):
-        self.nat.is_wanted = False
-        self.link.ask_more()
-        self.make(reports.Reporter(1)).ask_more()
+        for nat in mock.Mock(is_wanted=False), None:
+            link.Link('host', self.controller, self.fetcher,
+                      reports.Reporter(1), self.worker, self.state,
+                      self.files, 3600, nat=nat).ask_more()
         self.controller.nat_peers.assert_not_called()
+
+    def test_they_are_asked_for_between_two_fetches(self):
+        """Others have to know in time what a node asks for so often."""
+        waits = self.loop(lambda: self.link.ask_more_at)
+        self.assertEqual([link.PEERS_S] * 2, waits[:2])
+        self.assertEqual(3, self.controller.nat_peers.call_count)
+        self.fetcher.fetch.assert_called_once_with()
+
+    def test_a_controller_that_does_not_answer_is_not_asked_more_often(self):
+        self.controller.nat_peers.side_effect = OSError('away')
+        self.assertEqual([3600], self.loop(lambda: self.now)[:1])
+
+    def loop(self, wake_at):
+        """Run the link for three rounds, without time passing but by waits.
+
+        :param wake_at: says when the next round begins.
+        :returns: the seconds that it would have waited for.
+        """
+        waits = []
+
+        def wait(seconds):
+            waits.append(seconds)
+            self.now = wake_at()
+            if len(waits) == 3:
+                self.link.stop()
+
+        self.enterContext(mock.patch.object(
+            common_link.time, 'monotonic', lambda: self.now))
+        self.enterContext(mock.patch.object(common_link, 'RETRY_S', 0))
+        self.link._talk = mock.Mock(wait=wait)
+        self.link.run()
+        return waits
 
 
 class TestReports(LinkTestCase):
@@ -322,9 +356,8 @@ class TestProblems(LinkTestCase):
     def test_an_older_controller_is_named_with_what_to_do(self):
         output = self.failing(oslo_messaging.RemoteError(
             'UnsupportedVersion', 'Endpoint does not support RPC version'))
-        self.assertIn('[upgrade_levels] nodes = 2.3 or 2.2 or 2.1 or 2.0 or '
-                      '1.0',
-                      output)
+        self.assertIn('[upgrade_levels] nodes = 2.4 or 2.3 or 2.2 or 2.1 or '
+                      '2.0 or 1.0', output)
 
     def test_what_the_controller_refuses_is_named(self):
         output = self.failing(oslo_messaging.RemoteError(

@@ -117,8 +117,8 @@ class TestAgent(store_base.StoreTestCase):
         class Late(node_api.NodesEndpoint):
             peers = ()
 
-            def nat_peers(self, context, host):
-                return list(self.peers)
+            def nat_peers(self, context, host, takes_moving):
+                return {'peers': list(self.peers), 'moving': False}
 
         pool = ipaddress.ip_network('198.51.100.0/31')
         document = base.document(flavor={'forwarding': 'nat'})
@@ -172,6 +172,9 @@ class TestAgent(store_base.StoreTestCase):
     def test_it_speaks_with_a_controller_that_takes_no_bytes_out(self):
         self.check_figures('2.3', {'drops': 0, 'active': 0})
 
+    def test_it_speaks_with_a_controller_that_does_not_say_who_drains(self):
+        self.check_figures('2.4', {'drops': 0, 'active': 0})
+
     def test_it_speaks_with_a_controller_of_an_earlier_release(self):
         self.check('1.0', None, node_api.NodesEndpointV1)
 
@@ -180,7 +183,8 @@ class TestAgent(store_base.StoreTestCase):
         self.serve(node_api.NodesEndpointV1)
         self.start(rpc.NODES_VERSION)
         end = time.monotonic() + 60
-        text = '[upgrade_levels] nodes = 2.3 or 2.2 or 2.1 or 2.0 or 1.0'
+        text = ('[upgrade_levels] nodes = 2.4 or 2.3 or 2.2 or 2.1 or 2.0 '
+                'or 1.0')
         while text not in log.output:
             self.assertLess(time.monotonic(), end, log.output)
             time.sleep(0.05)

@@ -8,6 +8,7 @@ from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import placements
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 
@@ -71,7 +72,9 @@ class TestPeersOfNat(NodeApiTestCase):
 
     def peers(self):
         self.now += 10
-        found = self.api.nat_peers({}, 'a')
+        found = self.api.nat_peers({}, 'a', takes_moving=True)['peers']
+        # Nodes of an earlier version get nothing else.
+        self.assertEqual(found, self.api.nat_peers({}, 'a'))
         return [(one['host'], one['address']) for one in found]
 
     def test_they_are_all_nodes_with_pools_that_are_not_dead(self):
@@ -110,6 +113,46 @@ class TestPeersOfNat(NodeApiTestCase):
         self.has('b', '198.51.100.4/31')
         self.assertEqual(1, len(self.api.nat_peers({}, 'b')))
         self.assertEqual(2, len(self.peers()))
+
+
+    def moving(self):
+        self.now += 10
+        return self.api.nat_peers({}, 'a', takes_moving=True)['moving']
+
+    def test_their_flows_are_moved_while_one_of_them_is_left_by_plan(self):
+        self.has('a', '198.51.100.0/31')
+        self.has('b', '198.51.100.4/31')
+        self.has('c')
+        self.store.create(base.document())
+        self.store.place('lb', ['a', 'b', 'c'])
+        self.assertIs(False, self.moving())
+        self.store.place('lb', drain=['c'])  # It does not do NAT.
+        self.assertIs(False, self.moving())
+        self.store.place('lb', drain=['b'])
+        self.assertIs(True, self.moving())
+        self.store.place('lb', withdraw=['b'])
+        self.assertIs(True, self.moving())
+        self.store.place('lb', restore=['b'])
+        self.assertIs(False, self.moving())
+        self.store.place('lb', withdraw=['a'])
+        self.assertIs(True, self.moving())
+        self.store.place('lb', remove=['a'])  # It may still announce it.
+        self.assertIs(True, self.moving())
+        self.condition('a', 'dead')
+        self.assertIs(False, self.moving())
+
+    def test_nobody_moves_where_nobody_does_nat(self):
+        self.has('a')
+        self.assertIs(False, self.moving())
+
+    def test_whether_flows_are_moved_is_looked_up_by_an_index(self):
+        """Thousands of placements are not read every two seconds."""
+        with self.store._reading_rows() as found:
+            statement = placements._DRAINING.params(hosts=['a', 'b']).compile(
+                found, compile_kwargs={'literal_binds': True})
+            plan = found.exec_driver_sql(
+                f'EXPLAIN QUERY PLAN {statement}').all()
+        self.assertIn('ix_placements_host_draining_since', str(plan))
 
 
 class TestReports(NodeApiTestCase):
