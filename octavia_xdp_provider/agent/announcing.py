@@ -27,13 +27,17 @@ class Announcing:
     :param conf: its groups ``agent`` and ``bgp``.
     :param pools: gives the networks of NAT, which are announced as long as
         the agent has them: flows of VIPs that are withdrawn may live.
+    :param moves: called before more packets come to the node, with the VIPs
+        whose routes are new or others.
     """
 
-    def __init__(self, announce, errors, conf, pools=tuple):
+    def __init__(self, announce, errors, conf, pools=tuple,
+                 moves=lambda vips: None):
         self._announce = announce
         self._errors = errors
         self._conf = conf
         self._pools = pools
+        self._moves = moves
         self._last = None  # what the file was made from, and its signature
         self._routes = {}  # VIP → attributes, route
         # VIP that was withdrawn → when its services may go, monotonic.
@@ -87,7 +91,8 @@ class Announcing:
         until = min(self._leaving.values(), default=None)
         return None if until is None else max(0.0, until - time.monotonic())
 
-    def announce(self, able, ready, draining=frozenset()):
+    def announce(self, able, ready, draining=frozenset(),
+                 staying=frozenset()):
         """Announce these VIPs, and no other.
 
         :param able: VIP → sets of families, one for each of its services
@@ -96,28 +101,39 @@ class Announcing:
             What needs another one, or everything while it is not known what
             is wanted and the set is empty, may only become less.
         :param draining: VIPs that routers shall use as a last resort.
+        :param staying: VIPs whose routes stay as they are.
         """
         able = {vip: frozenset(needed) for vip, needed in able.items()}
         usual, as_last_resort = self._attributes()
         pools = self._pools()
-        wanted = (able, ready, draining, usual, as_last_resort, pools)
+        wanted = (able, ready, draining, staying, usual, as_last_resort,
+                  pools)
         now = (wanted, self._announce.signature())
         if now == self._last and 'announcements' not in self._errors:
             return
         held = dict(self._announce.wanted_addresses())
         # Nobody else can take the answers of members, in a drain neither.
         routes = [self._pool_route(pool, usual) for pool in pools]
+        before = self._announce.wanted()
+        moved = set()
         for vip, needed in sorted(able.items()):
             if vip not in held and not any(
                     families <= ready for families in needed):
                 continue
             try:
-                routes.append(self._route(
-                    vip, as_last_resort if vip in draining else usual))
+                route = (vip in staying and self._route_held(vip)) or (
+                    self._route(vip, as_last_resort if vip in draining
+                                else usual))
             except announcements.AnnouncementError as error:
                 LOG.error('Not announced: %s', error)
+                continue
+            routes.append(route)
+            if route != before.get(route.prefix):
+                moved.add(vip)
         self._routes = {key: self._routes[key] for key in able
                         if key in self._routes}
+        if moved:
+            self._moves(moved)
         if self._errors.write('announcements',
                               lambda: self._announce.set(routes)):
             now = self._announce.wanted_addresses()
@@ -146,6 +162,13 @@ class Announcing:
             **usual, **drained,
             'communities': (*conf.communities, *conf.drain_communities),
             'as_path_prepend': conf.drain_as_path_prepend}
+
+    def _route_held(self, vip):
+        """The route that the address has, or None."""
+        before = self._announce.wanted()
+        return next((before[prefix] for prefix
+                     in self._announce.wanted_addresses().get(vip, ())
+                     if prefix.num_addresses == 1), None)
 
     def _route(self, vip, attributes):
         """The route to the address alone.

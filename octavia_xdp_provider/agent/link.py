@@ -40,7 +40,7 @@ class Link(link.Link):
         self.ask_more_at = now + PEERS_S
         answer = self._controller.nat_peers(self._host)
         _PEERS.check(answer, 'nat_peers')
-        if self._nat.want_peers(answer['peers']):
+        if self._nat.want_peers(**answer):
             self._worker.wake()
 
     def complain(self, error):

@@ -8,6 +8,7 @@ import zlib
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import peers_wait
+from octavia_xdp_provider.agent import seeking
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import nat
@@ -40,6 +41,7 @@ class Nat:
     :param conf: its group ``nat``.
     :param own_addresses: gives the node's own addresses, texts.
     :param gave_up: see peers_wait.PeersWait.
+    :ivar seeking: seeking.Seeking.
     :ivar wait: peers_wait.PeersWait.
     :ivar problem: why the pools are not as configured, or None.
     :ivar version: another one whenever plans may be.
@@ -69,21 +71,26 @@ class Nat:
         self._peers = None if self._wanted else ()  # wanted; None: not known
         self._peers_set = None  # in the datapath, as far as it is known
         self._peers_problem = None
+        self._moving = False
         # Those that an agent before this one knew are there still.
+        self._peers_there = dataplane.nat_peers() if self._wanted else []
         self.wait = peers_wait.PeersWait(
-            not self._wanted or bool(dataplane.nat_peers()), gave_up)
+            not self._wanted or bool(self._peers_there), gave_up)
+        self.seeking = seeking.Seeking(dataplane, max(
+            conf.nat.udp_opening_timeout, conf.nat.udp_established_timeout))
 
     @property
     def is_wanted(self):
         """Whether there are pools in the configuration. For any thread."""
         return bool(self._wanted)
 
-    def want_peers(self, peers):
+    def want_peers(self, peers, moving=False):
         """Hand packets of unknown flows on to these nodes. For any thread.
 
         :param peers: messages.NatPeers. Without this node it hands on
             nothing.
-        :returns: whether they are others than before.
+        :param moving: whether flows are moved among them by plan.
+        :returns: whether anything is different from before.
         """
         wanted = tuple(one['address'] for one in peers)
         if self._host not in {one['host'] for one in peers}:
@@ -93,18 +100,38 @@ class Nat:
                     'of the others\' pools it has none, its pools are not '
                     'reported yet, or %s other nodes do.', len(peers))
             wanted = ()
-        before, self._peers = self._peers, wanted
-        return wanted != before
+        before = self._peers, self._moving
+        self._peers, self._moving = wanted, moving
+        return (wanted, moving) != before
+
+    @property
+    def has_others(self):
+        """Whether there is a node that packets are handed on to."""
+        return len(self._peers_there) > 1
 
     def refresh_peers(self):
-        """Make the peers as wanted, once that is known."""
+        """Make the peers as wanted, once that is known, and seek UDP flows
+        while these are on the move."""
         wanted = self._peers
-        if wanted is None or wanted == self._peers_set:
-            return
+        if wanted is not None and wanted != self._peers_set:
+            self._set_peers(wanted)
+        if self._moving:
+            self.seek_udp()
+
+    def seek_udp(self):
+        """UDP flows of other nodes may come here now."""
+        if self.has_others:
+            self.seeking.extend()
+
+    def _set_peers(self, wanted):
         problem = None
         try:
+            if len(wanted) > 1 and list(wanted) != self._peers_there:
+                # Routers do not agree yet which nodes there are.
+                self.seeking.extend()
             self._datapath.set_nat_peers(wanted)
             self._peers_set = wanted
+            self._peers_there = list(wanted)
             if wanted:
                 self.wait.found(len(wanted))
         except datapath.DatapathError as error:

@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a node that has just started may announce VIPs of NAT.
+"""When announcements of VIPs of NAT may change, which moves their flows.
 
-Routers that see another node move connections to it. It has to know the nodes
-that have them: by itself it could only reset them. And these have to know it,
-as the next move may take connections that began at it to them.
+Routers that see a node that has just started move connections to it. It has
+to know the nodes that have them: by itself it could only reset them. And these
+have to know it, as the next move may take connections that began at it to
+them.
+
+Routers that see a node leave by plan move UDP flows to nodes that do not ask
+for these unless they know that somebody leaves.
 """
 
 import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import nat
+
 LOG = logging.getLogger(__name__)
 
 # What is not known by then may never be: no controller answers, or this node
 # is not among those that hand packets on to each other.
 WAIT_S = 30.0
-# Once it knows them, until all of them know it: they ask every link.PEERS_S,
-# and what controllers answer is up to 2 s old.
-OTHERS_S = 6.0
+# Once it knows them, until all of them know it.
+OTHERS_S = nat.OTHERS_S
 
 
 class PeersWait:
@@ -58,3 +63,24 @@ class PeersWait:
             self._gave_up()
             self.is_over = True
         return self.is_over
+
+
+class LeaveWait:
+    """VIPs that shall be announced less by plan, and are not yet.
+
+    It begins anew with the agent. A wait that is over is none for what comes
+    after: a VIP that is a last resort is withdrawn at once.
+    """
+
+    def __init__(self):
+        self._since = {}  # VIP → monotonic
+
+    def wait_for(self, vips):
+        """Those of these VIPs whose announcements stay as they are.
+
+        :param vips: all that shall be a last resort or withdrawn.
+        """
+        now = time.monotonic()
+        self._since = {vip: self._since.get(vip, now) for vip in vips}
+        return frozenset(vip for vip, since in self._since.items()
+                         if now < since + OTHERS_S)

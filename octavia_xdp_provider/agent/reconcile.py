@@ -5,7 +5,8 @@ The order is the contract: packets must find a service before the fabric
 sends them, and the fabric must have stopped before a service goes.
 
 0. make the pools of NAT as configured, which services refer to, and the
-   nodes known to which packets of unknown flows go;
+   nodes known to which packets of unknown flows go, UDP's while these are on
+   the move (see ``seeking``);
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
    their services stay for ``[agent] withdraw_grace``, and the load balancers
    are reported as they were for as long;
@@ -18,7 +19,8 @@ sends them, and the fabric must have stopped before a service goes.
 5. announce every VIP with at least one member that takes traffic, if packets
    to its members leave by an uplink, its members have been probed since one
    does (see ``recheck``), and the controller does not want it withdrawn; one
-   of NAT once the nodes of step 0 know each other (see ``peers_wait``).
+   of NAT once the nodes of step 0 know each other, and one with UDP flows by
+   NAT less than before once they seek these (see ``peers_wait``).
 
 A file that cannot be written, because its file system is full, for example,
 keeps the other steps from nothing, but for this: a VIP that cannot be
@@ -40,11 +42,11 @@ from octavia_xdp_provider.agent import announcing
 from octavia_xdp_provider.agent import checks_writer
 from octavia_xdp_provider.agent import facts
 from octavia_xdp_provider.agent import files as agent_files
+from octavia_xdp_provider.agent import nat_services
 from octavia_xdp_provider.agent import plans as agent_plans
 from octavia_xdp_provider.agent import tables
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common.wanted import Wanted
-from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
@@ -104,16 +106,16 @@ class Reconciler:
         self._facts = facts.Facts(self._plans, self._tables)
         self._checks = checks_writer.ChecksWriter(
             files, self._plans, probes, self.file_errors)
+        self._of_nat = nat_services.NatServices(nat)
         self._announcing = announcing.Announcing(
             announce, self.file_errors, conf,
-            (lambda: nat.pools) if nat else tuple)
+            (lambda: nat.pools) if nat else tuple, self._of_nat.moves)
         self._draining = frozenset()  # VIPs
         self._withdrawn = frozenset()  # VIPs
         self._without_vip = set()  # ids whose documents name no address
         self._owners = {}    # key of a planned service → load balancer id
         self._leaving = {}   # the same of services that are about to go
         self._families = {}  # key → families of its members, if it is known
-        self._of_nat = set()  # keys of planned services
         self._check_keys = {}  # VIP → keys of its members' checks
         self._settled = {}   # key → version of the table that was set
         self._passes = 0
@@ -137,8 +139,9 @@ class Reconciler:
         before = {**self._leaving, **self._owners}
         if self._nat:
             self._nat.refresh()
-            self._nat.refresh_peers()
         self._plan(wanted.documents)
+        if self._nat:
+            self._nat.refresh_peers()
         self._draining, self._withdrawn = (
             frozenset().union(*(_vips(wanted.documents[key][1]) or ()
                                 for key in ids))
@@ -253,16 +256,15 @@ class Reconciler:
         self._touched |= changes.looked
         self._owners = {key: load_balancer_id for load_balancer_id, plan
                         in self._plans.plans.items() for key in plan.services}
-        self._of_nat &= self._owners.keys()
+        planned = {}
         for load_balancer_id in changes.planned:
             plan = self._plans.plans.get(load_balancer_id)
             for key, service in plan.services.items() if plan else ():
                 self._families[key] = service.families(key.address)
-                if service.settings.flags & datapath.ServiceFlag.NAT:
-                    self._of_nat.add(key)
-                else:
-                    self._of_nat.discard(key)
+                planned[key] = service.settings
                 self._check_keys[key.address] = plan.check_keys
+        if changes.planned or changes.gone:
+            self._of_nat.update(planned, self._owners.keys())
 
     def _look(self):
         """Notice which services are others in the tables."""
@@ -346,7 +348,10 @@ class Reconciler:
 
     def _announce_tables(self, ready):
         held = self._announce.wanted_addresses()
-        waiting = self._waiting_for_peers(held)
+        waiting = self._of_nat.waiting_for_peers(held)
+        staying = self._of_nat.waiting_to_leave(
+            held, self._draining | self._withdrawn)
+        withdrawn = self._withdrawn - staying
         able, allows_all = {}, not self._recheck
         if self._recheck:
             self._recheck.begin(bool(self._families))
@@ -354,20 +359,13 @@ class Reconciler:
         for key, summary in self._tables.services.items():
             if (summary.enabled
                     and key not in self._leaving and key not in waiting
-                    and key.address not in self._withdrawn) and (
+                    and key.address not in withdrawn) and (
                     allows_all or self._rechecked(key, key.address in held)):
                 able.setdefault(key.address, set()).add(
                     self._families.get(key, _FAMILIES))
         if self._recheck:
             self._recheck.end()
-        self._announcing.announce(able, ready, self._draining)
-
-    def _waiting_for_peers(self, held):
-        """Keys of services whose VIPs are not announced, nor shall be yet."""
-        if not self._of_nat or self._nat.wait.is_over:
-            return frozenset()
-        new = {key for key in self._of_nat if key.address not in held}
-        return frozenset() if not new or self._nat.wait.ends() else new
+        self._announcing.announce(able, ready, self._draining, staying)
 
     def _rechecked(self, key, held):
         """Whether nothing is against it after a time without uplinks."""

@@ -16,6 +16,10 @@ from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
 
+# Seconds after which all nodes know what controllers know of them: they ask
+# every 3 s (agent.link.PEERS_S), and answers are up to 2 s old.
+OTHERS_S = 6.0
+
 # What a node reports of itself, see messages.NodeState.
 Report = Mapping[str, Any]
 
@@ -81,6 +85,15 @@ def node_problem(report: Report, doc: spec.Document) -> str | None:
         return (f'it knows documents up to version {version or "2"}, and '
                 f'forwarding nat needs {spec.NAT_SINCE}: upgrade it')
     return lack(pools(report), versions(doc))
+
+
+def has_udp(doc: spec.Document) -> bool:
+    """Whether nodes keep UDP flows of a load balancer. Those that do not
+    know one ask the others for it only while flows are moved by plan, so
+    nodes wait for OTHERS_S before they move any."""
+    return flavor.is_nat(doc['flavor']) and any(
+        listener['protocol'] == 'UDP'
+        for listener in doc['listeners'].values())
 
 
 def peers(reports: Mapping[str, Report]) -> list[messages.NatPeer]:

@@ -48,6 +48,7 @@ def nat(node, arguments):
     timeouts = node.nat_timeouts()._asdict()
     shown, count = _flows(node, arguments)
     value = {'pools': pools, 'peers': node.nat_peers(),
+             'seeks_udp_s': node.seeks_udp_s(),
              'timeouts_s': timeouts, 'usage': usage._asdict(),
              'count': count,
              'flows': [_value(one) for one in shown]}
@@ -60,7 +61,8 @@ def nat(node, arguments):
           one.state.name.lower(), one.idle, one.expires) for one in shown])
     return value, (
         f'pools: {", ".join(pools) or "none"}; peers: '
-        f'{", ".join(value["peers"]) or "none"}\n'
+        f'{", ".join(value["peers"]) or "none"}; asks for UDP flows for '
+        f'{value["seeks_udp_s"]} s\n'
         f'{_told(timeouts)}\n'
         f'{taken} of {usage.ports} ports taken: {usage.half_open} half open, '
         f'{usage.established} established, {usage.time_wait} in TIME_WAIT\n'

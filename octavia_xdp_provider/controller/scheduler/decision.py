@@ -16,6 +16,7 @@ import hashlib
 
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import link
+from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import filters
 
@@ -117,16 +118,18 @@ class Decider:
                 leaving[host] = Why.SURPLUS
         leaving = self._replaced(leaving, rows)
         drained = {host: why for host, why in leaving.items()
-                   if why.is_failure or self._has_drained(rows[host])}
+                   if why.is_failure
+                   or self._has_drained(balancer, rows[host])}
         keeps = self._keeping_flows(balancer, [
             rows[host] for host, why in drained.items()
             if not why.is_failure], flows or {})
         remove = {host: why for host, why in drained.items()
                   if host not in keeps}
         move = Move(balancer.id, frozenset(rows), add, remove,
-                    **self._drains({host: row for host, row in rows.items()
-                                    if host not in remove},
-                                   leaving.keys() - drained.keys(), keeps))
+                    **self._drains(balancer, {
+                        host: row for host, row in rows.items()
+                        if host not in remove},
+                        leaving.keys() - drained.keys(), keeps))
         if not move.changes_something and move.again_in_s is None:
             return None
         needed = filters.services(balancer.document)
@@ -144,17 +147,20 @@ class Decider:
         return {host: why for host, why in leaving.items()
                 if why.is_failure or others or not rows[host].announced}
 
-    def _has_drained(self, row):
+    def _has_drained(self, balancer, row):
         """Whether routers have had the time to prefer others."""
         if not self._drain_s or not row.announced:
             return True
-        return (self._drain_left_s(row) <= 0
+        return (self._drain_left_s(balancer, row) <= 0
                 and row.synced_generation >= row.drain_generation)
 
-    def _drain_left_s(self, row):
+    def _drain_left_s(self, balancer, row):
+        drain_s = self._drain_s
+        if nat.has_udp(balancer.document):
+            drain_s += nat.OTHERS_S  # The node begins later by that.
         if row.draining_since is None:
-            return self._drain_s
-        return row.draining_since + self._drain_s - self._now
+            return drain_s
+        return row.draining_since + drain_s - self._now
 
     def _keeping_flows(self, balancer, rows, flows):
         """Host → seconds until it is looked at again, of those that have
@@ -179,7 +185,7 @@ class Decider:
                 found[row.host] = max(FLOWS_LOOK_S, FLOWS_SETTLE_S - age_s)
         return found
 
-    def _drains(self, rows, waiting, keeps):
+    def _drains(self, balancer, rows, waiting, keeps):
         """Who begins to drain, withdraws, and ends, and when to look again,
         as arguments of Move.
 
@@ -190,7 +196,8 @@ class Decider:
         draining = {host for host in rows if host in waiting or host in keeps
                     or self.cluster.condition(host)
                     is clusters.Condition.DRAINING}
-        left = [self._drain_left_s(rows[host]) for host in waiting]
+        left = [self._drain_left_s(balancer, rows[host])
+                for host in waiting]
         left += keeps.values()
         return {
             # One that was withdrawn and cannot leave any more is announced.

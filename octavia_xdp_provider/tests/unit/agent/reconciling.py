@@ -32,6 +32,8 @@ class PoolsDatapath:
         self.peers = None
         self.timeouts = datapath.NatTimeouts(240, 240, 60, 120)
         self.error = None
+        self.seeks_s = 0
+        self.calls = []  # what was done about peers, in order
 
     def nat_pools(self):
         return list(self.pools)
@@ -56,6 +58,16 @@ class PoolsDatapath:
         if self.error:
             raise self.error
         self.peers = list(peers)
+        self.calls.append(('peers', self.peers))
+
+    def seeks_udp_s(self):
+        return self.seeks_s
+
+    def seek_udp(self, seconds):
+        if self.error:
+            raise self.error
+        self.seeks_s = seconds
+        self.calls.append(('seek', seconds))
 
 
 class FakeDatapath(PoolsDatapath):

@@ -86,7 +86,8 @@ class TestPeersOfNat(LinkTestCase):
     def test_they_are_asked_for_again_and_again(self):
         self.link.ask_more()
         self.link.ask_more()
-        self.nat.want_peers.assert_called_once_with(self.peers)
+        self.nat.want_peers.assert_called_once_with(
+            peers=self.peers, moving=True)
         self.worker.wake.assert_called_once_with()
         self.now += link.PEERS_S
         self.nat.want_peers.return_value = False

@@ -3,6 +3,7 @@
 
 import dataclasses
 
+from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
@@ -90,13 +91,15 @@ class TestDrain(unit.TestCase):
         move = self.decide({'a': base.LIVE}, placed('a', draining_since=NOW))
         self.assertEqual((('a',), ()), (move.restore, move.drain))
 
-    def nat(self, conditions, *placements, flows=None, replicas=1, **more):
+    def nat(self, conditions, *placements, flows=None, replicas=1,
+            protocol='TCP', **more):
         decider = decision.Decider(
             base.cluster(conditions, placements), [filters.live],
             [weighers.fewest_load_balancers], replicas, DRAIN_S, NOW,
             **{'nat_drain_s': NAT_DRAIN_S, **more})
         balancer = base.balancer()
         balancer.document['flavor']['forwarding'] = 'nat'
+        balancer.document['listeners']['listener']['protocol'] = protocol
         return decider.decide(balancer, placements, flows)
 
     def test_flows_of_nat_keep_their_node_until_they_end(self):
@@ -130,6 +133,18 @@ class TestDrain(unit.TestCase):
         self.assertEqual({'a': Why.DRAINED}, decide({'b': 3}, **more).remove)
         more['withdrawn_since'] = NOW - NAT_DRAIN_S
         self.assertEqual({'a': Why.DRAINED}, decide({'a': 3}, **more).remove)
+
+    def test_nodes_that_keep_udp_flows_begin_to_drain_later(self):
+        """The others shall know first."""
+        conditions = {'a': DRAINING, 'b': base.LIVE}
+        for protocol, later_s in (('TCP', 0), ('UDP', nat.OTHERS_S)):
+            for ago_s, again_in_s in ((DRAIN_S + later_s - 1, 1),
+                                      (DRAIN_S + later_s, SETTLED)):
+                move = self.nat(
+                    conditions, placed('a', draining_since=NOW - ago_s),
+                    placed('b'), protocol=protocol, flows={'a': 3})
+                self.assertEqual(again_in_s, move.again_in_s)
+                self.assertEqual(again_in_s != 1, bool(move.withdraw))
 
     def test_flows_of_nat_break_at_once_where_an_operator_says_so(self):
         row = placed('a', draining_since=NOW - DRAIN_S)

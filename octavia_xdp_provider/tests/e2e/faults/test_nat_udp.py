@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UDP flows by NAT, which nodes keep while they are moved by plan."""
+
+from lab.fabric import members
+from lab.fabric import router
+from lab.fabric import topology
+from lab.fabric import udp_flows
+from octavia_xdp_provider.tests.e2e.support import nat
+
+PORT = 53
+
+
+class TestUdp(nat.NatTestCase):
+
+    def create(self, **flavor):
+        balancer, *_ = self.create_nat(
+            protocol='UDP', port=PORT, member_port=members.UDP_PORT,
+            monitor='UDP-CONNECT', delay=4, **flavor)  # Octavia's least
+        return balancer
+
+    def go_on(self, flows, rounds=5):
+        """Wait until all flows were asked so often from now on."""
+        until = flows.rounds + rounds + 1
+        self.wait(f'{rounds} rounds', lambda: flows.rounds >= until)
+
+    def owned(self, flows, node):
+        """The client's ports whose flows a node has."""
+        return {port for port in flows.ports if self.has_flow(node, port)}
+
+    def check(self, flows):
+        """Members have seen one and the same client all the time."""
+        self.assertEqual([], [seen for seen in flows.seen if len(seen) != 1])
+        print('unanswered', sum(flows.unanswered))
+
+    def drain(self, node):
+        self.addCleanup(self.manage, 'node', 'enable', node)
+        self.manage('node', 'drain', node)
+
+    def test_flows_outlive_a_drain_of_their_node_and_its_end(self):
+        """Routers take the other node meanwhile, which has the VIP too."""
+        balancer = self.create()
+        with udp_flows.UdpFlows(self.lab, balancer.vip_address,
+                                PORT) as flows:
+            self.go_on(flows)
+            began = {node: self.owned(flows, node)
+                     for node in topology.NODES}
+            self.assertEqual(sorted(flows.ports),
+                             sorted(began['lb1'] | began['lb2']))
+            self.assertTrue(began['lb1'] and began['lb2'], began)
+            for node, other in topology.NODES, topology.NODES[::-1]:
+                before = self.handed_on(other)
+                self.drain(node)
+                self.wait_routes(balancer, [other])
+                self.go_on(flows)
+                self.check(flows)
+                self.assertGreater(self.handed_on(other), before)
+                self.manage('node', 'enable', node)
+                self.wait_routes(balancer)
+                self.go_on(flows)
+                self.check(flows)
+            self.assertEqual(began, {node: self.owned(flows, node)
+                                     for node in topology.NODES})
+
+    def test_flows_outlive_the_way_to_another_node(self):
+        balancer = self.create(replicas=1)
+        vip = balancer.vip_address
+        old, = router.announced_by(self.lab, vip)
+        new, = set(topology.NODES) - {old}
+        with udp_flows.UdpFlows(self.lab, vip, PORT) as flows:
+            self.go_on(flows)
+            self.assertEqual(set(flows.ports), self.owned(flows, old))
+            self.drain(old)
+            self.wait('end of the announcement', lambda: (
+                router.announced_by(self.lab, vip) == [new]))
+            self.go_on(flows)
+            self.check(flows)
+            self.assertEqual((set(flows.ports), set()), (
+                self.owned(flows, old), self.owned(flows, new)))

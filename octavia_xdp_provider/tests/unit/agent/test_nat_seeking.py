@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a node asks others for UDP flows, and moves none before they ask."""
+
+import errno
+import ipaddress
+from unittest import mock
+
+import fixtures
+
+from octavia_xdp_provider.agent import nat
+from octavia_xdp_provider.agent import peers_wait
+from octavia_xdp_provider.agent import seeking
+from octavia_xdp_provider.common import nat as common_nat
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.unit.agent import reconciling
+from octavia_xdp_provider.tests.unit.agent import test_nat
+
+IDLE_S = 300
+SEEK_S = IDLE_S + seeking.MARGIN_S
+OTHERS_S = common_nat.OTHERS_S
+# RFC 8326.
+LAST_RESORT, USUAL = 'last resort', 'usual'
+
+
+class SeekingTestCase(test_nat.NatTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.one = self.make()
+        self.peers = test_nat.peers(
+            a='198.51.100.8', **{self.one._host: '198.51.100.0'})
+
+    def refresh(self, peers, moving=False):
+        self.dataplane.calls.clear()
+        self.one.want_peers(peers, moving)
+        self.one.refresh_peers()
+        return self.dataplane.calls
+
+
+class TestPeers(SeekingTestCase):
+
+    def test_flows_are_sought_before_there_are_other_peers(self):
+        seek, peers = self.refresh(self.peers)
+        self.assertEqual((('seek', SEEK_S), 'peers'), (seek, peers[0]))
+        self.assertEqual([], self.refresh(self.peers))
+
+    def test_a_restarted_agent_keeps_what_is_there(self):
+        self.refresh(self.peers)
+        self.dataplane.seeks_s = 7
+        self.one = self.make()
+        self.assertEqual(['peers'], [
+            call[0] for call in self.refresh(self.peers)])
+        self.assertEqual(7, self.dataplane.seeks_s)
+
+    def test_one_that_was_killed_in_between_does_it_again(self):
+        with mock.patch.object(self.dataplane, 'set_nat_peers',
+                               side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, self.refresh, self.peers)
+        self.dataplane.seeks_s = 0
+        self.one = self.make()
+        self.assertIn(('seek', SEEK_S), self.refresh(self.peers))
+
+    def test_a_node_without_others_asks_nobody(self):
+        self.assertEqual(['peers'], [call[0] for call in self.refresh(
+            self.peers[1:], moving=True)])
+        self.assertFalse(self.one.has_others)
+        self.assertEqual(['peers'], [call[0] for call in self.refresh(
+            self.peers[:1], moving=True)])
+
+    def test_nor_does_one_without_pools(self):
+        self.dataplane.seek_udp = self.dataplane.seeks_udp_s = None
+        self.make('').seek_udp()
+
+
+class TestMoving(SeekingTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.refresh(self.peers)
+        self.dataplane.seeks_s = 0
+
+    def test_the_time_is_kept_while_flows_are_moved(self):
+        self.assertTrue(self.one.want_peers(self.peers, True))
+        self.assertFalse(self.one.want_peers(self.peers, True))
+        self.assertEqual([('seek', SEEK_S)], self.refresh(self.peers, True))
+        self.dataplane.seeks_s -= seeking.SLACK_S
+        self.assertEqual([], self.refresh(self.peers, True))
+        self.dataplane.seeks_s -= 1
+        self.assertEqual([('seek', SEEK_S)], self.refresh(self.peers, True))
+        self.assertTrue(self.one.want_peers(self.peers, False))
+        self.dataplane.seeks_s = 0
+        self.assertEqual([], self.refresh(self.peers))
+
+    def test_it_is_as_long_as_a_flow_may_be_silent(self):
+        for idle, expected in (
+                ((), IDLE_S), ((40, 4000), 4000), ((), IDLE_S)):
+            self.one.seeking.longest(idle)
+            self.dataplane.seeks_s = 0
+            self.assertEqual([('seek', expected + seeking.MARGIN_S)],
+                             self.refresh(self.peers, True))
+        self.one = self.make(udp_established_timeout=60,
+                             udp_opening_timeout=90)
+        self.dataplane.seeks_s = 0
+        self.refresh(self.peers, True)
+        self.assertEqual(90 + seeking.MARGIN_S, self.dataplane.seeks_s)
+        self.one.seeking.longest([16000])
+        self.refresh(self.peers, True)
+        self.assertEqual(16000 + seeking.MARGIN_S, self.dataplane.seeks_s)
+        # It is not made shorter, whatever is configured now.
+        self.one.seeking.longest([])
+        self.assertEqual([], self.refresh(self.peers, True))
+
+    def test_what_is_refused_stops_nothing_and_is_said_once(self):
+        self.dataplane.seek_udp = mock.Mock(
+            side_effect=datapath.DatapathError(errno.EINVAL, 'too long'))
+        with mock.patch.object(seeking, 'LOG') as log:
+            for _ in range(2):
+                self.refresh(self.peers, True)
+        log.error.assert_called_once()
+        self.dataplane.seek_udp.side_effect = datapath.DatapathError(
+            errno.ESTALE, 'another library')
+        self.assertRaises(datapath.DatapathError, self.refresh, self.peers,
+                          True)
+
+
+class TestAnnouncements(reconciling.ReconcilerTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.conf = self.load(
+            f'[agent]\nwithdraw_grace = 0\n[nat]\npools = {test_nat.POOL}\n')
+        self.announce._networks.append(ipaddress.ip_network(test_nat.POOL))
+        self.unmonitored()
+        self.document['flavor'] = {'forwarding': 'nat'}
+        self.protocol('UDP')
+        self.now = 1000.0
+        self.useFixture(fixtures.MockPatchObject(
+            peers_wait, 'time', mock.Mock(monotonic=lambda: self.now)))
+        # Of an agent before this one.
+        self.datapath.peers = ['192.0.2.0', '198.51.100.0']
+        self.restart()
+
+    def protocol(self, protocol):
+        self.document['listeners']['listener']['protocol'] = protocol
+        self.document['pools']['pool']['protocol'] = protocol
+
+    def restart(self):
+        self.nat = nat.Nat(self.conf, self.datapath, tuple)
+        self.reconciler = self.make(self.conf, nat=self.nat)
+
+    def reconcile(self, draining=False, withdrawn=False, later_s=0):
+        """A pass, and how the VIP is announced after it."""
+        self.now += later_s
+        one, nobody = frozenset(['lb']), frozenset()
+        self.reconciler.reconcile(self.wanted(self.document)._replace(
+            draining=one if draining else nobody,
+            withdrawn=one if withdrawn else nobody), reconciling.BOTH)
+        return self.announcement()
+
+    def announcement(self):
+        return {str(prefix): LAST_RESORT if '65535:0' in route.communities
+                else USUAL for prefix, route
+                in self.announce.wanted().items()}.get(reconciling.PREFIX)
+
+    def tick(self, later_s):
+        self.now += later_s
+        self.reconciler.announce(reconciling.BOTH)
+        return self.announcement()
+
+    def test_udp_flows_are_sought_before_a_vip_is_announced(self):
+        announced = []
+        self.datapath.seek_udp = lambda seconds: announced.append(
+            (seconds, self.announcement()))
+        self.assertEqual(USUAL, self.reconcile())
+        self.assertEqual([(SEEK_S, None)], announced)
+        self.reconcile(later_s=10)
+        self.assertEqual(1, len(announced))
+        self.restart()
+        self.reconcile()
+        self.assertEqual(1, len(announced))
+
+    def test_as_long_as_one_of_them_may_be_silent(self):
+        self.document['flavor']['idle_timeout'] = 2000
+        self.reconcile()
+        self.assertEqual(2000 + seeking.MARGIN_S, self.datapath.seeks_s)
+
+    def test_for_vips_of_tcp_and_tunnels_nothing_is_sought(self):
+        self.protocol('TCP')
+        self.reconcile()
+        self.protocol('UDP')
+        self.document['flavor'] = {}
+        self.document['vip_address'] = '203.0.113.99'
+        self.reconcile()
+        self.assertEqual({test_nat.POOL, '203.0.113.99/32'},
+                         self.announced())
+        self.assertEqual(0, self.datapath.seeks_s)
+
+    def test_a_node_drains_once_the_others_seek(self):
+        self.reconcile()
+        self.assertEqual(USUAL, self.reconcile(True))
+        self.assertEqual(USUAL, self.tick(OTHERS_S - 1))
+        self.assertEqual(LAST_RESORT, self.tick(1))
+        # What comes after that has been known for long.
+        self.assertIsNone(self.reconcile(True, True))
+        self.assertEqual(LAST_RESORT, self.reconcile(True))
+        self.assertEqual(USUAL, self.reconcile())
+        self.assertEqual(USUAL, self.reconcile(True, later_s=100))
+
+    def test_or_withdraws(self):
+        self.reconcile()
+        self.assertEqual(USUAL, self.reconcile(True, True))
+        self.assertIsNone(self.tick(OTHERS_S))
+
+    def test_an_agent_that_starts_meanwhile_changes_nothing_sooner(self):
+        self.reconcile()
+        self.reconcile(True)
+        self.restart()
+        self.assertEqual(USUAL, self.reconcile(True, later_s=OTHERS_S - 1))
+        self.assertEqual(USUAL, self.tick(1))
+        self.assertEqual(LAST_RESORT, self.tick(OTHERS_S - 1))
+
+    def test_nor_back(self):
+        for draining, withdrawn, expected in (
+                (True, False, LAST_RESORT), (True, True, None)):
+            self.reconcile(draining, withdrawn)
+            self.reconcile(draining, withdrawn, later_s=OTHERS_S)
+            self.events.clear()
+            self.restart()
+            self.assertEqual(expected, self.reconcile(draining, withdrawn))
+            self.assertEqual([], self.events)
+
+    def test_what_takes_no_traffic_is_withdrawn_at_once(self):
+        self.reconcile()
+        self.reconcile(True)
+        key = reconciling.KEY._replace(protocol='UDP')
+        self.datapath.set_health(key, False)
+        self.assertIsNone(self.tick(0))
+        self.datapath.set_health(key, True)
+        self.assertEqual(LAST_RESORT, self.tick(0))
+        self.reconcile()
+        self.reconcile(True, True)
+        self.run_pass()  # It is deleted.
+        self.assertEqual({test_nat.POOL}, self.announced())
+
+    def test_what_need_not_wait_drains_at_once(self):
+        self.reconcile()
+        self.datapath.peers = ['198.51.100.0']
+        self.restart()
+        self.assertEqual(LAST_RESORT, self.reconcile(True))
+        self.datapath.peers = ['192.0.2.0', '198.51.100.0']
+        for protocol, flavor in (('TCP', {'forwarding': 'nat'}),
+                                 ('UDP', {})):
+            self.protocol(protocol)
+            self.document['flavor'] = flavor
+            self.restart()
+            self.assertEqual(USUAL, self.reconcile())
+            self.assertEqual(LAST_RESORT, self.reconcile(True))
+            self.assertIsNone(self.reconcile(True, True))
