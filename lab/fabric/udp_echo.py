@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A UDP server that answers with a name and what it was sent.
 
-Started as: python -m lab.fabric.udp_echo PORT NAME
+To WHENCE it answers with the name, and the address and port that this came
+from. Started as: python -m lab.fabric.udp_echo PORT NAME
 """
 
 import socket
 import sys
+
+WHENCE = b'whence'
 
 
 def serve(port, name):
@@ -17,6 +20,8 @@ def serve(port, name):
         server.bind(('::', port))
         while True:
             data, control, _flags, client = server.recvmsg(65535, 256)
+            if data == WHENCE:
+                data = b'%s %d' % (client[0].encode(), client[1])
             server.sendmsg([name.encode() + b' ' + data],
                            [_source(control)], 0, client)
 

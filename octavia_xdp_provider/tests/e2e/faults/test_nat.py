@@ -21,87 +21,14 @@ from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
 from octavia_xdp_provider.controller.scheduler import decision
-from octavia_xdp_provider.node import types
-from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.e2e.support import nat
 
-HOSTS = ('member1', 'member2')
-PORT = 8080  # of members; the listener has 80
+HOSTS = nat.HOSTS
 FILE, FILE_BYTES = 'nat-large', 8 << 20
 LONG_BYTES = 48 << 20  # more than the client takes before it reads
 
 
-class TestNat(base.LabTestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        name = os.environ.get(base.VARIABLE)
-        if not name:
-            return  # Each test says so.
-        lab = paths.Lab(name)
-        for node in topology.NODES:
-            cls._reconfigure(lab, node, nodes.nat_options(node))
-            cls.addClassCleanup(cls._reconfigure, lab, node, {})
-
-    @staticmethod
-    def _reconfigure(lab, node, options):
-        nodes.configure(lab, node, options)
-        nodes.restart(lab, node, nodes.AGENT)
-
-    def setUp(self):
-        super().setUp()
-        for node in topology.NODES:
-            self.wait(f'pools of {node}', lambda node=node: (
-                self.pools(node) == paths.nat_pools(paths.number(node))))
-
-    def manage(self, *words):
-        return processes.run(self.lab, paths.CONTROL, [
-            paths.VENV / 'bin' / 'octavia-xdp-manage', '--config-file',
-            lab_octavia.provider_configuration(self.lab), *words]).stdout
-
-    def state(self, node):
-        """What a node reports of its NAT."""
-        shown = json.loads(self.manage('node', 'show', '-f', 'json', node))
-        state = shown['state']
-        if isinstance(state, str):
-            state = json.loads(state)
-        return state.get('nat')
-
-    def pools(self, node):
-        return (self.state(node) or {}).get('pools')
-
-    def create_nat(self, version=4, member_version=4, protocol='TCP',
-                   port=80, member_port=PORT, monitor='HTTP',
-                   delay=base.DELAY, **flavor):
-        """A load balancer of which no member knows anything.
-
-        :returns: (balancer, pool, name → member).
-        """
-        pool = {'name': self.unique('pool'), 'protocol': protocol,
-                'lb_algorithm': 'SOURCE_IP_PORT', 'members': [
-                    {'name': host, 'protocol_port': member_port,
-                     'address': members.address(host, member_version)}
-                    for host in HOSTS]}
-        if monitor:
-            pool['healthmonitor'] = {
-                'name': self.unique('hm'), 'type': monitor,
-                'delay': delay, 'timeout': base.TIMEOUT,
-                'max_retries': base.RISE, 'max_retries_down': base.FALL}
-        balancer = self.create_balancer(
-            version, flavor_id=self.create_flavor(forwarding='nat', **flavor),
-            listeners=[{'name': self.unique('listener'),
-                        'protocol': protocol, 'protocol_port': port,
-                        'default_pool': pool}])
-        pool, = self.sdk.pools(loadbalancer_id=balancer.id)
-        made = {member.name: member for member in self.sdk.members(pool)}
-        replicas = flavor.get('replicas', len(topology.NODES))
-        self.wait('routes', lambda: (
-            len(self.next_hops(balancer)) == replicas))
-        self.wait('members that take traffic', lambda: sorted(
-            self.enabled(node, balancer, protocol, port)
-            for node in topology.NODES)[-replicas:]
-            == [len(HOSTS)] * replicas)
-        return balancer, pool, made
+class TestNat(nat.NatTestCase):
 
     def refused(self, why, call, *arguments, **fields):
         with self.assertRaises(exceptions.HttpException) as raised:
@@ -248,16 +175,6 @@ class TestNat(base.LabTestCase):
         self.assertIsNone(one.problem)
         self.assertEqual(checksum, one.checksum)
         self.assertEqual([], load.answers.failures)
-
-    def has_flow(self, node, port):
-        """Whether a node has a flow of the client's port."""
-        with self.datapath(node) as opened:
-            return opened.nat_flows(
-                client=paths.CLIENT_ADDRESS, client_port=port)[1] == 1
-
-    def handed_on(self, node):
-        with self.datapath(node) as opened:
-            return opened.outcomes()[types.Outcome.NAT_HANDED_ON].packets
 
     def test_a_node_is_drained_under_a_download(self):
         """The node that takes its place hands the client's packets on."""

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """UDP flows by NAT, which nodes keep while they are moved by plan."""
 
+import ipaddress
+
+from lab import paths
 from lab.fabric import members
 from lab.fabric import router
 from lab.fabric import topology
@@ -30,7 +33,12 @@ class TestUdp(nat.NatTestCase):
     def check(self, flows):
         """Members have seen one and the same client all the time."""
         self.assertEqual([], [seen for seen in flows.seen if len(seen) != 1])
-        print('unanswered', sum(flows.unanswered))
+        pools = [ipaddress.ip_network(paths.nat_pools(paths.number(node))[0])
+                 for node in topology.NODES]
+        for seen in flows.seen:
+            _member, address, _port = next(iter(seen)).split()
+            address = ipaddress.ip_address(address).ipv4_mapped
+            self.assertTrue(any(address in pool for pool in pools), address)
 
     def drain(self, node):
         self.addCleanup(self.manage, 'node', 'enable', node)
