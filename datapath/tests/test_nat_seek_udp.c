@@ -32,20 +32,22 @@ static uint32_t left(void)
 	return seconds;
 }
 
-/* The test may take time itself. */
+/* The test may take time itself, on an emulated processor much. */
+#define PATIENCE 900
+
 static void expect_about(uint32_t seconds)
 {
-	assert_in_range(left(), seconds - 5, seconds);
+	assert_in_range(left(), seconds - PATIENCE, seconds);
 }
 
 static void test_it_ends_by_itself(void **state)
 {
 	(void)state;
 	assert_int_equal(left(), 0);
-	seek(300);
-	expect_about(300);
-	node->nat->seek_udp_until -= 200;
-	expect_about(100);
+	seek(3000);
+	expect_about(3000);
+	node->nat->seek_udp_until -= 2000;
+	expect_about(1000);
 	node->nat->seek_udp_until = nat_now();
 	assert_int_equal(left(), 0);
 	node->nat->seek_udp_until = nat_now() - 1;
@@ -57,8 +59,8 @@ static void test_another_time_takes_its_place(void **state)
 	(void)state;
 	seek(OXP_NAT_SEEK_UDP_MAX);
 	expect_about(OXP_NAT_SEEK_UDP_MAX);
-	seek(60);
-	expect_about(60);
+	seek(1000);
+	expect_about(1000);
 	seek(0);
 	assert_int_equal(left(), 0);
 }
@@ -66,21 +68,21 @@ static void test_another_time_takes_its_place(void **state)
 static void test_what_is_too_long_is_refused(void **state)
 {
 	(void)state;
-	seek(100);
+	seek(1000);
 	assert_int_equal(oxp_nat_seek_udp(node, 86401, error), -EINVAL);
 	assert_non_null(strstr(error, "86401 s: wanted is 86400 at most"));
-	expect_about(100);
+	expect_about(1000);
 }
 
 static void test_it_stays_with_pools_and_peers(void **state)
 {
 	(void)state;
-	seek(100);
+	seek(1000);
 	set_peers();
-	expect_about(100);
+	expect_about(1000);
 	assert_int_equal(oxp_nat_peers_set(node, NULL, 0, error), 0);
 	assert_int_equal(oxp_nat_pools_set(node, NULL, 0, error), 0);
-	expect_about(100);
+	expect_about(1000);
 }
 
 /* As if each CPU had sought for so many in this second, which is returned. */
@@ -136,7 +138,7 @@ static void test_each_kind_has_a_budget_of_its_own(void **state)
 {
 	(void)state;
 	set_peers();
-	seek(100);
+	seek(1000);
 	expect_outcome(&ours_udp, 0, NAT_SEEKS_MAX, NAT_SEEKS_MAX - 1,
 		       OXP_NAT_HANDED_ON);
 	expect_outcome(&ours, ACK, NAT_SEEKS_MAX - 1, NAT_SEEKS_MAX,

@@ -259,6 +259,83 @@ class TestMoved(NatCase):
         self.assertEqual(0, self.nodes['n1'].service(key).active)
         self.assertEqual(0, self.handed_on('n2'))
 
+    def datagrams(self, back):
+        """(the member's socket, function by which a client asks it, and which
+        returns where the member saw it come from)
+        """
+        server = self.socket(nat_bed.MEMBER, back, socket.SOCK_DGRAM)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((nat_bed.address(nat_bed.MEMBER, back), nat_bed.LOCAL))
+        self.addCleanup(server.close)
+
+        def ask(client):
+            data = os.urandom(100)
+            client.send(data)
+            got, source = server.recvfrom(1000)
+            self.assertEqual(data, got)
+            server.sendto(data, source)
+            self.assertEqual(data, client.recv(1000))
+            return source[:2]
+
+        return server, ask
+
+    def asker(self, front):
+        client = self.socket(nat_bed.CLIENT, front, socket.SOCK_DGRAM)
+        client.connect((nat_bed.VIP[front], nat_bed.PORT))
+        return client
+
+    def test_datagrams_keep_their_flow_if_they_are_sought(self):
+        for front, back in PAIRS:
+            with self.subTest(front=front, back=back):
+                key = self.serve(front, back, 'UDP')
+                server, ask = self.datagrams(back)
+                self.move_vips('n1')
+                client = self.asker(front)
+                source = ask(client)
+                for node in self.nodes.values():
+                    node.seek_udp(10000)
+                self.move_vips('n2')
+                for _ in range(10):
+                    self.assertEqual(source, ask(client))
+                # What is known holds longer.
+                for node in self.nodes.values():
+                    node.seek_udp(0)
+                self.assertEqual(source, ask(client))
+                self.assertEqual(0, self.nodes['n2'].service(key).active)
+                ask(self.asker(front))
+                self.assertEqual(1, self.nodes['n2'].service(key).active)
+                self.move_vips('n1')
+                self.assertEqual(source, ask(client))
+                server.close()
+                for node in self.nodes.values():
+                    node.delete_services([key])
+        for node in nat_bed.NODES:
+            self.assertLessEqual(self.dropped(node).keys(),
+                                 {'NAT_HANDED_ON'})
+
+    def test_what_no_node_has_begins_after_it_was_sought(self):
+        key = self.serve(4, 4, 'UDP')
+        _, ask = self.datagrams(4)
+        for node in self.nodes.values():
+            node.seek_udp(10000)
+        self.move_vips('n2')
+        client = self.asker(4)
+        source = ask(client)
+        self.assertEqual(1, self.nodes['n2'].service(key).active)
+        self.assertEqual((1, 1), (self.handed_on('n1'), self.handed_on('n2')))
+        self.assertEqual(source, ask(client))
+        self.assertEqual((1, 1), (self.handed_on('n1'), self.handed_on('n2')))
+
+    def test_others_begin_anew(self):
+        self.serve(4, 4, 'UDP')
+        _, ask = self.datagrams(4)
+        self.move_vips('n1')
+        client = self.asker(4)
+        source = ask(client)
+        self.move_vips('n2')
+        self.assertNotEqual(source, ask(client))
+        self.assertEqual(0, self.handed_on('n2'))
+
     def test_a_flow_that_nobody_has_is_reset(self):
         """By the node: the member hears nothing, and no port is used."""
         key = self.serve(4, 4)
@@ -310,6 +387,7 @@ class TestUpgraded(NatCase):
         node.set_nat_peers(nat_bed.PEERS[4])
         timeouts = datapath.NatTimeouts(30, 50, 20, 40)
         node.set_nat_timeouts(timeouts)
+        node.seek_udp(10000)
         server = Served(self, 6)
         client, accepted = self.connect(server, 4)
         self.assertTrue(transfer(client, accepted))
@@ -333,6 +411,7 @@ class TestUpgraded(NatCase):
         self.assertEqual(list(nat_bed.POOLS['n1']), node.nat_pools())
         self.assertEqual(list(nat_bed.PEERS[4]), node.nat_peers())
         self.assertEqual(timeouts, node.nat_timeouts())
+        self.assertIn(node.seeks_udp_s(), range(9000, 10001))
         found = node.service(key)
         self.assertEqual((settings, 1), (found.settings, found.active))
         self.assertEqual([], node.faults())
