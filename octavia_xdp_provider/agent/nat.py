@@ -71,7 +71,7 @@ class Nat:
         self._peers = None if self._wanted else ()  # wanted; None: not known
         self._peers_set = None  # in the datapath, as far as it is known
         self._peers_problem = None
-        self._moving = False
+        self._moving = False  # as long as nothing else is known
         # Those that an agent before this one knew are there still.
         self._peers_there = dataplane.nat_peers() if self._wanted else []
         self.wait = peers_wait.PeersWait(
@@ -89,7 +89,8 @@ class Nat:
 
         :param peers: messages.NatPeers. Without this node it hands on
             nothing.
-        :param moving: whether flows are moved among them by plan.
+        :param moving: whether flows are moved among them by plan; None:
+            controllers do not tell.
         :returns: whether anything is different from before.
         """
         wanted = tuple(one['address'] for one in peers)
@@ -108,6 +109,11 @@ class Nat:
     def has_others(self):
         """Whether there is a node that packets are handed on to."""
         return len(self._peers_there) > 1
+
+    @property
+    def tells_others(self):
+        """Whether there is one that is told when flows are to be moved."""
+        return self.has_others and self._moving is not None
 
     def refresh_peers(self):
         """Make the peers as wanted, once that is known, and seek UDP flows

@@ -176,10 +176,10 @@ NatPeers = Annotated[list[NatPeer], pydantic.Field(max_length=NAT_PEERS_MAX)]
 class NatPeersAnswer(TypedDict):
     """The nodes that hand packets of NAT on to each other. ``moving``:
     whether a load balancer leaves one of them by plan, so that routers move
-    its flows to others."""
+    its flows to others; None: nodes are not told, before version 2.5."""
 
     peers: NatPeers
-    moving: bool
+    moving: bool | None
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))

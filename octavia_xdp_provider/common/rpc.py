@@ -232,7 +232,7 @@ class NodesClient:
         peers: list[messages.NatPeer] = []
         if self._is_since(PEERS_SINCE):
             peers = self._client.call({}, 'nat_peers', host=host)
-        return {'peers': peers, 'moving': False}
+        return {'peers': peers, 'moving': None}
 
     def compare(self, host: str, after: str | None = None
                 ) -> messages.CompareAnswer:

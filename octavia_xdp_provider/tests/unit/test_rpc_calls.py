@@ -103,10 +103,10 @@ class TestPeersOfNat(base.TestCase):
     def test_of_earlier_ones_it_is_not_known(self):
         peers = [{'host': 'a', 'address': '198.51.100.0'}]
         found, call = self.ask('2.4', peers)
-        self.assertEqual({'peers': peers, 'moving': False}, found)
+        self.assertEqual({'peers': peers, 'moving': None}, found)
         call.assert_called_once_with({}, 'nat_peers', host='a')
 
     def test_those_before_know_of_no_peers(self):
         found, call = self.ask('2.3', None)
-        self.assertEqual({'peers': [], 'moving': False}, found)
+        self.assertEqual({'peers': [], 'moving': None}, found)
         call.assert_not_called()

@@ -5,6 +5,7 @@ import ipaddress
 
 from lab import paths
 from lab.fabric import members
+from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
 from lab.fabric import udp_flows
@@ -41,8 +42,19 @@ class TestUdp(nat.NatTestCase):
             self.assertTrue(any(address in pool for pool in pools), address)
 
     def drain(self, node):
+        """A node begins to drain, long after anything else was changed."""
+        for one in topology.NODES:
+            with self.datapath(one) as opened:
+                opened.seek_udp(0)
         self.addCleanup(self.manage, 'node', 'enable', node)
         self.manage('node', 'drain', node)
+
+    def restart_agents(self):
+        """Those that know since when something is wanted are killed."""
+        for node in topology.NODES:
+            nodes.kill(self.lab, node, nodes.AGENT)
+        for node in topology.NODES:
+            self.started(node, nodes.AGENT)
 
     def test_flows_outlive_a_drain_of_their_node_and_its_end(self):
         """Routers take the other node meanwhile, which has the VIP too."""
@@ -58,6 +70,8 @@ class TestUdp(nat.NatTestCase):
             for node, other in topology.NODES, topology.NODES[::-1]:
                 before = self.handed_on(other)
                 self.drain(node)
+                if node == 'lb2':
+                    self.restart_agents()
                 self.wait_routes(balancer, [other])
                 self.go_on(flows)
                 self.check(flows)
