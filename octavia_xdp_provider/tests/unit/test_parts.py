@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import io
 import pathlib
+import subprocess
 import sys
 
 import fixtures
@@ -128,6 +129,51 @@ class TestFolders(base.TestCase):
         for folder in found:
             # Of a folder that a part runs all below it is run.
             self.assertTrue(any(
-                f'python_tests {one.relative_to(TESTS)} ' in script
+                f'{how}_tests {one.relative_to(TESTS)} ' in script
+                for how in ('python', 'timed')
                 for one in (folder, *folder.parents) if TESTS in one.parents),
                 folder)
+
+
+class TestOnceMore(base.TestCase):
+    """tools/test-part with a stestr that does as it is told."""
+
+    STESTR = '''#!/bin/sh
+case "$*" in
+*" failing --list") cat failing; exit 1;;
+*" run --failing --serial") echo "run --failing" >> runs; exit $(cat again);;
+*" run "*) echo run >> runs; cat output; exit 1;;
+esac
+'''
+
+    def run_part(self, failing, again=0, output='', part='functional-bench'):
+        """Its exit status, and how stestr ran tests."""
+        root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        for path, text in (
+                ('tools/test-part', (ROOT / 'tools/test-part').read_text()),
+                ('build/venv/bin/stestr', self.STESTR),
+                ('failing', failing), ('again', str(again)),
+                ('output', output)):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+            (root / path).chmod(0o755)
+        status = subprocess.run([root / 'tools/test-part', part],
+                                capture_output=True, check=False).returncode
+        return status, (root / 'runs').read_text().splitlines()
+
+    def test_two_tests_that_fail_run_once_more(self):
+        for again in 0, 1:
+            self.assertEqual(
+                (again, ['run', 'run --failing']),
+                self.run_part('tests.A.test_a\ntests.B.test_b\n', again))
+
+    def test_others_do_not(self):
+        for arguments in (
+                {'failing': 'a\nb\nc\n'}, {'failing': ''},
+                {'failing': 'setUpClass (tests.A)\n'},
+                {'failing': 'a\n', 'output':
+                 'The following tests exited without returning a status\n'},
+                {'failing': 'a\n', 'part': 'packets'},
+                {'failing': 'a\n', 'part': 'unit-python'}):
+            self.assertEqual((1, ['run']), self.run_part(**arguments),
+                             arguments)
