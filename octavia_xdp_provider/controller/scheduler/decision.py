@@ -7,7 +7,9 @@ having been moved. Where the node could go on, the others must announce the
 VIP as well if it does, and it first announces the VIP for a while as a last
 resort (RFC 8326), so that routers have moved the flows when it withdraws.
 With forwarding nat it withdraws the VIP then and keeps its flows, whose
-packets other nodes hand on to it, until they have ended.
+packets other nodes hand on to it, until they have ended. Nodes seek flows of
+UDP only once they know that one of them drains: it, and what takes its place,
+waits for that.
 """
 
 import dataclasses
@@ -106,7 +108,10 @@ class Decider:
         wanted = self.wanted(balancer)
         rows = {row.host: row for row in placements}
         working = [row for row in placements if self._why(row) is None]
-        add = self._additions(balancer, rows, wanted - len(working), wanted)
+        join_s = (self._join_left_s(balancer, placements, working)
+                  if len(working) < wanted else 0)
+        add = () if join_s else self._additions(
+            balancer, rows, wanted - len(working), wanted)
         synced = {row.host for row in working
                   if self._is_live(row.host)
                   and row.synced_generation >= balancer.generation}
@@ -129,7 +134,7 @@ class Decider:
                     **self._drains(balancer, {
                         host: row for host, row in rows.items()
                         if host not in remove},
-                        leaving.keys() - drained.keys(), keeps))
+                        leaving.keys() - drained.keys(), keeps, join_s))
         if not move.changes_something and move.again_in_s is None:
             return None
         needed = filters.services(balancer.document)
@@ -138,6 +143,23 @@ class Decider:
         for host in remove:
             self.cluster.remove(host)
         return move
+
+    def _join_left_s(self, balancer, placements, working):
+        """Seconds until another node may take the place of one that drains,
+        or 0.
+
+        Where a node is added routers may move flows between those that were
+        there. Of UDP by NAT these have to know first.
+        """
+        others = [row for row in placements if row not in working]
+        if (not working or not nat.has_udp(balancer.document)
+                or any(self._why(row).is_failure for row in others)):
+            return 0
+        return max([0, *(
+            nat.OTHERS_S if row.draining_since is None
+            else row.draining_since + nat.OTHERS_S - self._now
+            for row in others
+            if row.announced and self._why(row) is Why.DRAINED)])
 
     @staticmethod
     def _replaced(leaving, rows):
@@ -185,20 +207,21 @@ class Decider:
                 found[row.host] = max(FLOWS_LOOK_S, FLOWS_SETTLE_S - age_s)
         return found
 
-    def _drains(self, balancer, rows, waiting, keeps):
+    def _drains(self, balancer, rows, waiting, keeps, join_s):
         """Who begins to drain, withdraws, and ends, and when to look again,
         as arguments of Move.
 
         :param rows: by host, of those that are not removed.
         :param waiting: hosts that only wait for that to leave.
         :param keeps: see _keeping_flows.
+        :param join_s: see _join_left_s.
         """
         draining = {host for host in rows if host in waiting or host in keeps
                     or self.cluster.condition(host)
                     is clusters.Condition.DRAINING}
         left = [self._drain_left_s(balancer, rows[host])
                 for host in waiting]
-        left += keeps.values()
+        left += [*keeps.values(), *([join_s] if join_s else ())]
         return {
             # One that was withdrawn and cannot leave any more is announced.
             'drain': tuple(sorted(

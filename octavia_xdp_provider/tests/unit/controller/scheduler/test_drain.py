@@ -146,6 +146,36 @@ class TestDrain(unit.TestCase):
                 self.assertEqual(again_in_s, move.again_in_s)
                 self.assertEqual(again_in_s != 1, bool(move.withdraw))
 
+    def test_a_node_in_place_of_one_that_drains_comes_once_others_seek(self):
+        """Routers may move flows between those that stay."""
+        conditions = {'a': DRAINING, 'b': base.LIVE, 'c': base.LIVE}
+
+        def decide(ago_s=None, protocol='UDP', conditions=conditions, **more):
+            if ago_s is not None:
+                more['draining_since'] = NOW - ago_s
+            return self.nat(conditions, placed('a', **more), placed('b'),
+                            protocol=protocol, replicas=2)
+
+        move = decide()
+        self.assertEqual((('a',), (), nat.OTHERS_S),
+                         (move.drain, move.add, move.again_in_s))
+        move = decide(nat.OTHERS_S - 1)
+        self.assertEqual(((), (), 1),
+                         (move.drain, move.add, move.again_in_s))
+        move = decide(nat.OTHERS_S)
+        self.assertEqual((('c',), None), (move.add, move.again_in_s))
+        self.assertEqual(('c',), decide(protocol='TCP').add)
+        # It has no flows.
+        self.assertEqual(('c',), decide(announced=False).add)
+        # What has failed is replaced at once.
+        self.assertEqual(('c',), decide(conditions={
+            **conditions, 'a': base.DEAD}).add)
+        self.assertEqual(('c',), decide(conditions={
+            **conditions, 'b': base.DEAD}).add)
+        # Where nobody else has it, the one that comes is who has to seek.
+        move = self.nat(conditions, placed('a'), protocol='UDP')
+        self.assertEqual(1, len(move.add))
+
     def test_flows_of_nat_break_at_once_where_an_operator_says_so(self):
         row = placed('a', draining_since=NOW - DRAIN_S)
         conditions = {'a': DRAINING, 'b': base.LIVE}
