@@ -631,12 +631,15 @@ struct fragment_owner {
 	__u16 member;  /* index within the service */
 	__be16 port;   /* of the service */
 	__u8 protocol;
-	/* FRAGMENT_OF_NAT: `service` is the number of the flow, and all else is
-	 * 0, so that programs that do not know this find nothing. */
+	/* FRAGMENT_OF_NAT: `service` is the number of the flow.
+	 * FRAGMENT_OF_PEER: it is the place in the list of the peer that has
+	 * the flow, and `port` the client's. All else is 0, so that programs
+	 * that do not know this find nothing. */
 	__u8 nat;
 	__u8 reserved[2];
 };
 #define FRAGMENT_OF_NAT 1
+#define FRAGMENT_OF_PEER 2
 
 /*
  * The networks that a service lets in, in lines of their own, so that a change

@@ -326,15 +326,33 @@ class Forwarder:
         if packet.protocol == state.UDP:
             seeks = clock >> flows.UNIT_SHIFT < self.peers.seek_udp_until
         onward = self.peers.onward(key, handed, seeks)
-        return onward and self._hand_on(packet, onward, service, ingress,
-                                        clock, is_error)
+        if onward is None:
+            return None
+        if packet.first and onward.kind == nat_peers.Kind.OWNED:
+            fragment = translator.fragment_key(packet)
+            self.nat.forget(fragment)
+            self.peers.leave(fragment, onward.target,
+                             packet.frame[at + 1] << 24)
+        return self._hand_on(packet, onward, service, ingress, clock,
+                             is_error)
+
+    def _later_to_peer(self, packet, ingress, clock) -> Result:
+        """Its first fragment went to the flow's owner."""
+        if allow.martian(packet.source, packet.destination):
+            return self._drop(packet.frame, Outcome.DROP_MARTIAN)
+        found = self.peers.follow(translator.fragment_key(packet))
+        if found is None:
+            return self._drop(packet.frame, Outcome.DROP_FRAGMENT)
+        onward, entropy = found
+        return self._hand_on(packet, onward, None, ingress, clock,
+                             entropy=entropy)
 
     def _hand_on(self, packet, onward, service, ingress, clock,
-                 is_error=False) -> Result:
+                 is_error=False, entropy=0) -> Result:
         frame, at = packet.frame, packet.transport
         family = nat.family_of(nat.End(onward.target, 0))
-        has_ports = not is_error and not packet.later
-        entropy = frame[at + 1] << 24 if has_ports else 0
+        if not is_error and not packet.later:
+            entropy = frame[at + 1] << 24
         uplink = self.uplink(family, entropy)
         if uplink is None:
             return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, (), service)
@@ -475,6 +493,8 @@ class Forwarder:
         if self.translator.follows(packet):
             return self._translated(self.translator.later(packet, False),
                                     packet, ingress, clock)
+        if self.peers.follows(translator.fragment_key(packet)):
+            return self._later_to_peer(packet, ingress, clock)
         found = self.fragments.follow(packet, self.services)
         if found is not None:
             service, member = found

@@ -146,6 +146,10 @@ class Flows:
         """After a first fragment."""
         self.fragments[key] = flow
 
+    def forget(self, key: tuple):
+        """Another packet's fragments have its key."""
+        self.fragments.pop(key, None)
+
     def follow(self, key: tuple) -> Flow | None:
         """The flow of a later one, if it is there still."""
         flow = self.fragments.get(key)

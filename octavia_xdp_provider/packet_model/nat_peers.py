@@ -51,6 +51,8 @@ class Peers:
         self.own = own
         self.seek_udp_until = 0  # Units of the coarse clock.
         self._owners: dict[tuple, bytes] = {}
+        # Of first fragments that went to the owner: (place, entropy).
+        self._fragments: dict[tuple, tuple[int, int]] = {}
 
     def __bool__(self):
         return len(self.addresses) > 1 and self.own in self.addresses
@@ -130,6 +132,27 @@ class Peers:
             return Onward(Kind.OWNED, hops, self.own, owner)
         return (Onward(Kind.SEEK, hops, self.own, self.next) if seeks
                 else None)
+
+    def leave(self, key: tuple, target: bytes, entropy: int):
+        """After a first fragment. `entropy`: of its uplink."""
+        self._fragments[key] = self.addresses.index(target), entropy
+
+    def forget(self, key: tuple):
+        """Another packet's fragments have its key."""
+        self._fragments.pop(key, None)
+
+    def follows(self, key: tuple) -> bool:
+        return key in self._fragments
+
+    def follow(self, key: tuple) -> tuple[Onward, int] | None:
+        """(where a later fragment goes, entropy); None: its first one went to
+        a peer that is none any more.
+        """
+        place, entropy = self._fragments[key]
+        if (not self or place >= len(self.addresses) or
+                self.addresses[place] == self.own):
+            return None
+        return Onward(Kind.OWNED, 1, self.own, self.addresses[place]), entropy
 
     def back(self, handed: Handed) -> Onward:
         """A flow that was sought is here: its origin is to know."""

@@ -32,7 +32,7 @@ class Sent(typing.NamedTuple):
     limit: int | None = None
 
 
-def _key(packet) -> tuple:
+def fragment_key(packet) -> tuple:
     return (packet.source, packet.destination, packet.fragment_id,
             packet.fragment_protocol)
 
@@ -149,10 +149,10 @@ class Translator:
         return self._known(packet, flow, to_pool, Outcome.DROP_ICMP, quote)
 
     def follows(self, packet) -> bool:
-        return self.flows.follow(_key(packet)) is not None
+        return self.flows.follow(fragment_key(packet)) is not None
 
     def later(self, packet, to_pool: bool) -> Found | Outcome:
-        return self._known(packet, self.flows.follow(_key(packet)),
+        return self._known(packet, self.flows.follow(fragment_key(packet)),
                            to_pool, Outcome.DROP_FRAGMENT)
 
     # How it leaves ---------------------------------------------------------
@@ -183,7 +183,8 @@ class Translator:
             return Sent(Outcome.DROP_BUFFERS)
         length = packet.end - packet.network
         if packet.first:
-            self.flows.leave(_key(packet), flow)
+            self.flows.leave(fragment_key(packet), flow)
+            self.forwarder.peers.forget(fragment_key(packet))
         if found.quote is None:
             flow.touch(packet, found.to_client)
             rewritten = nat.rewrite(packet, *outer)

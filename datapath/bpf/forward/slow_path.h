@@ -155,7 +155,7 @@ static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 	if (fill_selected(ctx, packet, selected))
 		return drop(ctx, OXP_DROP_INTERNAL);
 	if (feature_nat && packet->kind == KIND_LATER &&
-	    nat_follow_fragment(packet) != NO_FLOW)
+	    nat_has_fragment(packet))
 		return select_nat(ctx, selected, 0, 0);
 	if (packet->kind == KIND_LATER &&
 	    (has_ports(packet->protocol) || is_extension(packet->protocol)))

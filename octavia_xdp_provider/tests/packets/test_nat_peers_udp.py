@@ -132,6 +132,84 @@ class TestAfter(DatagramCase):
         self.dropped(self.wrapped(packet, LOST, 2), Outcome.DROP_NAT_PEER)
 
 
+class TestFragments(DatagramCase):
+    """Later ones go where the first one went, once the owner is known."""
+
+    def first(self, number: int = 7, **fields):
+        return self.datagram(id=number, flags='MF', **fields)
+
+    def later(self, number: int = 7, **fields):
+        fields = {'frag': 100, **fields}
+        return (cases.link() / cases.ip4(id=number, proto=17, **fields) /
+                cases.payload(40))
+
+    def know(self, owner=LAST):
+        self.handed_on(self.wrapped(self.datagram(), FOUND,
+                                    origin=owner[self.family]),
+                       OWNED, 2, OWN, owner)
+
+    def test_to_the_owner(self):
+        self.know()
+        self.dropped(self.later(), Outcome.DROP_FRAGMENT)
+        self.handed_on(self.first(), OWNED, 1, OWN, LAST)
+        self.handed_on(self.later(flags='MF'), OWNED, 1, OWN, LAST)
+        self.handed_on(self.later(frag=200), OWNED, 1, OWN, LAST)
+        self.dropped(self.later(8), Outcome.DROP_FRAGMENT)
+
+    def test_of_a_first_one_that_was_found(self):
+        self.handed_on(self.wrapped(self.first(), FOUND), OWNED, 2, OWN, LAST)
+        self.handed_on(self.later(), OWNED, 1, OWN, LAST)
+
+    def test_not_of_one_that_is_sought(self):
+        self.compared.seek_udp(LONG)
+        self.handed_on(self.first(), SEEK, 1, OWN, AFTER)
+        self.dropped(self.later(), Outcome.DROP_FRAGMENT)
+
+    def test_for_the_owner_they_are_as_if_they_had_come_here(self):
+        self.begins_here(self.datagram())
+        self.sent(self.wrapped(self.first(), OWNED))
+        self.sent(self.wrapped(self.later(), OWNED))
+
+    def test_here_again(self):
+        self.know()
+        self.handed_on(self.first(), OWNED, 1, OWN, LAST)
+        self.begins_here(self.wrapped(self.first(), LOST))
+        self.sent(self.later())
+
+    def test_there_again(self):
+        self.begins_here(self.first())
+        self.sent(self.later())
+        self.compared.delete_service(self.udp_service)
+        self.udp_service = self.nat_service(4, protocol=state.UDP)
+        self.know()
+        self.handed_on(self.first(), OWNED, 1, OWN, LAST)
+        self.handed_on(self.later(), OWNED, 1, OWN, LAST)
+
+    def test_to_a_peer_that_is_none_any_more(self):
+        self.know()
+        self.handed_on(self.first(), OWNED, 1, OWN, LAST)
+        self.compared.change_peers(self.peers[:3])
+        self.dropped(self.later(), Outcome.DROP_FRAGMENT)
+        self.compared.change_peers(self.peers[1:2])
+        self.dropped(self.later(), Outcome.DROP_FRAGMENT)
+
+    def test_peers_hand_on_none_that_they_do_not_know(self):
+        self.know()
+        self.handed_on(self.first(), OWNED, 1, OWN, LAST)
+        for kind in (SEEK, FOUND, OWNED, LOST, NOBODY):
+            self.dropped(self.wrapped(self.later(), kind),
+                         Outcome.DROP_FRAGMENT)
+
+    def test_of_connections(self):
+        self.nat_service(4)
+        self.handed_on(self.wrapped(self.ack(4), FOUND), OWNED, 2, OWN, LAST)
+        self.handed_on(self.request(4, cases.tcp(flags='A'), id=9,
+                                    flags='MF'), OWNED, 1, OWN, LAST)
+        later = (cases.link() / cases.ip4(id=9, proto=6, frag=100) /
+                 cases.payload(40))
+        self.handed_on(later, OWNED, 1, OWN, LAST)
+
+
 class Asked:
     """By others, whose deadlines may be other ones."""
 
@@ -175,6 +253,12 @@ class TestAskedAfter(Asked, DatagramCase):
 
 
 class TestBeforeIPv6(TestBefore):
+
+    family = 6
+    peers = test_nat_peers.all_peers(6)
+
+
+class TestFragmentsIPv6(TestFragments):
 
     family = 6
     peers = test_nat_peers.all_peers(6)

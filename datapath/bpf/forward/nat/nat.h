@@ -9,10 +9,10 @@
 #define OXP_NAT_H
 
 #include "forward/buffers.h"
-#include "forward/fragments.h"
 #include "forward/icmp.h"
 #include "forward/nat/allocate.h"
 #include "forward/nat/error.h"
+#include "forward/nat/fragments.h"
 #include "forward/nat/header.h"
 #include "forward/nat/peers.h"
 #include "forward/nat/reset.h"
@@ -152,44 +152,6 @@ __noinline __u64 nat_select(const struct packet *packet, __u32 line)
 	return member | (__u64)flow_entropy(hash) << 32;
 }
 
-/* After the first fragment: where later ones go. */
-__noinline int nat_remember_fragment(const struct packet *packet, __u32 number)
-{
-	struct fragment_owner owner = {.service = number,
-				       .nat = FRAGMENT_OF_NAT};
-	struct fragment_key key;
-
-	if (!packet || !writes_nat)
-		return 0;
-	fragment_key_of(packet, &key);
-	bpf_map_update_elem(&fragments, &key, &owner, BPF_ANY);
-	return 0;
-}
-
-/* The flow of a later fragment, which is one that its first one had. */
-__noinline __s64 nat_follow_fragment(const struct packet *packet)
-{
-	const struct fragment_owner *owner;
-	const struct nat_flow *flow;
-	struct fragment_key key;
-
-	if (!packet)
-		return NO_FLOW;
-	fragment_key_of(packet, &key);
-	owner = bpf_map_lookup_elem(&fragments, &key);
-	if (!owner || owner->nat != FRAGMENT_OF_NAT)
-		return NO_FLOW;
-	flow = nat_flow_at(owner->service);
-	if (!flow || nat_state_of(READ_ONCE(flow->state)) < NAT_HALF_OPEN)
-		return NO_FLOW;
-	/* it may be another one by now */
-	if (same_words(flow->vip, packet->destination))
-		return same_words(flow->client, packet->source) ? owner->service
-								: NO_FLOW;
-	return same_words(flow->member, packet->source) ? owner->service
-							: NO_FLOW;
-}
-
 /* The flow of the packet that an error quotes; where its ports are in *ports.
  * `packet` is the error's own. */
 __noinline __s64 nat_follow_quote(struct xdp_md *ctx,
@@ -303,6 +265,20 @@ nat_look_at_icmp(struct xdp_md *ctx, struct nat_work *work, __u32 to_pool)
 	return nat_look_at_known(ctx, work, number, OXP_DROP_ICMP);
 }
 
+static __always_inline int
+nat_look_at_later(struct xdp_md *ctx, struct nat_work *work, __u32 to_pool)
+{
+	__s64 number = nat_follow_fragment(&work->packet);
+
+	if (number == NO_FLOW && !(to_pool & NAT_TO_POOL) &&
+	    !work->handed.kind && nat_peers_of_node() &&
+	    !is_martian(&work->packet) &&
+	    nat_follow_to_peer(&work->packet, &work->packet.source_port) !=
+		    NO_PEER)
+		return NAT_UNKNOWN;
+	return nat_look_at_known(ctx, work, number, OXP_DROP_FRAGMENT);
+}
+
 /* The first stage: which flow it is. */
 __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 {
@@ -324,8 +300,7 @@ __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 	    packet->protocol == IPPROTO_ICMPV6)
 		return nat_look_at_icmp(ctx, work, line);
 	if (packet->kind == KIND_LATER)
-		return nat_look_at_known(ctx, work, nat_follow_fragment(packet),
-					 OXP_DROP_FRAGMENT);
+		return nat_look_at_later(ctx, work, line);
 	if (packet->protocol == IPPROTO_GRE && line & NAT_TO_POOL)
 		return nat_unwrap(ctx, work);
 	if (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP)
@@ -464,7 +439,8 @@ __noinline int nat_prepare(struct xdp_md *ctx)
 			return nat_drop(work, OXP_DROP_NO_NEXT_HOP);
 	}
 	if (work->packet.kind == KIND_FIRST)
-		nat_remember_fragment(&work->packet, work->number);
+		nat_remember_fragment(&work->packet, FRAGMENT_OF_NAT,
+				      work->number);
 	if (!(work->what & NAT_ERROR))
 		nat_touch(ctx, &work->packet, work->number,
 			  work->what & NAT_TO_CLIENT);

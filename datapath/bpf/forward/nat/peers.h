@@ -8,6 +8,7 @@
 #define OXP_NAT_PEERS_H
 
 #include "forward/buffers.h"
+#include "forward/nat/fragments.h"
 #include "forward/nat/work.h"
 
 #define NAT_GRE_KEY bpf_htons(0x2000) /* flags: a key, nothing else */
@@ -511,6 +512,19 @@ static __always_inline void nat_seek_on(struct nat_work *work,
 		__builtin_memcpy(work->target, next, sizeof(work->target));
 }
 
+/* Where its first fragment went, while that one is a peer. */
+static __always_inline bool nat_aim_later(struct nat_work *work,
+					  const struct nat_peer_list *list)
+{
+	__be16 port;
+	__u32 place = nat_follow_to_peer(&work->packet, &port);
+
+	if (place >= READ_ONCE(list->count) || place == READ_ONCE(list->own))
+		return false;
+	nat_aim(work, list, nat_peer_at(list, place), NAT_OWNED);
+	return true;
+}
+
 /* A packet of a flow that is not here. Returns NAT_UNKNOWN if no other node has
  * it either, or none is to be asked. */
 __noinline int nat_hand_on(struct xdp_md *ctx)
@@ -522,7 +536,10 @@ __noinline int nat_hand_on(struct xdp_md *ctx)
 		return NAT_DONE;
 	if (!list || !nat_may_be_known(work) || work->handed.kind == NAT_NOBODY)
 		return NAT_UNKNOWN;
-	if (work->handed.kind == NAT_SEEK) {
+	if (work->packet.kind == KIND_LATER) {
+		if (!nat_aim_later(work, list))
+			return nat_drop_unknown(work, OXP_DROP_FRAGMENT);
+	} else if (work->handed.kind == NAT_SEEK) {
 		nat_seek_on(work, list);
 	} else if (work->handed.kind == NAT_OWNED) {
 		nat_aim(work, list, work->handed.origin, NAT_LOST);
@@ -531,6 +548,10 @@ __noinline int nat_hand_on(struct xdp_md *ctx)
 		if (nat_is_datagram(work))
 			return NAT_UNKNOWN;
 		return nat_drop_unknown(work, OXP_DROP_NAT_PEER);
+	} else if (work->handed.kind == NAT_OWNED &&
+		   work->packet.kind == KIND_FIRST) {
+		nat_remember_fragment(&work->packet, FRAGMENT_OF_PEER,
+				      nat_peer_of(list, work->target));
 	}
 	return nat_send_to_peer(ctx, work);
 }

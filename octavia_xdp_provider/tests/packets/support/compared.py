@@ -194,6 +194,7 @@ class Compared:
             for number in range(1 << 8 * len(address) - length):
                 self.model.nat.pools.add(
                     (first + number).to_bytes(len(address), 'big'))
+        self._begin_fragments()
         self.model.peers = nat_peers.Peers(self.peers, next(
             (one for one in self.peers if one in self.model.nat.pools), b''))
         self.model.peers.seek_udp_until = self.seek_udp_until
@@ -427,8 +428,7 @@ class Compared:
     def resynchronize(self):
         """After the clock ticked amid a batch: take over what the program
         remembers."""
-        self.maps['fragments'].clear()
-        self.model.fragments = forward.fragments.Fragments()
+        self._begin_fragments()
         for service in self.services:
             if service.connection_limit:
                 self._begin_connections(service)
@@ -437,6 +437,10 @@ class Compared:
             for where in range(self.node.flow_sets)}
         self.reset_counters()
         self.begin_unit()
+
+    def _begin_fragments(self):
+        self.maps['fragments'].clear()
+        self.model.fragments = forward.fragments.Fragments()
 
     def _begin_connections(self, service: state.Service):
         """Without any: nobody can read whose the program knows."""
