@@ -85,14 +85,23 @@ class Translator:
         return (flow if isinstance(flow, Outcome) else
                 Found(flow, False, None, opens))
 
+    @staticmethod
+    def _member(flow: nat.Flow, service: state.Service
+                ) -> state.Member | None:
+        """The flow's member while the service has it: its place may be
+        another one's."""
+        member = service.members.get(flow.index)
+        if member is None or flow.member != nat.End(
+                member.address, member.port or service.port):
+            return None
+        return member
+
     def _usable(self, flow: nat.Flow, service: state.Service,
                 again: bool) -> nat.Flow | None:
-        member = service.members.get(flow.index)
-        same = member is not None and flow.member == nat.End(
-            member.address, member.port or service.port)
-        if not again and same and member.keeps_flows:
+        member = self._member(flow, service)
+        if not again and member is not None and member.keeps_flows:
             return flow
-        if again and same and member.takes_flows:
+        if again and member is not None and member.takes_flows:
             if self._has_all(service):
                 return None
             flow.state, flow.replied = nat.State.HALF_OPEN, False
@@ -199,24 +208,22 @@ class Translator:
                     uplink.link(family) + rewritten.packet +
                     packet.frame[packet.end:], rewritten.any_id)
 
-    @staticmethod
-    def _mtu(found: Found, uplink: state.Uplink) -> int:
+    def _mtu(self, found: Found, uplink: state.Uplink) -> int:
         flow = found.flow
         member = (None if found.to_client else
-                  flow.service.members.get(flow.index))
+                  self._member(flow, flow.service))
         if member is None or not member.mtu:
             return uplink.mtu
         return min(member.mtu, uplink.mtu)
 
-    @staticmethod
-    def _count(found: Found, length: int, more: int):
+    def _count(self, found: Found, length: int, more: int):
         service = found.flow.service
         if found.to_client:
             service.reply_packets += 1
             service.reply_bytes += length + more
             return
         counters = [service]
-        member = service.members.get(found.flow.index)
+        member = self._member(found.flow, service)
         if member is not None:
             counters.append(member)
         for counter in counters:

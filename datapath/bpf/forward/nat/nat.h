@@ -63,20 +63,6 @@ static __always_inline __u32 nat_ttl(struct xdp_md *ctx,
 	return ttl ? *ttl : 0;
 }
 
-/* Whether the flow's member may have its packets. */
-static __always_inline bool nat_keeps(const struct block_view *view,
-				      const struct nat_flow *flow, __u8 flag)
-{
-	const struct block_member *member;
-	__u32 index = flow->member_index;
-
-	if (index >= view->block->members || !(flags_of(view, index) & flag))
-		return false;
-	member = whole_member_of(view, index);
-	return same_words(member->address, flow->member) &&
-	       (member->port ? member->port : flow->port) == flow->member_port;
-}
-
 /* A flow that is there, as it is to be used; NO_FLOW: begin anew. */
 __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 			   __u32 line)
@@ -512,8 +498,7 @@ __noinline int nat_finish(struct xdp_md *ctx, __u32 outcome)
 	if (work->what & NAT_TO_CLIENT)
 		nat_count_reply(flow->service, length + work->exit.more);
 	else
-		nat_count_request(work->line, flow->member_index, length,
-				  work->begins);
+		nat_count_request(work->line, flow, length, work->begins);
 	return NAT_DONE;
 }
 

@@ -99,13 +99,28 @@ __noinline int nat_exit_by_route(struct xdp_md *ctx, __u32 number, __u32 what,
 	return nat_exit_of_route(ctx, &fib, v6, exit);
 }
 
+/* Whether the flow's member is there and has this flag: its place may be
+ * another one's by now, or nobody's. */
+static __always_inline bool nat_keeps(const struct block_view *view,
+				      const struct nat_flow *flow, __u8 flag)
+{
+	const struct block_member *member;
+	__u32 index = flow->member_index;
+
+	if (index >= view->block->members || !(flags_of(view, index) & flag))
+		return false;
+	member = whole_member_of(view, index);
+	return same_words(member->address, flow->member) &&
+	       (member->port ? member->port : flow->port) == flow->member_port;
+}
+
 static __always_inline __u32 nat_member_mtu(const struct nat_flow *flow,
 					    __u32 line)
 {
 	struct block_view view;
 
 	if (!line || !find_block(line, &view) ||
-	    flow->member_index >= view.block->members)
+	    !nat_keeps(&view, flow, MEMBER_PRESENT))
 		return 0;
 	return member_of(&view, flow->member_index)->mtu;
 }
@@ -189,7 +204,8 @@ static __always_inline void nat_count_reply(__u32 service, __u32 bytes)
 	}
 }
 
-static __always_inline void nat_count_request(__u32 line, __u32 index,
+static __always_inline void nat_count_request(__u32 line,
+					      const struct nat_flow *flow,
 					      __u32 bytes, __u32 opens_flow)
 {
 	struct block_view view;
@@ -197,9 +213,9 @@ static __always_inline void nat_count_request(__u32 line, __u32 index,
 	if (!find_block(line, &view))
 		return;
 	count_of_service(view.block->service, bytes, opens_flow);
-	if (index < view.block->members)
-		count_of_member(member_of(&view, index)->counter, bytes,
-				opens_flow);
+	if (nat_keeps(&view, flow, MEMBER_PRESENT))
+		count_of_member(member_of(&view, flow->member_index)->counter,
+				bytes, opens_flow);
 }
 
 #endif

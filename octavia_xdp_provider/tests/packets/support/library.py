@@ -210,7 +210,8 @@ class Datapath:
                                client=self.library.address(client),
                                client_port=port)
         for one in found:
-            return packed(one.pool), one.pool_port, one.state
+            if one.client_port == port:  # 0 in a filter is any
+                return packed(one.pool), one.pool_port, one.state
         return None
 
     def nat_usage(self):
