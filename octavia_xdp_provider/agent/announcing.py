@@ -121,7 +121,8 @@ class Announcing:
                     families <= ready for families in needed):
                 continue
             try:
-                route = (vip in staying and self._route_held(vip)) or (
+                route = (vip in staying and _route_held(held.get(vip, ()),
+                                                        before)) or (
                     self._route(vip, as_last_resort if vip in draining
                                 else usual))
             except announcements.AnnouncementError as error:
@@ -163,13 +164,6 @@ class Announcing:
             'communities': (*conf.communities, *conf.drain_communities),
             'as_path_prepend': conf.drain_as_path_prepend}
 
-    def _route_held(self, vip):
-        """The route that the address has, or None."""
-        before = self._announce.wanted()
-        return next((before[prefix] for prefix
-                     in self._announce.wanted_addresses().get(vip, ())
-                     if prefix.num_addresses == 1), None)
-
     def _route(self, vip, attributes):
         """The route to the address alone.
 
@@ -184,6 +178,12 @@ class Announcing:
             **attributes)
         self._routes[vip] = attributes, route
         return route
+
+
+def _route_held(prefixes, routes):
+    """The route that an address alone has, of its prefixes, or None."""
+    return next((routes[prefix] for prefix in prefixes
+                 if prefix.num_addresses == 1), None)
 
 
 def _some(addresses):

@@ -27,14 +27,12 @@ __noinline int nat_remember_fragment(const struct packet *packet, __u32 what,
 }
 
 static __always_inline const struct fragment_owner *
-nat_owner_of_fragment(const struct packet *packet, __u8 what)
+nat_owner_of_fragment(const struct packet *packet)
 {
-	const struct fragment_owner *owner;
 	struct fragment_key key;
 
 	fragment_key_of(packet, &key);
-	owner = bpf_map_lookup_elem(&fragments, &key);
-	return owner && owner->nat == what ? owner : NULL;
+	return bpf_map_lookup_elem(&fragments, &key);
 }
 
 /* The flow of a later fragment, which is one that its first one had. */
@@ -45,8 +43,8 @@ __noinline __s64 nat_follow_fragment(const struct packet *packet)
 
 	if (!packet)
 		return NO_FLOW;
-	owner = nat_owner_of_fragment(packet, FRAGMENT_OF_NAT);
-	if (!owner)
+	owner = nat_owner_of_fragment(packet);
+	if (!owner || owner->nat != FRAGMENT_OF_NAT)
 		return NO_FLOW;
 	flow = nat_flow_at(owner->service);
 	if (!flow || nat_state_of(READ_ONCE(flow->state)) < NAT_HALF_OPEN)
@@ -67,8 +65,8 @@ __noinline int nat_follow_to_peer(const struct packet *packet, __be16 *port)
 
 	if (!packet || !port)
 		return NO_PEER;
-	owner = nat_owner_of_fragment(packet, FRAGMENT_OF_PEER);
-	if (!owner)
+	owner = nat_owner_of_fragment(packet);
+	if (!owner || owner->nat != FRAGMENT_OF_PEER)
 		return NO_PEER;
 	*port = owner->port;
 	return owner->service < NO_PEER ? owner->service : NO_PEER;
@@ -77,10 +75,17 @@ __noinline int nat_follow_to_peer(const struct packet *packet, __be16 *port)
 /* Whether a later fragment to a VIP is NAT's. */
 __noinline int nat_has_fragment(const struct packet *packet)
 {
-	__be16 port;
+	const struct fragment_owner *owner;
 
-	return nat_follow_fragment(packet) != NO_FLOW ||
-	       nat_follow_to_peer(packet, &port) != NO_PEER;
+	if (!packet)
+		return false;
+	owner = nat_owner_of_fragment(packet);
+	if (!owner)
+		return false;
+	if (owner->nat == FRAGMENT_OF_PEER)
+		return owner->service < NO_PEER;
+	return owner->nat == FRAGMENT_OF_NAT &&
+	       nat_follow_fragment(packet) != NO_FLOW;
 }
 
 #endif
