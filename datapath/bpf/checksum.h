@@ -10,7 +10,10 @@
 
 static __always_inline __u16 fold(__u64 sum)
 {
-	sum = (sum & 0xffffffff) + (sum >> 32);
+	__u32 low = sum;
+
+	asm volatile("" : "+r"(low)); /* or clang takes two shifts for it */
+	sum = low + (sum >> 32);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);

@@ -53,6 +53,10 @@ const volatile bool writes_nat = true;
 		__uint(value_size, size);                                      \
 	}
 
+/* A section of the program's data, which is a map of one element: where it is
+ * need not be looked up. */
+struct node_config config SEC(OXP_CONFIG_SECTION);
+
 PIECE(segment_map, SEGMENT_SIZE);
 PIECE(nat_table_map, NAT_TABLE_SIZE);
 
@@ -64,7 +68,6 @@ PIECE(nat_table_map, NAT_TABLE_SIZE);
 		__array(values, struct piece);                                 \
 	} name SEC(".maps")
 
-MMAPPED_ARRAY(config, 1, struct node_config);
 MMAPPED_ARRAY(uplinks, 2, struct uplink_set);
 MMAPPED_ARRAY(lookup_v4, 1, struct bucket_v4);
 MMAPPED_ARRAY(lookup_v6, 1, struct bucket_v6);
@@ -129,14 +132,6 @@ HASH_TABLE(quic_servers, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384,
 #define IS_DEFINED(NUMBER, name, format) _Static_assert(sizeof(name), #name);
 OXP_MAPS(IS_DEFINED)
 #undef IS_DEFINED
-
-/* By value: older kernels take no key from a function's argument. */
-static __always_inline const struct node_config *find_config(void)
-{
-	__u32 only = 0;
-
-	return bpf_map_lookup_elem(&config, &only);
-}
 
 /* NULL without a slice, and of an index that is none. */
 static __always_inline struct traffic_counters *

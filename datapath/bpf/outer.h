@@ -88,10 +88,13 @@ static __always_inline bool is_kind(__u32 outer_type, const __u32 type)
 	return OUTER_KIND(outer_type) == OUTER_KIND(type);
 }
 
-/* The types that there are, but OUTER_NONE. */
+/* The types that there are, but OUTER_NONE. One bit each: comparisons cost more
+ * where nearly all packets pass. */
+#define OUTER_HEADERS ((1 << OUTER_NONE) - 1 | 3 << OUTER_GENEVE_V4)
+_Static_assert((OUTER_GENEVE_V6 | OUTER_PORT) < 32, "a bit for each");
 static __always_inline bool has_outer_header(__u32 outer_type)
 {
-	return outer_type < OUTER_NONE || is_kind(outer_type, OUTER_GENEVE_V4);
+	return OUTER_HEADERS >> (outer_type & 31) & 1;
 }
 
 /* Whether the node may send outer headers of the family. */
@@ -144,11 +147,15 @@ _Static_assert(OUTER_NONE + 2 == 2 * (SHIMS(ONE_KIND)),
 #undef ASSERT_SHIM
 #undef ONE_KIND
 
+/* Of a type that has an outer header. */
+static __always_inline __u32 outer_header_length(__u32 outer_type)
+{
+	return 20 + 20 * is_outer_v6(outer_type) + shim_length(outer_type);
+}
+
 static __always_inline __u32 outer_length(__u32 outer_type)
 {
-	if (outer_type == OUTER_NONE)
-		return 0;
-	return (is_outer_v6(outer_type) ? 40 : 20) + shim_length(outer_type);
+	return outer_type == OUTER_NONE ? 0 : outer_header_length(outer_type);
 }
 
 /*
@@ -268,30 +275,34 @@ static __always_inline __u8 outer_protocol(__u32 outer_type, bool v6)
 	return IPPROTO_UDP;
 }
 
-/* `outer` has 20 bytes. */
+/* `outer` has 20 bytes; all outer headers have `more`. */
 static __always_inline void push_v4(void *outer, __u64 head, __u32 outer_type,
-				    __be32 source, __be32 destination, bool v6)
+				    __u32 more, __be32 source,
+				    __be32 destination, bool v6)
 {
-	__u32 length = head_length(head) + 20 + shim_length(outer_type);
+	__u32 length = head_length(head) + more;
 	__u32 ttl = OUTER_TTL | (__u32)outer_protocol(outer_type, v6) << 8;
-	__u32 *word = outer;
+	__u32 *word = outer, first;
 	__u64 sum;
 
 	/* id and DF as they are: where routers may fragment the packet, the id
 	 * must distinguish it from others */
 	head = (head & (HEAD_DF | HEAD_ID | HEAD_TOS)) | 0x45 |
 	       (__u64)bpf_htons(length) << 16;
-	sum = (head & 0xffffffff) + (head >> 32) + ttl + source + destination;
-	word[0] = head;
+	first = head;
+	asm volatile("" : "+r"(first)); /* as in fold() */
+	sum = first + (head >> 32) + ttl + source + destination;
+	word[0] = first;
 	word[1] = head >> 32;
 	word[2] = ttl | (__u32)(__u16)~fold(sum) << 16;
 	word[3] = source;
 	word[4] = destination;
 }
 
-/* `outer` has 40 bytes; `destination` is aligned to 8. */
+/* `outer` has 40 bytes, all outer headers `more`; `destination` is aligned to
+ * 8. */
 static __always_inline void push_v6(void *outer, __u64 head, __u32 outer_type,
-				    __u32 entropy,
+				    __u32 more, __u32 entropy,
 				    const struct node_config *node,
 				    const __be32 *destination, bool v6)
 {
@@ -302,7 +313,7 @@ static __always_inline void push_v6(void *outer, __u64 head, __u32 outer_type,
 
 	word[0] = bpf_htonl(6U << 28 | (__u32)head_tos(head) << 20 |
 			    (entropy & 0xfffff));
-	word[1] = bpf_htons(head_length(head) + shim_length(outer_type)) |
+	word[1] = bpf_htons(head_length(head) + more - 40) |
 		  (__u32)outer_protocol(outer_type, v6) << 16 |
 		  (__u32)OUTER_TTL << 24;
 	pair[1] = source[0];

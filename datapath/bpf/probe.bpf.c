@@ -164,10 +164,10 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 	if (!has_source(node, outer_v6))
 		return drop(OXP_PROBE_DROP_NO_SOURCE);
 	if (outer_v6)
-		push_v6(outer, probe->head, outer_type, probe->entropy, node,
-			target->outer, probe->v6);
+		push_v6(outer, probe->head, outer_type, length, probe->entropy,
+			node, target->outer, probe->v6);
 	else
-		push_v4(outer, probe->head, outer_type,
+		push_v4(outer, probe->head, outer_type, length,
 			outer_source(node->source_v4, node->entropy_v4,
 				     probe->entropy),
 			target->outer[3], probe->v6);

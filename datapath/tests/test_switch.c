@@ -192,8 +192,7 @@ static uint64_t disturbed_packets(bool wait)
 	pthread_t thread;
 
 	for (int i = 0; i < MAPS; i++) {
-		struct bpf_map *map =
-			bpf_object__find_map_by_name(object->obj, map_names[i]);
+		struct bpf_map *map = program_map(object->obj, i);
 
 		if (map)
 			bpf_map__reuse_fd(map, node->map[i]);

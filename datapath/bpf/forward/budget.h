@@ -6,7 +6,7 @@
 
 #include "maps.h"
 
-static __always_inline bool may_answer(const struct node_config *node)
+static __always_inline bool may_answer(void)
 {
 	__u32 zero = 0, now = bpf_ktime_get_coarse_ns() >> 30;
 	struct icmp_budget *budget;
@@ -18,7 +18,7 @@ static __always_inline bool may_answer(const struct node_config *node)
 		budget->time = now;
 		budget->packets = 0;
 	}
-	if (budget->packets >= node->icmp_rate)
+	if (budget->packets >= config.icmp_rate)
 		return false;
 	budget->packets++;
 	return true;

@@ -50,13 +50,10 @@ COLD int drop_unread(struct xdp_md *ctx)
 /* Whether the device's driver sends frames of several buffers. */
 __noinline int sends_buffers(__u32 ifindex)
 {
-	const struct node_config *node = find_config();
 	const struct uplink_set *set;
 	__u32 active;
 
-	if (!node)
-		return false;
-	active = READ_ONCE(node->active_uplinks) & 1;
+	active = READ_ONCE(config.active_uplinks) & 1;
 	set = bpf_map_lookup_elem(&uplinks, &active);
 	if (!set)
 		return false;

@@ -168,13 +168,12 @@ static __always_inline bool has_room(__u32 service)
 /* Returns whether the connection may go on. */
 __noinline int follow_connection(struct connection *one, __u32 timeout)
 {
-	const struct node_config *node = find_config();
 	__u64 now, fresh, next, was = 0;
 	__u32 number, place, longest;
 	struct flow_set *set;
 	bool known;
 
-	if (!one || !node)
+	if (!one)
 		return true;
 	number = one->name % CONNECTION_SETS;
 	set = bpf_map_lookup_elem(&connections, &number);
@@ -195,7 +194,7 @@ __noinline int follow_connection(struct connection *one, __u32 timeout)
 		return false;
 	next = known ? next_connection(was, fresh, one->event, now) : fresh;
 	if (place >= FLOW_SET_WAYS) {
-		longest = in_units(node->idle_timeout_max);
+		longest = in_units(config.idle_timeout_max);
 		place = best_connection(number, now, longest);
 		if (place >= FLOW_SET_WAYS)
 			return CONNECTION_UNKNOWN;

@@ -65,6 +65,20 @@ static __always_inline void count_of_member(__u32 index, __u32 bytes,
 	count_in(&member_counters, members_half, index, bytes, opens_flow);
 }
 
+/* Of both, and asks once which CPU this is. */
+static __always_inline void count_forwarded(__u32 service, __u32 member,
+					    __u32 bytes, bool opens_flow)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	count_at(traffic_at(bpf_map_lookup_elem(&service_counters, &cpu),
+			    services_half, service),
+		 services_half, bytes, opens_flow);
+	count_at(traffic_at(bpf_map_lookup_elem(&member_counters, &cpu),
+			    members_half, member),
+		 members_half, bytes, opens_flow);
+}
+
 /* Adds what this CPU has noted. `cpu` is a copy, as older kernels take no key
  * from a function's argument. */
 __noinline int add_pending(__u32 own)

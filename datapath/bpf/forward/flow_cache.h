@@ -106,11 +106,8 @@ static __always_inline bool look_up(struct cached_flow *cached, __u64 tag,
 /* Other services' entries may live longer than this one's. */
 static __always_inline __u32 longest_timeout(const struct cached_flow *cached)
 {
-	const struct node_config *node = find_config();
-	__u32 longest = 0;
+	__u32 longest = in_units(config.idle_timeout_max);
 
-	if (node)
-		longest = in_units(node->idle_timeout_max);
 	return longest > cached->timeout ? longest : cached->timeout;
 }
 

@@ -70,6 +70,13 @@ static __always_inline bool is_special(const struct service_block *block)
 	return (block->flags & BLOCK_SPECIAL) | block->new_flow_rate;
 }
 
+/* A hash and a table decide, and nothing else has to be asked. */
+static __always_inline bool is_plain(const struct service_block *block)
+{
+	return !((block->flags & (BLOCK_SPECIAL | BLOCK_ASK)) |
+		 block->new_flow_rate);
+}
+
 /* Networks alone keep a packet on the fast path. */
 static __always_inline bool has_only_networks(const struct service_block *block)
 {
@@ -135,7 +142,7 @@ static __always_inline void fill(struct packet *packet, const void *header,
 		from_v4(packet->destination, ip->daddr);
 	}
 	packet->l3 = selected->l3;
-	packet->l4 = selected->l4;
+	packet->l4 = plain_l4_of(selected);
 	packet->end = selected->l3 + head_length(selected->head);
 	packet->source_port = ports->source;
 	packet->destination_port = ports->destination;
@@ -166,32 +173,16 @@ static __always_inline __u64 name_of_flow(const void *header,
 {
 	const struct ipv6hdr *v6 = header;
 	const struct iphdr *v4 = header;
+	struct ports own = *ports;
 
+	/* Not what hash_of_flow() has, which all packets would have to keep. */
+	asm volatile("" : "+r"(own.source));
 	if (selected->v6)
-		return called_hash_v6(
-			(const __be32 *)&v6->saddr, (const __be32 *)&v6->daddr,
-			both_of(ports), selected->protocol, node_seed);
-	return seeded_hash_v4(v4->saddr, v4->daddr, both_of(ports),
+		return called_hash_v6((const __be32 *)&v6->saddr,
+				      (const __be32 *)&v6->daddr, both_of(&own),
+				      selected->protocol, node_seed);
+	return seeded_hash_v4(v4->saddr, v4->daddr, both_of(&own),
 			      selected->protocol, node_seed);
-}
-
-static __always_inline int select_special(struct xdp_md *ctx,
-					  const void *header,
-					  struct selected *selected,
-					  const struct ports *ports)
-{
-	struct target target = {};
-	struct packet packet = {};
-	int outcome;
-
-	target.block = selected->block;
-	fill(&packet, header, selected, ports);
-	outcome = select_member(ctx, &packet, &target);
-	selected->member = target.member;
-	selected->entropy = target.entropy;
-	selected->alternative = target.alternative;
-	selected->opens_flow = packet.opens_flow;
-	return outcome;
 }
 
 /* Returns whether it is one. */
@@ -227,52 +218,102 @@ static __always_inline int take_nat(struct xdp_md *ctx,
 			   : drop_plain(ctx, OXP_DROP_NAT_FULL);
 }
 
+/* Out of line but for NAT. Returns as select_other(). */
+static __always_inline bool
+select_special(struct xdp_md *ctx, const void *header,
+	       struct selected *selected, const struct ports *ports,
+	       const struct service_block *block, int *action)
+{
+	struct target target = {};
+	struct packet packet = {};
+	int outcome;
+
+	if (block->flags & OXP_SERVICE_NAT) {
+		*action = take_nat(ctx, selected);
+		return false;
+	}
+	target.block = selected->block;
+	fill(&packet, header, selected, ports);
+	outcome = select_member(ctx, &packet, &target);
+	selected->member = target.member;
+	selected->entropy = target.entropy;
+	selected->alternative = target.alternative;
+	selected->opens_flow = packet.opens_flow;
+	if (outcome == OXP_FORWARDED)
+		return true;
+	*action = outcome == OXP_DROP_CONNECTION_LIMIT
+			  ? refuse_connection(ctx, selected->l3,
+					      plain_l4_of(selected),
+					      selected->v6, selected->block)
+			  : drop_plain(ctx, outcome);
+	return false;
+}
+
+/* Of a service that is not plain. Returns whether the packet goes on, and
+ * otherwise the XDP action in *action. */
+static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
+					 struct selected *selected,
+					 const struct ports *ports,
+					 const struct block_view *view,
+					 __u32 position, int *action)
+{
+	const struct service_block *block = view->block;
+	__u64 hash;
+
+	if (is_special(block)) {
+		if (is_only_source(block)) {
+			hash = hash_of_source(header, selected->v6, block);
+			selected->entropy = flow_entropy(hash);
+			selected->member =
+				owner_of_slot(view, slot_at(flow_position(hash),
+							    block->slots));
+			return true;
+		}
+		if (!has_only_networks(block))
+			return select_special(ctx, header, selected, ports,
+					      block, action);
+		if (!is_source_allowed(header, selected, block->networks)) {
+			*action = drop_plain(ctx, OXP_DROP_NOT_ALLOWED);
+			return false;
+		}
+	}
+	if (!(block->flags & BLOCK_ASK) ||
+	    !select_open(ctx, header, selected, ports, view, position))
+		selected->member =
+			owner_of_slot(view, slot_at(position, block->slots));
+	return true;
+}
+
 /* The packet of a service, to its member. */
 static __always_inline int forward(struct xdp_md *ctx, const void *header,
 				   struct selected *selected,
 				   const struct ports *ports)
 {
 	__u64 hash = hash_of_flow(header, selected, ports);
-	const struct node_config *node;
 	struct block_view view;
 	__u32 position;
-	int outcome;
+	int action;
 
 	/* now, and not in parts that all wait on the stack */
 	asm volatile("" : "+r"(hash));
 	position = flow_position(hash);
-	node = find_config();
-	if (!node || !find_block(selected->block, &view))
+	if (!find_block(selected->block, &view))
 		return drop_plain(ctx, OXP_DROP_INTERNAL);
-	if (unlikely(node->usual_slots))
-		fetch_ahead(&view, position, node->usual_slot_line,
-			    node->usual_slots);
+	if (unlikely(config.usual_slots))
+		fetch_ahead(&view, position, config.usual_slot_line,
+			    config.usual_slots);
 	selected->opens_flow = ports->opens_flow;
 	selected->entropy = flow_entropy(hash);
-	if (unlikely(is_only_source(view.block))) {
-		hash = hash_of_source(header, selected->v6, view.block);
-		selected->entropy = flow_entropy(hash);
-		selected->member = owner_of_slot(
-			&view, slot_at(flow_position(hash), view.block->slots));
-	} else if (unlikely(is_special(view.block)) &&
-		   !has_only_networks(view.block)) {
-		if (view.block->flags & OXP_SERVICE_NAT)
-			return take_nat(ctx, selected);
-		outcome = select_special(ctx, header, selected, ports);
-		if (outcome == OXP_DROP_CONNECTION_LIMIT)
-			return refuse_connection(ctx, selected->l3,
-						 selected->l4, selected->v6,
-						 selected->block);
-		if (outcome != OXP_FORWARDED)
-			return drop_plain(ctx, outcome);
-	} else if (unlikely(view.block->flags & BLOCK_ALLOWED) &&
-		   !is_source_allowed(header, selected, view.block->networks)) {
-		return drop_plain(ctx, OXP_DROP_NOT_ALLOWED);
-	} else if (likely(!(view.block->flags & BLOCK_ASK)) ||
-		   !select_open(ctx, header, selected, ports, &view,
-				position)) {
+	if (likely(is_plain(view.block))) {
 		selected->member = owner_of_slot(
 			&view, slot_at(position, view.block->slots));
+	} else {
+		if (!select_other(ctx, header, selected, ports, &view, position,
+				  &action))
+			return action;
+		if (selected->alternative &&
+		    selected->member < view.block->members)
+			return deliver_plain(ctx, selected);
 	}
 	if (unlikely(selected->member >= view.block->members))
 		return drop_plain(ctx, OXP_DROP_NO_MEMBER);
@@ -288,7 +329,8 @@ static __always_inline int take_slow_path(struct xdp_md *ctx, __u32 l3, bool v6)
 	action = forward_slow_path(ctx, l3, v6, &selected);
 	if (feature_nat && action == SELECTED_NAT)
 		return nat_take(ctx, l3, v6, selected.block);
-	return action == SELECTED ? deliver(ctx, &selected) : action;
+	return action == SELECTED ? deliver(ctx, &selected, frame_length(ctx))
+				  : action;
 }
 
 /* The frame's first buffer ends before the IP header does. */
@@ -332,7 +374,7 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 {
 	const void *end = frame_end(ctx);
 	const struct iphdr *ip = frame_start(ctx) + l3;
-	struct selected selected = {.l3 = l3, .l4 = l3 + sizeof(*ip)};
+	struct selected selected = {.l3 = l3};
 	struct ports ports;
 	__u32 length;
 	__s64 number;
@@ -372,7 +414,7 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 {
 	const void *end = frame_end(ctx);
 	const struct ipv6hdr *ip = frame_start(ctx) + l3;
-	struct selected selected = {.l3 = l3, .l4 = l3 + sizeof(*ip), .v6 = 1};
+	struct selected selected = {.l3 = l3, .v6 = 1};
 	const __be32 *source = (const __be32 *)&ip->saddr;
 	const __be32 *destination = (const __be32 *)&ip->daddr;
 	struct ports ports;

@@ -100,16 +100,15 @@ static __always_inline bool set_echo_reply(struct xdp_md *ctx,
 
 __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 {
-	const struct node_config *node = find_config();
 	struct ethhdr *ethernet;
 
-	if (!packet || !node)
+	if (!packet)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	if (!(node->flags & OXP_NODE_ECHO))
+	if (!(config.flags & OXP_NODE_ECHO))
 		return XDP_PASS;
 	if (is_martian(packet))
 		return drop(ctx, OXP_DROP_MARTIAN);
-	if (!may_answer(node))
+	if (!may_answer())
 		return XDP_PASS;
 	ethernet = at(ctx, 0, sizeof(*ethernet));
 	if (!ethernet || !swap_addresses(ctx, packet) ||

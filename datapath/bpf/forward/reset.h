@@ -130,14 +130,13 @@ COLD int answer_reset(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6)
 COLD int refuse_connection(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6,
 			   __u32 line)
 {
-	const struct node_config *node = find_config();
 	__u32 length = frame_length(ctx);
 	struct block_view view;
 	struct ethhdr *ethernet;
 
-	if (!node || !find_block(line, &view) ||
+	if (!find_block(line, &view) ||
 	    !(view.block->flags & OXP_SERVICE_RESET) ||
-	    !is_answerable(ctx, l3, l4, v6) || !may_answer(node) ||
+	    !is_answerable(ctx, l3, l4, v6) || !may_answer() ||
 	    !answer_reset(ctx, l3, l4, v6))
 		return drop_at(ctx, OXP_DROP_CONNECTION_LIMIT, line);
 	if (bpf_xdp_adjust_tail(ctx, (int)(l3 + (v6 ? 60 : 40) - length)))

@@ -16,23 +16,21 @@
 /* The packet as it will leave: rules and the choice among several next hops
  * may ask for all of it. */
 static __always_inline void from_outer_v6(struct bpf_fib_lookup *fib,
-					  const struct selected *selected,
-					  const struct node_config *node)
+					  const struct selected *selected)
 {
 	fib->flowinfo = bpf_htonl((__u32)head_tos(selected->head) << 20 |
 				  (selected->entropy & 0xfffff));
 	for (int i = 0; i < 4; i++)
-		fib->ipv6_src[i] = node->source_v6[i];
-	fib->ipv6_src[3] = outer_source(node->source_v6[3], node->entropy_v6,
+		fib->ipv6_src[i] = config.source_v6[i];
+	fib->ipv6_src[3] = outer_source(config.source_v6[3], config.entropy_v6,
 					selected->entropy);
 }
 
 static __always_inline void from_outer_v4(struct bpf_fib_lookup *fib,
-					  const struct selected *selected,
-					  const struct node_config *node)
+					  const struct selected *selected)
 {
 	fib->tos = head_tos(selected->head) & 0xfc;
-	fib->ipv4_src = outer_source(node->source_v4, node->entropy_v4,
+	fib->ipv4_src = outer_source(config.source_v4, config.entropy_v4,
 				     selected->entropy);
 }
 
@@ -107,16 +105,13 @@ __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 			  struct uplink *uplink, __u32 length)
 {
 	const struct member_head *member;
-	const struct node_config *node;
 	struct bpf_fib_lookup fib = {};
 	struct block_view view;
 	__u32 outer_type;
 	bool v6;
 	int status;
 
-	node = find_config();
-	if (!selected || !uplink || !node ||
-	    !find_block(selected->block, &view) ||
+	if (!selected || !uplink || !find_block(selected->block, &view) ||
 	    selected->member >= view.block->members)
 		return -1;
 	member = member_of(&view, selected->member);
@@ -135,9 +130,9 @@ __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 			fib.dport = member->port;
 	} else {
 		if (v6)
-			from_outer_v6(&fib, selected, node);
+			from_outer_v6(&fib, selected);
 		else
-			from_outer_v4(&fib, selected, node);
+			from_outer_v4(&fib, selected);
 		from_shim(&fib, selected, outer_type);
 	}
 	fib.ifindex = ctx->ingress_ifindex;

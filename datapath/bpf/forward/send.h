@@ -33,15 +33,18 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 	return (void *)start + length;
 }
 
-static __always_inline int
-encapsulate(struct xdp_md *ctx, const struct selected *selected,
-	    const struct node_config *node, const struct member_head *member,
-	    __u32 outer_type, const __u8 *link, __u64 link_length)
+static __always_inline int encapsulate(struct xdp_md *ctx,
+				       const struct selected *selected,
+				       const struct member_head *member,
+				       __u32 outer_type, __u32 header,
+				       const __u8 *link, __u64 link_length)
 {
 	void *outer, *end;
 
-	if (bpf_xdp_adjust_head(ctx, (int)(selected->l3 - link_length -
-					   outer_length(outer_type))))
+	/* or what was made of it before waits on the stack */
+	asm volatile("" : "+r"(outer_type));
+	if (bpf_xdp_adjust_head(ctx,
+				(int)(selected->l3 - link_length - header)))
 		return OXP_DROP_NO_ROOM;
 	outer = push_link(ctx, link_length, link);
 	if (!outer)
@@ -50,14 +53,15 @@ encapsulate(struct xdp_md *ctx, const struct selected *selected,
 	if (is_outer_v6(outer_type)) {
 		if (outer + 40 + SHIM_MAX > end)
 			return OXP_DROP_INTERNAL;
-		push_v6(outer, selected->head, outer_type, selected->entropy,
-			node, member->outer, selected->v6);
+		push_v6(outer, selected->head, outer_type, header,
+			selected->entropy, &config, member->outer,
+			selected->v6);
 		outer += 40;
 	} else {
 		if (outer + 20 + SHIM_MAX > end)
 			return OXP_DROP_INTERNAL;
-		push_v4(outer, selected->head, outer_type,
-			outer_source(node->source_v4, node->entropy_v4,
+		push_v4(outer, selected->head, outer_type, header,
+			outer_source(config.source_v4, config.entropy_v4,
 				     selected->entropy),
 			member->outer[3], selected->v6);
 		outer += 20;
@@ -112,14 +116,12 @@ __noinline int encapsulate_named(struct xdp_md *ctx, struct selected *selected,
 				 const struct uplink *uplink)
 {
 	const struct member_head *member, *alternative;
-	const struct node_config *node = find_config();
 	__u32 outer_type, more;
 	struct block_view view;
 	__u64 link_length, head;
 	int outcome;
 
-	if (!selected || !uplink || !node ||
-	    !find_block(selected->block, &view) ||
+	if (!selected || !uplink || !find_block(selected->block, &view) ||
 	    selected->member >= view.block->members)
 		return OXP_DROP_INTERNAL;
 	member = member_of(&view, selected->member);
@@ -135,7 +137,8 @@ __noinline int encapsulate_named(struct xdp_md *ctx, struct selected *selected,
 			 (__u64)bpf_htons(head_length(head) + more)
 				 << HEAD_LENGTH_SHIFT;
 	outcome =
-		encapsulate(ctx, selected, node, member, outer_type,
+		encapsulate(ctx, selected, member, outer_type,
+			    outer_header_length(outer_type),
 			    uplink->link[is_outer_v6(outer_type)], link_length);
 	selected->l3 += more;
 	selected->head = head;
@@ -201,21 +204,22 @@ static __always_inline __u32 path_mtu(const struct member_head *member,
  * alternatives. */
 static __always_inline int
 send_by(struct xdp_md *ctx, struct selected *selected,
-	const struct node_config *node, const struct block_view *view,
-	const struct member_head *member, const struct member_head *alternative,
-	const struct uplink *uplink, __u64 link_length, bool outer_v6,
-	const bool fast_path)
+	const struct block_view *view, const struct member_head *member,
+	const struct member_head *alternative, const struct uplink *uplink,
+	__u64 link_length, __u32 length, bool outer_v6, const bool fast_path)
 {
 	__u32 outer_type = fast_path ? member->outer_type
 				     : without_port(member->outer_type);
-	__u32 header = outer_length(outer_type) + member->alternative;
+	__u32 outer = fast_path ? outer_header_length(outer_type)
+				: outer_length(outer_type);
+	__u32 header = outer + member->alternative;
 	__u32 mtu = path_mtu(member, uplink->mtu);
 	const __u8 *link = uplink->link[outer_v6];
 	__u32 ifindex = uplink->ifindex;
-	/* the fast path has found the whole packet in the first buffer */
-	__u32 length = fast_path ? first_length(ctx) : frame_length(ctx);
 	int outcome, action = XDP_TX;
 
+	/* once, and not again in another form where it is used */
+	asm volatile("" : "+r"(outer));
 	if (!fast_path && alternative)
 		mtu = path_mtu(alternative, mtu);
 	/* also what the frame carries behind the packet goes out again */
@@ -223,11 +227,12 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 		return refuse(ctx, selected, view,
 			      mtu > header ? mtu - header : 0, fast_path);
 	if (unlikely(selected->opens_flow) &&
-	    node->flags & OXP_NODE_CLAMP_MSS &&
+	    config.flags & OXP_NODE_CLAMP_MSS &&
 	    selected->protocol == IPPROTO_TCP)
-		clamp_first_mss(ctx, selected->l4,
-				selected->l3 + head_length(selected->head),
-				mtu - header - (selected->v6 ? 60 : 40));
+		clamp_first_mss(
+			ctx, fast_path ? plain_l4_of(selected) : selected->l4,
+			selected->l3 + head_length(selected->head),
+			mtu - header - (selected->v6 ? 60 : 40));
 	/* before the frame changes: its drops count the length that it has */
 	if (unlikely(ifindex != ctx->ingress_ifindex)) {
 		/* the kernel would drop it where nobody counts */
@@ -251,29 +256,27 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	} else if (!fast_path && alternative) {
 		outcome = encapsulate_named(ctx, selected, uplink);
 	} else {
-		outcome = encapsulate(ctx, selected, node, member, outer_type,
+		outcome = encapsulate(ctx, selected, member, outer_type, outer,
 				      link, link_length);
 	}
 	/* NO_ROOM: as it came. INTERNAL is for the verifier: what was looked at
 	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop_sent(ctx, outcome, view, fast_path);
-	if (unlikely(node->usual_slots) && !selected->opens_flow) {
+	if (unlikely(config.usual_slots) && !selected->opens_flow) {
 		count_later(view->block->service, member->counter,
 			    head_length(selected->head));
 		return action;
 	}
-	count_of_service(view->block->service, head_length(selected->head),
-			 selected->opens_flow);
-	count_of_member(member->counter, head_length(selected->head),
-			selected->opens_flow);
+	count_forwarded(view->block->service, member->counter,
+			head_length(selected->head), selected->opens_flow);
 	return action;
 }
 
-static __always_inline const struct uplink *
-choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
+static __always_inline const struct uplink *choose_uplink(__u32 entropy,
+							  bool outer_v6)
 {
-	__u32 active = READ_ONCE(node->active_uplinks) & 1, choice;
+	__u32 active = READ_ONCE(config.active_uplinks) & 1, choice;
 	const struct uplink_set *set;
 
 	set = bpf_map_lookup_elem(&uplinks, &active);
@@ -286,11 +289,11 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 }
 
 /* Out of line, for the slow path, DSCP, ports, alternatives, OXP_NODE_FIB and
- * flows that are watched. */
-__noinline int deliver(struct xdp_md *ctx, struct selected *selected)
+ * flows that are watched. The frame has `length` bytes. */
+__noinline int deliver(struct xdp_md *ctx, struct selected *selected,
+		       __u32 length)
 {
 	const struct member_head *member, *alternative;
-	const struct node_config *node;
 	struct block_view view;
 	const struct uplink *uplink;
 	struct uplink routed = {};
@@ -298,8 +301,7 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected)
 	bool outer_v6;
 	int status;
 
-	node = find_config();
-	if (!selected || !node || !find_block(selected->block, &view) ||
+	if (!selected || !find_block(selected->block, &view) ||
 	    selected->member >= view.block->members)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	member = member_of(&view, selected->member);
@@ -308,11 +310,11 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected)
 	if (outer_type != OUTER_NONE && !has_outer_header(outer_type))
 		return drop_of(ctx, OXP_DROP_INTERNAL, view.block->service);
 	outer_v6 = is_outer_v6_of(selected, outer_type);
-	if (outer_type != OUTER_NONE && !has_source(node, outer_v6))
+	if (outer_type != OUTER_NONE && !has_source(&config, outer_v6))
 		return drop_of(ctx, OXP_DROP_NO_NEXT_HOP, view.block->service);
-	if (feature_fib && node->flags & OXP_NODE_FIB) {
+	if (feature_fib && config.flags & OXP_NODE_FIB) {
 		status = find_route(ctx, selected, &routed,
-				    frame_length(ctx) - selected->l3 +
+				    length - selected->l3 +
 					    outer_length(outer_type) +
 					    member->alternative);
 		/* with the MTU alone, send_by() finds that it is too big */
@@ -321,10 +323,10 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected)
 			return drop_of(ctx, OXP_DROP_NO_NEXT_HOP,
 				       view.block->service);
 		routed.watched =
-			node->watched >> choice_of(selected->entropy) & 1;
+			config.watched >> choice_of(selected->entropy) & 1;
 		uplink = &routed;
 	} else {
-		uplink = choose_uplink(node, selected->entropy, outer_v6);
+		uplink = choose_uplink(selected->entropy, outer_v6);
 		if (!uplink)
 			return drop_of(ctx, OXP_DROP_NO_NEXT_HOP,
 				       view.block->service);
@@ -333,8 +335,8 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected)
 		return drop_of(ctx, OXP_DROP_INTERNAL, view.block->service);
 	if (uplink->watched)
 		watch(ctx, selected, view.block->service, view.block->watch);
-	return send_by(ctx, selected, node, &view, member, alternative, uplink,
-		       uplink->link_length, outer_v6, false);
+	return send_by(ctx, selected, &view, member, alternative, uplink,
+		       uplink->link_length, length, outer_v6, false);
 }
 
 /* Of the link header; beyond LINK_MAX of an uplink whose flows are watched. In
@@ -351,38 +353,39 @@ static __always_inline __u64 plain_length(const struct uplink *uplink)
 	return length;
 }
 
+/* From the fast path, which has found the whole packet in the first buffer. */
+static __always_inline int deliver_plain(struct xdp_md *ctx,
+					 const struct selected *selected)
+{
+	struct selected copy = *selected;
+
+	copy.l4 = plain_l4_of(selected);
+	return deliver(ctx, &copy, first_length(ctx));
+}
+
 static __always_inline int send(struct xdp_md *ctx, struct selected *selected,
 				const struct block_view *view,
 				const struct member_head *member)
 {
-	__u32 zero = 0, outer_type = member->outer_type;
-	const struct node_config *node;
+	__u32 outer_type = member->outer_type;
 	const struct uplink *uplink;
 	__u64 link_length;
 	bool outer_v6;
 
-	/* not find_config(), of which clang makes other code for this path */
-	node = bpf_map_lookup_elem(&config, &zero);
-	if (!node)
-		return drop_plain(ctx, OXP_DROP_INTERNAL);
-	if (unlikely(!has_outer_header(outer_type) || selected->alternative ||
-		     (feature_fib && node->flags & OXP_NODE_FIB))) {
-		struct selected copy = *selected;
-
-		return deliver(ctx, &copy);
-	}
+	if (unlikely(!has_outer_header(outer_type) ||
+		     (feature_fib && config.flags & OXP_NODE_FIB)))
+		return deliver_plain(ctx, selected);
 	outer_v6 = is_outer_v6(outer_type);
-	uplink = choose_uplink(node, selected->entropy, outer_v6);
-	if (unlikely(!has_source(node, outer_v6) || !uplink))
+	uplink = choose_uplink(selected->entropy, outer_v6);
+	if (unlikely(!uplink))
+		return drop_plain(ctx, OXP_DROP_NO_NEXT_HOP);
+	if (unlikely(!has_source(&config, outer_v6)))
 		return drop_plain(ctx, OXP_DROP_NO_NEXT_HOP);
 	link_length = plain_length(uplink);
-	if (unlikely(link_length > LINK_MAX)) {
-		struct selected copy = *selected;
-
-		return deliver(ctx, &copy);
-	}
-	return send_by(ctx, selected, node, view, member, NULL, uplink,
-		       link_length, outer_v6, true);
+	if (unlikely(link_length > LINK_MAX))
+		return deliver_plain(ctx, selected);
+	return send_by(ctx, selected, view, member, NULL, uplink, link_length,
+		       first_length(ctx), outer_v6, true);
 }
 
 #endif

@@ -135,13 +135,10 @@ enum too_big_what {
  * call more from here would exceed the stack. */
 __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 {
-	const struct node_config *node = find_config();
 	__be16 fragment = 0;
 	__u32 bytes;
 	bool sent;
 
-	if (!node)
-		return drop(ctx, OXP_DROP_INTERNAL);
 	if (!(what & TOO_BIG_V6)) {
 		const struct iphdr *ip = at(ctx, l3, sizeof(*ip));
 
@@ -150,7 +147,7 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 		fragment = ip->frag_off;
 		if (!(fragment & bpf_htons(IP_DONT_FRAGMENT)) &&
 		    !(what & TOO_BIG_QUOTED)) {
-			if (!(node->flags & OXP_NODE_PASS_TOO_BIG))
+			if (!(config.flags & OXP_NODE_PASS_TOO_BIG))
 				return drop(ctx, OXP_DROP_TOO_BIG);
 			count(ctx, OXP_PASSED_TOO_BIG);
 			return XDP_PASS;
@@ -162,7 +159,7 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 	} else if (limit < LIMIT_V6) {
 		limit = LIMIT_V6;
 	}
-	if (what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) || !may_answer(node))
+	if (what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) || !may_answer())
 		return drop(ctx, OXP_DROP_TOO_BIG);
 	/* from here on the frame is another one */
 	bytes = frame_length(ctx);

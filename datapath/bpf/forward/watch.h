@@ -151,13 +151,12 @@ static __always_inline void count_watched(void)
 __noinline int watch(struct xdp_md *ctx, const struct selected *selected,
 		     __u32 service, __u32 watch)
 {
-	const struct node_config *node = find_config();
 	__u64 name, now, fresh, next, was = 0;
 	__u32 ports = 0, number, place;
 	struct watched_set *set;
 	enum watch_event event;
 
-	if (!selected || !node)
+	if (!selected)
 		return 0;
 	count_watched();
 	event = read_event(ctx, selected, &ports);
@@ -178,7 +177,7 @@ __noinline int watch(struct xdp_md *ctx, const struct selected *selected,
 	place = watch_find(number, fresh);
 	if (place >= WATCH_WAYS && event != WATCH_OPENS)
 		place = watch_best(number, now,
-				   in_units(node->idle_timeout_max));
+				   in_units(config.idle_timeout_max));
 	if (place >= WATCH_WAYS)
 		return 0;
 	was = READ_ONCE(*entry_at((struct flow_set *)set, place));

@@ -47,9 +47,8 @@ int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
 	if (!object)
 		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
-		status = bpf_map__reuse_fd(
-			bpf_object__find_map_by_name(object->obj, map_names[i]),
-			node->map[i]);
+		status = bpf_map__reuse_fd(program_map(object->obj, i),
+					   node->map[i]);
 	configure_program(object, node->config, flags);
 	status = load_skeleton(&load, object->skeleton, status, error,
 			       OXP_ERROR_LENGTH);

@@ -120,8 +120,7 @@ static int adopt(struct successor *successor, const struct import *import,
 		free(path);
 		if (map < 0)
 			continue;
-		if (fits(map, bpf_object__find_map_by_name(object->obj,
-							   map_names[i])))
+		if (fits(map, program_map(object->obj, i)))
 			successor->adopted[i] = map;
 		else
 			close(map);

@@ -330,15 +330,14 @@ static __always_inline bool nat_aim_as_origin(struct nat_work *work,
 __noinline int nat_exit_to_peer(struct xdp_md *ctx, __u32 entropy)
 {
 	struct nat_work *work = nat_work_in_hand();
-	const struct node_config *node = find_config();
 	struct bpf_fib_lookup fib = {};
 	bool v6;
 
-	if (!work || !node)
+	if (!work)
 		return false;
 	v6 = !nat_is_v4(work->target);
-	if (!feature_fib || !(node->flags & OXP_NODE_FIB))
-		return nat_exit_by_uplink(node, entropy, v6, &work->exit);
+	if (!feature_fib || !(config.flags & OXP_NODE_FIB))
+		return nat_exit_by_uplink(entropy, v6, &work->exit);
 	fib.family = v6 ? AF_INET6 : AF_INET;
 	if (v6) {
 		__builtin_memcpy(fib.ipv6_src, work->handed.origin, 16);

@@ -49,18 +49,16 @@ static __always_inline bool nat_wrap_reset(struct xdp_md *ctx,
 
 __noinline int nat_reset(struct xdp_md *ctx)
 {
-	const struct node_config *node = find_config();
 	struct nat_work *work = nat_work_in_hand();
 
-	if (!work || !node)
+	if (!work)
 		return NAT_DONE;
 	if (!nat_is_answered(ctx, &work->packet))
 		return nat_drop_unknown(work, OXP_DROP_NO_NAT_FLOW);
 	if (!nat_exit_back(ctx, work))
 		return nat_drop_unknown(work, OXP_DROP_NO_NEXT_HOP);
-	if (!may_answer(node) ||
-	    !answer_reset(ctx, work->packet.l3, work->packet.l4,
-			  work->packet.v6))
+	if (!may_answer() || !answer_reset(ctx, work->packet.l3,
+					   work->packet.l4, work->packet.v6))
 		return nat_drop_unknown(work, OXP_DROP_NO_NAT_FLOW);
 	work->action = XDP_TX;
 	if (work->exit.ifindex != ctx->ingress_ifindex)

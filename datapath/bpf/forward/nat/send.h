@@ -40,11 +40,10 @@ static __always_inline int nat_difference(const struct packet *packet,
 	return header - (int)(packet->l4 - packet->l3);
 }
 
-static __always_inline bool nat_exit_by_uplink(const struct node_config *node,
-					       __u32 entropy, bool v6,
+static __always_inline bool nat_exit_by_uplink(__u32 entropy, bool v6,
 					       struct nat_exit *exit)
 {
-	const struct uplink *uplink = choose_uplink(node, entropy, v6);
+	const struct uplink *uplink = choose_uplink(entropy, v6);
 
 	if (!uplink)
 		return false;
@@ -131,16 +130,13 @@ static __always_inline int nat_find_exit(struct xdp_md *ctx,
 					 __u32 number, __u32 what, __u32 length,
 					 struct nat_exit *exit)
 {
-	const struct node_config *node = find_config();
 	bool found;
 
-	if (!node)
-		return OXP_DROP_INTERNAL;
-	if (feature_fib && node->flags & OXP_NODE_FIB)
+	if (feature_fib && config.flags & OXP_NODE_FIB)
 		found = nat_exit_by_route(ctx, number, what, length, exit);
 	else
-		found = nat_exit_by_uplink(node, flow->entropy,
-					   what & NAT_OUT_V6, exit);
+		found = nat_exit_by_uplink(flow->entropy, what & NAT_OUT_V6,
+					   exit);
 	return found ? OXP_FORWARDED : OXP_DROP_NO_NEXT_HOP;
 }
 
@@ -166,10 +162,9 @@ static __always_inline void nat_clamp(struct xdp_md *ctx,
 				      const struct packet *packet, __u32 what,
 				      __u32 mtu, __u32 less)
 {
-	const struct node_config *node = find_config();
 	const __u8 *tcp;
 
-	if (!node || !(node->flags & OXP_NODE_CLAMP_MSS) || what & NAT_ERROR ||
+	if (!(config.flags & OXP_NODE_CLAMP_MSS) || what & NAT_ERROR ||
 	    packet->protocol != IPPROTO_TCP || packet->kind == KIND_LATER)
 		return;
 	tcp = at(ctx, packet->l4, sizeof(struct tcphdr));
