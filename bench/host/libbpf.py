@@ -60,11 +60,13 @@ class Object:
         _check(self._api.bpf_map__set_max_entries(self._map(name), entries))
 
     def take_map(self, path: pathlib.Path) -> None:
-        """A pinned one in place of that of its name."""
+        """A pinned one in place of that of its name, or of the section of data
+        that has it."""
         descriptor = self._api.bpf_obj_get(str(path).encode())
         _check(min(descriptor, 0))
         try:
-            _check(self._api.bpf_map__reuse_fd(self._map(path.name),
+            _check(self._api.bpf_map__reuse_fd(self._map(path.name) or
+                                               self._map('.data.' + path.name),
                                                descriptor))
         finally:
             os.close(descriptor)

@@ -68,11 +68,10 @@ static __noinline int trace(struct __sk_buff *skb, const struct seen *seen,
 static __always_inline void
 trace_if_wanted(struct __sk_buff *skb, const struct seen *seen, __u32 outcome)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 
-	if (node && node->traced_port &&
-	    (node->traced_port == NO_PORT ||
-	     node->traced_port == seen->host_port + 1))
+	if (node->traced_port && (node->traced_port == NO_PORT ||
+				  node->traced_port == seen->host_port + 1))
 		trace(skb, seen, outcome);
 }
 

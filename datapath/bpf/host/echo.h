@@ -37,14 +37,14 @@ static __always_inline __u64 tag_of_echo(const struct host_packet *packet,
 /* HOST_IN or a drop. Others than LB nodes are answered by these. */
 __noinline int echo_in(const struct host_packet *packet, __u32 place)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	__u32 now = now_in_units();
 	struct flow flow = {};
 	struct ip_address client;
 	struct inbound in;
 	__u64 tag, state;
 
-	if (!node || !packet || !fill(&in, place))
+	if (!packet || !fill(&in, place))
 		return HOST_DROP_INTERNAL;
 	client = packet->transport.source;
 	if (!(network_of(&client) & HOST_NETWORK_NODES))
@@ -62,14 +62,14 @@ __noinline int echo_in(const struct host_packet *packet, __u32 place)
 /* As flow_out(). */
 __noinline __u32 echo_out(const struct host_packet *packet, __u32 ifindex)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	const struct host_entry *entry;
 	const struct host_port *port;
 	struct flow flow = {};
 	__u32 place;
 	__u64 tag;
 
-	if (!node || !packet)
+	if (!packet)
 		return HOST_PASS;
 	tag = tag_of_echo(packet, &packet->transport.destination,
 			  &packet->transport.source, ifindex);

@@ -346,12 +346,12 @@ static __always_inline bool keep_bounded(struct flow *flow, __u64 tag,
 __noinline int keep_confirmed(__u64 tag, const struct ip_address *client,
 			      __u64 state, __u32 host_port)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct host_port *port = ports_at(host_port);
 	struct flow flow = {};
 	__u32 now = now_in_units(), score, way = 0, has, kept;
 
-	if (!node || !client || !port)
+	if (!client || !port)
 		return false;
 	has = READ_ONCE(port->flows);
 	if (has >= port->flows_max)

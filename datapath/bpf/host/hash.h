@@ -26,9 +26,9 @@ struct flow_name {
 
 __noinline __u64 tag_of(const struct flow_name *name)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 
-	if (!name || !node)
+	if (!name)
 		return 1;
 	return tag_from(siphash(&name->fixed, &name->client,
 				end_of_name(name->host_port, name->protocol,

@@ -22,12 +22,10 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("tc")
 int oxp_host_nic(struct __sk_buff *skb)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct chance chance = {};
 	int action;
 
-	if (!node)
-		return TC_ACT_UNSPEC;
 	if (skb->data_end - skb->data < ARRIVE_PEEKED &&
 	    skb->len >= ARRIVE_PEEKED)
 		bpf_skb_pull_data(skb, ARRIVE_PEEKED);

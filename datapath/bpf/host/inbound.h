@@ -116,14 +116,14 @@ static __always_inline bool fill(struct inbound *in, __u32 place)
  * yet. */
 __noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct flow_name name;
 	struct flow flow = {};
 	bool confirmed, known;
 	__u32 now, idle;
 	struct inbound own, *in = &own;
 
-	if (!node || !packet || !fill(in, place))
+	if (!packet || !fill(in, place))
 		return HOST_DROP_INTERNAL;
 	name_in(&name, packet, in);
 	if (!tag)
@@ -184,14 +184,14 @@ static __always_inline int usual_flow_in(const struct host_packet *packet,
  * at this place. */
 __noinline int is_known(const struct host_packet *packet, __u32 place)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct flow_name name;
 	struct flow flow = {};
 	struct inbound own, *in = &own;
 	__u32 now, idle = 0;
 	__u64 tag;
 
-	if (!node || !packet || !fill(in, place) || !in->entry->used)
+	if (!packet || !fill(in, place) || !in->entry->used)
 		return false;
 	name_in(&name, packet, in);
 	tag = tag_of(&name);
@@ -210,13 +210,13 @@ __noinline int is_known(const struct host_packet *packet, __u32 place)
 /* Whether the flow of an ICMP error's quote is known, and still let in. */
 __noinline int flow_of_error(const struct host_packet *quote, __u32 place)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct flow_name name;
 	struct flow flow = {};
 	struct inbound own, *in = &own;
 	__u64 tag;
 
-	if (!node || !quote || !fill(in, place))
+	if (!quote || !fill(in, place))
 		return HOST_DROP_INTERNAL;
 	name_in(&name, quote, in);
 	name.client = quote->transport.destination;

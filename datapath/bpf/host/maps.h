@@ -14,7 +14,10 @@
 #include "host.h"
 #include "map_types.h"
 
-MMAPPED_ARRAY(settings, 1, struct host_settings);
+/* A section of the program's data, which is a map of one element: where it is
+ * need not be looked up. */
+struct host_settings settings SEC(HOST_SETTINGS_SECTION);
+
 MMAPPED_ARRAY(entries, 1, struct host_entry);
 MMAPPED_ARRAY(ports, 1, struct host_port);
 MMAPPED_ARRAY(rules, 2, struct host_rules);
@@ -52,7 +55,6 @@ struct {
 	{                                                                      \
 		return bpf_map_lookup_elem(&(name), &place);                   \
 	}
-ELEMENT(settings)
 ELEMENT(entries)
 ELEMENT(ports)
 ELEMENT(rules)

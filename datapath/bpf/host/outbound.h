@@ -66,7 +66,7 @@ static __always_inline void name_out(struct flow_name *name,
  */
 __noinline int flow_out(const struct host_packet *packet, __u32 first)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	const struct host_entry *entry = entries_at(first);
 	__u32 now, idle = 0, place = first, generation;
 	const struct host_port *port;
@@ -75,7 +75,7 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 	bool confirmed, known;
 	__u64 tag, state;
 
-	if (!node || !packet || !entry)
+	if (!packet || !entry)
 		return HOST_DROP_INTERNAL;
 	port = ports_at(entry->host_port);
 	if (!port)
@@ -141,7 +141,7 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 __noinline int guess(const struct host_packet *packet, __u32 place,
 		     __u32 listeners)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	const struct host_entry *entry = entries_at(place);
 	const struct host_port *port;
 	__u32 now = now_in_units(), generation;
@@ -149,7 +149,7 @@ __noinline int guess(const struct host_packet *packet, __u32 place,
 	struct flow_name name;
 	__u64 tag;
 
-	if (!node || !packet || !entry)
+	if (!packet || !entry)
 		return HOST_DROP_INTERNAL;
 	port = ports_at(entry->host_port);
 	if (!port)
@@ -177,14 +177,14 @@ __noinline int guess(const struct host_packet *packet, __u32 place,
  * would without us. */
 __noinline int note_direct(const struct host_packet *packet, __u32 place)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	const struct host_entry *entry = entries_at(place);
 	__u32 now = now_in_units();
 	struct flow_name name = {};
 	struct flow flow = {};
 	__u64 tag;
 
-	if (!node || !entry || !packet)
+	if (!entry || !packet)
 		return 0;
 	name.client = packet->transport.source;
 	name.fixed = packet->transport.destination;

@@ -98,7 +98,7 @@ static __noinline __u32 find_alternative(struct __sk_buff *skb,
 					 const struct tunnel *tunnel,
 					 __u32 length)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	/* with SRv6 there is nothing but the address and what leads to it */
 	bool geneve =
 		tunnel->length > sizeof(struct ipv6hdr) + OXP_ALTERNATIVE_V6;
@@ -107,7 +107,7 @@ static __noinline __u32 find_alternative(struct __sk_buff *skb,
 
 	if (tunnel->version == 4)
 		geneve = true;
-	if (!node || load_named(skb, tunnel, length, &named))
+	if (load_named(skb, tunnel, length, &named))
 		return HOST_NO_PLACE;
 	if (!is_own(node, &named.alternative, geneve, tunnel->version))
 		return is_of_peer(&named.alternative) ? AT_PEER : HOST_NO_PLACE;
@@ -178,14 +178,14 @@ static __noinline int hand_on_to_peer(struct __sk_buff *skb,
  * nothing but what is handed on. */
 __noinline int second_chance(struct __sk_buff *skb, struct chance *chance)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct seen seen = {
 		.hook = HOST_NIC, .place = HOST_NO_PLACE, .host_port = NO_PORT};
 	struct host_packet packet = {};
 	struct arrived arrived = {};
 	int outcome;
 
-	if (!node || !chance || skb->vlan_present)
+	if (!chance || skb->vlan_present)
 		return TO_BE_DECIDED;
 	pull_headers(skb);
 	outcome = arrive(skb, &arrived, &seen, node, chance, true);

@@ -98,7 +98,7 @@ static __always_inline void count_in(const struct seen *seen)
  * others, and what is wrong with them; nothing has changed until then. */
 __noinline int take_usual_in(struct __sk_buff *skb)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct seen seen = {.hook = HOST_NIC};
 	const struct host_entry *entry;
 	struct host_packet packet = {};
@@ -108,7 +108,7 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	int outcome;
 	__u64 tag;
 
-	if (!node || skb->vlan_present ||
+	if (skb->vlan_present ||
 	    arrive(skb, &arrived, &seen, node, &none, false) != HOST_IN ||
 	    !read_usual(skb, ETH_HLEN + arrived.tunnel.length, &packet) ||
 	    !can_be_rewritten(&packet) ||
@@ -139,7 +139,7 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 
 __noinline int take_in(struct __sk_buff *skb, const struct chance *known)
 {
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct seen seen = {
 		.hook = HOST_NIC, .place = HOST_NO_PLACE, .host_port = NO_PORT};
 	struct host_packet packet = {};
@@ -148,7 +148,7 @@ __noinline int take_in(struct __sk_buff *skb, const struct chance *known)
 	struct chance chance;
 	int outcome, ecn;
 
-	if (!node || !known || skb->vlan_present)
+	if (!known || skb->vlan_present)
 		return TC_ACT_UNSPEC;
 	chance = *known;
 	pull_headers(skb);

@@ -127,16 +127,15 @@ __noinline int usual_out(struct __sk_buff *skb,
 			 const struct host_packet *packet, __u32 place)
 {
 	void *data = (void *)(long)skb->data;
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	const struct host_entry *entry = entries_at(place);
 	const struct host_port *port;
 	__be16 header_check;
 	__u64 end, tag;
 	bool large;
 
-	if (!node || !packet || !entry || !entry->used ||
-	    !node->reply_ifindex || !is_amid_flow(packet) ||
-	    !can_be_rewritten(packet))
+	if (!packet || !entry || !entry->used || !node->reply_ifindex ||
+	    !is_amid_flow(packet) || !can_be_rewritten(packet))
 		return HOST_PASS;
 	port = ports_at(entry->host_port);
 	if (!port || data + LINK_AND_V4 > (void *)(long)skb->data_end)
@@ -258,14 +257,14 @@ static __always_inline int take_out(struct __sk_buff *skb)
 	struct seen seen = {.hook = HOST_TAP_IN,
 			    .place = HOST_NO_PLACE,
 			    .host_port = NO_PORT};
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	struct host_packet packet = {};
 	const struct host_entry *entry;
 	__u32 outcome;
 	bool usual, done = false;
 	int action;
 
-	if (!node || skb->vlan_present)
+	if (skb->vlan_present)
 		return TC_ACT_UNSPEC;
 	usual = read_usual(skb, ETH_HLEN, &packet);
 	if (!usual) {

@@ -124,12 +124,12 @@ static __always_inline void write_usual(struct host_usual_flows *line,
 __noinline int follow_usual(__u64 tag, __u64 was, __u64 state)
 {
 	const __u64 time = (__u64)HOST_FLOW_TIME_MASK << HOST_FLOW_TIME_SHIFT;
-	const struct host_settings *node = settings_at(0);
+	const struct host_settings *node = &settings;
 	__u64 name = usual_name(tag, state), word = 0;
 	struct host_usual_flows *line;
 	struct flow flow = {};
 
-	line = node ? usual_of(tag, node) : NULL;
+	line = usual_of(tag, node);
 	if (!line)
 		return 0;
 	if ((state & USUAL_FLAGS) == USUAL)
