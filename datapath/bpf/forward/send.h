@@ -41,8 +41,6 @@ static __always_inline int encapsulate(struct xdp_md *ctx,
 {
 	void *outer, *end;
 
-	/* or what was made of it before waits on the stack */
-	asm volatile("" : "+r"(outer_type));
 	if (bpf_xdp_adjust_head(ctx,
 				(int)(selected->l3 - link_length - header)))
 		return OXP_DROP_NO_ROOM;
@@ -219,7 +217,8 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	int outcome, action = XDP_TX;
 
 	/* once, and not again in another form where it is used */
-	asm volatile("" : "+r"(outer));
+	if (fast_path)
+		asm volatile("" : "+r"(outer));
 	if (!fast_path && alternative)
 		mtu = path_mtu(alternative, mtu);
 	/* also what the frame carries behind the packet goes out again */
@@ -228,11 +227,15 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 			      mtu > header ? mtu - header : 0, fast_path);
 	if (unlikely(selected->opens_flow) &&
 	    config.flags & OXP_NODE_CLAMP_MSS &&
-	    selected->protocol == IPPROTO_TCP)
-		clamp_first_mss(
-			ctx, fast_path ? plain_l4_of(selected) : selected->l4,
-			selected->l3 + head_length(selected->head),
-			mtu - header - (selected->v6 ? 60 : 40));
+	    selected->protocol == IPPROTO_TCP) {
+		__u32 end = selected->l3 + head_length(selected->head);
+		__u32 mss = mtu - header - (selected->v6 ? 60 : 40);
+
+		if (fast_path)
+			clamp_first_mss(ctx, plain_l4_of(selected), end, mss);
+		else
+			clamp_mss(ctx, selected->l4, end, mss);
+	}
 	/* before the frame changes: its drops count the length that it has */
 	if (unlikely(ifindex != ctx->ingress_ifindex)) {
 		/* the kernel would drop it where nobody counts */
@@ -256,8 +259,12 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	} else if (!fast_path && alternative) {
 		outcome = encapsulate_named(ctx, selected, uplink);
 	} else {
-		outcome = encapsulate(ctx, selected, member, outer_type, outer,
-				      link, link_length);
+		/* or what was made of it before waits on the stack */
+		asm volatile("" : "+r"(outer_type));
+		outcome = encapsulate(
+			ctx, selected, member, outer_type,
+			fast_path ? outer : outer_header_length(outer_type),
+			link, link_length);
 	}
 	/* NO_ROOM: as it came. INTERNAL is for the verifier: what was looked at
 	 * has more bytes than the link header. */
