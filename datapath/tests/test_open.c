@@ -194,7 +194,8 @@ static void test_program_has_no_map_beyond_the_list(void **state)
 		for (i = 0; i < MAPS; i++)
 			if (program_map(object->obj, i) == map)
 				break;
-		if (i == MAPS && strchr(name, '.')) /* the program's constants */
+		if (i == MAPS &&
+		    strchr(name, '.')) /* the program's constants */
 			continue;
 		if (i == MAPS)
 			fail_msg("%s is not in OXP_MAPS", name);
