@@ -49,7 +49,10 @@ class TestJumboFrames(routed.MonitoredUplinks):
     def setUp(self):
         super().setUp()
         # The second router's link leads to the first one's host: a node with
-        # two links to one router.
+        # two links to one router. The kernel removes a namespace's links some
+        # time after the namespace.
+        with namespaces.link(self.lab, NODE) as route:
+            route.link('del', index=namespaces.index(route, 'eth2'))
         namespaces.delete(self.lab, R2)
         namespaces.create(self.lab, R2)
         namespaces.veth(self.lab, (NODE, 'eth2'), (R1, 'node2'))
