@@ -55,7 +55,7 @@ const volatile bool writes_nat = true;
 
 /* A section of the program's data, which is a map of one element: where it is
  * need not be looked up. */
-struct node_config config SEC(OXP_CONFIG_SECTION);
+struct node_config config SEC(".data.config");
 
 PIECE(segment_map, SEGMENT_SIZE);
 PIECE(nat_table_map, NAT_TABLE_SIZE);

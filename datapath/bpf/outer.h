@@ -94,7 +94,7 @@ static __always_inline bool is_kind(__u32 outer_type, const __u32 type)
 _Static_assert((OUTER_GENEVE_V6 | OUTER_PORT) < 32, "a bit for each");
 static __always_inline bool has_outer_header(__u32 outer_type)
 {
-	return OUTER_HEADERS >> (outer_type & 31) & 1;
+	return outer_type < 32 && OUTER_HEADERS >> outer_type & 1;
 }
 
 /* Whether the node may send outer headers of the family. */

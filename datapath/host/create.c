@@ -146,7 +146,7 @@ static int pin_all(struct host *object, const char *folder)
 		status = -errno;
 	for (int i = 0; !status && i < MAPS; i++) {
 		char *path = path_below(from, map_names[i], NULL);
-		struct bpf_map *map = programs_map(object->obj, i);
+		struct bpf_map *map = find_map(object->obj, map_names[i]);
 
 		status = !path ? -ENOMEM : bpf_obj_pin(bpf_map__fd(map), path);
 		free(path);
@@ -194,7 +194,8 @@ static int create_locked(const char *folder, const struct geometry *geometry,
 			       OXH_ERROR_LENGTH);
 	if (!status) {
 		status = write_settings(
-			bpf_map__fd(programs_map(object->obj, MAP_SETTINGS)),
+			bpf_map__fd(
+				find_map(object->obj, map_names[MAP_SETTINGS])),
 			geometry);
 		if (!status)
 			status = pin_all(object, folder);

@@ -27,13 +27,6 @@ const char *const map_names[MAPS] = {
 	"counters",       "outcomes",     "traced",
 };
 
-struct bpf_map *programs_map(const struct bpf_object *object, enum map map)
-{
-	return bpf_object__find_map_by_name(
-		object,
-		map == MAP_SETTINGS ? HOST_SETTINGS_SECTION : map_names[map]);
-}
-
 static const struct load load = {.what = "the hypervisor's programs"};
 
 int lock_host(struct oxh_host *host, char *error)
@@ -157,7 +150,7 @@ int load_programs(struct oxh_host *host, char *error)
 	if (!object)
 		return load_skeleton(&load, NULL, 0, error, OXH_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
-		status = bpf_map__reuse_fd(programs_map(object->obj, i),
+		status = bpf_map__reuse_fd(find_map(object->obj, map_names[i]),
 					   host->map[i]);
 	status = load_skeleton(&load, object->skeleton, status, error,
 			       OXH_ERROR_LENGTH);

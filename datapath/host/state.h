@@ -11,9 +11,6 @@
 #include "host.h"
 #include "octavia_xdp_host.h"
 
-struct bpf_map;
-struct bpf_object;
-
 enum map {
 	MAP_SETTINGS,
 	MAP_ENTRIES,
@@ -41,8 +38,6 @@ enum map {
 };
 
 extern const char *const map_names[MAPS];
-/* That map in the programs' file. */
-struct bpf_map *programs_map(const struct bpf_object *object, enum map map);
 
 struct host;
 struct ring_buffer;

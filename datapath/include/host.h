@@ -55,9 +55,6 @@ struct host_nodes {
 };
 #define HOST_NODES_MAX 4
 
-/* What the map of the settings is in the programs' file. */
-#define HOST_SETTINGS_SECTION ".data.settings"
-
 struct host_settings {
 	__u32 layout;
 	__u32 reply_ifindex; /* answers leave by it; 0: nothing is sent */

@@ -109,9 +109,6 @@
 	MAP(CONNECTIONS, connections, FORMAT_CONNECTIONS)                      \
 	MAP(CONNECTION_COUNTS, connection_counts, FORMAT_CONNECTIONS)
 
-/* What the map of the settings is in a program's file. */
-#define OXP_CONFIG_SECTION ".data.config"
-
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
 struct node_config {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lists of maps: see OXP_MAPS in layout.h. */
-#include <bpf/libbpf.h>
-
 #include "state.h"
 
 #define MAP_NAME(map, name, ...) [MAP_##map] = #name,
@@ -9,10 +7,3 @@ const char *const map_names[MAPS] = {OXP_MAPS(MAP_NAME)};
 
 #define MAP_FORMAT(map, name, format) [MAP_##map] = format,
 const uint32_t map_formats[MAPS] = {OXP_MAPS(MAP_FORMAT)};
-
-struct bpf_map *program_map(const struct bpf_object *object, enum map map)
-{
-	return bpf_object__find_map_by_name(object, map == MAP_CONFIG
-							    ? OXP_CONFIG_SECTION
-							    : map_names[map]);
-}

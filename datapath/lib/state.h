@@ -11,17 +11,12 @@
 
 #include "layout.h"
 
-struct bpf_map;
-struct bpf_object;
-
 #define MAP_NUMBER(map, ...) MAP_##map,
 enum map {
 	OXP_MAPS(MAP_NUMBER) MAPS
 };
 
 extern const char *const map_names[MAPS];
-/* That map in a program's file; NULL: it has none. */
-struct bpf_map *program_map(const struct bpf_object *object, enum map map);
 /* Of maps that packets write, which an upgrade may hand over; else 0. */
 extern const uint32_t map_formats[MAPS];
 

@@ -74,6 +74,17 @@ static void describe(const struct load *load, int status, char *text,
 			 strerror(-status));
 }
 
+struct bpf_map *find_map(const struct bpf_object *object, const char *name)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, name);
+	char section[64];
+
+	if (map)
+		return map;
+	snprintf(section, sizeof(section), ".data.%s", name);
+	return bpf_object__find_map_by_name(object, section);
+}
+
 int load_skeleton(const struct load *load, struct bpf_object_skeleton *skeleton,
 		  int status, char *text, size_t length)
 {

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct bpf_map;
+struct bpf_object;
 struct bpf_object_skeleton;
 
 /* libbpf says why a load failed in messages only. From here on they are kept
@@ -25,6 +27,10 @@ struct load {
 	const char *what; /* that is loaded, for the text of a failure */
 	bool traces;      /* other programs: BTF is opened by its id */
 };
+
+/* The map of that name, or the section .data.<name>, which is a map of one
+ * element whose place a program need not look up; NULL: neither. */
+struct bpf_map *find_map(const struct bpf_object *object, const char *name);
 
 /*
  * Loads an opened skeleton. NULL: opening it failed, as errno says. `status`

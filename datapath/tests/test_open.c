@@ -11,6 +11,7 @@
 
 #include "forward.skel.h"
 #include "harness.h"
+#include "load/load.h"
 
 #define PINS "/mnt/bpf/refused"
 
@@ -192,7 +193,7 @@ static void test_program_has_no_map_beyond_the_list(void **state)
 		const char *name = bpf_map__name(map);
 
 		for (i = 0; i < MAPS; i++)
-			if (program_map(object->obj, i) == map)
+			if (find_map(object->obj, map_names[i]) == map)
 				break;
 		if (i == MAPS &&
 		    strchr(name, '.')) /* the program's constants */

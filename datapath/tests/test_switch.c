@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "load/load.h"
 #include "slow.skel.h"
 
 /* Packets while a service alternates between two sets of members, sizes of
@@ -192,7 +193,7 @@ static uint64_t disturbed_packets(bool wait)
 	pthread_t thread;
 
 	for (int i = 0; i < MAPS; i++) {
-		struct bpf_map *map = program_map(object->obj, i);
+		struct bpf_map *map = find_map(object->obj, map_names[i]);
 
 		if (map)
 			bpf_map__reuse_fd(map, node->map[i]);

@@ -260,15 +260,11 @@ static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 	const struct service_block *block = view->block;
 	__u64 hash;
 
-	if (is_special(block)) {
-		if (is_only_source(block)) {
-			hash = hash_of_source(header, selected->v6, block);
-			selected->entropy = flow_entropy(hash);
-			selected->member =
-				owner_of_slot(view, slot_at(flow_position(hash),
-							    block->slots));
-			return true;
-		}
+	if (is_only_source(block)) {
+		hash = hash_of_source(header, selected->v6, block);
+		selected->entropy = flow_entropy(hash);
+		position = flow_position(hash);
+	} else if (is_special(block)) {
 		if (!has_only_networks(block))
 			return select_special(ctx, header, selected, ports,
 					      block, action);

@@ -16,7 +16,7 @@
 
 /* A section of the program's data, which is a map of one element: where it is
  * need not be looked up. */
-struct host_settings settings SEC(HOST_SETTINGS_SECTION);
+struct host_settings settings SEC(".data.settings");
 
 MMAPPED_ARRAY(entries, 1, struct host_entry);
 MMAPPED_ARRAY(ports, 1, struct host_port);

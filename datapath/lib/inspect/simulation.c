@@ -61,8 +61,9 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
 		if (!is_private(i))
-			status = bpf_map__reuse_fd(program_map(object->obj, i),
-						   node->map[i]);
+			status = bpf_map__reuse_fd(
+				find_map(object->obj, map_names[i]),
+				node->map[i]);
 	if (!status)
 		status = bpf_map__set_max_entries(
 			object->maps.flows, config->flows_max / FLOW_SET_WAYS);

@@ -129,7 +129,7 @@ static int pin_maps(const struct oxp_node *node, struct forward *object)
 
 	for (int i = 0; i < MAPS && !status; i++) {
 		char *path = pin_path(node, "maps-new", map_names[i]);
-		struct bpf_map *map = program_map(object->obj, i);
+		struct bpf_map *map = find_map(object->obj, map_names[i]);
 
 		status = path ? bpf_obj_pin(bpf_map__fd(map), path) : -ENOMEM;
 		free(path);
@@ -172,8 +172,8 @@ static int write_first(struct forward *object, const struct node_config *config)
 
 	memset(none.choice, OXP_NO_UPLINK, sizeof(none.choice));
 	if (bpf_map_update_elem(
-		    bpf_map__fd(program_map(object->obj, MAP_CONFIG)), &key,
-		    config, BPF_ANY))
+		    bpf_map__fd(find_map(object->obj, map_names[MAP_CONFIG])),
+		    &key, config, BPF_ANY))
 		return -errno;
 	for (key = 0; key < 2; key++)
 		if (bpf_map_update_elem(bpf_map__fd(object->maps.uplinks), &key,
@@ -188,8 +188,9 @@ static int adopt_maps(struct forward *object, const int adopted[MAPS])
 
 	for (int i = 0; i < MAPS && !status; i++)
 		if (adopted[i] >= 0)
-			status = bpf_map__reuse_fd(program_map(object->obj, i),
-						   adopted[i]);
+			status = bpf_map__reuse_fd(
+				find_map(object->obj, map_names[i]),
+				adopted[i]);
 	return status;
 }
 

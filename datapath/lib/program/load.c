@@ -47,7 +47,7 @@ int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
 	if (!object)
 		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
-		status = bpf_map__reuse_fd(program_map(object->obj, i),
+		status = bpf_map__reuse_fd(find_map(object->obj, map_names[i]),
 					   node->map[i]);
 	configure_program(object, node->config, flags);
 	status = load_skeleton(&load, object->skeleton, status, error,

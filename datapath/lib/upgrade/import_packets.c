@@ -116,8 +116,9 @@ static int open_adder(struct oxp_node *node, struct adder *adder, char *error)
 	if (!adder->object)
 		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
-		status = bpf_map__reuse_fd(program_map(adder->object->obj, i),
-					   node->map[i]);
+		status = bpf_map__reuse_fd(
+			find_map(adder->object->obj, map_names[i]),
+			node->map[i]);
 	adder->object->rodata->services_half =
 		half_slice_of(node->config->services_max);
 	adder->object->rodata->members_half =

@@ -120,7 +120,7 @@ static int adopt(struct successor *successor, const struct import *import,
 		free(path);
 		if (map < 0)
 			continue;
-		if (fits(map, program_map(object->obj, i)))
+		if (fits(map, find_map(object->obj, map_names[i])))
 			successor->adopted[i] = map;
 		else
 			close(map);
