@@ -210,7 +210,8 @@ def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
     def filled(make):
         return make(b'x' * (loop.LENGTH - len(make(b''))))
 
-    ack = filled(functools.partial(encapsulated, KEY, '20.0.0.0', 1, 'A'))
+    syn, ack = (filled(functools.partial(encapsulated, KEY, '20.0.0.0', 1,
+                                         flags)) for flags in 'SA')
     reply = filled(answer)
     programs = loop.Programs(hypervisor.folder)
     try:
@@ -218,6 +219,7 @@ def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
             'known_in': (ack, (62, 70), programs.nic, loop.REDIRECTED),
             'reply': (reply, (30, 36), programs.tap_in, loop.REDIRECTED),
             'line': (ack, (62, 70), line.program, loop.LEFT_ALONE)},
+            {'new_16_rules': (syn, (62, 70), programs.nic, loop.REDIRECTED)},
             flows, LO)
     finally:
         programs.close()
@@ -277,7 +279,7 @@ def main() -> None:
                 for name, result in cases(hypervisor, flows,
                                           arguments.packets):
                     confirmed[name] = result
-                    limit = LIMITS.get(name)
+                    limit = LIMITS.get(name.removesuffix('_in_a_loop'))
                     ratio = result.get('ratio')
                     print(f'{flows:>8} flows  {name:<20} '
                           f'{result["net_ns"]:>6.0f} ns net'

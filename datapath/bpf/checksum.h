@@ -8,16 +8,16 @@
 
 #include <bpf/bpf_helpers.h>
 
+/* A sum and its halves in turned order: the carry of the lower halves is where
+ * one's complement wants it, and the upper half is the sum of both. */
 static __always_inline __u16 fold(__u64 sum)
 {
-	__u32 low = sum;
+	__u32 half;
 
-	asm volatile("" : "+r"(low)); /* or clang takes two shifts for it */
-	sum = low + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
+	sum += sum >> 32 | sum << 32;
+	half = sum >> 32;
+	half += half >> 16 | half << 16;
+	return half >> 16;
 }
 
 static __always_inline __u16 fold_32(__u32 sum)

@@ -15,7 +15,7 @@
 struct block_view {
 	const struct service_block *block;
 	void *segment; /* where it lies */
-	__u32 offset;  /* there, bytes */
+	__u32 offset;  /* there, bytes, when it is masked */
 };
 
 static __always_inline void *find_segment(__u32 line)
@@ -52,17 +52,22 @@ static __always_inline bool find_block(__u32 line, struct block_view *view)
 	view->segment = find_segment(line);
 	if (!view->segment)
 		return false;
-	view->offset = line % SEGMENT_LINES * LINE_SIZE;
+	view->offset = line * LINE_SIZE;
 	view->block = in_segment(view->segment, view->offset, LINE_SIZE);
 	return true;
 }
 
+/* The heads end where the slots begin. */
 static __always_inline const struct member_head *
 member_of(const struct block_view *view, __u32 index)
 {
+	__u64 places = view->block->members;
+
+	_Static_assert(2 * sizeof(struct member_head) == LINE_SIZE, "halves");
+	places = (places + 1) & ~1ULL; /* of whole lines */
 	return in_segment(view->segment,
-			  view->offset + heads_line(view->block) * LINE_SIZE +
-				  index * sizeof(struct member_head),
+			  view->offset + view->block->slot_line * LINE_SIZE +
+				  (index - places) * sizeof(struct member_head),
 			  sizeof(struct member_head));
 }
 
@@ -89,7 +94,7 @@ static __always_inline __u8 flags_of(const struct block_view *view, __u32 index)
 static __always_inline __u32 element_of(const struct block_view *view,
 					__u32 line, __u32 index)
 {
-	__u32 offset = view->offset + line * LINE_SIZE;
+	__u64 offset = view->offset + line * LINE_SIZE;
 
 	if (likely(view->block->slot_width == 1))
 		return READ_ONCE(*(const __u8 *)in_segment(view->segment,
@@ -113,7 +118,7 @@ static __always_inline __u32 before_of(const struct block_view *view,
 
 static __always_inline bool is_open(const struct block_view *view, __u32 slot)
 {
-	__u32 offset = view->offset + bitmap_line(view->block) * LINE_SIZE;
+	__u64 offset = view->offset + bitmap_line(view->block) * LINE_SIZE;
 	const __u8 *bits = in_segment(view->segment, offset + slot / 8, 1);
 
 	return READ_ONCE(*bits) >> slot % 8 & 1;
@@ -122,7 +127,7 @@ static __always_inline bool is_open(const struct block_view *view, __u32 slot)
 static __always_inline bool is_changed(const struct block_view *view,
 				       __u32 slot)
 {
-	__u32 offset = view->offset + changed_line(view->block) * LINE_SIZE;
+	__u64 offset = view->offset + changed_line(view->block) * LINE_SIZE;
 	const __u8 *bits = in_segment(view->segment, offset + slot / 8, 1);
 
 	return READ_ONCE(*bits) >> slot % 8 & 1;
@@ -157,7 +162,7 @@ static __always_inline void fetch_ahead(const struct block_view *view,
 					__u32 slots)
 {
 	const __u32 room = FETCHED_HEADS * LINE_SIZE;
-	__u64 offset = view->offset + slot_line * LINE_SIZE;
+	__u64 offset = view->offset % SEGMENT_SIZE + slot_line * LINE_SIZE;
 	const volatile __u8 *line;
 
 	line = in_segment(view->segment, offset + slot_at(position, slots), 1);

@@ -70,13 +70,24 @@ static __always_inline void count_forwarded(__u32 service, __u32 member,
 					    __u32 bytes, bool opens_flow)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	union counters *services = bpf_map_lookup_elem(&service_counters, &cpu);
+	union counters *members = bpf_map_lookup_elem(&member_counters, &cpu);
+	struct traffic_counters *one, *other;
 
-	count_at(traffic_at(bpf_map_lookup_elem(&service_counters, &cpu),
-			    services_half, service),
-		 services_half, bytes, opens_flow);
-	count_at(traffic_at(bpf_map_lookup_elem(&member_counters, &cpu),
-			    members_half, member),
-		 members_half, bytes, opens_flow);
+	one = traffic_at(services, services_half, service);
+	if (unlikely(!one))
+		return;
+	one->packets++;
+	one->bytes += bytes;
+	other = traffic_at(members, members_half, member);
+	if (unlikely(!other))
+		return;
+	other->packets++;
+	other->bytes += bytes;
+	if (unlikely(opens_flow)) {
+		events_of(one, services_half)->flows++;
+		events_of(other, members_half)->flows++;
+	}
 }
 
 /* Adds what this CPU has noted. `cpu` is a copy, as older kernels take no key

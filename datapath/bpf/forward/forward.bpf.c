@@ -29,7 +29,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 struct ports {
 	__be16 source;
 	__be16 destination;
-	bool opens_flow;
+	__u32 amid_flow; /* 0: the packet opens one; for UDP nobody knows */
 };
 
 /* As hashes take them. */
@@ -52,11 +52,11 @@ static __always_inline bool read_ports(const void *l4, const void *end,
 {
 	const struct udphdr *udp = l4;
 
-	ports->opens_flow = false;
+	ports->amid_flow = true;
 	if (likely(protocol == IPPROTO_TCP)) {
 		if (unlikely(l4 + sizeof(struct tcphdr) > end))
 			return false;
-		ports->opens_flow = tcp_opens(l4);
+		ports->amid_flow = is_amid_flow(l4);
 	} else if (unlikely(l4 + sizeof(*udp) > end)) {
 		return false;
 	}
@@ -148,7 +148,7 @@ static __always_inline void fill(struct packet *packet, const void *header,
 	packet->destination_port = ports->destination;
 	packet->protocol = selected->protocol;
 	packet->v6 = selected->v6;
-	packet->opens_flow = ports->opens_flow;
+	packet->opens_flow = !ports->amid_flow;
 }
 
 static __always_inline __u64 hash_of_flow(const void *header,
@@ -238,7 +238,7 @@ select_special(struct xdp_md *ctx, const void *header,
 	selected->member = target.member;
 	selected->entropy = target.entropy;
 	selected->alternative = target.alternative;
-	selected->opens_flow = packet.opens_flow;
+	selected->amid_flow = !packet.opens_flow;
 	if (outcome == OXP_FORWARDED)
 		return true;
 	*action = outcome == OXP_DROP_CONNECTION_LIMIT
@@ -286,8 +286,8 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 				   const struct ports *ports)
 {
 	__u64 hash = hash_of_flow(header, selected, ports);
+	__u32 position, member, amid_flow = ports->amid_flow;
 	struct block_view view;
-	__u32 position;
 	int action;
 
 	/* now, and not in parts that all wait on the stack */
@@ -298,11 +298,11 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	if (unlikely(config.usual_slots))
 		fetch_ahead(&view, position, config.usual_slot_line,
 			    config.usual_slots);
-	selected->opens_flow = ports->opens_flow;
+	selected->amid_flow = amid_flow;
 	selected->entropy = flow_entropy(hash);
 	if (likely(is_plain(view.block))) {
-		selected->member = owner_of_slot(
-			&view, slot_at(position, view.block->slots));
+		member = owner_of_slot(&view,
+				       slot_at(position, view.block->slots));
 	} else {
 		if (!select_other(ctx, header, selected, ports, &view, position,
 				  &action))
@@ -310,10 +310,13 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 		if (selected->alternative &&
 		    selected->member < view.block->members)
 			return deliver_plain(ctx, selected);
+		member = selected->member;
+		amid_flow = selected->amid_flow;
 	}
-	if (unlikely(selected->member >= view.block->members))
+	if (unlikely(member >= view.block->members))
 		return drop_plain(ctx, OXP_DROP_NO_MEMBER);
-	return send(ctx, selected, &view, member_of(&view, selected->member));
+	selected->member = member;
+	return send(ctx, selected, &view, member_of(&view, member), amid_flow);
 }
 
 static __always_inline int take_slow_path(struct xdp_md *ctx, __u32 l3, bool v6)

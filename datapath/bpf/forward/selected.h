@@ -17,8 +17,8 @@ struct selected {
 	__u32 l4;
 	__u8 protocol;
 	__u8 v6;
-	__u8 kind; /* enum packet_kind */
-	__u8 opens_flow;
+	__u8 kind;      /* enum packet_kind */
+	__u8 amid_flow; /* 0: opens one */
 };
 
 /* Where the transport's header of a packet on the fast path is, whose `l4` is

@@ -30,6 +30,8 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 	start[0] = word[0];
 	start[1] = word[1];
 	start[2] = word[2];
+	/* what was compared may be another copy than what was kept */
+	asm volatile("%0 &= 31" : "+r"(length));
 	return (void *)start + length;
 }
 
@@ -204,7 +206,8 @@ static __always_inline int
 send_by(struct xdp_md *ctx, struct selected *selected,
 	const struct block_view *view, const struct member_head *member,
 	const struct member_head *alternative, const struct uplink *uplink,
-	__u64 link_length, __u32 length, bool outer_v6, const bool fast_path)
+	__u64 link_length, __u32 length, bool outer_v6, __u32 amid_flow,
+	const bool fast_path)
 {
 	__u32 outer_type = fast_path ? member->outer_type
 				     : without_port(member->outer_type);
@@ -216,17 +219,13 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	__u32 ifindex = uplink->ifindex;
 	int outcome, action = XDP_TX;
 
-	/* once, and not again in another form where it is used */
-	if (fast_path)
-		asm volatile("" : "+r"(outer));
 	if (!fast_path && alternative)
 		mtu = path_mtu(alternative, mtu);
 	/* also what the frame carries behind the packet goes out again */
 	if (unlikely(length - selected->l3 + header > mtu))
 		return refuse(ctx, selected, view,
 			      mtu > header ? mtu - header : 0, fast_path);
-	if (unlikely(selected->opens_flow) &&
-	    config.flags & OXP_NODE_CLAMP_MSS &&
+	if (unlikely(!amid_flow) && config.flags & OXP_NODE_CLAMP_MSS &&
 	    selected->protocol == IPPROTO_TCP) {
 		__u32 end = selected->l3 + head_length(selected->head);
 		__u32 mss = mtu - header - (selected->v6 ? 60 : 40);
@@ -259,8 +258,6 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	} else if (!fast_path && alternative) {
 		outcome = encapsulate_named(ctx, selected, uplink);
 	} else {
-		/* or what was made of it before waits on the stack */
-		asm volatile("" : "+r"(outer_type));
 		outcome = encapsulate(
 			ctx, selected, member, outer_type,
 			fast_path ? outer : outer_header_length(outer_type),
@@ -270,13 +267,13 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop_sent(ctx, outcome, view, fast_path);
-	if (unlikely(config.usual_slots) && !selected->opens_flow) {
+	if (unlikely(config.usual_slots) && amid_flow) {
 		count_later(view->block->service, member->counter,
 			    head_length(selected->head));
 		return action;
 	}
 	count_forwarded(view->block->service, member->counter,
-			head_length(selected->head), selected->opens_flow);
+			head_length(selected->head), !amid_flow);
 	return action;
 }
 
@@ -343,7 +340,8 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected,
 	if (uplink->watched)
 		watch(ctx, selected, view.block->service, view.block->watch);
 	return send_by(ctx, selected, &view, member, alternative, uplink,
-		       uplink->link_length, length, outer_v6, false);
+		       uplink->link_length, length, outer_v6,
+		       selected->amid_flow, false);
 }
 
 /* Of the link header; beyond LINK_MAX of an uplink whose flows are watched. In
@@ -372,7 +370,8 @@ static __always_inline int deliver_plain(struct xdp_md *ctx,
 
 static __always_inline int send(struct xdp_md *ctx, struct selected *selected,
 				const struct block_view *view,
-				const struct member_head *member)
+				const struct member_head *member,
+				__u32 amid_flow)
 {
 	__u32 outer_type = member->outer_type;
 	const struct uplink *uplink;
@@ -380,7 +379,7 @@ static __always_inline int send(struct xdp_md *ctx, struct selected *selected,
 	bool outer_v6;
 
 	if (unlikely(!has_outer_header(outer_type) ||
-		     (feature_fib && config.flags & OXP_NODE_FIB)))
+		     (feature_fib && READ_ONCE(config.flags) & OXP_NODE_FIB)))
 		return deliver_plain(ctx, selected);
 	outer_v6 = is_outer_v6(outer_type);
 	uplink = choose_uplink(selected->entropy, outer_v6);
@@ -392,7 +391,7 @@ static __always_inline int send(struct xdp_md *ctx, struct selected *selected,
 	if (unlikely(link_length > LINK_MAX))
 		return deliver_plain(ctx, selected);
 	return send_by(ctx, selected, view, member, NULL, uplink, link_length,
-		       first_length(ctx), outer_v6, true);
+		       first_length(ctx), outer_v6, amid_flow, true);
 }
 
 #endif

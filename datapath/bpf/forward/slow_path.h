@@ -62,7 +62,7 @@ static __always_inline int finish_selection(struct xdp_md *ctx,
 	selected->member = target->member;
 	selected->entropy = target->entropy;
 	selected->alternative = target->alternative;
-	selected->opens_flow = packet->opens_flow;
+	selected->amid_flow = !packet->opens_flow;
 	return SELECTED;
 }
 

@@ -42,7 +42,7 @@ read_event(struct xdp_md *ctx, const struct selected *selected, __u32 *ports)
 	if (selected->kind >= KIND_LATER || !l4)
 		return WATCH_NOTHING;
 	*ports = *(const __u32 *)l4;
-	if (selected->opens_flow)
+	if (!selected->amid_flow)
 		return WATCH_OPENS;
 	if (selected->protocol == IPPROTO_UDP)
 		return WATCH_GOES_ON;
