@@ -110,7 +110,7 @@ class Reconciler:
         self._announcing = announcing.Announcing(
             announce, self.file_errors, conf,
             (lambda: nat.pools) if nat else tuple, self._of_nat.moves)
-        self._draining = frozenset()  # VIPs
+        self._draining = None  # VIPs; None: nobody has said yet
         self._withdrawn = frozenset()  # VIPs
         self._without_vip = set()  # ids whose documents name no address
         self._owners = {}    # key of a planned service → load balancer id
@@ -349,8 +349,13 @@ class Reconciler:
     def _announce_tables(self, ready):
         held = self._announce.wanted_addresses()
         waiting = self._of_nat.waiting_for_peers(held)
-        staying = self._of_nat.waiting_to_leave(
-            held, self._draining | self._withdrawn)
+        draining = self._draining
+        if draining is None:
+            # as the agent before this one was told
+            draining, staying = frozenset(), frozenset(held)
+        else:
+            staying = self._of_nat.waiting_to_leave(
+                held, draining | self._withdrawn)
         withdrawn = self._withdrawn - staying
         able, allows_all = {}, not self._recheck
         if self._recheck:
@@ -365,7 +370,7 @@ class Reconciler:
                     self._families.get(key, _FAMILIES))
         if self._recheck:
             self._recheck.end()
-        self._announcing.announce(able, ready, self._draining, staying)
+        self._announcing.announce(able, ready, draining, staying)
 
     def _rechecked(self, key, held):
         """Whether nothing is against it after a time without uplinks."""

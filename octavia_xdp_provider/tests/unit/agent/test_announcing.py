@@ -55,6 +55,14 @@ class TestAttributes(reconciling.ReconcilerTestCase):
         self.reconciler.announce(reconciling.BOTH)
         self.assertEqual(before, self.announce.wanted())
 
+    def test_a_new_agent_keeps_it_until_it_knows(self):
+        self.drain('lb')
+        before = self.announce.wanted()
+        self.reconciler = self.make(self.conf)
+        self.reconciler.announce(frozenset())
+        self.assertEqual(before, self.announce.wanted())
+        self.assertEqual({base.VIP: {}, '203.0.113.11': {}}, self.drain())
+
     def test_options_name_what_is_sent(self):
         self.configure(
             'communities = 65000:1, no-export\nlarge_communities = 1:2:3\n'
