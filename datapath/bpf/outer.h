@@ -290,7 +290,7 @@ static __always_inline void push_v4(void *outer, __u64 head, __u32 outer_type,
 	head = (head & (HEAD_DF | HEAD_ID | HEAD_TOS)) | 0x45 |
 	       (__u64)bpf_htons(length) << 16;
 	first = head;
-	asm volatile("" : "+w"(first));
+	asm volatile("" : "+w"(first)); /* or clang takes two shifts for it */
 	sum = first + (head >> 32) + ttl + source + destination;
 	word[0] = first;
 	word[1] = head >> 32;

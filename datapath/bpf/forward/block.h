@@ -15,7 +15,7 @@
 struct block_view {
 	const struct service_block *block;
 	void *segment; /* where it lies */
-	__u32 offset;  /* there, bytes, when it is masked */
+	__u32 offset;  /* in it, bytes, modulo SEGMENT_SIZE */
 };
 
 static __always_inline void *find_segment(__u32 line)
@@ -57,7 +57,7 @@ static __always_inline bool find_block(__u32 line, struct block_view *view)
 	return true;
 }
 
-/* The heads end where the slots begin. */
+/* heads_line() in fewer steps: the heads end where the slots begin. */
 static __always_inline const struct member_head *
 member_of(const struct block_view *view, __u32 index)
 {

@@ -30,7 +30,8 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 	start[0] = word[0];
 	start[1] = word[1];
 	start[2] = word[2];
-	/* what was compared may be another copy than what was kept */
+	/* what was compared may be another copy, says the verifier */
+	_Static_assert(LINK_MAX < 32, "the mask");
 	asm volatile("%0 &= 31" : "+r"(length));
 	return (void *)start + length;
 }
