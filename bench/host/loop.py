@@ -104,8 +104,9 @@ def measured(cases: Cases, fresh: Cases, flows: int, ifindex: int
     results = {name: {
         'floor_ns': statistics.median(found['nothing', 1]),
         'net_ns': median[name, count], 'least_ns': least[name, count],
-        'packets': ROUNDS * PACKETS} for name, count in loops
-        if name in fresh or (name in cases and count == flows)}
+        'packets': ROUNDS * PACKETS} for name, count in (
+            *((name, flows) for name in cases),
+            *((name, FRESH) for name in fresh))}
     for name in cases:
         results[name] |= {'alone_ns': median[name, 1],
                           'least_alone_ns': least[name, 1]}

@@ -487,9 +487,15 @@ _Static_assert(sizeof(struct service_block) % LINE_SIZE == 0, "whole lines");
 		  (places) * sizeof(struct block_member)) +                    \
 	 LINES_OF_HEADS(places))
 
-static inline __u32 heads_line(const struct service_block *block)
+/* Of a member's head, bytes from the block's first. The heads, whole lines of
+ * two, end where the slots begin. */
+INLINED __u64 head_offset(const struct service_block *block, __u32 index)
 {
-	return block->slot_line - LINES_OF_HEADS(block->members);
+	__u64 places = (block->members + 1ULL) & ~1ULL;
+
+	_Static_assert(2 * sizeof(struct member_head) == LINE_SIZE, "two");
+	return block->slot_line * LINE_SIZE +
+	       (index - places) * sizeof(struct member_head);
 }
 
 static inline __u32 bitmap_line(const struct service_block *block)

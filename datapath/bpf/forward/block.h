@@ -57,17 +57,11 @@ static __always_inline bool find_block(__u32 line, struct block_view *view)
 	return true;
 }
 
-/* heads_line() in fewer steps: the heads end where the slots begin. */
 static __always_inline const struct member_head *
 member_of(const struct block_view *view, __u32 index)
 {
-	__u64 places = view->block->members;
-
-	_Static_assert(2 * sizeof(struct member_head) == LINE_SIZE, "halves");
-	places = (places + 1) & ~1ULL; /* of whole lines */
 	return in_segment(view->segment,
-			  view->offset + view->block->slot_line * LINE_SIZE +
-				  (index - places) * sizeof(struct member_head),
+			  view->offset + head_offset(view->block, index),
 			  sizeof(struct member_head));
 }
 

@@ -36,13 +36,19 @@ COLD int drop(struct xdp_md *ctx, __u32 outcome)
 	return XDP_DROP;
 }
 
+static __always_inline void add_traffic(struct traffic_counters *traffic,
+					__u32 bytes)
+{
+	traffic->packets++;
+	traffic->bytes += bytes;
+}
+
 static __always_inline void count_at(struct traffic_counters *traffic,
 				     __u32 half, __u32 bytes, bool opens_flow)
 {
 	if (!traffic)
 		return;
-	traffic->packets++;
-	traffic->bytes += bytes;
+	add_traffic(traffic, bytes);
 	if (unlikely(opens_flow))
 		events_of(traffic, half)->flows++;
 }
@@ -77,13 +83,11 @@ static __always_inline void count_forwarded(__u32 service, __u32 member,
 	one = traffic_at(services, services_half, service);
 	if (unlikely(!one))
 		return;
-	one->packets++;
-	one->bytes += bytes;
+	add_traffic(one, bytes);
 	other = traffic_at(members, members_half, member);
 	if (unlikely(!other))
 		return;
-	other->packets++;
-	other->bytes += bytes;
+	add_traffic(other, bytes);
 	if (unlikely(opens_flow)) {
 		events_of(one, services_half)->flows++;
 		events_of(other, members_half)->flows++;

@@ -7,7 +7,7 @@
 const struct member_head *heads_of(const struct service_block *block)
 {
 	return (const struct member_head *)((const char *)block +
-					    heads_line(block) * LINE_SIZE);
+					    head_offset(block, 0));
 }
 
 static struct member_head head_of(const struct block_member *member)
