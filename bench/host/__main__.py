@@ -57,6 +57,12 @@ def answer(payload: bytes = b'x') -> bytes:
                  inet.TCP(sport=8080, dport=1, flags='A') / payload)
 
 
+def of_another(payload: bytes = b'x') -> bytes:
+    return bytes(l2.Ether(dst='02:00:00:00:00:02') /
+                 inet.IP(src='10.9.0.1', dst='10.9.0.2') /
+                 inet.TCP(sport=22, dport=4000) / payload)
+
+
 def in_tunnel(key: int, kind: int, inner: bytes) -> bytes:
     raw = struct.pack('!HHI', 0, kind, key << 8) + inner
     return bytes(l2.Ether(src='02:00:00:00:00:01', dst='02:00:00:00:00:02') /
@@ -159,9 +165,7 @@ def cases(hypervisor: Hypervisor, flows: int, packets: int):
     for flow in range(flows):
         hypervisor.establish(flow)
     chosen = random.Random(1)
-    other = bytes(l2.Ether(dst='02:00:00:00:00:02') /
-                  inet.IP(src='10.9.0.1', dst='10.9.0.2') /
-                  inet.TCP(sport=22, dport=4000) / b'x')
+    other = of_another()
 
     def any_flow(varied):
         return varied.of(chosen.randrange(flows))
@@ -212,14 +216,17 @@ def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
 
     syn, ack = (filled(functools.partial(encapsulated, KEY, '20.0.0.0', 1,
                                          flags)) for flags in 'SA')
-    reply = filled(answer)
+    reply, other = filled(answer), filled(of_another)
     programs = loop.Programs(hypervisor.folder)
     try:
         return loop.measured({
             'known_in': (ack, (62, 70), programs.nic, loop.REDIRECTED),
             'reply': (reply, (30, 36), programs.tap_in, loop.REDIRECTED),
             'line': (ack, (62, 70), line.program, loop.LEFT_ALONE)},
-            {'new_16_rules': (syn, (62, 70), programs.nic, loop.REDIRECTED)},
+            {'new_16_rules': (syn, (62, 70), programs.nic, loop.REDIRECTED),
+             'other_nic': (other, (30, 36), programs.nic, loop.LEFT_ALONE),
+             'other_tap': (other, (30, 36), programs.tap_in,
+                           loop.LEFT_ALONE)},
             flows, LO)
     finally:
         programs.close()

@@ -26,14 +26,17 @@ static struct host_listener_key listener_key(const struct host_entry *entry,
 static bool shares_port(const struct host_entry *one,
 			const struct host_entry *other)
 {
-	return one->used && one->host_port == other->host_port &&
-	       one->port == other->port && one->protocol == other->protocol &&
+	return one->used == HOST_ENTRY_USED &&
+	       one->host_port == other->host_port && one->port == other->port &&
+	       one->protocol == other->protocol &&
 	       !memcmp(&one->fixed, &other->fixed, sizeof(one->fixed));
 }
 
-/* What the listener of this entry's port is, with or without itself. */
+/* What the listener of this entry's port is: of all entries in use, and of the
+ * one that is about to be, at the place `being` if that is not NONE. */
+#define NONE UINT32_MAX
 static int write_listener(struct oxh_host *host, const struct host_entry *entry,
-			  uint32_t ifindex)
+			  uint32_t ifindex, uint32_t being)
 {
 	struct host_listener_key key = listener_key(entry, ifindex);
 	struct host_listener listener = {};
@@ -41,7 +44,7 @@ static int write_listener(struct oxh_host *host, const struct host_entry *entry,
 	if (!ifindex)
 		return 0;
 	for (uint32_t i = host->count[MAP_ENTRIES]; i--;)
-		if (shares_port(&entries_of(host)[i], entry)) {
+		if (i == being || shares_port(&entries_of(host)[i], entry)) {
 			listener.place = i;
 			listener.count++;
 		}
@@ -64,9 +67,10 @@ int move_listeners(struct oxh_host *host, uint32_t host_port, uint32_t from,
 		struct host_listener_key key = listener_key(entry, from);
 		int status;
 
-		if (!entry->used || entry->host_port != host_port)
+		if (entry->used != HOST_ENTRY_USED ||
+		    entry->host_port != host_port)
 			continue;
-		status = write_listener(host, entry, to);
+		status = write_listener(host, entry, to, NONE);
 		if (status)
 			return failure(error, status, "cannot move key %u",
 				       entry->key);
@@ -104,7 +108,7 @@ static int parse(struct oxh_host *host, const struct oxh_entry *wanted,
 		.vip_port = htons(wanted->vip_port),
 		.port = htons(wanted->port),
 		.protocol = wanted->protocol,
-		.used = 1,
+		.used = HOST_ENTRY_GOING, /* until it is whole */
 		.key = wanted->key,
 		.host_port = host_port,
 		.mss = wanted->mss,
@@ -170,19 +174,60 @@ static void clear_counters(struct oxh_host *host, uint32_t place)
 	free(zeroes);
 }
 
+/* Packets stop finding it; when all have left, its flows go, and its place is
+ * free. Can be repeated wherever it ended. */
+static int end_deletion(struct oxh_host *host, uint32_t place, char *error)
+{
+	struct host_entry *entry = &entries_of(host)[place];
+	int status;
+
+	bpf_map_delete_elem(host->map[MAP_KEYS], &entry->key);
+	status = write_listener(host, entry,
+				ports_of(host)[entry->host_port].ifindex, NONE);
+	if (!status)
+		status = synchronize(NULL);
+	if (status)
+		return failure(error, status, "cannot delete key %u",
+			       entry->key);
+	forget_flows(host, place);
+	memset(entry, 0, sizeof(*entry));
+	return 0;
+}
+
+int delete_entry(struct oxh_host *host, uint32_t place, char *error)
+{
+	__atomic_store_n(&entries_of(host)[place].used, HOST_ENTRY_GOING,
+			 __ATOMIC_RELEASE);
+	return end_deletion(host, place, error);
+}
+
+/* Those that did not come to their end. */
+static int end_deletions(struct oxh_host *host, char *error)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < host->count[MAP_ENTRIES] && !status; i++)
+		if (entries_of(host)[i].used == HOST_ENTRY_GOING)
+			status = end_deletion(host, i, error);
+	return status;
+}
+
 static int add(struct oxh_host *host, const struct host_entry *wanted,
 	       char *error)
 {
 	int found = free_entry(host), status;
 	struct host_port *port = &ports_of(host)[wanted->host_port];
+	struct host_entry *entry;
 	uint32_t place = found;
 
 	if (found < 0)
 		return failure(error, found, "there is room for %u entries",
 			       host->count[MAP_ENTRIES]);
 	clear_counters(host, place);
-	entries_of(host)[place] = *wanted;
-	status = write_listener(host, wanted, port->ifindex);
+	/* whole, and found by both, before packets take it for one */
+	entry = &entries_of(host)[place];
+	*entry = *wanted;
+	status = write_listener(host, wanted, port->ifindex, place);
 	if (!status && bpf_map_update_elem(host->map[MAP_KEYS], &wanted->key,
 					   &place, BPF_ANY))
 		status = -errno;
@@ -190,6 +235,7 @@ static int add(struct oxh_host *host, const struct host_entry *wanted,
 		delete_entry(host, place, NULL);
 		return failure(error, status, "cannot add key %u", wanted->key);
 	}
+	__atomic_store_n(&entry->used, HOST_ENTRY_USED, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -197,8 +243,10 @@ static int set_locked(struct oxh_host *host, const struct oxh_entry *wanted,
 		      char *error)
 {
 	struct host_entry parsed, *entry;
-	int status = parse(host, wanted, &parsed, error), place;
+	int status = end_deletions(host, error), place;
 
+	if (!status)
+		status = parse(host, wanted, &parsed, error);
 	if (!status)
 		status = check_others(host, &parsed, error);
 	if (status)
@@ -230,38 +278,17 @@ int oxh_entry_set(struct oxh_host *host, const struct oxh_entry *entry,
 	return status;
 }
 
-/* Packets stop finding it; when all have left, its flows go, and its place is
- * free. */
-int delete_entry(struct oxh_host *host, uint32_t place, char *error)
-{
-	struct host_entry *entry = &entries_of(host)[place];
-	struct host_entry was = *entry;
-	int status;
-
-	bpf_map_delete_elem(host->map[MAP_KEYS], &was.key);
-	entry->used = 0;
-	status = write_listener(host, &was,
-				ports_of(host)[was.host_port].ifindex);
-	if (!status)
-		status = synchronize(NULL);
-	if (status) {
-		entry->used = 1;
-		return failure(error, status, "cannot delete key %u", was.key);
-	}
-	entry->used = 1; /* for counting */
-	forget_flows(host, place);
-	memset(entry, 0, sizeof(*entry));
-	return 0;
-}
-
 int oxh_entry_delete(struct oxh_host *host, uint32_t key, char *error)
 {
 	int status = lock_host(host, error), place;
 
 	if (status)
 		return status;
-	place = find_entry(host, key);
-	status = place < 0 ? 1 : delete_entry(host, place, error);
+	status = end_deletions(host, error);
+	if (!status) {
+		place = find_entry(host, key);
+		status = place < 0 ? 1 : delete_entry(host, place, error);
+	}
 	unlock_host(host);
 	return status;
 }
@@ -294,6 +321,7 @@ int oxh_entries_list(struct oxh_host *host, struct oxh_entry *out,
 		const struct host_entry *entry = &entries_of(host)[i];
 		struct oxh_entry *one;
 
+		/* also one that is going: whoever wants it away may say so */
 		if (!entry->used || count++ >= capacity)
 			continue;
 		one = &out[count - 1];

@@ -80,6 +80,14 @@ struct host_settings {
 	struct host_nodes nodes[HOST_NODES_MAX];
 };
 
+enum host_entry_state {
+	HOST_ENTRY_FREE,
+	HOST_ENTRY_USED,
+	/* No packet finds it any more, its flows may still be there: whoever
+	 * changes entries next ends what the library was killed in. */
+	HOST_ENTRY_GOING,
+};
+
 /* A listener at a member. What names it, all but `macs`, `mss` and `reply_mtu`,
  * stays as it is as long as `keys` names it. */
 struct host_entry {
@@ -88,7 +96,7 @@ struct host_entry {
 	__be16 vip_port;
 	__be16 port; /* of the member */
 	__u8 protocol;
-	__u8 used;
+	__u8 used; /* enum host_entry_state */
 	__u16 reserved0;
 	__u32 key;
 	__u32 host_port; /* place of the port */

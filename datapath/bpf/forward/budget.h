@@ -4,11 +4,12 @@
 #ifndef OXP_BUDGET_H
 #define OXP_BUDGET_H
 
+#include "flow_time.h"
 #include "maps.h"
 
 static __always_inline bool may_answer(void)
 {
-	__u32 zero = 0, now = bpf_ktime_get_coarse_ns() >> 30;
+	__u32 zero = 0, now = units_now();
 	struct icmp_budget *budget;
 
 	budget = bpf_map_lookup_elem(&icmp_budget, &zero);

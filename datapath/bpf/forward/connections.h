@@ -179,7 +179,7 @@ __noinline int follow_connection(struct connection *one, __u32 timeout)
 	set = bpf_map_lookup_elem(&connections, &number);
 	if (!set)
 		return true;
-	now = bpf_ktime_get_coarse_ns() >> TIME_UNIT_SHIFT & FLOW_TIME_MASK;
+	now = units_now() & FLOW_TIME_MASK;
 	fresh = connection_entry(one, now);
 	place = find_connection(number, fresh);
 	if (place < FLOW_SET_WAYS)

@@ -8,11 +8,11 @@
 #ifndef OXP_FLOW_CACHE_H
 #define OXP_FLOW_CACHE_H
 
+#include "flow_time.h"
 #include "forward/block.h"
 #include "forward/count.h"
 #include "forward/parse.h"
 
-#define TIME_UNIT_SHIFT 30 /* of the coarse clock's nanoseconds */
 /* Ages are known modulo FLOW_TIME_MASK + 1; this leaves room to be late. */
 #define AGE_MAX 16000
 /* An opened flow that its client has not confirmed may give way then. */
@@ -88,7 +88,7 @@ static __always_inline bool look_up(struct cached_flow *cached, __u64 tag,
 	if (!cached->set)
 		return false;
 	cached->tag = tag;
-	cached->now = bpf_ktime_get_coarse_ns() >> TIME_UNIT_SHIFT;
+	cached->now = units_now();
 	cached->timeout = in_units(block->idle_timeout_s);
 	cached->seen = 0;
 	cached->place = find_place(number, tag);

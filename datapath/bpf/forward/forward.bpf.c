@@ -205,8 +205,9 @@ static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
 				  tag_of(name_of_flow(header, selected, ports),
 					 view->block))
 			: owner_of_slot(view, slot);
-	selected->alternative = find_alternative(&packet, selected->block,
-						 position, selected->member);
+	if (view->block->flags & OXP_SERVICE_SECOND_CHANCE)
+		selected->alternative = find_alternative(
+			&packet, selected->block, position, selected->member);
 	return true;
 }
 

@@ -169,7 +169,7 @@ __noinline int watch(struct xdp_md *ctx, const struct selected *selected,
 	set = bpf_map_lookup_elem(&watched, &number);
 	if (!set)
 		return 0;
-	now = bpf_ktime_get_coarse_ns() >> TIME_UNIT_SHIFT & FLOW_TIME_MASK;
+	now = units_now() & FLOW_TIME_MASK;
 	fresh = name >> WATCH_TAG_SHIFT << WATCH_TAG_SHIFT |
 		(__u64)(service & WATCH_SERVICE_MASK) << WATCH_SERVICE_SHIFT |
 		(__u64)choice_of(selected->entropy) << WATCH_CHOICE_SHIFT |

@@ -5,6 +5,7 @@
 #define OXP_HOST_ARRIVE_H
 
 #include "host/count.h"
+#include "host/hints.h"
 #include "named.h"
 #include "tunnel.h"
 
@@ -162,7 +163,7 @@ arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
 	struct outer outer = {};
 	__be16 type;
 	void *ip = skip_link(data, end, &tunnel->link, &type), *inner;
-	__u32 *place;
+	__u32 place;
 
 	if (tunnel->link != ETH_HLEN ||
 	    read_outer(ip, end, type, tunnel, &outer) || outer.fragment ||
@@ -170,19 +171,20 @@ arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
 		return HOST_PASS;
 	if (chance->key)
 		seen->key = chance->key;
-	place = find_key(seen->key);
+	place = place_of_key(seen->key);
 	if (!chance->handed_on && !is_of_node(&outer.source, node)) {
 		if (!look || chance->named || !is_of_peer(&outer.source))
-			return place ? HOST_DROP_SOURCE : HOST_PASS;
+			return place == HOST_NO_PLACE ? HOST_PASS
+						      : HOST_DROP_SOURCE;
 		chance->handed_on = 1;
 	}
-	if (!place)
+	if (place == HOST_NO_PLACE)
 		return HOST_DROP_KEY;
-	out->entry = entries_at(*place);
+	out->entry = entries_at(place);
 	/* the key goes first and comes last */
-	if (!out->entry || !out->entry->used || out->entry->key != seen->key)
+	if (!out->entry || !is_used(out->entry) || out->entry->key != seen->key)
 		return HOST_DROP_KEY;
-	seen->place = *place;
+	seen->place = place;
 	seen->host_port = out->entry->host_port;
 	inner = ip + tunnel->length;
 	seen->length = read_inner(inner, end, tunnel, &destination);

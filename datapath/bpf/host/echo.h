@@ -80,7 +80,7 @@ __noinline __u32 echo_out(const struct host_packet *packet, __u32 ifindex)
 	entry = entries_at(place);
 	port = entry ? ports_at(entry->host_port) : NULL;
 	/* the flow may be older than what is there now */
-	if (!port || !entry->used || port->ifindex != ifindex ||
+	if (!port || !is_used(entry) || port->ifindex != ifindex ||
 	    !same_address(&entry->fixed, &packet->transport.source) ||
 	    !exchange(&flow, 0))
 		return HOST_PASS;

@@ -3,10 +3,10 @@
 #ifndef OXP_HOST_FLOWS_H
 #define OXP_HOST_FLOWS_H
 
+#include "flow_time.h"
 #include "host/hash.h"
 #include "host/maps.h"
 
-#define TIME_SHIFT 30 /* of the coarse clock's nanoseconds */
 #define REFRESH_AGE 1 /* units: lines are shared with other CPUs */
 
 /* What is global is verified once and not at each call. */
@@ -45,7 +45,7 @@ static __always_inline struct host_clients *clients_of(__u32 table,
 
 static __always_inline __u32 now_in_units(void)
 {
-	return bpf_ktime_get_coarse_ns() >> TIME_SHIFT & HOST_FLOW_TIME_MASK;
+	return units_now() & HOST_FLOW_TIME_MASK;
 }
 
 static __always_inline __u32 age_of(__u64 state, __u32 now)

@@ -48,8 +48,8 @@ int oxp_host_tap_in(struct __sk_buff *skb)
 SEC("tc")
 int oxp_host_tap_out(struct __sk_buff *skb)
 {
-	struct host_listener *listener;
 	struct host_packet packet = {};
+	__u32 place;
 
 	if (skb->mark == HOST_MARK || skb->vlan_present)
 		return TC_ACT_UNSPEC;
@@ -63,10 +63,10 @@ int oxp_host_tap_out(struct __sk_buff *skb)
 	/* of datagrams nobody asks whether they were direct */
 	if (packet.transport.protocol != IPPROTO_TCP || !packet.has_ports)
 		return TC_ACT_UNSPEC;
-	listener = find_listener(skb->ifindex, IPPROTO_TCP,
-				 packet.destination_port,
-				 &packet.transport.destination);
-	if (listener)
-		note_direct(&packet, listener->place);
+	place = place_of_listener(skb->ifindex, IPPROTO_TCP,
+				  packet.destination_port,
+				  &packet.transport.destination);
+	if (place != HOST_NO_PLACE)
+		note_direct(&packet, place);
 	return TC_ACT_UNSPEC;
 }

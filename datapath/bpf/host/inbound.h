@@ -191,7 +191,7 @@ __noinline int is_known(const struct host_packet *packet, __u32 place)
 	__u32 now, idle = 0;
 	__u64 tag;
 
-	if (!packet || !fill(in, place) || !in->entry->used)
+	if (!packet || !fill(in, place) || !is_used(in->entry))
 		return false;
 	name_in(&name, packet, in);
 	tag = tag_of(&name);

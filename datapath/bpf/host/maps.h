@@ -66,6 +66,11 @@ static __always_inline __u32 *find_key(__u32 key)
 	return bpf_map_lookup_elem(&keys, &key);
 }
 
+static __always_inline bool is_used(const struct host_entry *entry)
+{
+	return entry->used == HOST_ENTRY_USED;
+}
+
 /* enum host_network_is of an address; 0: of no network that is set. */
 static __always_inline __u32 network_of(const struct ip_address *address)
 {

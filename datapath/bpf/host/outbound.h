@@ -5,31 +5,18 @@
 
 #include "host/count.h"
 #include "host/flows.h"
+#include "host/hints.h"
 #include "host/inbound.h"
 #include "host/judge.h"
 #include "host/packet.h"
 #include "host/usual_flows.h"
-
-static __always_inline struct host_listener *
-find_listener(__u32 ifindex, __u8 protocol, __be16 port,
-	      const struct ip_address *fixed)
-{
-	struct host_listener_key key = {
-		.ifindex = ifindex,
-		.port = port,
-		.protocol = protocol,
-		.fixed = *fixed,
-	};
-
-	return bpf_map_lookup_elem(&listeners, &key);
-}
 
 /* Whether the entry is of what the name names: the flow may be older than it.
  */
 static __always_inline bool fits(const struct host_entry *entry,
 				 const struct flow_name *name)
 {
-	return entry->used && entry->host_port == name->host_port &&
+	return is_used(entry) && entry->host_port == name->host_port &&
 	       entry->port == name->port && entry->protocol == name->protocol &&
 	       same_address(&entry->fixed, &name->fixed);
 }

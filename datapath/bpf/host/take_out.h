@@ -15,8 +15,8 @@ __noinline __u32 error_out(struct __sk_buff *skb,
 			   const struct host_packet *error)
 {
 	struct host_packet quote = {};
-	struct host_listener *listener;
 	struct ip_address client;
+	__u32 place;
 	__be16 port;
 
 	if (!error || read_quote(skb, error, &quote) ||
@@ -30,11 +30,9 @@ __noinline __u32 error_out(struct __sk_buff *skb,
 	quote.source_port = quote.destination_port;
 	quote.destination_port = port;
 	quote.error = 1;
-	listener = find_listener(skb->ifindex, quote.transport.protocol,
-				 quote.source_port, &quote.transport.source);
-	if (!listener)
-		return HOST_PASS;
-	return flow_out(&quote, listener->place);
+	place = place_of_listener(skb->ifindex, quote.transport.protocol,
+				  quote.source_port, &quote.transport.source);
+	return place == HOST_NO_PLACE ? HOST_PASS : flow_out(&quote, place);
 }
 
 static __always_inline void key_of_fragment(struct host_fragment *key,
@@ -134,7 +132,7 @@ __noinline int usual_out(struct __sk_buff *skb,
 	__u64 end, tag;
 	bool large;
 
-	if (!packet || !entry || !entry->used || !node->reply_ifindex ||
+	if (!packet || !entry || !is_used(entry) || !node->reply_ifindex ||
 	    !is_amid_flow(packet) || !can_be_rewritten(packet))
 		return HOST_PASS;
 	port = ports_at(entry->host_port);
@@ -163,33 +161,40 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 					const struct host_packet *packet,
 					bool usual, bool *done)
 {
-	struct host_listener *listener;
-	__u32 outcome;
+	const struct host_listener *listener;
+	__u32 outcome, place, ifindex = skb->ifindex;
 
+	/* from now on not by an address that is reckoned from the context's */
+	asm volatile("" : "+r"(ifindex));
 	if (packet->transport.later)
-		return find_fragment(packet, skb->ifindex);
+		return find_fragment(packet, ifindex);
 	if (packet->error)
 		return error_out(skb, packet);
 	if (packet->echo)
-		return echo_out(packet, skb->ifindex);
-	listener =
-		find_listener(skb->ifindex, packet->transport.protocol,
-			      packet->source_port, &packet->transport.source);
-	if (!listener)
+		return echo_out(packet, ifindex);
+	place = place_of_listener(ifindex, packet->transport.protocol,
+				  packet->source_port,
+				  &packet->transport.source);
+	if (place == HOST_NO_PLACE)
 		return HOST_PASS;
 	if (usual) {
-		outcome = usual_out(skb, packet, listener->place);
+		outcome = usual_out(skb, packet, place);
 		*done = outcome == OUT_DONE;
 		if (*done)
 			outcome = HOST_OUT;
 		if (outcome != HOST_PASS)
-			return outcome | listener->place << PLACE_SHIFT;
+			return outcome | place << PLACE_SHIFT;
 	}
-	outcome = flow_out(packet, listener->place);
-	if (outcome == HOST_GUESSED)
-		outcome = guess(packet, listener->place, listener->count) |
-			  listener->place << PLACE_SHIFT;
-	return outcome;
+	outcome = flow_out(packet, place);
+	if (outcome != HOST_GUESSED)
+		return outcome;
+	listener =
+		find_listener(ifindex, packet->transport.protocol,
+			      packet->source_port, &packet->transport.source);
+	if (!listener)
+		return HOST_PASS;
+	return guess(packet, listener->place, listener->count) |
+	       listener->place << PLACE_SHIFT;
 }
 
 static __always_inline void change_out(struct rewriting *change,
@@ -289,7 +294,7 @@ static __always_inline int take_out(struct __sk_buff *skb)
 	seen.length = packet.length;
 	if (outcome != HOST_OUT)
 		return drop(skb, &seen, outcome);
-	if (!entry || !entry->used)
+	if (!entry || !is_used(entry))
 		return drop(skb, &seen, HOST_DROP_INTERNAL);
 	if (!node->reply_ifindex)
 		return drop(skb, &seen, HOST_DROP_NO_REPLY);

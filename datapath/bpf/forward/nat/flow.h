@@ -8,6 +8,7 @@
 #ifndef OXP_NAT_FLOW_H
 #define OXP_NAT_FLOW_H
 
+#include "flow_time.h"
 #include "forward/parse.h"
 
 #define NO_FLOW (-1LL)
@@ -56,7 +57,7 @@ nat_pool_address(const struct nat_pools *pools, __u32 number)
 
 static __always_inline __u32 nat_now(void)
 {
-	return bpf_ktime_get_coarse_ns() >> 30;
+	return units_now();
 }
 
 static __always_inline __u32 nat_state_of(__u32 state)
