@@ -27,18 +27,22 @@ int run_case(const char *name, struct traffic traffic)
 		return 1;
 	result = measure(program, &traffic);
 	ratio = (double)result.program.median / result.floor.median;
-	printf("| %s | %d | %d | %d | %.1f | %d |\n", name,
+	printf("| %s | %d | %d | %d | %.1f | %d | %.0f | %.0f |\n", name,
 	       result.program.least, result.program.median, result.floor.median,
-	       ratio, result.quiet_runs);
+	       ratio, result.quiet_runs, result.undisturbed,
+	       result.undisturbed_floor);
 	fflush(stdout);
 	if (json)
 		fprintf(json,
 			"%s{\"case\": \"%s\", \"min_ns\": %d, "
 			"\"median_ns\": %d, \"floor_ns\": %d, "
-			"\"ratio\": %.2f, \"quiet_runs\": %d}",
+			"\"ratio\": %.2f, \"quiet_runs\": %d, "
+			"\"undisturbed_ns\": %.1f, "
+			"\"undisturbed_floor_ns\": %.1f}",
 			begun ? ",\n" : "[\n", name, result.program.least,
 			result.program.median, result.floor.median, ratio,
-			result.quiet_runs);
+			result.quiet_runs, result.undisturbed,
+			result.undisturbed_floor);
 	begun = true;
 	return result.program.median;
 }
@@ -117,8 +121,9 @@ int begin_cases(const char *path, const char *names)
 		return 1;
 	}
 	printf("| case, ns per packet net of the harness | least | median | "
-	       "floor, median | ratio | quiet runs |\n"
-	       "|---|---|---|---|---|---|\n");
+	       "floor, median | ratio | quiet runs | undisturbed | "
+	       "floor, undisturbed |\n"
+	       "|---|---|---|---|---|---|---|---|\n");
 	return 0;
 }
 

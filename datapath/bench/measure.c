@@ -7,6 +7,7 @@
 
 #include <bpf/bpf.h>
 
+#include "batches.h"
 #include "floor.skel.h"
 #include "wrapper.skel.h"
 
@@ -102,6 +103,37 @@ static struct wrapper *wrap(int program, const struct traffic *traffic)
 	return wrapper;
 }
 
+static int by_value(const void *left, const void *right)
+{
+	return *(const int *)left - *(const int *)right;
+}
+
+/* Of all runs of one program in a measurement. */
+struct batches {
+	int took[RUNS_MAX * BATCHES_MAX], count;
+};
+
+static void add_batches(struct batches *batches, const struct wrapper *wrapper)
+{
+	int count = (int)wrapper->bss->batches - 1;
+
+	if (count > BATCHES_MAX)
+		count = BATCHES_MAX;
+	if (count <= 0)
+		return;
+	memcpy(batches->took + batches->count, wrapper->bss->took,
+	       count * sizeof(*batches->took));
+	batches->count += count;
+}
+
+/* ns a packet */
+static double undisturbed(struct batches *batches)
+{
+	assert_in_range(batches->count, 100, RUNS_MAX * BATCHES_MAX);
+	qsort(batches->took, batches->count, sizeof(*batches->took), by_value);
+	return (double)batches->took[batches->count / 100] / BATCH;
+}
+
 static int run_wrapper(struct wrapper *wrapper, uint32_t packets, int action)
 {
 	unsigned char frame[128];
@@ -110,6 +142,7 @@ static int run_wrapper(struct wrapper *wrapper, uint32_t packets, int action)
 		    .repeat = packets);
 
 	memcpy(frame, (void *)wrapper->rodata->frame, sizeof(frame));
+	wrapper->bss->packets = wrapper->bss->batches = 0;
 	assert_int_equal(
 		bpf_prog_test_run_opts(
 			bpf_program__fd(wrapper->progs.oxp_wrapper), &options),
@@ -129,11 +162,6 @@ static void run_once(int program, struct traffic traffic, uint8_t flags,
 	wrapper__destroy(wrapper);
 }
 
-static int by_value(const void *left, const void *right)
-{
-	return *(const int *)left - *(const int *)right;
-}
-
 static struct cost sorted(int *values, int count)
 {
 	qsort(values, count, sizeof(*values), by_value);
@@ -145,10 +173,12 @@ struct result measure(int program, const struct traffic *traffic)
 	struct traffic spoofed = *traffic;
 	struct wrapper *harness, *floor, *own, *flood;
 	static int before[RUNS_MAX], cost[2][RUNS_MAX], noise[RUNS_MAX];
+	static struct batches batches[3]; /* harness, floor, program */
 	struct floor *object = floor__open_and_load();
 	int least = INT32_MAX, quiet = 0, runs = 0;
 	struct result result = {};
 
+	memset(batches, 0, sizeof(batches));
 	assert_non_null(object);
 	spoofed.flows = 1 << 24;
 	spoofed.new_flows = true;
@@ -171,8 +201,11 @@ struct result measure(int program, const struct traffic *traffic)
 		if (traffic->flood_before)
 			run_wrapper(flood, PACKETS, XDP_TX);
 		before[runs] = run_wrapper(harness, PACKETS, XDP_TX);
+		add_batches(&batches[0], harness);
 		cost[0][runs] = run_wrapper(floor, PACKETS, XDP_TX);
+		add_batches(&batches[1], floor);
 		cost[1][runs] = run_wrapper(own, PACKETS, traffic->action);
+		add_batches(&batches[2], own);
 		after = run_wrapper(harness, PACKETS, XDP_TX);
 		noise[runs] = after > before[runs] ? after : before[runs];
 		if (noise[runs] < least)
@@ -191,6 +224,10 @@ struct result measure(int program, const struct traffic *traffic)
 	result.floor = sorted(cost[0], quiet);
 	result.program = sorted(cost[1], quiet);
 	result.quiet_runs = quiet;
+	result.undisturbed =
+		undisturbed(&batches[2]) - undisturbed(&batches[0]);
+	result.undisturbed_floor =
+		undisturbed(&batches[1]) - undisturbed(&batches[0]);
 	wrapper__destroy(harness);
 	wrapper__destroy(floor);
 	wrapper__destroy(own);

@@ -26,9 +26,15 @@ struct cost {
 	int least, median; /* ns */
 };
 
+/*
+ * Means of quiet rounds; and what batches of packets cost that nothing
+ * disturbed, neighbours of the machine neither: the hundredth of all that were
+ * run, quiet rounds or not, from the quickest on.
+ */
 struct result {
 	struct cost program, floor;
 	int quiet_runs;
+	double undisturbed, undisturbed_floor; /* ns */
 };
 
 /* Rounds of harness, floor and program in turn, until enough of them were

@@ -9,6 +9,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "batches.h"
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define WORDS 16
@@ -27,6 +29,11 @@ const volatile __u32 flood_mask;
 const volatile __u32 flood_flows_mask;
 const volatile __u8 flood_flags;
 __u32 state = 1;
+
+/* Nanoseconds for each whole batch of a run, before which `packets` and
+ * `batches` are made 0. */
+__u32 packets, batches, took[BATCHES_MAX];
+__u64 began;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
@@ -48,6 +55,20 @@ static __always_inline __u32 next(void)
 	return state;
 }
 
+static __always_inline void time_batch(void)
+{
+	__u32 batch;
+	__u64 now;
+
+	if (packets++ % BATCH)
+		return;
+	now = bpf_ktime_get_ns();
+	batch = batches++;
+	if (batch && batch <= BATCHES_MAX)
+		took[(batch - 1) % BATCHES_MAX] = now - began;
+	began = now;
+}
+
 SEC("xdp.frags")
 int oxp_wrapper(struct xdp_md *ctx)
 {
@@ -55,6 +76,7 @@ int oxp_wrapper(struct xdp_md *ctx)
 	__u32 random = next(), mask = flows_mask;
 	void *data, *end;
 
+	time_batch();
 	if (length != frame_length)
 		bpf_xdp_adjust_head(ctx, length - frame_length);
 	data = (void *)(long)ctx->data;

@@ -89,7 +89,7 @@ enum host_entry_state {
 };
 
 /* A listener at a member. What names it, all but `macs`, `mss` and `reply_mtu`,
- * stays as it is as long as `keys` names it. */
+ * stays as it is as long as it is in use. */
 struct host_entry {
 	struct ip_address vip;
 	struct ip_address fixed;
