@@ -123,14 +123,13 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 		return TO_BE_DECIDED;
 	tag = usual_tag_in(&packet, entry, node);
 	fetch_line(tag, node);
-	/* The decision can wait: whatever it is, the outer headers go. */
-	if (decapsulate_skb(skb, &arrived.tunnel, false))
+	/* The decision can wait: the packet goes to the member or nowhere. */
+	if (decapsulate_skb(skb, &arrived.tunnel, false) ||
+	    rewrite_usual(skb, &packet, entry, WAY_IN))
 		return drop(skb, &seen, HOST_DROP_INTERNAL);
 	outcome = usual_flow_in(&packet, port, seen.place, tag, node);
 	if (outcome != HOST_IN)
 		return drop(skb, &seen, outcome);
-	if (rewrite_usual(skb, &packet, entry, WAY_IN))
-		return drop(skb, &seen, HOST_DROP_INTERNAL);
 	count_in(&seen);
 	trace_if_wanted(skb, &seen, HOST_IN);
 	skb->mark = HOST_MARK;
