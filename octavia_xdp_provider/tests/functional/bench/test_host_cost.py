@@ -12,8 +12,9 @@ from lab import paths
 from octavia_xdp_provider.tests.unit import base
 
 CASES = {'known_in', 'reply', 'line', 'known_in_in_a_loop', 'reply_in_a_loop',
-         'line_in_a_loop', 'other_nic', 'other_tap', 'new_16_rules',
-         'new_16_rules_in_a_loop', 'known_in_amid_flood'}
+         'line_in_a_loop', 'other_nic', 'other_tap', 'other_nic_in_a_loop',
+         'other_tap_in_a_loop', 'new_16_rules', 'new_16_rules_in_a_loop',
+         'known_in_amid_flood'}
 OF_ONE_FLOW = {'known_in_ipv6', 'reply_ipv6'}
 
 
