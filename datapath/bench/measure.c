@@ -12,12 +12,15 @@
 #include "wrapper.skel.h"
 
 #define PACKETS 50000
-#define QUIET_RUNS 41
-#define RUNS_MAX 400
+#define QUIET_RUNS_MAX 40
+#define RUNS_FOR_QUIET 10 /* at most, for each that is wanted */
+#define RUNS_MAX (RUNS_FOR_QUIET * QUIET_RUNS_MAX)
 #define TOLERANCE 10 /* percent of the harness's least */
 
 #define SYN 0x02
 #define ACK 0x10
+
+int quiet_runs_wanted = QUIET_RUNS_MAX;
 
 struct frame_at {
 	unsigned char data[128];
@@ -176,10 +179,12 @@ struct result measure(int program, const struct traffic *traffic)
 	static struct batches batches[3]; /* harness, floor, program */
 	struct floor *object = floor__open_and_load();
 	int least = INT32_MAX, quiet = 0, runs = 0;
+	int most = quiet_runs_wanted * RUNS_FOR_QUIET;
 	struct result result = {};
 
 	memset(batches, 0, sizeof(batches));
 	assert_non_null(object);
+	assert_in_range(quiet_runs_wanted, 1, QUIET_RUNS_MAX);
 	spoofed.flows = 1 << 24;
 	spoofed.new_flows = true;
 	spoofed.tcp_flags = SYN;
@@ -191,11 +196,12 @@ struct result measure(int program, const struct traffic *traffic)
 	own = wrap(program, traffic);
 	flood = wrap(program, &spoofed);
 	if (traffic->sets_up_flows) {
-		/* at random: nearly all of them */
-		run_once(program, *traffic, SYN, 4 * traffic->flows);
-		run_once(program, *traffic, ACK, 4 * traffic->flows);
+		/* At random, and so many that it is all of them: a packet of
+		 * another one would be answered by a reset. */
+		run_once(program, *traffic, SYN, 16 * traffic->flows);
+		run_once(program, *traffic, ACK, 16 * traffic->flows);
 	}
-	for (; runs < RUNS_MAX && quiet < QUIET_RUNS; runs++) {
+	for (; runs < most && quiet < quiet_runs_wanted; runs++) {
 		int after;
 
 		if (traffic->flood_before)

@@ -37,6 +37,9 @@ struct result {
 	double undisturbed, undisturbed_floor; /* ns */
 };
 
+/* Of each case, 40 at most. */
+extern int quiet_runs_wanted;
+
 /* Rounds of harness, floor and program in turn, until enough of them were
  * quiet: the harness took about its least before and after. */
 struct result measure(int program, const struct traffic *traffic);

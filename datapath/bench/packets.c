@@ -2,11 +2,12 @@
 /*
  * What a packet costs, by case: Markdown on standard output, and JSON in the
  * file that the first argument names; the second is a part of the names of the
- * cases that are wanted. Each case is measured in turn with the floor
- * program, net of the harness.
+ * cases that are wanted, the third how many quiet rounds of each. Each case is
+ * measured in turn with the floor program, net of the harness.
  */
 #include <linux/bpf.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cases.h"
@@ -313,6 +314,8 @@ int main(int count, char **arguments)
 	const char *path = count > 1 ? arguments[1] : NULL;
 	int status;
 
+	if (count > 3)
+		quiet_runs_wanted = atoi(arguments[3]);
 	if (begin_cases(path, count > 2 ? arguments[2] : NULL))
 		return 1;
 	status = cmocka_run_group_tests(tests, enter_namespace, NULL);

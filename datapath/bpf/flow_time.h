@@ -13,4 +13,25 @@ static __always_inline __u32 units_now(void)
 	return bpf_ktime_get_coarse_ns() >> TIME_UNIT_SHIFT;
 }
 
+#define ASKED_AGAIN_AFTER 8
+
+/*
+ * units_now(), up to 8 ticks of the kernel's (jiffies) late, of which there are
+ * 100 to 1,000 a second: bpf_jiffies64() is a load, whereas the clock is a call
+ * of the kernel's that calls others. `last` is for all CPUs: the upper half is
+ * when the clock was asked, in ticks, the lower half what it said. A time that
+ * another CPU or the library has written may be later.
+ */
+static __always_inline __u32 recent_units(__u64 *last)
+{
+	__u64 asked = READ_ONCE(*last);
+	__u32 tick = bpf_jiffies64(), now;
+
+	if (tick - (__u32)(asked >> 32) < ASKED_AGAIN_AFTER)
+		return asked;
+	now = units_now();
+	WRITE_ONCE(*last, (__u64)tick << 32 | now);
+	return now;
+}
+
 #endif

@@ -140,7 +140,8 @@ struct node_config {
 	 * services: what packets fetch of a block before they have read it. */
 	__u32 usual_slot_line;
 	__u32 usual_slots;
-	__u64 reserved2;
+	/* The packets' own: when they last asked the clock, recent_units(). */
+	__u64 last_asked;
 
 	__u64 epoch;   /* of what is switched now, from 1 on */
 	__u64 changes; /* grows before services or members come or go */
@@ -498,17 +499,17 @@ INLINED __u64 head_offset(const struct service_block *block, __u32 index)
 	       (index - places) * sizeof(struct member_head);
 }
 
-static inline __u32 bitmap_line(const struct service_block *block)
+INLINED __u32 bitmap_line(const struct service_block *block)
 {
 	return block->slot_line + LINES_OF(block->slots * block->slot_width);
 }
 
-static inline __u32 before_line(const struct service_block *block)
+INLINED __u32 before_line(const struct service_block *block)
 {
 	return bitmap_line(block) + LINES_OF((block->slots + 7) / 8);
 }
 
-static inline __u32 changed_line(const struct service_block *block)
+INLINED __u32 changed_line(const struct service_block *block)
 {
 	return before_line(block) +
 	       LINES_OF(block->before_slots * block->slot_width);

@@ -9,6 +9,8 @@
  */
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 
 #include "batch.h"
 #include "changing_members.h"
@@ -68,6 +70,30 @@ static uint32_t pass_time(struct oxp_node *node, uint32_t milliseconds)
 	open = oxp_slots_age(node, error);
 	assert_true(open >= 0);
 	return open;
+}
+
+/* As if what is remembered had been refreshed so much later. Returns how many
+ * flows that are. */
+static uint32_t refresh_later(struct oxp_node *node, int units)
+{
+	uint32_t sets = node->config->flows_max / FLOW_SET_WAYS, count = 0;
+	size_t length = sets * sizeof(struct flow_set);
+	struct flow_set *set = mmap(NULL, length, PROT_READ | PROT_WRITE,
+				    MAP_SHARED, node->map[MAP_FLOWS], 0);
+
+	assert_true(set != MAP_FAILED);
+	for (uint32_t i = 0; i < sets * FLOW_SET_WAYS; i++) {
+		__u64 *entry = &set[i / FLOW_SET_WAYS].entry[i % FLOW_SET_WAYS];
+		__u64 time = *entry >> FLOW_TIME_SHIFT;
+
+		if (!*entry)
+			continue;
+		*entry ^= ((time ^ (time + units)) & FLOW_TIME_MASK)
+			  << FLOW_TIME_SHIFT;
+		count++;
+	}
+	munmap(set, length);
+	return count;
 }
 
 static void close_slots(struct oxp_node *node)
@@ -243,6 +269,57 @@ static void test_flows_move_where_nothing_is_remembered(void **state)
 	close_node(node);
 }
 
+/* A CPU may be a moment behind another one, or behind the library. */
+static void test_flows_of_a_unit_ahead_keep_their_member(void **state)
+{
+	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct world world;
+
+	(void)state;
+	random_state = 11;
+	memset(flows, 0, sizeof(flows));
+	world_begin(&world, node, tcp_key(VIP, 80));
+	assert_int_equal(open_flows(&world, some), 0);
+	world_next_wave(&world, 6);
+	send_all(&world, some, 0);
+	assert_int_equal(open_flows(&world, some), 0);
+	assert_true(refresh_later(node, 1) > 0);
+	assert_int_equal(send_all(&world, some, 0), 0);
+	/* and those whose time is over do not */
+	refresh_later(node, -(IDLE + 3));
+	assert_true(send_all(&world, some, 0) > 0);
+	close_slots(node);
+	close_node(node);
+}
+
+/* Packets ask the clock once in some ticks, and not never. */
+static void test_the_time_goes_on(void **state)
+{
+	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	const struct timespec ticks = {.tv_nsec = 200000000};
+	struct world world;
+	/* which packets write, through another mapping */
+	const volatile __u64 *asked = &node->config->last_asked;
+	uint64_t before;
+
+	(void)state;
+	random_state = 13;
+	memset(flows, 0, sizeof(flows));
+	world_begin(&world, node, tcp_key(VIP, 80));
+	assert_int_equal(*asked, 0);
+	open_flows(&world, some_udp);
+	world_next_wave(&world, 6);
+	send_all(&world, some_udp, 0);
+	before = *asked;
+	assert_int_not_equal(before, 0);
+	nanosleep(&ticks, NULL);
+	send_all(&world, some_udp, 0);
+	assert_int_not_equal(*asked, before);
+	assert_in_range((__u32)*asked, (__u32)before, coarse_time() >> 30);
+	close_slots(node);
+	close_node(node);
+}
+
 static void test_flows_sent_to_another_node_keep_their_member(void **state)
 {
 	struct oxp_node *one = open_node("/mnt/bpf/one", "/mnt/lock-one");
@@ -312,6 +389,8 @@ int main(void)
 		cmocka_unit_test(
 			test_flows_stay_under_a_flood_of_spoofed_sources),
 		cmocka_unit_test(test_flows_move_where_nothing_is_remembered),
+		cmocka_unit_test(test_flows_of_a_unit_ahead_keep_their_member),
+		cmocka_unit_test(test_the_time_goes_on),
 		cmocka_unit_test(
 			test_flows_sent_to_another_node_keep_their_member),
 		cmocka_unit_test(test_udp_flows_that_go_on_sending_stay),

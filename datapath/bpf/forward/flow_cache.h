@@ -27,10 +27,18 @@ struct cached_flow {
 	__u32 now;
 };
 
+/* 0 also of what is a unit ahead of this CPU's time. */
+static __always_inline __u32 age_at(__u32 now, __u64 entry)
+{
+	__u32 next = (now + 1 - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
+
+	return next - !!next;
+}
+
 static __always_inline __u32 age_of(const struct cached_flow *cached,
 				    __u64 entry)
 {
-	return (cached->now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
+	return age_at(cached->now, entry);
 }
 
 /* Seconds as units, which are a little longer. */
@@ -65,17 +73,19 @@ static __always_inline bool exchange(const struct cached_flow *cached,
 					   is) == was;
 }
 
-/* The place of the flow's entry in its set, FLOW_SET_WAYS if it has none. */
-__noinline __u32 find_place(__u32 number, __u64 tag)
+/* The place of the flow's entry in its set, FLOW_SET_WAYS if it has none; the
+ * upper half is the time, for which only here is stack. */
+__noinline __u64 find_place(__u32 number, __u64 tag)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
+	__u64 now = (__u64)recent_units(&config.last_asked) << 32;
 
 	if (set)
 		for (__u32 way = 0; way < FLOW_SET_WAYS; way++)
 			if ((READ_ONCE(set->entry[way]) ^ tag) <=
 			    ~FLOW_TAG_MASK)
-				return way;
-	return FLOW_SET_WAYS;
+				return now | way;
+	return now | FLOW_SET_WAYS;
 }
 
 /* Returns whether the flow has a set, which is always. */
@@ -83,15 +93,17 @@ static __always_inline bool look_up(struct cached_flow *cached, __u64 tag,
 				    const struct service_block *block)
 {
 	__u32 number = tag & flow_sets_mask;
+	__u64 found;
 
 	cached->set = bpf_map_lookup_elem(&flows, &number);
 	if (!cached->set)
 		return false;
 	cached->tag = tag;
-	cached->now = units_now();
 	cached->timeout = in_units(block->idle_timeout_s);
 	cached->seen = 0;
-	cached->place = find_place(number, tag);
+	found = find_place(number, tag);
+	cached->now = found >> 32;
+	cached->place = found;
 	if (cached->place < FLOW_SET_WAYS) {
 		cached->seen = READ_ONCE(*entry_at(cached->set, cached->place));
 		/* it was another's meanwhile */
@@ -124,7 +136,7 @@ static __always_inline __u64 is_less(__u64 left, __u64 right)
  * taken. */
 static __always_inline __u64 score_of(__u64 entry, __u32 now, __u32 timeout)
 {
-	__u64 age = (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
+	__u64 age = age_at(now, entry);
 	__u64 free = ((entry - 1) & ~entry) >> 63; /* entry is 0 */
 	__u64 evictable =
 		is_less(UNCONFIRMED_AGE, age) & ~(entry / FLOW_CONFIRMED) & 1;

@@ -77,6 +77,16 @@ static __always_inline bool is_plain(const struct service_block *block)
 		 block->new_flow_rate);
 }
 
+/* The same, where slots are undecided, but not this one. */
+static __always_inline bool is_settled(const struct block_view *view,
+				       __u32 position)
+{
+	/* The slot is found anew, rather than kept on the stack. */
+	asm volatile("" : "+r"(position));
+	return !is_special(view->block) &&
+	       !is_undecided(view, slot_at(position, view->block->slots));
+}
+
 /* Networks alone keep a packet on the fast path. */
 static __always_inline bool has_only_networks(const struct service_block *block)
 {
@@ -185,8 +195,8 @@ static __always_inline __u64 name_of_flow(const void *header,
 			      selected->protocol, node_seed);
 }
 
-/* Returns whether it is one. */
-static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
+/* Of a slot that is undecided. */
+static __always_inline void select_open(struct xdp_md *ctx, const void *header,
 					struct selected *selected,
 					const struct ports *ports,
 					const struct block_view *view,
@@ -195,8 +205,6 @@ static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
 	__u32 slot = slot_at(position, view->block->slots);
 	struct packet packet = {};
 
-	if (!is_undecided(view, slot))
-		return false;
 	fill(&packet, header, selected, ports);
 	selected->member =
 		is_still_open(view, slot)
@@ -208,7 +216,6 @@ static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
 	if (view->block->flags & OXP_SERVICE_SECOND_CHANCE)
 		selected->alternative = find_alternative(
 			&packet, selected->block, position, selected->member);
-	return true;
 }
 
 static __always_inline int take_nat(struct xdp_md *ctx,
@@ -259,6 +266,7 @@ static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 					 __u32 position, int *action)
 {
 	const struct service_block *block = view->block;
+	__u32 slot;
 	__u64 hash;
 
 	if (is_only_source(block)) {
@@ -274,10 +282,12 @@ static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 			return false;
 		}
 	}
-	if (!(block->flags & BLOCK_ASK) ||
-	    !select_open(ctx, header, selected, ports, view, position))
-		selected->member =
-			owner_of_slot(view, slot_at(position, block->slots));
+	asm volatile("" : "+r"(position));
+	slot = slot_at(position, block->slots);
+	if (block->flags & BLOCK_ASK && is_undecided(view, slot))
+		select_open(ctx, header, selected, ports, view, position);
+	else
+		selected->member = owner_of_slot(view, slot);
 	return true;
 }
 
@@ -301,7 +311,7 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 			    config.usual_slots);
 	selected->amid_flow = amid_flow;
 	selected->entropy = flow_entropy(hash);
-	if (likely(is_plain(view.block))) {
+	if (likely(is_plain(view.block)) || is_settled(&view, position)) {
 		member = owner_of_slot(&view,
 				       slot_at(position, view.block->slots));
 	} else {

@@ -32,27 +32,7 @@ static __always_inline void fetch_line(__u64 tag,
 		first[HOST_USUAL_ZERO] = 0;
 }
 
-/* The upper half: when the clock was asked, in ticks of the kernel's (jiffies);
- * the lower half: what it said. For all CPUs. */
-__u64 last_asked;
-#define ASKED_AGAIN_AFTER 8
-
-/*
- * units_now(), up to 8 ticks late, of which there are 100 to 1,000 a second:
- * bpf_jiffies64() is a load, whereas the clock is a call of the kernel's that
- * calls others. A time that another CPU has written may be later.
- */
-static __always_inline __u32 recent_units(void)
-{
-	__u64 last = READ_ONCE(last_asked);
-	__u32 tick = bpf_jiffies64(), now;
-
-	if (tick - (__u32)(last >> 32) < ASKED_AGAIN_AFTER)
-		return last;
-	now = units_now();
-	WRITE_ONCE(last_asked, (__u64)tick << 32 | now);
-	return now;
-}
+__u64 last_asked; /* of recent_units() */
 
 static __always_inline bool is_late(__u64 word, __u32 now,
 				    const struct host_settings *node)
@@ -82,7 +62,7 @@ static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
 		host_usual_name(tag, place, generation & HOST_GENERATION_MASK);
 	/* What is refreshed by now, or was just now, seems to be old: whoever
 	 * looks at all knows. */
-	__u32 now = recent_units();
+	__u32 now = recent_units(&last_asked);
 	__u64 word = 0;
 
 	if (!line)

@@ -57,7 +57,7 @@ nat_pool_address(const struct nat_pools *pools, __u32 number)
 
 static __always_inline __u32 nat_now(void)
 {
-	return units_now();
+	return recent_units(&config.last_asked);
 }
 
 static __always_inline __u32 nat_state_of(__u32 state)

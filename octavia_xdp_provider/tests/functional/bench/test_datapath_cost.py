@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What packets cost on an LB node, in one round a case: the program ends each
+packet as the case says, or the benchmark fails. Needs root."""
+
+import json
+import pathlib
+import subprocess
+
+import fixtures
+
+from lab import paths
+from octavia_xdp_provider.tests.unit import base
+
+DATAPATH = paths.CHECKOUT / 'datapath'
+# one of each part of the benchmark
+SOME = {'IPv4 TCP established, 1 flow', 'IPv4 TCP, watched, 1 flow', 'DSCP',
+        'SOURCE_IP', 'allowed_cidrs, 1,024 networks',
+        '10 % of the slots open, 1 Mi flows', 'SRv6, an alternative',
+        '10,000 services, packets to one of them',
+        'NAT44, known flows, 1 Ki flows', 'NAT44, a new flow each packet'}
+FIGURES = {'case', 'min_ns', 'median_ns', 'floor_ns', 'ratio', 'quiet_runs',
+           'undisturbed_ns', 'undisturbed_floor_ns'}
+
+
+class TestDatapathCost(base.TestCase):
+
+    def test_each_case_is_measured(self):
+        subprocess.run(('make', '-s', '-C', DATAPATH, 'all',
+                        'build/bench/packets'), check=True)
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
+                            'datapath.json')
+        done = subprocess.run(('build/bench/packets', path, '', '1'),
+                              cwd=DATAPATH, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(0, done.returncode, done.stdout)
+        found = json.loads(path.read_text())
+        names = [one['case'] for one in found]
+        self.assertEqual(set(), SOME - set(names))
+        self.assertEqual(len(names), len(set(names)))
+        for one in found:
+            self.assertGreaterEqual(one['quiet_runs'], 1, one)
+            self.assertEqual(FIGURES, set(one))
