@@ -282,6 +282,7 @@ static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 			return false;
 		}
 	}
+	/* as is_settled() does */
 	asm volatile("" : "+r"(position));
 	slot = slot_at(position, block->slots);
 	if (block->flags & BLOCK_ASK && is_undecided(view, slot))
