@@ -107,10 +107,14 @@ static void measure_outer_headers(void)
 	}
 }
 
+/* Where the frames of a case come from. */
+#define SOURCE "20.0.0.0"
+#define SOURCE_PORT 0x8000
+
 /* The frame that a packet of the service becomes. */
 static size_t frame_length(uint16_t port)
 {
-	const struct flow flow = {"20.0.0.1", VIP, 32768, port, IPPROTO_TCP};
+	const struct flow flow = {SOURCE, VIP, SOURCE_PORT, port, IPPROTO_TCP};
 	const struct variation established = {.tcp_flags = 0x10};
 	static struct frame in, out;
 
@@ -158,6 +162,29 @@ static void measure_alternatives(void)
 		assert_true(frame_length(8201 + i) > usual_length);
 		run_case(with_alternatives[i].name, traffic);
 	}
+}
+
+/* One member more has changed a tenth of the slots, but not the flow's. */
+static void measure_beside_changed(void)
+{
+	const struct oxp_service_settings settings = {
+		.flags = OXP_SERVICE_SECOND_CHANCE, .encapsulation = OXP_GUE};
+	struct traffic traffic = {VIP, IPPROTO_TCP, 0x10, .port = 8211,
+				  .flows = 1};
+	size_t usual_length;
+
+	for (;; traffic.port++) {
+		struct oxp_key key = tcp_key(VIP, traffic.port);
+
+		assert_in_range(traffic.port, 8211, 8260);
+		set(key, &settings, "10.2.0.1", MEMBERS - 1);
+		usual_length = frame_length(traffic.port);
+		set(key, &settings, "10.2.0.1", MEMBERS);
+		close_slots();
+		if (frame_length(traffic.port) == usual_length)
+			break;
+	}
+	run_case("GUE over IPv4, beside slots that changed", traffic);
 }
 
 /* `count` networks, of which none touches another one, and the first has all
@@ -228,9 +255,6 @@ static void measure_watched(void)
 }
 
 #define POOL "203.0.113.1"
-/* Where the frames of a case come from, here a member. */
-#define SOURCE "20.0.0.0"
-#define SOURCE_PORT 0x8000
 
 /* Begins a flow of the service. Returns its port of the pool. */
 static uint16_t open_nat_flow(uint16_t port)
@@ -296,6 +320,7 @@ static void bench(void **state)
 	/* before slots are made to close: it has some that are open */
 	measure_changing();
 	measure_alternatives();
+	measure_beside_changed();
 	close_node();
 	open_node(TEST_SLOTS, "/mnt/bpf/many");
 	measure_ports();

@@ -45,12 +45,13 @@ class TestPrometheus(watched.Watched, base.LabTestCase):
                   lambda: not self.prometheus.values(series))
 
     def is_timed(self, balancer):
-        """Whether a change has been, after another one: those are not of
-        which one controller sees the beginning and another one the end."""
+        """Whether a change has been since Prometheus looks, after another one:
+        those are not of which one controller sees the beginning and another
+        one the end."""
         self.sdk.update_load_balancer(balancer, name=self.unique('lb'))
         self.wait_active(balancer)
-        return self.prometheus.values(
-            'sum(octavia_xdp_controller_change_seconds_count) > 0')
+        return self.prometheus.values('sum(increase('
+            'octavia_xdp_controller_change_seconds_count[5m])) > 0')
 
     def check_packets(self, balancer, listener):
         """Prometheus has just what the tables say."""
