@@ -204,15 +204,22 @@ static uint64_t outcome(struct oxp_node *node, enum oxp_outcome which)
 
 /* Tests ----------------------------------------------------------------- */
 
+/* All members are up, and there are no flows. */
+static void begin(struct world *world, struct oxp_node *node,
+		  struct oxp_key key, uint64_t seed)
+{
+	random_state = seed;
+	memset(flows, 0, sizeof(flows));
+	world_begin(world, node, key);
+}
+
 static void run_waves(uint32_t spoofed)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	uint32_t failed = 0, ended = 0;
 	struct world world;
 
-	random_state = 1 + spoofed;
-	memset(flows, 0, sizeof(flows));
-	world_begin(&world, node, tcp_key(VIP, 80));
+	begin(&world, node, tcp_key(VIP, 80), 1 + spoofed);
 	assert_int_equal(open_flows(&world, some), 0);
 	while (world.wave <= WAVES) {
 		world_next_wave(&world, 1 + random_below(4));
@@ -256,9 +263,7 @@ static void test_flows_move_where_nothing_is_remembered(void **state)
 	struct world world;
 
 	(void)state;
-	random_state = 5;
-	memset(flows, 0, sizeof(flows));
-	world_begin(&world, node, tcp_key(VIP, 80));
+	begin(&world, node, tcp_key(VIP, 80), 5);
 	assert_int_equal(open_flows(&world, some), 0);
 	world.wave++;
 	for (int i = 0; i < 4; i++)
@@ -276,9 +281,7 @@ static void test_flows_of_a_unit_ahead_keep_their_member(void **state)
 	struct world world;
 
 	(void)state;
-	random_state = 11;
-	memset(flows, 0, sizeof(flows));
-	world_begin(&world, node, tcp_key(VIP, 80));
+	begin(&world, node, tcp_key(VIP, 80), 11);
 	assert_int_equal(open_flows(&world, some), 0);
 	world_next_wave(&world, 6);
 	send_all(&world, some, 0);
@@ -303,9 +306,7 @@ static void test_the_time_goes_on(void **state)
 	uint64_t before;
 
 	(void)state;
-	random_state = 13;
-	memset(flows, 0, sizeof(flows));
-	world_begin(&world, node, tcp_key(VIP, 80));
+	begin(&world, node, tcp_key(VIP, 80), 13);
 	assert_int_equal(*asked, 0);
 	open_flows(&world, some_udp);
 	world_next_wave(&world, 6);
@@ -327,9 +328,7 @@ static void test_flows_sent_to_another_node_keep_their_member(void **state)
 	struct world world, other;
 
 	(void)state;
-	random_state = 7;
-	memset(flows, 0, sizeof(flows));
-	world_begin(&world, one, tcp_key(VIP, 80));
+	begin(&world, one, tcp_key(VIP, 80), 7);
 	world_begin(&other, two, tcp_key(VIP, 80));
 	for (int i = 0; i < 3; i++) {
 		/* one node sees it event by event, the other one the result,
@@ -365,9 +364,7 @@ static void test_udp_flows_that_go_on_sending_stay(void **state)
 	struct world world;
 
 	(void)state;
-	random_state = 9;
-	memset(flows, 0, sizeof(flows));
-	world_begin(&world, node, udp_key(VIP, 53));
+	begin(&world, node, udp_key(VIP, 53), 9);
 	assert_int_equal(open_flows(&world, some_udp), 0);
 	for (int wave = 0; wave < 6; wave++) {
 		world_next_wave(&world, 2);
