@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Benchmarks; included by the Makefile at the top, which has PYTHON and setup.
+# Benchmarks; included by the Makefile at the top, which has PYTHON, setup and
+# .root.
 BENCH_HC := build/bench/hc
 BENCH_CC ?= clang-19
 BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
@@ -12,12 +13,17 @@ BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
 # Needs root. The default suite, on namespaces of this machine; make bench
 # ARGUMENTS="--suite full"
-bench: bench-traffic
+bench: .root bench-traffic
 	@tools/setup python datapath
 	@exec $(PYTHON) -m bench run $(ARGUMENTS)
 
-# make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
-bench-hc: setup $(BENCH_HC_PROGRAMS)
+.PHONY: .go
+.go:
+	@command -v $(BENCH_GO) > /dev/null || { \
+		echo 'make: Go is missing; BENCH_GO=PATH names it' >&2; exit 1; }
+
+# Needs root and Go. make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
+bench-hc: .root .go setup $(BENCH_HC_PROGRAMS)
 	@$(MAKE) -s -C datapath
 	@cd hc-agent && cargo build --release --locked --quiet
 	@exec $(PYTHON) -m bench.hc $(ARGUMENTS)
@@ -38,33 +44,35 @@ lint-bench-hc:
 	@cd bench/hc/go && GOTOOLCHAIN=local $(BENCH_GO) vet ./...
 
 # Needs root. Markdown on standard output, JSON in build/bench.
-bench-datapath:
+# make bench-datapath ARGUMENTS="'1 Ki' 3"
+bench-datapath: .root
 	@mkdir -p build/bench
 	@$(MAKE) -s -C datapath bench \
-		BENCH_JSON=$(CURDIR)/build/bench/datapath.json
+		BENCH_JSON=$(CURDIR)/build/bench/datapath.json \
+		BENCH_ARGUMENTS="$(ARGUMENTS)"
 
 # Needs root. What a member's programs do with a packet, the same way.
-bench-members:
+bench-members: .root
 	@mkdir -p build/bench
 	@$(MAKE) -s -C datapath bench-members \
 		BENCH_JSON=$(CURDIR)/build/bench/datapath-members.json
 
 # Needs root and Linux 6.6. make bench-host ARGUMENTS="--flows 1 1024"
-bench-host: setup
+bench-host: .root setup
 	@$(MAKE) -s -C datapath host build/host_floor.bpf.o build/host_loop.bpf.o
 	@exec $(PYTHON) -m bench.host $(ARGUMENTS)
 
 # Needs root. make bench-tables ARGUMENTS="--rounds 3"
-bench-tables: setup
+bench-tables: .root setup
 	@$(MAKE) -s -C datapath bench-tables
 	@exec $(PYTHON) -m bench.tables $(ARGUMENTS)
 
 # Needs root. make bench-control ARGUMENTS="--only fleet"
-bench-control: setup
+bench-control: .root setup
 	@exec $(PYTHON) -m bench.control $(ARGUMENTS)
 
 # Needs root and Linux 6.11. make bench-hitless ARGUMENTS="--runs gue"
-bench-hitless: setup
+bench-hitless: .root setup
 	@$(MAKE) -s -C datapath all member other-layouts
 	@exec $(PYTHON) -m bench.hitless --library \
 		$(CURDIR)/datapath/build/liboctavia_xdp.so \

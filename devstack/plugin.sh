@@ -73,6 +73,11 @@ function octavia_xdp_post_config {
         "$(iniget "$OCTAVIA_CONF" api_settings enabled_provider_drivers)")
     iniset "$OCTAVIA_CONF" api_settings enabled_provider_drivers "$drivers"
     iniset "$OCTAVIA_CONF" api_settings default_provider_driver xdp
+    # Or statuses fail users' changes (doc/source/install/installation.rst).
+    # Older servers, and MySQL, take the part that they do not know for a
+    # comment.
+    iniset "$OCTAVIA_CONF" database connection_parameters \
+        "init_command=SET @octavia=1 /*M!110602 , SESSION innodb_snapshot_isolation=OFF */"
 }
 
 function octavia_xdp_start {
@@ -133,6 +138,7 @@ function octavia_xdp_clean {
         iniset "$OCTAVIA_CONF" api_settings enabled_provider_drivers "$drivers"
         # Octavia's own default.
         iniset "$OCTAVIA_CONF" api_settings default_provider_driver amphora
+        iniset "$OCTAVIA_CONF" database connection_parameters ""
     fi
     sudo rm -f "$OCTAVIA_XDP_CONF"
     sudo rmdir --ignore-fail-on-non-empty "$(dirname "$OCTAVIA_XDP_CONF")" ||

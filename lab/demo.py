@@ -110,11 +110,11 @@ class Demo(demo_steps.Steps):
         with namespaces.inside(self.lab, paths.CONTROL):
             balancer = _load_balancers(self.lab)
             processes.wait_for(
-                'ACTIVE and ONLINE load balancer',
+                'an ACTIVE and ONLINE load balancer',
                 lambda: _status(balancer) == ('ACTIVE', 'ONLINE'),
                 STATUS_TIMEOUT, 0.5)
         processes.wait_for(
-            'route through both LB nodes',
+            'a route through both LB nodes',
             lambda: len(self.next_hops()) == len(topology.NODES), 30)
         self.openstack('loadbalancer', 'member', 'list', '-c', 'name', '-c',
                        'address', '-c', 'provisioning_status', '-c',
@@ -181,7 +181,7 @@ class Demo(demo_steps.Steps):
             sdk = cloud.connect(self.lab).load_balancer
             pool = sdk.find_pool(POOL)
             processes.wait_for(
-                f'operating status {operating} of {name}',
+                f'the operating status {operating} of {name}',
                 lambda: sdk.find_member(name, pool).operating_status
                 == operating, 60, 0.5)
 
@@ -206,7 +206,7 @@ class Demo(demo_steps.Steps):
     def start_node(self):
         nodes.start(self.lab, topology.NODES[1])
         processes.wait_for(
-            'route through both LB nodes',
+            'a route through both LB nodes',
             lambda: len(self.next_hops()) == len(topology.NODES), 60)
         return f'{self.vip}/32 via {", ".join(self.next_hops())}'
 
@@ -252,12 +252,12 @@ def main():
     demo = (Demo(lab, arguments.keep, others)
             if arguments.members == SERVERS
             else vms_demo.Demo(lab, arguments.keep))
-    status = demo_steps.run(demo)
-    if (arguments.keep or arguments.keep_lab) and status == 0:
-        print(f'\nThe lab is up. For the CLI:  . {cloud.activate_file(lab)}\n'
-              'To end it:  make demo-down')
-        return status
-    return demo_steps.end(demo, status)
+
+    def kept():
+        return ('\nThe lab is up. For the CLI:  . '
+                f'{cloud.activate_file(lab)}\nTo end it:  make demo-down')
+    return demo_steps.run(
+        demo, kept if arguments.keep or arguments.keep_lab else None)
 
 
 if __name__ == '__main__':

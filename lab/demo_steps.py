@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What demonstrations share: steps that are noted, and the CLI as shown."""
+"""What demonstrations share: steps that are noted, and the CLI as shown.
+
+What the machine lacks is said before the first step, and what logs say beside
+a step that did not hold.
+"""
 
 import contextlib
 import json
+import os
 import shlex
 import sys
+import textwrap
 import time
 
 from lab import cloud
 from lab import deployment
+from lab import log_excerpts
 from lab import namespaces
 from lab import paths
 from lab import processes
 from lab import progress
+from lab import surroundings
 
 
 class StepFailed(Exception):
@@ -29,6 +37,21 @@ class Steps:
         self.lab = lab
         self.report = report
         self.steps = []
+        self.logged = ''
+
+    def check(self):
+        """Look at what the steps need of the machine.
+
+        :raises paths.LabError: something is missing.
+        """
+        surroundings.check(self.lab)
+
+    def run(self):
+        """All steps.
+
+        :raises StepFailed: one did not hold.
+        """
+        raise NotImplementedError
 
     def step(self, name, function):
         """Run one step and note it.
@@ -39,11 +62,13 @@ class Steps:
         started = time.monotonic()
         entry = {'name': name, 'ok': False, 'seconds': 0.0, 'detail': ''}
         self.steps.append(entry)
+        logs = log_excerpts.sizes(self.lab)
         try:
             entry['detail'] = function() or ''
             entry['ok'] = True
         except (StepFailed, paths.LabError) as error:
             entry['detail'] = str(error)
+            self.logged = log_excerpts.since(self.lab, logs)
             raise StepFailed(f'{name}: {error}') from error
         except BaseException as error:
             entry['detail'] = repr(error)
@@ -80,12 +105,39 @@ def expect(held, seen):
         raise StepFailed(seen)
 
 
-def run(steps):
-    """All steps; returns 0 if all of them held, and says what did not."""
+def run(steps, kept=None):
+    """All steps, and the end of the lab.
+
+    :param kept: returns what to say if all steps held and the lab is left up;
+        None: it ends.
+    :returns: 0 if all of them held and nothing is left; it says what not.
+    """
+    # Also what root alone could read otherwise is for servers of the lab that
+    # give up root.
+    os.umask(0o022)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(_alone(steps.lab))
+        except paths.LabError as error:
+            print(f'FAILED: {error}', file=sys.stderr)
+            return 1
+        status = _run(steps)
+        if status == 0 and kept:
+            print(kept())
+            return 0
+        return _end(steps, status)
+
+
+def _run(steps):
     try:
+        steps.check()
         steps.run()
     except StepFailed as error:
-        print(f'\nFAILED: {error}\nLogs: {steps.lab.logs}', file=sys.stderr)
+        print(f'\nFAILED: {error}', file=sys.stderr)
+        if steps.logged:
+            print('Meanwhile was logged, among other things:\n'
+                  f'{textwrap.indent(steps.logged, "  ")}', file=sys.stderr)
+        print(f'Logs: {steps.lab.logs}', file=sys.stderr)
     except KeyboardInterrupt:
         print('\nInterrupted.', file=sys.stderr)
     except paths.LabError as error:
@@ -95,8 +147,15 @@ def run(steps):
     return 1
 
 
-def end(steps, status):
-    """End the lab. Returns the status, or 1 if something is left of it."""
+def _alone(lab):
+    """Another demonstration would take this one's lab down, unasked."""
+    return paths.held(
+        lab.directory.with_suffix('.demonstration'),
+        f'lab {lab.name} has a demonstration, process {{}}; wait for its end, '
+        'or choose another --name')
+
+
+def _end(steps, status):
     with contextlib.suppress(paths.LabError):
         deployment.down(steps.lab)
     left = namespaces.hosts(steps.lab)

@@ -39,9 +39,12 @@ def up(lab, control_only=False, provider=octavia.XDP,
                             **(provider_options or {})}
 
     def start():
-        control.up(lab, provider, provider_options, others, ovn)
-        if not control_only:
-            topology.up(lab, node_options)
+        if control_only:
+            control.up(lab, provider, provider_options, others, ovn)
+            return
+        control.up(lab, provider, provider_options, others, ovn,
+                   beside=lambda: topology.make(lab))
+        topology.start(lab, node_options)
         if ovn:
             ovn_fabric.up(lab)
     _afresh(lab, start)

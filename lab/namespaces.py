@@ -63,15 +63,20 @@ def link(lab, host):
         yield route
 
 
-@contextlib.contextmanager
 def inside(lab, host):
-    """Let this thread's new sockets be in a host's namespace.
+    """Let this thread's new sockets be in a host's namespace."""
+    return entered(lab.namespace(host))
+
+
+@contextlib.contextmanager
+def entered(name):
+    """Let this thread's new sockets be in a network namespace.
 
     Other threads stay where they are.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     with open('/proc/thread-self/ns/net') as outside:
-        with open(NETNS / lab.namespace(host)) as within:
+        with open(NETNS / name) as within:
             _set_namespace(libc, within)
         try:
             yield

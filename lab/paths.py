@@ -142,8 +142,9 @@ class Lab:
     """One named lab of this checkout.
 
     `directory` holds what is worth keeping to look at, `run_directory` holds
-    sockets (its path is short: a UNIX socket's path has at most 107 bytes),
-    `logs` a file for each process, `state` the record of what runs.
+    sockets (its path is short: a UNIX socket's path has at most 107 bytes) and
+    what servers that give up root read and write, `logs` a file for each
+    process, `state` the record of what runs.
     """
 
     def __init__(self, name='demo'):
@@ -173,12 +174,26 @@ class Lab:
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
+    def shared_directory(self, host):
+        """The (existing) directory for files of a host's unprivileged servers.
+
+        It is not below the checkout, which other users may not enter if it
+        lies in root's home.
+        """
+        directory = self.run_directory / 'shared' / host
+        for one in directory.parent, directory:
+            one.mkdir(exist_ok=True)
+            # Whatever the umask.
+            one.chmod(0o755)
+        return directory
+
     def make_directories(self):
         """Make the lab's directories, empty of what an older run left."""
         self.remove_directories()
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
-        self.run_directory.mkdir(mode=0o755)
+        self.run_directory.mkdir()
+        self.run_directory.chmod(0o755)
 
     def remove_directories(self):
         """Remove all files of the lab but its logs."""
@@ -193,21 +208,30 @@ class Lab:
             else:
                 entry.unlink()
 
-    @contextlib.contextmanager
     def lock(self):
         """Hold the lab for a change; refuse if another process holds it."""
-        path = self.directory.with_suffix('.lock')
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, 'a+') as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise LabError(
-                    f'lab {self.name} is being changed by process '
-                    f'{file.read().strip() or "?"}; wait for it to end'
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            yield
+        return held(self.directory.with_suffix('.lock'),
+                    f'lab {self.name} is being changed by process {{}}; wait '
+                    'for it to end')
+
+
+@contextlib.contextmanager
+def held(path, refusal):
+    """Hold a file, in which the number of this process is then.
+
+    :param refusal: the error's text if another process holds it, whose number
+        takes the place of {}.
+    :raises LabError: it is held.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, 'a+') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise LabError(
+                refusal.format(file.read().strip() or '?')) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

@@ -183,14 +183,19 @@ def become(lab, host, argv, env):
 
 
 def wait_for(what, condition, timeout, interval=0.1):
-    """Call condition() until it returns something true, and return that."""
+    """Call condition() until it returns something true, and return that.
+
+    :param what: what does not come if it fails: text, or a function that
+        makes it then.
+    """
     deadline = time.monotonic() + timeout
     while True:
         result = condition()
         if result:
             return result
         if time.monotonic() > deadline:
-            raise paths.LabError(f'no {what} within {timeout} s')
+            text = what() if callable(what) else what
+            raise paths.LabError(f'waited {timeout} s in vain for {text}')
         time.sleep(interval)
 
 

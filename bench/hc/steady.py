@@ -45,7 +45,7 @@ def run(programs, kind, count, delay, seconds):
 
 
 def _watch(child, queue, kind, count, delay, seconds):
-    directory = queue_directory.QueueDirectory(queue)
+    directory = queue_directory.QueueDirectory(queue, f'{queue}.rejected')
     downs = 0
     begin = time.monotonic()
     # Two whole intervals first: everything was probed and is up.

@@ -60,7 +60,7 @@ def answer(payload: bytes = b'x') -> bytes:
 def of_another(payload: bytes = b'x') -> bytes:
     return bytes(l2.Ether(dst='02:00:00:00:00:02') /
                  inet.IP(src='10.9.0.1', dst='10.9.0.2') /
-                 inet.TCP(sport=22, dport=4000) / payload)
+                 inet.TCP(sport=22, dport=4000, flags='A') / payload)
 
 
 def in_tunnel(key: int, kind: int, inner: bytes) -> bytes:
@@ -89,7 +89,7 @@ class Hypervisor:
     def __init__(self, folder: str, flows: int):
         self.folder = folder
         datapath.Datapath.create(folder, types.Sizes(
-            64, 8, max(flows, 1024), 1 << 17, 1 << 17), str(LIBRARY))
+            64, 8, max(flows, 1024), 1 << 17), str(LIBRARY))
         self.host = datapath.Datapath(folder, str(LIBRARY))
         self.host.set_settings(types.Settings(LO, LOCAL))
         self.host.set_networks(['10.0.0.0/24'])

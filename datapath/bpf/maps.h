@@ -110,10 +110,8 @@ struct {
 SLICES(service_counters);
 SLICES(member_counters);
 MMAPPED_ARRAY(pending_counts, 1, struct pending_counts);
-MMAPPED_ARRAY(connections, CONNECTION_SETS, struct flow_set);
-MMAPPED_ARRAY(connection_counts, 1, struct connection_count);
 
-PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
+PER_CPU_ARRAY(icmp_budget, ANSWERS, struct answer_budget);
 PER_CPU_ARRAY(nat_scratch, 1, struct nat_scratch);
 PER_CPU_ARRAY(reply_counters, 1, struct reply_counters);
 PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, struct outcome_counters);

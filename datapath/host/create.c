@@ -23,10 +23,11 @@
 #include "load/load.h"
 #include "pin_path.h"
 #include "state.h"
+#include "synchronize.h"
 
 static const struct load load = {.what = "the hypervisor's maps"};
 
-/* tcx came with Linux 6.6. */
+/* tcx came with Linux 6.6; rules change behind membarrier(). */
 static int check_kernel(char *error)
 {
 	unsigned int major, minor;
@@ -36,12 +37,18 @@ static int check_kernel(char *error)
 		return failure(error, -EOPNOTSUPP,
 			       "cannot read the kernel's "
 			       "release");
-	if (major > 6 || (major == 6 && minor >= 6))
-		return 0;
-	return failure(error, -EOPNOTSUPP,
-		       "Linux %s has no tcx, which members in VMs need: Linux "
-		       "6.6 is the first that has it",
-		       name.release);
+	if (major < 6 || (major == 6 && minor < 6))
+		return failure(
+			error, -EOPNOTSUPP,
+			"Linux %s has no tcx, which members in VMs need: "
+			"Linux 6.6 is the first that has it",
+			name.release);
+	if (!can_synchronize())
+		return failure(
+			error, -ENOSYS,
+			"the kernel offers no global membarrier, as with "
+			"nohz_full: rules could not be changed");
+	return 0;
 }
 
 /* A power of two that has room for twice as many. */
@@ -56,7 +63,7 @@ static uint32_t sets_for(uint32_t flows, uint32_t least)
 }
 
 struct geometry {
-	uint32_t entries, ports, flow_sets, half_open_sets, direct_sets;
+	uint32_t entries, ports, flow_sets, half_open_sets;
 };
 
 static int geometry_of(const struct oxh_sizes *sizes, struct geometry *out,
@@ -73,8 +80,6 @@ static int geometry_of(const struct oxh_sizes *sizes, struct geometry *out,
 		.half_open_sets = sets_for(
 			(sizes->half_open ? sizes->half_open : 1 << 17) / 2,
 			2 * HOST_HALF_OPEN_PARTS),
-		.direct_sets = sets_for(
-			(sizes->direct ? sizes->direct : 1 << 17) / 2, 2),
 	};
 	if (out->entries > HOST_NO_PLACE || out->ports > HOST_NO_PLACE)
 		return failure(error, -E2BIG,
@@ -97,10 +102,8 @@ static int set_sizes(struct host *object, const struct geometry *geometry)
 		{object->maps.rules, 2 * geometry->ports},
 		{object->maps.flows, geometry->flow_sets},
 		{object->maps.half_open, geometry->half_open_sets},
-		{object->maps.direct, geometry->direct_sets},
 		{object->maps.flow_clients, geometry->flow_sets},
 		{object->maps.half_open_clients, geometry->half_open_sets},
-		{object->maps.direct_clients, geometry->direct_sets},
 		{object->maps.usual_flows, geometry->flow_sets},
 	};
 
@@ -120,12 +123,10 @@ static int write_settings(int map, const struct geometry *geometry)
 		.layout = HOST_LAYOUT,
 		.flow_sets = geometry->flow_sets,
 		.half_open_sets = geometry->half_open_sets,
-		.direct_sets = geometry->direct_sets,
 		.tcp_idle = 7440,
 		.udp_idle = 180,
 		.closing_idle = 120,
 		.half_open_idle = 60,
-		.direct_idle = 7440,
 	};
 	uint32_t zero = 0;
 

@@ -5,16 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "age_since.h"
 #include "error.h"
 #include "state.h"
 
-static const int maps_of_tables[] = {MAP_FLOWS, MAP_HALF_OPEN, MAP_DIRECT};
-#define TABLES 3
+static const int maps_of_tables[] = {MAP_FLOWS, MAP_HALF_OPEN};
+#define TABLES 2
 
 static uint32_t age_of(uint64_t state, uint32_t now)
 {
-	return (now - (uint32_t)(state >> HOST_FLOW_TIME_SHIFT)) &
-	       HOST_FLOW_TIME_MASK;
+	return age_since(state >> HOST_FLOW_TIME_SHIFT, now,
+			 HOST_FLOW_TIME_MASK, AGE_AHEAD);
 }
 
 static uint32_t idle_of(struct oxh_host *host, int table, uint64_t state)
@@ -23,8 +24,6 @@ static uint32_t idle_of(struct oxh_host *host, int table, uint64_t state)
 
 	if (table == OXH_HALF_OPEN)
 		return settings->half_open_idle;
-	if (table == OXH_DIRECT)
-		return settings->direct_idle;
 	if (state & HOST_FLOW_CLOSING)
 		return settings->closing_idle;
 	return state & HOST_FLOW_DATAGRAM ? settings->udp_idle
@@ -124,8 +123,8 @@ static void tick_usual(struct oxh_host *host, uint32_t now)
 		uint64_t was = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
 		uint32_t idle = was & HOST_USUAL_DATAGRAM ? settings->udp_idle
 							  : settings->tcp_idle;
-		uint32_t age = (now - (was >> HOST_USUAL_TIME_SHIFT)) &
-			       HOST_FLOW_TIME_MASK;
+		uint32_t age = age_since(was >> HOST_USUAL_TIME_SHIFT, now,
+					 HOST_FLOW_TIME_MASK, AGE_AHEAD);
 
 		if (was && age > idle >> HOST_LATE_REFRESH_SHIFT)
 			take(&words[i], was);
@@ -135,8 +134,8 @@ static void tick_usual(struct oxh_host *host, uint32_t now)
 int oxh_tick(struct oxh_host *host, char *error)
 {
 	uint32_t *counts = calloc(host->count[MAP_PORTS], sizeof(*counts));
-	uint32_t now = now_in_units();
 	int status = lock_host(host, error), freed = 0;
+	uint32_t now = now_in_units();
 
 	if (!status && !counts)
 		status = failure(error, -ENOMEM, "cannot count flows");
@@ -167,8 +166,8 @@ static void describe(struct oxh_host *host, const struct ip_address *client,
 		.key = entry->key,
 		.idle = age_of(state, now),
 		.answered = !!(state & HOST_FLOW_ANSWERED),
-		.guessed = !!(state & HOST_FLOW_GUESSED),
 		.closing = !!(state & HOST_FLOW_CLOSING),
+		.direct = !!(state & HOST_FLOW_DIRECT),
 		.outdated = (state >> HOST_FLOW_GENERATION_SHIFT &
 			     HOST_GENERATION_MASK) != port->generation,
 	};

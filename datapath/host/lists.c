@@ -38,7 +38,6 @@ int oxh_settings_get(struct oxh_host *host, struct oxh_settings *out,
 		.udp_idle = own->udp_idle,
 		.closing_idle = own->closing_idle,
 		.half_open_idle = own->half_open_idle,
-		.direct_idle = own->direct_idle,
 	};
 	if (own->local_v4) {
 		memset(out->local_v4.bytes + 10, 0xff, 2);
@@ -84,22 +83,20 @@ int oxh_rules_list(struct oxh_host *host, const uint8_t id[16],
 	return count;
 }
 
-static int list_networks(struct oxh_host *host, int map, uint32_t nodes,
+static int list_networks(struct oxh_host *host, int map,
 			 struct oxh_network *out, uint32_t capacity,
 			 char *error)
 {
 	struct host_network key, *last = NULL;
 	int status = lock_host(host, error);
-	uint32_t count = 0, is;
+	uint32_t count = 0;
 
 	if (status)
 		return status;
 	while (!bpf_map_get_next_key(map, last, &key)) {
 		last = &key;
-		if (bpf_map_lookup_elem(map, &key, &is) || count++ >= capacity)
-			continue;
-		out[count - 1] = network_of(&key.address, key.bits);
-		out[count - 1].nodes = !!(is & nodes);
+		if (count++ < capacity)
+			out[count - 1] = network_of(&key.address, key.bits);
 	}
 	unlock_host(host);
 	return count;
@@ -108,15 +105,14 @@ static int list_networks(struct oxh_host *host, int map, uint32_t nodes,
 int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
 		      uint32_t capacity, char *error)
 {
-	return list_networks(host, host->map[MAP_NETWORKS], HOST_NETWORK_NODES,
-			     out, capacity, error);
+	return list_networks(host, host->map[MAP_NETWORKS], out, capacity,
+			     error);
 }
 
 int oxh_peers_list(struct oxh_host *host, struct oxh_network *out,
 		   uint32_t capacity, char *error)
 {
-	return list_networks(host, host->map[MAP_PEERS], 0, out, capacity,
-			     error);
+	return list_networks(host, host->map[MAP_PEERS], out, capacity, error);
 }
 
 int oxh_sets_list(struct oxh_host *host, struct oxh_set_network *out,

@@ -36,7 +36,6 @@ int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *wanted,
 	own->udp_idle = units(wanted->udp_idle, 180);
 	own->closing_idle = units(wanted->closing_idle, 120);
 	own->half_open_idle = units(wanted->half_open_idle, 60);
-	own->direct_idle = units(wanted->direct_idle, 7440);
 	unlock_host(host);
 	return 0;
 }
@@ -99,41 +98,15 @@ struct element {
 	uint32_t is;
 };
 
-static bool is_within(const struct host_network *one,
-		      const struct host_network *other)
-{
-	struct ip_address masked = one->address;
-
-	mask_address(masked.bytes, other->bits);
-	return one->bits >= other->bits &&
-	       !memcmp(&masked, &other->address, sizeof(masked));
-}
-
-/* Whether all addresses in it are LB nodes': what is found first, without a
- * look at what else is set, must be right. */
-static bool is_all_nodes(const struct element *one, const struct list *wanted)
-{
-	const struct element *other = (const struct element *)wanted->bytes;
-
-	for (size_t i = 0; i < wanted->count; i++)
-		if (!(other[i].is & HOST_NETWORK_NODES) &&
-		    is_within(&other[i].key, &one->key))
-			return false;
-	return one->is & HOST_NETWORK_NODES;
-}
-
 static uint32_t choose_nodes(const struct list *wanted, struct host_nodes *out)
 {
 	const struct element *one = (const struct element *)wanted->bytes;
 	uint32_t count = 0;
 
-	for (size_t i = 0; i < wanted->count && count < HOST_NODES_MAX; i++) {
-		if (!is_all_nodes(&one[i], wanted))
-			continue;
-		memcpy(out[count].address, &one[i].key.address, 16);
+	for (; count < wanted->count && count < HOST_NODES_MAX; count++) {
+		memcpy(out[count].address, &one[count].key.address, 16);
 		memset(out[count].mask, 0xff, 16);
-		mask_address((uint8_t *)out[count].mask, one[i].key.bits);
-		count++;
+		mask_address((uint8_t *)out[count].mask, one[count].key.bits);
 	}
 	return count;
 }
@@ -165,9 +138,9 @@ static int write_all(struct oxh_host *host, struct list *wanted,
 }
 
 static int add_network(struct list *wanted, const struct oxh_network *network,
-		       uint32_t is, char *error)
+		       char *error)
 {
-	struct element one = {.is = is};
+	struct element one = {.is = 1};
 	int bits = bits_of(network);
 
 	if (bits < 0)
@@ -195,11 +168,7 @@ int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 	int status = check_count(count, error);
 
 	for (uint32_t i = 0; i < count && !status; i++)
-		status = add_network(
-			&wanted, &networks[i],
-			HOST_NETWORK_CLOSED |
-				(networks[i].nodes ? HOST_NETWORK_NODES : 0),
-			error);
+		status = add_network(&wanted, &networks[i], error);
 	if (!status)
 		status = lock_host(host, error);
 	if (!status) {
@@ -219,7 +188,7 @@ int oxh_peers_set(struct oxh_host *host, const struct oxh_network *networks,
 	int status = check_count(count, error);
 
 	for (uint32_t i = 0; i < count && !status; i++)
-		status = add_network(&wanted, &networks[i], 1, error);
+		status = add_network(&wanted, &networks[i], error);
 	if (!status)
 		status = lock_host(host, error);
 	if (!status) {

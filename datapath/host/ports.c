@@ -104,10 +104,10 @@ static int set_locked(struct oxh_host *host, const struct oxh_port *wanted,
 {
 	uint32_t flags = HOST_PORT_USED | (wanted->open ? HOST_PORT_OPEN : 0);
 	int place = find_port(host, wanted->id), status;
+	bool changed = false, known = place >= 0;
 	struct host_port *port;
-	bool changed = false;
 
-	if (place < 0)
+	if (!known)
 		place = free_port(host);
 	if (place < 0)
 		return failure(error, place, "there is room for %u ports",
@@ -121,6 +121,10 @@ static int set_locked(struct oxh_host *host, const struct oxh_port *wanted,
 	port->flows_max = wanted->flows_max ? wanted->flows_max : FLOWS_MAX;
 	__atomic_store_n(&port->flags, flags, __ATOMIC_RELEASE);
 	if (port->ifindex != wanted->ifindex) {
+		/* before its listeners are found by the tap */
+		if (known && !port->ifindex)
+			__atomic_store_n(&port->arrives_until, HOST_AWAITED,
+					 __ATOMIC_RELEASE);
 		status = move_listeners(host, place, port->ifindex,
 					wanted->ifindex, error);
 		if (status < 0)

@@ -18,10 +18,8 @@ enum map {
 	MAP_RULES,
 	MAP_FLOWS,
 	MAP_HALF_OPEN,
-	MAP_DIRECT,
-	MAP_FLOW_CLIENTS, /* in the order of the three before */
+	MAP_FLOW_CLIENTS, /* in the order of the two before */
 	MAP_HALF_OPEN_CLIENTS,
-	MAP_DIRECT_CLIENTS,
 	MAP_USUAL_FLOWS,
 	MAPPED, /* those before are memory */
 	MAP_KEYS = MAPPED,

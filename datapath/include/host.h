@@ -12,16 +12,14 @@
  *   ports      ARRAY, mapped           struct host_port, by place
  *   rules      ARRAY, mapped           struct host_rules, 2 * port + which
  *   listeners  HASH     struct host_listener_key       struct host_listener
- *   networks   LPM_TRIE struct host_network            __u32, enum
- *                                                      host_network_is
+ *   networks   LPM_TRIE struct host_network            __u32, 1: of LB nodes
  *   peers      LPM_TRIE struct host_network            __u32, 1: of other
  *                                                      hypervisors
  *   sets       LPM_TRIE struct host_set_network        __u8, enum host_set_is
- *   fragments  LRU_HASH struct host_fragment           __u32 place
+ *   fragments  LRU_HASH struct host_fragment           __u32 place, time
  *   flows      ARRAY, mapped           struct host_flow_set
  *   half_open  ARRAY, mapped           struct host_flow_set
- *   direct     ARRAY, mapped           struct host_flow_set
- *   flow_clients, half_open_clients, direct_clients
+ *   flow_clients, half_open_clients
  *              ARRAY, mapped           struct host_clients, by set
  *   usual_flows
  *              ARRAY, mapped           struct host_usual_flows, by set of
@@ -39,7 +37,7 @@
 #include "ip_address.h"
 
 /* Grows with each change of the maps. */
-#define HOST_LAYOUT 5
+#define HOST_LAYOUT 6
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
@@ -48,7 +46,7 @@
  * tells it from what came another way. */
 #define HOST_MARK 0x6f78686f
 
-/* A network of LB nodes in which no other one is that has none. */
+/* A network of LB nodes. */
 struct host_nodes {
 	__u64 address[2]; /* as in struct ip_address; masked already */
 	__u64 mask[2];
@@ -68,10 +66,8 @@ struct host_settings {
 	__u32 udp_idle;
 	__u32 closing_idle; /* after FIN or RST */
 	__u32 half_open_idle;
-	__u32 direct_idle;
 	__u32 flow_sets; /* of flows, a power of two, as all of these */
 	__u32 half_open_sets;
-	__u32 direct_sets;
 	__u32 traced_port; /* place + 1; 0: nothing is traced; all ones: all */
 	__u32 nodes_count; /* of `nodes` */
 	__u64 seed[2];     /* secret: names flows */
@@ -122,8 +118,17 @@ struct host_port {
 	__u16 which;      /* of the two places in `rules` is in use */
 	__u32 answers_at; /* unit of time of the last ICMP to its VM */
 	__u32 answers;    /* that it got in this unit */
-	__u32 reserved[5];
+	/* HOST_AWAITED: the tap has come, nothing of its VM was seen yet; else
+	 * the unit of time, not masked, with which the VM has arrived, and 0
+	 * from then on */
+	__u32 arrives_until;
+	__u32 reserved[4];
 };
+
+#define HOST_AWAITED 0xffffffff
+/* In which the flows come that another hypervisor has sent of a VM that moves.
+ */
+#define HOST_ARRIVAL_UNITS 64
 
 /* ICMP that a VM gets of what was too big, at most, in a unit of time. */
 #define HOST_ANSWERS_MAX 100
@@ -159,11 +164,6 @@ struct host_listener {
 	__u32 count; /* how many share this port of the member */
 };
 
-enum host_network_is {
-	HOST_NETWORK_NODES = 1,  /* LB nodes: outer sources, and probes */
-	HOST_NETWORK_CLOSED = 2, /* no answer that was guessed goes there */
-};
-
 struct host_network {
 	__u32 bits; /* of the 128; host byte order */
 	struct ip_address address;
@@ -189,6 +189,10 @@ struct host_fragment {
 	__u8 protocol;
 	__u8 reserved[3];
 };
+/* What is remembered: the entry's place, and since when, in units. */
+#define HOST_FRAGMENT_TIME_SHIFT 16
+#define HOST_FRAGMENT_TIME_MASK 0xffff
+#define HOST_FRAGMENT_AGE_MAX 60 /* RFC 8200, section 4.5 */
 
 /*
  * Flows. A set is two cache lines with four flows each. A bit of a flow's tag
@@ -227,7 +231,7 @@ struct host_fragment {
 
 enum host_flow_flag {
 	HOST_FLOW_ANSWERED = 1 << 16, /* the VM has */
-	HOST_FLOW_GUESSED = 2 << 16,  /* no packet of the client's was seen */
+	HOST_FLOW_DIRECT = 2 << 16,   /* came another way: half_open only */
 	HOST_FLOW_CLOSING = 4 << 16,  /* FIN or RST was seen */
 	HOST_FLOW_DATAGRAM = 8 << 16, /* not TCP */
 };

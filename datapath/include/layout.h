@@ -23,7 +23,7 @@
  *   fragments        LRU_HASH      struct fragment_key -> struct fragment_owner
  *   sources          LRU_HASH      struct source_key -> struct source_budget
  *   quic_servers     HASH          struct quic_key -> __u32 member index
- *   icmp_budget      PERCPU_ARRAY of 1            struct icmp_budget
+ *   icmp_budget      PERCPU_ARRAY[ANSWERS]        struct answer_budget
  *   service_counters ARRAY[possible CPUs], mmap.  union counters, twice
  *                    half_slice_of(services_max)
  *   member_counters  ARRAY[possible CPUs], mmap.  union counters, twice
@@ -43,8 +43,6 @@
  *                    struct nat_owner
  *   nat_services     ARRAY[services_max], mmap.   struct nat_service
  *   reply_counters   PERCPU_ARRAY[services_max]   struct reply_counters
- *   connections      ARRAY[CONNECTION_SETS], mmap. struct flow_set
- *   connection_counts ARRAY[services_max], mmap.  struct connection_count
  */
 #ifndef OXP_LAYOUT_H
 #define OXP_LAYOUT_H
@@ -53,7 +51,7 @@
 
 #include "octavia_xdp.h" /* outcomes and limits */
 
-#define OXP_LAYOUT 7
+#define OXP_LAYOUT 8
 
 /* For what each packet asks: clang would make a function of the longer ones,
  * whose call and return take longer than they do. */
@@ -65,18 +63,17 @@
  * are the same in both; the others it copies. A number grows with any change
  * of its map's structures, or of what keys, indices and times in them mean.
  */
-#define FORMAT_FLOWS 2
-#define FORMAT_FLOW_NAMES 1 /* flow_tag() and what goes into it */
+#define FORMAT_FLOWS 3
+#define FORMAT_FLOW_NAMES 2 /* flow_name() and what goes into it */
 #define FORMAT_FRAGMENTS 1
 #define FORMAT_SOURCES 1
-#define FORMAT_ICMP_BUDGET 1
+#define FORMAT_ICMP_BUDGET 2
 #define FORMAT_COUNTERS 2
 #define FORMAT_OUTCOMES 2
 #define FORMAT_WATCHED 1
 #define FORMAT_NAT 1 /* pools, flows, their index, peers and owners */
 #define FORMAT_NAT_SERVICES 1
 #define FORMAT_REPLY_COUNTERS 1
-#define FORMAT_CONNECTIONS 1 /* and their counts */
 
 /* All maps, once: number, name, and the format of what packets write there,
  * or 0. */
@@ -105,9 +102,7 @@
 	MAP(NAT_SERVICES, nat_services, FORMAT_NAT_SERVICES)                   \
 	MAP(NAT_SCRATCH, nat_scratch, 0)                                       \
 	MAP(NAT_OWNERS, nat_owners, FORMAT_NAT)                                \
-	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)             \
-	MAP(CONNECTIONS, connections, FORMAT_CONNECTIONS)                      \
-	MAP(CONNECTION_COUNTS, connection_counts, FORMAT_CONNECTIONS)
+	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)
 
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
@@ -118,7 +113,7 @@ struct node_config {
 	__be32 entropy_v4;    /* bits that the flow's hash takes */
 	__be32 source_v6[4];  /* all zeroes: not set */
 	__be32 entropy_v6;    /* in the last word */
-	__u32 icmp_rate;      /* per second and CPU */
+	__u32 icmp_rate;      /* per second, CPU and kind of answer */
 	__u64 active_uplinks; /* parity: the set that packets read */
 	/* A bit for each choice of struct uplink_set: whose flows are to be
 	 * watched, and those of them of which the count is made. */
@@ -396,7 +391,6 @@ static inline int are_alternatives(const struct member_head *one,
 #define BLOCK_USED 2048    /* the library knows that packets were forwarded */
 /* With OXP_SERVICE_SECOND_CHANCE: slots may be changed, see below. */
 #define BLOCK_CHANGED 4096
-#define BLOCK_LIMITED 8192 /* connections are counted, and at most so many */
 
 /* How the library writes slots as single numbers; not how they lie in maps. */
 #define SLOT_OPEN 0x8000
@@ -524,19 +518,26 @@ INLINED __u32 changed_line(const struct service_block *block)
 /*
  * Flows in open slots that are not where before[] says. A set is a cache
  * line; an entry is one word, so that CPUs read and write it whole:
- *   bits 63-27  tag: those bits of flow_tag()
- *        26-13  time of the last refresh, in units of 2^30 ns of the coarse
+ *   bits 63-28  name: those bits of flow_name(), of which bits
+ *        37-28  are the share: the low bits of the service's index
+ *        27-14  time of the last refresh, in units of 2^30 ns of the coarse
  *               monotonic clock
+ *        13     ended: the client has sent FIN or RST
  *        12     confirmed: the client has answered the member's SYN-ACK
  *        11-0   index of the member
- * 0 is free. The set is chosen by the tag's low bits below bit 27.
+ * 0 is free. The set is chosen by the name's low bits below bit 28.
  */
 #define FLOW_SET_WAYS 8
-#define FLOW_TAG_MASK (~0x7ffffffULL)
-#define FLOW_TIME_SHIFT 13
+#define FLOW_NAME_MASK (~0xfffffffULL)
+#define FLOW_SHARE_SHIFT 28
+#define FLOW_SHARE (0x3ffULL << FLOW_SHARE_SHIFT)
+#define FLOW_TIME_SHIFT 14
 #define FLOW_TIME_MASK 0x3fff
+#define FLOW_ENDED 0x2000
 #define FLOW_CONFIRMED 0x1000
 #define FLOW_MEMBER 0xfff
+/* How long a flow's last packets may follow its end, units of 2^30 ns. */
+#define FLOW_ENDED_AGE 30
 struct flow_set {
 	__u64 entry[FLOW_SET_WAYS];
 };
@@ -593,35 +594,6 @@ static inline __u64 watch_name(__u32 entropy, __u32 ports, __u64 seed)
 	seed *= 0xc4ceb9fe1a85ec53ULL;
 	return seed ^ seed >> 29;
 }
-
-/*
- * Connections of services with a limit. A set is a cache line of `connections`;
- * an entry is one word:
- *   bits 63-36  tag: those bits of flow_tag() of the whole flow, with the seed
- *        35-16  index of the service
- *        15-2   time of the last refresh, as in struct flow_set
- *        1      confirmed: more than one packet came
- *        0      closed: the client has ended it
- * 0 is free. The set is chosen by the name's low bits. `open` of a service is
- * the number of its entries that are not closed.
- */
-#define CONNECTION_SETS 65536
-#define CONNECTION_TAG_SHIFT 36
-#define CONNECTION_SERVICE_SHIFT 16
-#define CONNECTION_SERVICE_MASK 0xfffff
-#define CONNECTION_TIME_SHIFT 2
-#define CONNECTION_CONFIRMED 2
-#define CONNECTION_CLOSED 1
-#define CONNECTION_IDENTITY (~0xffffULL) /* tag, service */
-/* Units of 2^30 ns: how long a SYN counts that nothing follows, and how long a
- * connection's last packets may follow its end. */
-#define CONNECTION_OPENING_AGE 10
-#define CONNECTION_CLOSED_AGE 30
-
-struct connection_count {
-	__u32 open;
-	__u32 limit;
-};
 
 /* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
  * may name an extension header. */
@@ -701,10 +673,34 @@ struct quic_key {
 	__be32 server_id;
 };
 
-struct icmp_budget {
+/* What the node answers itself, each kind with a budget of its own. */
+enum answer {
+	ANSWER_ECHO,
+	ANSWER_TOO_BIG,
+	ANSWER_RESET,
+	ANSWERS,
+};
+
+struct answers_sent {
 	__u32 packets;
 	__u32 time; /* units of 2^30 ns of the coarse clock */
 };
+
+/* Of each budget a source may have the eighth part. Sources share the places in
+ * which that is counted, and nobody else knows who with whom. */
+#define ANSWER_SHARE 8
+#define ANSWER_SOURCES 256
+
+struct answer_budget {
+	struct answers_sent to_all;
+	struct answers_sent to_source[ANSWER_SOURCES];
+};
+
+/* The place of an IPv4 address, or of an IPv6 address's first 64 bits. */
+static inline __u32 answer_source(__u64 who, __u64 seed)
+{
+	return bucket_of_v4(who, seed) % ANSWER_SOURCES;
+}
 
 /* What the library has added to counters while packets count
  * (add_counters.bpf.c). */
@@ -873,6 +869,10 @@ enum nat_state {
 #define NAT_FIN_MEMBER 0x400
 #define NAT_FIN (NAT_FIN_CLIENT | NAT_FIN_MEMBER)
 #define NAT_RESET 0x800 /* by a RST in NAT_TIME_WAIT */
+/* Since then, who has sent something else. */
+#define NAT_SINCE_CLIENT 0x1000
+#define NAT_SINCE_MEMBER 0x2000
+#define NAT_SINCE (NAT_SINCE_CLIENT | NAT_SINCE_MEMBER)
 #define NAT_STAMP_SHIFT 16
 
 struct nat_flow {
@@ -951,7 +951,7 @@ struct nat_owner {
 
 struct nat_service {
 	__u32 active; /* half open or established */
-	__u32 reserved;
+	__u32 limit;  /* of those; 0: none, as before layout 8 */
 };
 
 struct reply_counters {
@@ -1040,16 +1040,27 @@ static inline __u32 flow_entropy(__u64 hash)
 	return hash;
 }
 
-/* The flow's name in `flows`: strangers can make flows collide in the hash
- * above, so this one begins with the node's seed, and the index of the service
- * times FLOW_SERVICE is mixed in. */
-#define FLOW_SERVICE 0x9e3779b97f4a7c15ULL
+/* Strangers can make flows collide in the hash above, so names of flows begin
+ * with the node's seed, and are mixed once more. */
 
 static inline __u64 flow_tag(__u64 seeded)
 {
 	seeded ^= seeded >> 32;
 	seeded *= 0xc4ceb9fe1a85ec53ULL;
 	return seeded ^ seeded >> 29;
+}
+
+/* The flow's name in `flows`, of a hash with the node's seed and of the index
+ * of the service. It has the service's share, so that each set says how much of
+ * it a service has. */
+#define FLOW_SERVICE 0x9e3779b97f4a7c15ULL
+
+static inline __u64 flow_name(__u64 seeded, __u32 service)
+{
+	__u64 tag = flow_tag(seeded ^ service * FLOW_SERVICE);
+
+	return (tag & ~FLOW_SHARE) |
+	       ((__u64)service << FLOW_SHARE_SHIFT & FLOW_SHARE);
 }
 
 #endif

@@ -156,9 +156,11 @@ struct oxp_node_settings {
 	uint8_t entropy_v4; /* 0 to 16 bits */
 	uint8_t entropy_v6; /* 0 to 32 bits */
 	uint16_t reserved;
-	uint32_t flags;     /* enum oxp_node_flag */
-	uint32_t icmp_rate; /* packets per second and CPU that the node
-			     * answers itself; 0: none */
+	uint32_t flags; /* enum oxp_node_flag */
+	/* Packets per second and CPU that the node answers itself, of each kind
+	 * (echo requests, what is too big, what is reset); 0: none. One source
+	 * is sent the eighth part of them at most. */
+	uint32_t icmp_rate;
 };
 
 /* Each setting takes effect by itself, and a change of source_v6 is no single
@@ -234,8 +236,8 @@ struct oxp_service_settings {
 	uint32_t nat_flows; /* at most OXP_NAT_FLOWS_MAX */
 	uint16_t nat_group; /* below OXP_NAT_GROUPS */
 	uint16_t reserved;
-	/* TCP: connections at once, at most; new ones beyond it are refused.
-	 * 0: no limit, and nothing is counted but flows of OXP_SERVICE_NAT. */
+	/* Of OXP_SERVICE_NAT, TCP: connections at once, at most; new ones
+	 * beyond it are refused. 0: no limit. */
 	uint32_t connection_limit;
 	uint32_t reserved2;
 };
@@ -343,7 +345,7 @@ struct oxp_service {
 	 * oxp_slots_age() is called. */
 	uint32_t active_flows;
 	/* Of a service with a connection_limit: connections that count for it
-	 * now; doc/source/contributor/forwarding.rst says which. */
+	 * now. */
 	uint32_t open_connections;
 	/* Of OXP_SERVICE_NAT, where active_flows is exact: what clients were
 	 * sent, bytes of the IP packets as they left. 0 of others, whose

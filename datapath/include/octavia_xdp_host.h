@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define OXH_API_VERSION 4
+#define OXH_API_VERSION 5
 #define OXH_ERROR_LENGTH 512
 #define OXH_RULES_MAX 128 /* of a port */
 #define OXH_NETWORKS_MAX 1024
@@ -48,7 +48,6 @@ struct oxh_address {
 struct oxh_network {
 	struct oxh_address address;
 	uint8_t length; /* of 32 or 128 */
-	uint8_t nodes;  /* LB nodes are in it: outer sources and probes */
 };
 
 /* A network of a set of addresses. */
@@ -71,7 +70,6 @@ struct oxh_sizes {
 	uint32_t ports;     /* 512 */
 	uint32_t flows;     /* confirmed ones; 1,048,576 */
 	uint32_t half_open; /* 131,072 */
-	uint32_t direct;    /* 131,072 */
 };
 
 struct oxh_settings {
@@ -83,7 +81,6 @@ struct oxh_settings {
 	uint32_t udp_idle;       /* 0: 180 */
 	uint32_t closing_idle;   /* after FIN or RST; 0: 120 */
 	uint32_t half_open_idle; /* 0: 60 */
-	uint32_t direct_idle;    /* 0: 7,440 */
 };
 
 /* Whoever it lets in may open flows. */
@@ -126,8 +123,7 @@ struct oxh_entry {
 
 enum oxh_table {
 	OXH_CONFIRMED,
-	OXH_HALF_OPEN,
-	OXH_DIRECT
+	OXH_HALF_OPEN
 };
 
 struct oxh_flow {
@@ -136,7 +132,8 @@ struct oxh_flow {
 	uint32_t key; /* of the entry */
 	uint8_t port_id[16];
 	uint32_t idle; /* seconds */
-	uint8_t answered, guessed, closing;
+	uint8_t answered, closing;
+	uint8_t direct;   /* came another way, while the VM arrived */
 	uint8_t outdated; /* rules have changed since it was judged */
 };
 
@@ -185,7 +182,7 @@ int oxh_remove(const char *folder, char *error);
 int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *settings,
 		     char *error);
 
-/* All networks of LB nodes, and those to which no answer is guessed. */
+/* All networks of LB nodes: outer sources, and probes. */
 int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 		     uint32_t count, char *error);
 
@@ -209,7 +206,10 @@ int oxh_detach(struct oxh_host *host, uint32_t hook, uint32_t ifindex,
 	       char *error);
 
 /* A port with all its rules. Flows are judged again at their next packet if
- * rules or `open` have changed. */
+ * rules or `open` have changed. If a tap comes to a port that was there without
+ * one, its VM may have moved: for about a minute after its first packet what it
+ * sends of connections that are not known is dropped, so that flows can be
+ * added. */
 int oxh_port_set(struct oxh_host *host, const struct oxh_port *port,
 		 const struct oxh_rule *rules, uint32_t count, char *error);
 

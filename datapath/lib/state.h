@@ -49,8 +49,6 @@ struct oxp_node {
 	struct nat_service *nat_services;
 	union counters *service_counters, *member_counters; /* all slices */
 	struct pending_counts *pending;                     /* of all CPUs */
-	struct flow_set *connections;
-	struct connection_count *connection_counts;
 	/* those of `tables`, mapped; their pins' folder */
 	char *segment[SEGMENTS_MAX];
 	uint32_t segments;

@@ -178,7 +178,7 @@ static void test_packets_on_every_cpu_are_counted_once(void **state)
 }
 
 #define SENDERS 3
-#define EACH 20000
+#define EACH (is_quick() ? 5000U : 20000U)
 
 struct sender {
 	pthread_t thread;
@@ -276,6 +276,7 @@ static void test_what_is_pending_is_read_once(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 3);
 	struct oxp_service one;
+	const int looks = is_quick() ? 6000 : 30000;
 	struct slow_cpu cpu = {};
 	uint64_t before = 0, after = 0;
 	bool right = true;
@@ -284,7 +285,7 @@ static void test_what_is_pending_is_read_once(void **state)
 	assert_int_equal(oxp_service_get(node, &key, &one, error), 0);
 	cpu.service = one.index;
 	pthread_create(&cpu.thread, NULL, count_slowly, &cpu);
-	for (int i = 0; i < 30000 && right; i++) {
+	for (int i = 0; i < looks && right; i++) {
 		before = __atomic_load_n(&cpu.counted, __ATOMIC_SEQ_CST);
 		right = !oxp_service_get(node, &key, &one, error);
 		after = __atomic_load_n(&cpu.counted, __ATOMIC_SEQ_CST);

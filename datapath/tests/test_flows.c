@@ -9,11 +9,11 @@
  */
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "batch.h"
 #include "changing_members.h"
+#include "remembered.h"
 
 #define FLOWS 100000
 #define UDP_FLOWS 20000
@@ -70,30 +70,6 @@ static uint32_t pass_time(struct oxp_node *node, uint32_t milliseconds)
 	open = oxp_slots_age(node, error);
 	assert_true(open >= 0);
 	return open;
-}
-
-/* As if what is remembered had been refreshed so much later. Returns how many
- * flows that are. */
-static uint32_t refresh_later(struct oxp_node *node, int units)
-{
-	uint32_t sets = node->config->flows_max / FLOW_SET_WAYS, count = 0;
-	size_t length = sets * sizeof(struct flow_set);
-	struct flow_set *set = mmap(NULL, length, PROT_READ | PROT_WRITE,
-				    MAP_SHARED, node->map[MAP_FLOWS], 0);
-
-	assert_true(set != MAP_FAILED);
-	for (uint32_t i = 0; i < sets * FLOW_SET_WAYS; i++) {
-		__u64 *entry = &set[i / FLOW_SET_WAYS].entry[i % FLOW_SET_WAYS];
-		__u64 time = *entry >> FLOW_TIME_SHIFT;
-
-		if (!*entry)
-			continue;
-		*entry ^= ((time ^ (time + units)) & FLOW_TIME_MASK)
-			  << FLOW_TIME_SHIFT;
-		count++;
-	}
-	munmap(set, length);
-	return count;
 }
 
 static void close_slots(struct oxp_node *node)

@@ -116,7 +116,7 @@ static void expect_no_rule(struct oxh_host *host, const struct oxh_rule *rules,
 static void test_rules_that_cannot_be_are_refused(void **state)
 {
 	static struct oxh_rule many[OXH_RULES_MAX + 1];
-	const struct oxh_rule good = {.remote = network("20.0.0.0", 8, false),
+	const struct oxh_rule good = {.remote = network("20.0.0.0", 8),
 				      .port_max = 65535,
 				      .family = 4};
 	struct oxh_port port = port_of(1);
@@ -147,7 +147,7 @@ static void test_rules_that_cannot_be_are_refused(void **state)
 
 static void test_ports_are_judged_again_if_something_changed(void **state)
 {
-	struct oxh_rule rule = {.remote = network("20.0.0.0", 8, false),
+	struct oxh_rule rule = {.remote = network("20.0.0.0", 8),
 				.port_max = 65535,
 				.family = 4};
 	struct oxh_port port = port_of(1), found;

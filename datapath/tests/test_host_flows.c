@@ -3,12 +3,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
+#include "age_since.h"
 #include "host_harness.h"
 #include "state.h"
 
 /* One set and a second one: 16 places. */
 static const struct oxh_sizes small = {
-	.entries = 4, .ports = 2, .flows = 1, .half_open = 1, .direct = 1};
+	.entries = 4, .ports = 2, .flows = 1, .half_open = 1};
 #define PLACES 16
 
 static struct oxh_host *host_with_listener(uint32_t flows_max)
@@ -283,6 +284,32 @@ static void test_flows_of_a_full_line_are_found_beside_it(void **state)
 	end_host(host);
 }
 
+/* As if other CPUs had written them after the clock was read: while somebody
+ * waited for the lock, or walked through the tables. */
+static void test_what_is_written_meanwhile_is_not_over(void **state)
+{
+	const enum map tables[] = {MAP_FLOWS, MAP_HALF_OPEN};
+	const uint32_t ahead[] = {1, AGE_AHEAD - 2};
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_listener(0);
+	for (int i = 0; i < 2; i++)
+		for (int j = 0; j < 2; j++) {
+			struct host_flow_set *set = host->memory[tables[i]];
+			uint64_t time = (now_in_units() + ahead[j]) &
+					HOST_FLOW_TIME_MASK;
+
+			*host_state(set, 0) = time << HOST_FLOW_TIME_SHIFT;
+			assert_int_equal(oxh_tick(host, error), 0);
+			assert_int_equal(
+				oxh_flows_list(host, i, NULL, 0, error), 1);
+			*host_state(set, 0) = 0;
+		}
+	end_host(host);
+}
+
 static uint64_t *only_state(struct oxh_host *host)
 {
 	struct host_flow_set *sets = host->memory[MAP_FLOWS];
@@ -350,11 +377,12 @@ static void test_flow_is_refreshed_after_a_sixteenth_of_its_time(void **state)
 		set_entry(host, &entry);
 		establish(host, &segment);
 		for (int way = 0; way < 2; way++) {
-			/* the clock may go on by one meanwhile */
+			/* the clock may go on by one meanwhile, and packets'
+			 * may be one behind it */
 			assert_true(stays_as_old(host, kinds[i].protocol,
 						 late - 1, way));
 			assert_false(stays_as_old(host, kinds[i].protocol,
-						  late + 1, way));
+						  late + 2, way));
 			assert_false(stays_as_old(host, kinds[i].protocol,
 						  kinds[i].idle - 1, way));
 		}
@@ -401,11 +429,12 @@ static void test_flows_of_a_place_go_with_its_entry(void **state)
 	establish_many(host, 3);
 	assert_int_equal(oxh_entry_delete(host, KEY, error), 0);
 	assert_int_equal(port_in(host).flows, 0);
-	for (int table = OXH_CONFIRMED; table <= OXH_DIRECT; table++)
+	for (int table = OXH_CONFIRMED; table <= OXH_HALF_OPEN; table++)
 		assert_int_equal(oxh_flows_list(host, table, NULL, 0, error),
 				 0);
-	assert_int_equal(oxh_flows_list(host, OXH_DIRECT + 1, NULL, 0, error),
-			 -EINVAL);
+	assert_int_equal(
+		oxh_flows_list(host, OXH_HALF_OPEN + 1, NULL, 0, error),
+		-EINVAL);
 	end_host(host);
 }
 
@@ -416,7 +445,7 @@ static void expect_right_sums(struct oxh_host *host, uint8_t protocol,
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	const char *kind = getenv("OCTAVIA_XDP_PACKETS");
-	const int step = kind && !strcmp(kind, "quick") ? 127 : 1;
+	const int step = kind && !strcmp(kind, "quick") ? 1021 : 1;
 
 	for (int payload = 0; payload < 0x10000; payload += step) {
 		const struct segment segment = {
@@ -475,6 +504,7 @@ int main(void)
 		cmocka_unit_test(
 			test_flow_is_refreshed_after_a_sixteenth_of_its_time),
 		cmocka_unit_test(test_what_is_over_is_freed_and_counted),
+		cmocka_unit_test(test_what_is_written_meanwhile_is_not_over),
 		cmocka_unit_test(test_flows_of_a_place_go_with_its_entry),
 		cmocka_unit_test(test_checksums_are_right_whatever_they_are),
 	};

@@ -5,7 +5,7 @@
 
 /* Two lines. */
 static const struct oxh_sizes small = {
-	.entries = 4, .ports = 2, .flows = 1, .half_open = 1, .direct = 1};
+	.entries = 4, .ports = 2, .flows = 1, .half_open = 1};
 #define WORDS (2 * HOST_USUAL_WAYS)
 
 static const struct segment usual = {.flags = ACK};

@@ -5,7 +5,6 @@
  */
 #include "nat_fixture.h"
 
-#define ALL_PORTS 65280 /* of nat_flows: more than the pool has */
 #define FLOOD 20000
 #define FLOODING 100000 /* clients from here on */
 
@@ -36,26 +35,6 @@ static uint32_t flood(uint32_t count, const struct flow *to)
 		refused += from_client(i, to, SYN) != XDP_TX;
 	assert_int_equal(outcome(OXP_DROP_NAT_FULL).packets, refused);
 	return refused;
-}
-
-/* All ports below `end` have a flow like this one, of its group. */
-static void fill_ports_like(const struct nat_flow *flow, uint32_t end)
-{
-	struct nat_flow *table = pool_table();
-	uint32_t more = 0;
-
-	for (uint32_t port = OXP_NAT_PORT_MIN; port < end; port++) {
-		if (table[port].state != NAT_FREE)
-			continue;
-		table[port] = *flow;
-		more++;
-	}
-	nat_groups(node)[flow->group].flows += more;
-}
-
-static void fill_pool_like(const struct nat_flow *flow)
-{
-	fill_ports_like(flow, 65536);
 }
 
 static void test_each_flow_has_a_port_of_its_own(void **state)
@@ -211,18 +190,11 @@ static void test_a_large_group_that_is_full_gives_half_open_flows(void **state)
 
 static void test_a_port_in_time_wait_is_not_for_the_same_member(void **state)
 {
-	struct nat_flow *table, *flow;
-
 	(void)state;
-	set_nat(&ours, OURS, ALL_PORTS, 8080);
-	flow = establish(0, &ours);
-	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
-	fill_pool_like(flow);
+	fill_pool_in_time_wait();
 	for (uint32_t i = 1; i < 100; i++)
 		expect_full(i, &ours);
-	table = pool_table();
-	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
-		silent_for(&table[port], NAT_TIME_WAIT_TIME + 1);
+	all_silent_for(NAT_TIME_WAIT_TIME + 1);
 	for (uint32_t i = 1; i < 100; i++)
 		establish(i, &ours);
 	assert_int_equal(flows_of(OURS), POOL_PORTS);
@@ -231,13 +203,8 @@ static void test_a_port_in_time_wait_is_not_for_the_same_member(void **state)
 
 static void test_a_port_in_time_wait_is_for_another_end(void **state)
 {
-	struct nat_flow *flow;
-
 	(void)state;
-	set_nat(&ours, OURS, ALL_PORTS, 8080);
-	flow = establish(0, &ours);
-	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
-	fill_pool_like(flow);
+	fill_pool_in_time_wait();
 	/* the same address, another port */
 	establish_some(0, 100, &theirs);
 	assert_int_equal(flows_of(THEIRS), 100);

@@ -90,7 +90,7 @@ static uint32_t have_sought(uint16_t others, uint16_t datagrams)
 {
 	int cpus = libbpf_num_possible_cpus();
 	struct nat_scratch *all = calloc(cpus, sizeof(*all));
-	uint32_t only = 0, now = nat_now();
+	uint32_t only = 0, now = time_for_packets();
 
 	assert_non_null(all);
 	for (int i = 0; i < cpus; i++) {

@@ -3,6 +3,8 @@
  * States of NAT's flows: what packets of both directions do to them, when they
  * end without any, and what is counted.
  */
+#include <errno.h>
+
 #include "nat_fixture.h"
 
 #define TCP_IDLE 7440 /* s, where a service has no other */
@@ -140,10 +142,6 @@ static void expect_reset(struct nat_flow *flow)
 	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
 	age();
 	assert_int_equal(state_of(flow), NAT_TIME_WAIT);
-	silent_for(flow, NAT_TIME_WAIT_TIME + 1);
-	assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
-	age();
-	assert_int_equal(state_of(flow), NAT_TIME_WAIT);
 	expect_timeout(flow, NAT_TIME_WAIT_TIME);
 }
 
@@ -166,6 +164,30 @@ static void test_a_reset_refuses_a_half_open_flow(void **state)
 	(void)state;
 	assert_int_equal(from_member(flow, 0, RST | ACK), XDP_TX);
 	expect_reset(flow);
+}
+
+/* Its sequence number was wrong, say. */
+static void test_a_flow_whose_ends_go_on_was_not_reset(void **state)
+{
+	struct nat_flow *flow = establish(0, &ours);
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(i ? from_member(flow, 0, RST)
+				   : from_client(0, &ours, RST),
+				 XDP_TX);
+		assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
+		assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
+		assert_int_equal(state_of(flow), NAT_TIME_WAIT);
+		/* a further one: it is another packet's answer */
+		assert_int_equal(from_client(0, &ours, RST), XDP_TX);
+		assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+		assert_int_equal(state_of(flow), NAT_TIME_WAIT);
+		assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
+		assert_int_equal(service_of(&ours).active_flows, 1);
+		expect_alive(0, &ours);
+	}
+	expect_timeout(flow, TCP_IDLE);
 }
 
 /* RFC 6191: whether it is too early is for the member to say. */
@@ -319,6 +341,44 @@ static void test_connections_beyond_the_limit_are_reset(void **state)
 	expect_alive(0, &ours);
 }
 
+/* Who sees one direction takes forged packets for connections. */
+static void test_a_limit_is_for_tcp_with_nat(void **state)
+{
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
+						.connection_limit = 3};
+	struct oxp_key tcp = tcp_key(VIP, 82), udp = udp_key(VIP, 82);
+	struct oxp_member member;
+	uint8_t changed;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	assert_int_equal(oxp_service_set(node, &tcp, &settings, &member, 1,
+					 &changed, error),
+			 -EINVAL);
+	assert_non_null(strstr(error, "without NAT"));
+	settings.flags = OXP_SERVICE_NAT;
+	assert_int_equal(oxp_service_set(node, &tcp, &settings, &member, 1,
+					 &changed, error),
+			 0);
+	assert_int_equal(oxp_service_set(node, &udp, &settings, &member, 1,
+					 &changed, error),
+			 -EPROTONOSUPPORT);
+}
+
+static void test_a_limit_goes_with_its_service(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 80);
+
+	(void)state;
+	set_limit(1, 0);
+	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
+	set_nat(&ours, OURS, 0, 8080);
+	assert_int_equal(service_of(&ours).settings.connection_limit, 0);
+	establish(0, &ours);
+	establish(1, &ours);
+	assert_int_equal(service_of(&ours).open_connections, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +390,7 @@ int main(void)
 		NAT_TEST(test_half_closed_flows_end_after_four_minutes),
 		NAT_TEST(test_fins_of_both_end_a_flow),
 		NAT_TEST(test_a_reset_of_either_ends_a_flow),
+		NAT_TEST(test_a_flow_whose_ends_go_on_was_not_reset),
 		NAT_TEST(test_a_reset_refuses_a_half_open_flow),
 		NAT_TEST(test_a_client_begins_again_with_its_own_port),
 		NAT_TEST(test_only_the_member_of_the_flow_answers),
@@ -337,6 +398,8 @@ int main(void)
 		NAT_TEST(test_connections_that_nobody_knows_are_reset),
 		NAT_TEST(test_a_service_has_as_many_connections_as_its_limit),
 		NAT_TEST(test_connections_beyond_the_limit_are_reset),
+		NAT_TEST(test_a_limit_is_for_tcp_with_nat),
+		NAT_TEST(test_a_limit_goes_with_its_service),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

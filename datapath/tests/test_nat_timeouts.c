@@ -155,34 +155,15 @@ static void test_a_closing_flow_ends_no_later_than_another(void **state)
 	expect_end(1, &ours, others.tcp_closing_s);
 }
 
-/* All other ports are taken by flows like this one. */
-static void fill_pool(const struct nat_flow *like)
-{
-	struct nat_flow *table = pool_table();
-
-	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
-		if (&table[port] != like)
-			table[port] = *like;
-	nat_groups(node)[OURS].flows = POOL_PORTS;
-}
-
 static void test_packets_take_ports_that_have_waited_so_long(void **state)
 {
-	struct nat_flow *table = pool_table(), *flow;
-
 	(void)state;
-	set_nat(&ours, OURS, 2 * 65536, 8080);
-	flow = establish(0, &ours);
-	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
-	fill_pool(flow);
-	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
-		silent_for(&table[port], others.time_wait_s + 1);
+	fill_pool_in_time_wait();
+	all_silent_for(others.time_wait_s + 1);
 	expect_full(1, &ours);
 	set_timeouts(&others);
 	establish(1, &ours);
-	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
-		if (nat_state_of(table[port].state) == NAT_TIME_WAIT)
-			silent_for(&table[port], NAT_TIME_WAIT_TIME + 1);
+	all_silent_for(NAT_TIME_WAIT_TIME + 1);
 	set_timeouts(&(struct oxp_nat_timeouts){.time_wait_s = 16000});
 	expect_full(2, &ours);
 }

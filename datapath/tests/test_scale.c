@@ -45,12 +45,12 @@ static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t flows)
 }
 
 /* What the guide states; the kernel rounds maps up to whole pages. */
-#define BYTES_OF_SERVICE(cpus) (424 + 16 + 48 * (cpus))
+#define BYTES_OF_SERVICE(cpus) (418 + 16 + 48 * (cpus))
 /* With two blocks of 1,021 slots and 10 members, and ages. */
 #define BYTES_OF_TABLE (2 * (64 + 10 * 96 + 1024 + 128 + 1024) + 1024)
 #define BYTES_OF_MEMBER(cpus) (16 + 32 * (cpus))
 #define BYTES_OF_FLOW 8
-#define MEGABYTES_OF_NODE 28 /* with the default of flows */
+#define MEGABYTES_OF_NODE 24 /* with the default of flows */
 
 static void expect_each(uint64_t more, uint64_t less, uint32_t count,
 			uint64_t each)

@@ -100,6 +100,64 @@ static void test_unknown_records_are_skipped_unless_mandatory(void **state)
 	oxp_close(node);
 }
 
+/* A limit, as of a service whose client is reset beyond it, in the stream. */
+static void limit_in(char *stream, size_t length, uint16_t port, uint32_t limit)
+{
+	struct stream_service service;
+	char *at = stream;
+
+	do {
+		at = memmem(at, stream + length - at, RECORD_SERVICE,
+			    sizeof(RECORD_SERVICE));
+		assert_non_null(at);
+		at += sizeof(struct stream_record);
+		memcpy(&service, at, sizeof(service));
+	} while (service.port != port);
+	service.flags |= STREAM_LIMITED | OXP_SERVICE_RESET;
+	service.connection_limit = limit;
+	memcpy(at, &service, sizeof(service));
+}
+
+/* Layout 7 had limits without NAT: the service goes on, the limit does not. */
+static void test_limits_of_older_streams_hold_with_nat_alone(void **state)
+{
+	const struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS,
+		.flags = OXP_SERVICE_NAT | OXP_SERVICE_RESET,
+		.connection_limit = 10,
+	};
+	struct oxp_key plain = tcp_key(VIP, 80), nat = tcp_key(VIP, 81);
+	struct oxp_node *node = some_state();
+	struct oxp_service found;
+	struct oxp_member member;
+	struct import *import;
+	size_t length;
+	char *stream;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	member.port = 8080;
+	set_service_as(node, &nat, &settings, &member, 1);
+	stream = stream_of(node, &length);
+	limit_in(stream, length, plain.port, 10);
+	assert_int_equal(read_bytes(stream, length, &import), 0);
+	oxp_close(node);
+
+	node = fresh_state();
+	if (fill_node(node, import, error))
+		fail_msg("fill: %s", error);
+	assert_int_equal(oxp_service_get(node, &plain, &found, error), 0);
+	assert_int_equal(found.settings.connection_limit, 0);
+	assert_int_equal(found.settings.flags, 0);
+	assert_int_equal(found.members, 20);
+	assert_int_equal(oxp_service_get(node, &nat, &found, error), 0);
+	assert_int_equal(found.settings.connection_limit, 10);
+	assert_int_equal(found.settings.flags, settings.flags);
+	free_import(import);
+	free(stream);
+	oxp_close(node);
+}
+
 /* Of an address with one port the member's program may do it alone. */
 static void test_ports_are_mandatory_where_an_address_has_several(void **state)
 {
@@ -245,8 +303,8 @@ static uint64_t flow_entry(uint64_t tag, uint32_t age, uint32_t member)
 {
 	uint64_t now = coarse_time() >> 30;
 
-	return tag << 27 | ((now - age) & FLOW_TIME_MASK) << FLOW_TIME_SHIFT |
-	       member;
+	return tag << FLOW_SHARE_SHIFT |
+	       ((now - age) & FLOW_TIME_MASK) << FLOW_TIME_SHIFT | member;
 }
 
 /* The part alone, and nothing that it is not made of. */
@@ -271,7 +329,7 @@ static uint32_t member_of(const struct flow_set *set, uint64_t tag)
 	uint32_t found = OXP_NO_MEMBER;
 
 	for (int way = 0; way < FLOW_SET_WAYS; way++)
-		if (set->entry[way] >> 27 == tag) {
+		if (set->entry[way] >> FLOW_SHARE_SHIFT == tag) {
 			assert_int_equal(found, OXP_NO_MEMBER);
 			found = set->entry[way] & FLOW_MEMBER;
 		}
@@ -365,10 +423,10 @@ static void test_flows_that_begin_meanwhile_push_out_nobody(void **state)
 	assert_int_equal(fclose(writer.file), 0);
 
 	assert_int_equal(writer.status, 0);
-	assert_int_equal(sets[0].entry[1] >> 27, 1001);
+	assert_int_equal(sets[0].entry[1] >> FLOW_SHARE_SHIFT, 1001);
 	assert_int_equal(file.length, sizeof(*record) + sizeof(*flow));
 	assert_int_equal(record->count, 1);
-	assert_int_equal(flow->name >> 27, 77);
+	assert_int_equal(flow->name >> FLOW_SHARE_SHIFT, 77);
 	assert_int_equal(flow->member, 9);
 	assert_in_range(flow->age, 5, 6);
 	munmap(sets, length);
@@ -443,6 +501,8 @@ int main(void)
 			test_unknown_records_are_skipped_unless_mandatory),
 		cmocka_unit_test(
 			test_ports_are_mandatory_where_an_address_has_several),
+		cmocka_unit_test(
+			test_limits_of_older_streams_hold_with_nat_alone),
 		cmocka_unit_test(test_streams_cut_short_are_refused),
 		cmocka_unit_test(
 			test_elements_of_other_lengths_are_cut_or_padded),

@@ -26,7 +26,8 @@ static void test_flows_keep_their_member_through_transitions(void **state)
 
 #define O SLOT_OPEN
 
-/* The table in transition.c, row by row. Members 1 and 2 stay, 3 does not. */
+/* The table in slot_transition.c, row by row. Members 1 and 2 stay, 3 does not.
+ */
 static void test_transitions_are_those_of_the_documented_table(void **state)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # The functions that DevStack gives plugins, as far as the plugin uses them,
-# for the harness (lab/devstack/trial): devstack/tests/contract.json says what
+# for the harness (lab/devstack/trial.py): devstack/tests/contract.json says what
 # each does in DevStack. Here each call is recorded, in $HARNESS_RECORD; what
 # a phase needs happens for real, on the lab's servers; packages are not
 # installed. Nothing else of DevStack is there: a call of another function

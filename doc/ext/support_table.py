@@ -64,7 +64,7 @@ def _answers(check):
     """What the check says to values that it refuses."""
     name = check.__qualname__.partition('.')[0]
     for value in QUESTIONS[name]:
-        why, instead = check(value, POLICY)
+        why, instead, *_ = check(value, POLICY)
         yield instead if value == '?' else f'{why}; {instead}'
 
 
@@ -89,7 +89,9 @@ def _note(rule):
         return _sentence(rule.why)
     if rule.check is None:
         return ''
-    return ' '.join(_sentence(text) for text in _answers(rule.check))
+    answers = [*_answers(rule.check), *filter(None, ['; '.join(
+        rule.beside or ())])]
+    return ' '.join(_sentence(text) for text in answers)
 
 
 def _sentence(text):

@@ -32,3 +32,9 @@ pub mod state;
 pub mod uplinks;
 pub mod verdict;
 pub mod watch;
+
+/// Whether tests that only repeat themselves do so for long.
+#[cfg(test)]
+pub(crate) fn is_long_form() -> bool {
+    std::env::var("OCTAVIA_XDP_TESTS").is_ok_and(|form| form == "long")
+}

@@ -236,6 +236,7 @@ impl Metrics {
             ("late", stats.discarded_delay),
             ("local_error", stats.discarded_shortage),
             ("no_uplink", stats.discarded_uplink),
+            ("icmp_limited", stats.discarded_silence),
         ] {
             let label = ResultLabel { result };
             self.discarded.get_or_create(&label).inc_by(number);

@@ -30,10 +30,12 @@ impl Reason {
     pub const ICMP_UNREACHABLE: Self = Self(10);
     /// SCTP ABORT; the detail is the code of its first cause.
     pub const SCTP_ABORT: Self = Self(11);
+    /// Silence of a host that limits its ICMP errors: it says nothing.
+    pub const ICMP_LIMITED: Self = Self(12);
 
     /// For logs and tables.
     pub fn name(self) -> &'static str {
-        const NAMES: [&str; 12] = [
+        const NAMES: [&str; 13] = [
             "none",
             "refused",
             "timeout",
@@ -46,6 +48,7 @@ impl Reason {
             "tls_error",
             "icmp_unreachable",
             "sctp_abort",
+            "icmp_limited",
         ];
         NAMES.get(usize::from(self.0)).copied().unwrap_or("other")
     }

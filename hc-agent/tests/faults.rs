@@ -3,6 +3,7 @@
 //! check `STEADY` is up all the time.
 
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use octavia_xdp_hc::state::State;
 
 use crate::support::documents::{A as STEADY, B as OTHER, tcp};
+use crate::support::namespace::{in_namespace, run};
 use crate::support::node::{Node, PATIENCE, PROGRAM, now, pause};
 use crate::support::preload::library;
 use crate::support::server::{FINE, Server};
@@ -125,5 +127,80 @@ fn a_clock_that_jumps_disturbs_neither_states_nor_sequences() {
     assert!(node.snapshot().unwrap().boot == node.deltas()[0].boot);
     assert_eq!(node.snapshot().unwrap().stretch_percent, 100);
     assert!(!node.log().contains("too slow"), "{}", node.log());
+    node.terminate();
+}
+
+/// Fill the file system of a directory, to the last byte.
+fn fill(node: &Node) {
+    let path = node.queue.join(".tmp-filler");
+    let file = fs::File::options().append(true).create(true).open(path);
+    let mut file = file.unwrap();
+    for part in [vec![0; 4096], vec![0]] {
+        while file.write_all(&part).is_ok() {}
+    }
+}
+
+#[test]
+fn changes_reach_a_queue_whose_file_system_others_have_filled() {
+    if !in_namespace("faults::changes_reach_a_queue_whose_file_system_others_have_filled")
+    {
+        return;
+    }
+    let mut node = Node::new();
+    run(&format!(
+        "mount -t tmpfs -o size=4m tmpfs {}",
+        node.queue.display()
+    ));
+    let steady = Server::start(FINE);
+    let mut other = Some(Server::start(FINE));
+    let target = other.as_ref().unwrap().address;
+    node.write(&[tcp(STEADY, steady.address, 1), tcp(OTHER, target, 1)]);
+    node.start();
+    node.wait_state(STEADY, State::Up);
+    node.wait_state(OTHER, State::Up);
+    // Whatever else was to be written is.
+    pause(Duration::from_secs(2));
+    for (round, state) in [State::Down, State::Up, State::Down]
+        .into_iter()
+        .enumerate()
+    {
+        fill(&node);
+        if state == State::Down {
+            other.take();
+        } else {
+            other = Some(Server::at(target, FINE));
+        }
+        node.wait("the change in the queue", || {
+            node.reported().iter().rev().any(|record| {
+                record.state == state && record.key == OTHER.parse().unwrap()
+            })
+        });
+        if round < 2 {
+            // As the handler does.
+            for delta in node.delta_paths() {
+                fs::remove_file(delta).unwrap();
+            }
+        }
+    }
+    assert_never_down(&node, STEADY);
+    assert!(
+        !node.log().contains("cannot write changes"),
+        "{}",
+        node.log()
+    );
+
+    // Without that room it is said once, however often it is tried.
+    fs::remove_file(node.queue.join(".tmp-reserve")).unwrap();
+    fill(&node);
+    let _other = Server::at(target, FINE);
+    node.wait_logged("cannot write changes");
+    node.wait_logged("cannot write the snapshot");
+    let said = || node.log().matches("cannot write").count();
+    let before = said();
+    pause(Duration::from_secs(3));
+    assert_eq!(said(), before, "{}", node.log());
+    fs::remove_file(node.queue.join(".tmp-filler")).unwrap();
+    node.wait_state(OTHER, State::Up);
+    node.wait_logged("again");
     node.terminate();
 }

@@ -13,6 +13,11 @@ from cryptography.x509 import oid
 from lab import paths
 
 LIFETIME = datetime.timedelta(days=7)
+# With identifiers of keys, what Python verifies since 3.13 (RFC 5280).
+_FOR_CERTIFICATES = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False,
+    content_commitment=False, key_encipherment=False, data_encipherment=False,
+    key_agreement=False, encipher_only=False, decipher_only=False)
 
 
 def authority(lab):
@@ -36,9 +41,12 @@ def make(lab):
     authority_key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(
         oid.NameOID.COMMON_NAME, f'Authority of lab {lab.id}')])
+    key_identifier = x509.SubjectKeyIdentifier.from_public_key(
+        authority_key.public_key())
     authority_certificate = _builder(name, name, authority_key).add_extension(
-        x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
-            authority_key, hashes.SHA256())
+        x509.BasicConstraints(ca=True, path_length=0), critical=True
+    ).add_extension(_FOR_CERTIFICATES, critical=True).add_extension(
+        key_identifier, critical=False).sign(authority_key, hashes.SHA256())
     own_key = ec.generate_private_key(ec.SECP256R1())
     own = _builder(
         x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME,
@@ -48,7 +56,10 @@ def make(lab):
                 x509.DNSName('localhost'),
                 *(x509.IPAddress(ipaddress.ip_address(address))
                   for address in (paths.CONTROL_ADDRESS, '127.0.0.1'))]),
-            critical=False).sign(authority_key, hashes.SHA256())
+            critical=False).add_extension(
+                x509.AuthorityKeyIdentifier
+                .from_issuer_subject_key_identifier(key_identifier),
+                critical=False).sign(authority_key, hashes.SHA256())
     for path, content in (
             (authority(lab), _pem(authority_certificate)),
             (certificate(lab), _pem(own)),

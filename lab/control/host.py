@@ -20,31 +20,22 @@ from lab.ovn import central
 
 
 def up(lab, provider=octavia.XDP, provider_options=None, others=(),
-       ovn=False):
+       ovn=False, beside=lambda: None):
     """Start the control host; its network comes with it.
 
     `provider_options` go into the provider's configuration file; `others`
     are providers beside the one that is the default. With `ovn` Neutron has
-    OVN's databases below it.
+    OVN's databases below it. `beside` is called as soon as there is the
+    network, and done when this returns.
     """
     with progress.step('making the control host and its network'):
         make_network(lab)
         secret.generate(lab)
         certificates.make(lab)
-    # Before the configurations: passwords come with the databases.
-    with progress.step('looking for finished databases'):
-        claimed = template.claim()
-        if not claimed:
-            template.restore(lab)
-        keystone.configure(lab)
-        # Databases are filled without OVN: they serve labs without it.
-        neutron.configure(lab, ovn=ovn and not claimed)
-        octavia.configure(lab, provider, others)
-        octavia.configure_provider(lab, {
-            **(provider_options or {}),
-            **(neutron.listener_options(lab, provider_options) if ovn else {})
-        })
     with futures.ThreadPoolExecutor() as pool:
+        other = pool.submit(beside)
+        # With the finished databases come passwords.
+        claimed = _configure(lab, provider, provider_options, others, ovn)
         databases = pool.submit(_start_databases, lab, claimed)
         broker = pool.submit(step, 'RabbitMQ', rabbitmq.start, lab)
         if ovn:
@@ -71,8 +62,26 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
             start_controllers()
         else:
             parallel.together(start_controllers, start_apis)
+        other.result()
     octavia.start_housekeeping(lab)
     cloud.write_openrc(lab)
+
+
+def _configure(lab, provider, provider_options, others, ovn):
+    """Write all configurations; returns what template.claim() does."""
+    with progress.step('looking for finished databases'):
+        claimed = template.claim()
+        if not claimed:
+            template.restore(lab)
+        keystone.configure(lab)
+        # Databases are filled without OVN: they serve labs without it.
+        neutron.configure(lab, ovn=ovn and not claimed)
+        octavia.configure(lab, provider, others)
+        octavia.configure_provider(lab, {
+            **(provider_options or {}),
+            **(neutron.listener_options(lab, provider_options) if ovn else {})
+        })
+    return claimed
 
 
 def make_network(lab):

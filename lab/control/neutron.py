@@ -50,6 +50,12 @@ _POLICY = {
     'get_security_group_rule':
         '(rule:admin_only) or (role:reader and rule:sg_owner) or '
         'rule:service_api',
+    'get_router':
+        '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or '
+        'rule:service_api',
+    'get_rbac_policy':
+        '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or '
+        'rule:service_api',
     # Nova's, whose part the administrator has here.
     'update_port:binding:profile': 'rule:admin_only or rule:service_api',
 }

@@ -122,6 +122,8 @@ def configure_provider(lab, options=None):
         'database': {'connection': mariadb.url(lab, mariadb.CONTROLLERS)},
         'controller': {
             'listen': _metrics(DRIVER_AGENT),
+            # Tests wait for them.
+            'statistics_interval': 2,
             **{f'{kind}_socket': _socket(lab, kind) for kind in SOCKETS},
             **{f'preloaded_{kind}_socket': _socket(lab, f'xdp-{kind}')
                for kind in SOCKETS}},
@@ -139,7 +141,8 @@ def configure_provider(lab, options=None):
 def register_node(lab, node):
     """Make an LB node known to the controllers; it has its credentials."""
     with namespaces.inside(lab, paths.CONTROL):
-        _store(lab).register_node(node)
+        # Whether it does NAT is its own configuration's to say.
+        _store(lab).register_node(node, paths.nat_pools(paths.number(node)))
 
 
 def register_hypervisor(lab, hypervisor):

@@ -90,7 +90,7 @@ def _definitions(lab):
              for node in NODES]
     hosts = [broker.for_host(host, password(broker.host_vhost(host)))
              for host in hypervisors.NAMES]
-    everywhere = [broker.VirtualHost(vhost.name, (USER,), False)
+    everywhere = [broker.VirtualHost(vhost.name, {USER: broker.ALL}, False)
                   for one in (*nodes, *hosts)
                   for vhost in one.virtual_hosts]
     return broker.definitions(
@@ -99,8 +99,9 @@ def _definitions(lab):
         *nodes, *hosts,
         broker.Grants(
             (broker.User(USER, secret.password(lab, 'rabbitmq')),),
-            (broker.VirtualHost('/', (USER,), False),
-             broker.VirtualHost(broker.CONTROL_VHOST, (USER,), False),
+            (broker.VirtualHost('/', {USER: broker.ALL}, False),
+             broker.VirtualHost(broker.CONTROL_VHOST, {USER: broker.ALL},
+                                False),
              *everywhere)))
 
 

@@ -13,13 +13,13 @@ import shutil
 
 from lab import cloud
 from lab import paths
+from lab.control import keystone
 from lab.control import mariadb
 from lab.control import secret
 
 DIRECTORY = paths.BUILD / 'lab-template'
 MAKERS = ('constraints.txt', 'lab/cloud.py', 'lab/control/mariadb.py')
 MIGRATIONS = 'octavia_xdp_provider/controller/store/migrations/versions/*.py'
-KEYS = ('fernet-keys', 'credential-keys')
 
 
 def claim():
@@ -45,7 +45,7 @@ def restore(lab):
     template = _path()
     secret.restore(lab, json.loads((template / 'secrets.json').read_text()))
     shutil.copytree(template / 'mariadb', mariadb.data_directory(lab))
-    for name in KEYS:
+    for name in keystone.KEYS:
         shutil.copytree(template / name, _keystone(lab) / name)
 
 
@@ -58,7 +58,7 @@ def save(lab, claimed):
                 shutil.rmtree(other)
         new = DIRECTORY / 'new'
         shutil.copytree(mariadb.data_directory(lab), new / 'mariadb')
-        for name in KEYS:
+        for name in keystone.KEYS:
             shutil.copytree(_keystone(lab) / name, new / name)
         (new / 'secrets.json').write_text(json.dumps(secret.all_of(lab)))
         new.rename(target)

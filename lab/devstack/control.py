@@ -34,10 +34,14 @@ def removals(site):
              ['delete_user', broker.DRIVER_USER],
              ['delete_vhost', broker.CONTROL_VHOST]]
     for node in (*site.nodes, *site.remote_nodes):
-        found += broker.commands_to_remove(broker.node_vhost(node))
+        found += _words(broker.commands_to_remove(broker.node_vhost(node)))
     for host in site.hypervisors:
-        found += broker.commands_to_remove(broker.host_vhost(host))
+        found += _words(broker.commands_to_remove(broker.host_vhost(host)))
     return found
+
+
+def _words(commands):
+    return [list(command.words) for command in commands]
 
 
 def configure(site):

@@ -82,6 +82,8 @@ class Host:
                    / 'octavia-xdp-hc')
         first = self.name == paths.CONTROL
         return {
+            # Rust may be installed for one user alone.
+            'PATH': os.environ['PATH'],
             **cloud.environment(lab, cloud.ADMIN),
             'HARNESS_RECORD': str(self.record),
             'HARNESS_UNITS': str(self.units),

@@ -105,6 +105,10 @@ def _number(site):
 
 def _give_addresses(site):
     lab, name = site.lab, interface(site)
+    # A host has the same one after it was set up anew: the router would take
+    # its time to notice another.
+    tunnels.ip(lab, 'link', 'set', name, 'address',
+               f'02:00:00:00:30:{_number(site):02x}')
     tunnels.ip(lab, 'link', 'set', name, 'up')
     for network, _gateway in NETWORKS:
         version, length = network.version, network.prefixlen

@@ -11,6 +11,8 @@ PORT = 4789
 MTU = 1450
 # VXLAN's, of LB node 3 and of hypervisor 3: 4203 and 4303.
 NODES, HYPERVISORS = 4200, 4300
+# Far above what it takes.
+GONE_S = 60
 
 
 def ip(lab, *words):
@@ -27,9 +29,23 @@ def lay(site, name, number, remote, mtu, namespace=None):
     """
     where = (() if namespace is None
              else ('netns', site.lab.namespace(namespace)))
-    ip(site.lab, 'link', 'add', name, *where, 'mtu', mtu,
-       'type', 'vxlan', 'id', number, 'remote', remote,
-       'local', site.value('OCTAVIA_XDP_HOST_ADDRESS'), 'dstport', PORT)
+    # What was in a namespace goes a moment after its name.
+    processes.wait_for(
+        f'the end of an earlier tunnel {number}', lambda: _is_new(
+            site.lab, name, *where, 'mtu', mtu, 'type', 'vxlan',
+            'id', number, 'remote', remote,
+            'local', site.value('OCTAVIA_XDP_HOST_ADDRESS'),
+            'dstport', PORT), GONE_S)
+
+
+def _is_new(lab, *words):
+    try:
+        ip(lab, 'link', 'add', *words)
+    except paths.LabError as error:
+        if 'already exists' not in str(error):
+            raise
+        return False
+    return True
 
 
 def of_node(node):

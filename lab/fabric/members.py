@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members: unmodified nginx behind a decapsulating XDP program."""
 
+import functools
 import sys
 
 from lab import namespaces
+from lab import parallel
 from lab import paths
 from lab import processes
 from lab.fabric import links
@@ -61,14 +63,14 @@ def add_vip(lab, vip, members, dscp=None):
     _change(lab, members, change)
 
 
-def remove_vip(lab, vip, members):
-    """Undo add_vip()."""
+def remove_vip(lab, vip, members, later=False):
+    """Undo add_vip(); later: with the next change, each takes a while."""
     def change(options):
         options['vips'] = sorted({*options['vips']} - {str(vip)})
         options['dscp'] = {dscp: other
                            for dscp, other in options['dscp'].items()
                            if other != str(vip)}
-    _change(lab, members, change)
+    _change(lab, members, change, later)
 
 
 def set_answer_ports(lab, vip, ports, members):
@@ -103,12 +105,15 @@ def files(lab, member):
     return nginx.files(lab, member)
 
 
-def _change(lab, members, change):
-    for member in members:
+def _change(lab, members, change, later=False):
+    def change_one(member):
         options = lab.state.section('members')[member]
         change(options)
         lab.state.put('members', member, options)
-        _set_up(lab, member)
+        if not later:
+            _set_up(lab, member)
+    parallel.together(*(functools.partial(change_one, member)
+                        for member in members))
 
 
 def _set_up(lab, member):

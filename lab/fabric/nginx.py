@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stock nginx as a server of members: it answers with its host's name.
 
-It serves files beside that, and takes them by PUT.
+It serves files beside that, and takes them by PUT. Its worker gives up root,
+so all that it has is in the lab's shared directory.
 """
+
+import shutil
 
 from lab import processes
 
+_USER = 'nobody'
 _CONFIGURATION = '''\
 daemon off;
+user {user} nogroup;
 worker_processes 1;
 pid {directory}/nginx.pid;
 error_log stderr warn;
@@ -42,12 +47,12 @@ def name(host):
 
 def files(lab, host):
     """The directory whose files are served, and uploaded."""
-    return lab.host_directory(host) / 'files'
+    return lab.shared_directory(host) / 'files'
 
 
 def access_log(lab, host):
     """Where each request is logged, with its client's address first."""
-    return lab.host_directory(host) / 'access.log'
+    return lab.shared_directory(host) / 'access.log'
 
 
 def start(lab, host, ports, ready):
@@ -55,15 +60,16 @@ def start(lab, host, ports, ready):
 
     :param ready: a function that says whether it answers.
     """
-    directory = lab.host_directory(host)
+    directory = lab.shared_directory(host)
     files(lab, host).mkdir()
-    # Its workers, who write uploads, are not root.
-    files(lab, host).chmod(0o777)
+    # For uploads.
+    shutil.chown(files(lab, host), _USER)
+    files(lab, host).chmod(0o755)
     configuration = directory / 'nginx.conf'
     listen = ' '.join(f'listen 0.0.0.0:{port}; listen [::]:{port};'
                       for port in ports)
     configuration.write_text(_CONFIGURATION.format(
-        directory=directory, host=host, listen=listen))
+        user=_USER, directory=directory, host=host, listen=listen))
     processes.start(
         lab, host, name(host),
         ['nginx', '-p', directory, '-c', configuration, '-e', 'stderr'],

@@ -66,10 +66,16 @@ def create(lab, node):
     addresses = {'uplink': own}
     if namespaces.exists(lab, paths.CONTROL):
         addresses['management'] = namespaces.join_management(lab, node)
-        if octavia.provider_configuration(lab).exists():
-            octavia.register_node(lab, node)
     lab.state.put('addresses', node, addresses)
     _mount_bpf(lab, node)
+
+
+def register(lab, node):
+    """Make the node known to the controllers, if the lab has their database.
+    """
+    if (namespaces.exists(lab, paths.CONTROL)
+            and octavia.provider_configuration(lab).exists()):
+        octavia.register_node(lab, node)
 
 
 def configure(lab, node, options=None):

@@ -22,8 +22,14 @@ def up(lab, options=None):
     `options` go into each node's octavia-xdp.conf.
     """
     make(lab)
+    start(lab, options)
+
+
+def start(lab, options=None):
+    """Start what runs on the LB nodes; see `up`."""
     with progress.step('starting the LB nodes'):
         for node in NODES:
+            nodes.register(lab, node)
             nodes.configure(lab, node, options)
             nodes.configure_exabgp(lab, node)
             nodes.start(lab, node)

@@ -34,15 +34,15 @@ def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     lab = paths.Lab(arguments.name)
     tour = walk.Walk(lab, arguments.keep, arguments.existing)
-    status = demo_steps.run(tour)
+
+    def kept():
+        return (f'\nHorizon: {tour.address}\n'
+                f'For the CLI:  . {cloud.activate_file(lab)}\n'
+                f'To end it:  python -m lab down --name {lab.name}')
+    status = demo_steps.run(tour, kept if arguments.keep else None)
     if status == 0 and arguments.document:
         _document()
-    if status == 0 and arguments.keep:
-        print(f'\nHorizon: {tour.address}\n'
-              f'For the CLI:  . {cloud.activate_file(lab)}\n'
-              f'To end it:  python -m lab down --name {lab.name}')
-        return status
-    return demo_steps.end(tour, status)
+    return status
 
 
 def _document():

@@ -11,6 +11,7 @@ from lab import deployment
 from lab import namespaces
 from lab import paths
 from lab import processes
+from lab import surroundings
 from lab.control import octavia
 from lab.control import secret
 from lab.fabric import capture
@@ -20,6 +21,7 @@ from lab.fabric import router
 from lab.fabric import topology
 from lab.horizon import browser
 from lab.horizon import dashboard
+from lab.horizon import environment
 from lab.horizon import wizard
 
 REPORT = paths.BUILD / 'horizon.json'
@@ -27,6 +29,8 @@ PICTURES = paths.BUILD / 'horizon-pictures'
 BALANCER, LISTENER, POOL = 'shop', 'shop-http', 'shop-servers'
 REFUSED = 'refused'
 PORT = 80
+# Its connections have no begin and no end, so it never has a limit of them.
+UDP_LISTENER, UDP_PORT = 'shop-udp', 5000
 DRAINED = topology.MEMBERS[0]
 REQUESTS = 200
 TIMEOUT_S = 120
@@ -45,6 +49,16 @@ class Walk(demo_steps.Steps):
         self.browser = None
         self.address = None
         self.vip = None
+
+    def check(self):
+        surroundings.check(
+            self.lab, ('chromedriver', 'chromium', 'socat'),
+            {environment.VENV / 'bin' / name: 'tools/setup horizon'
+             for name in ('gunicorn', 'nova-manage')})
+        if self.existing and not namespaces.exists(self.lab, paths.CONTROL):
+            raise paths.LabError(
+                f'lab {self.lab.name} is not up; python -m lab.demo '
+                f'--name {self.lab.name} --keep-lab leaves one up')
 
     def run(self):
         """All steps.
@@ -147,7 +161,7 @@ class Walk(demo_steps.Steps):
             *arguments)
 
     def wait_online(self):
-        processes.wait_for('ACTIVE and ONLINE load balancer', lambda: (
+        processes.wait_for('an ACTIVE and ONLINE load balancer', lambda: (
             _status(self.of_the_api('find_load_balancer', BALANCER))
             == ('ACTIVE', 'ONLINE')), TIMEOUT_S, 0.5)
         self.browser.driver.refresh()
@@ -157,7 +171,7 @@ class Walk(demo_steps.Steps):
                           lambda: self.browser.find(row))
         self.browser.picture('online')
         processes.wait_for(
-            'route through both LB nodes',
+            'a route through both LB nodes',
             lambda: len(router.next_hops(self.lab, self.vip))
             == len(topology.NODES), TIMEOUT_S)
         return f'{self.vip} via {len(topology.NODES)} LB nodes'
@@ -197,7 +211,7 @@ class Walk(demo_steps.Steps):
         self.browser.picture('weight')
         self.browser.click('//button[contains(., "Update")]')
         processes.wait_for(
-            'end of new connections to it',
+            'the end of new connections to it',
             lambda: DRAINED not in self.answers(40), TIMEOUT_S, 0.5)
         return (f'{DRAINED} gets no new connection: '
                 f'{dict(sorted(self.answers().items()))}')
@@ -233,16 +247,20 @@ class Walk(demo_steps.Steps):
         return f'{said} — and nothing was made'
 
     def change_refused(self):
+        self.openstack(
+            'loadbalancer', 'listener', 'create', '--name', UDP_LISTENER,
+            '--protocol', 'UDP', '--protocol-port', str(UDP_PORT), '--wait',
+            '-f', 'value', '-c', 'provisioning_status', BALANCER)
         self.list_page()
         self.browser.click(f'//a[normalize-space(.)="{BALANCER}"]')
         self._tab('Listeners')
-        row = f'//tr[.//a[normalize-space(.)="{LISTENER}"]]'
+        row = f'//tr[.//a[normalize-space(.)="{UDP_LISTENER}"]]'
         self.browser.click(f'{row}//button[contains(., "Edit Listener")]'
                            f'|{row}//a[contains(., "Edit Listener")]')
-        self.browser.reads('//input[@name="name"]', LISTENER)
+        self.browser.reads('//input[@name="name"]', UDP_LISTENER)
         self.browser.type('//input[@name="connection_limit"]', 10)
         self.browser.click('//button[contains(@class, "finish")]')
-        said = self.refusal('connection_limit')
+        said = self.refusal('connection_limit', 'UDP')
         self.browser.picture('refused-change')
         self.answers()
         return f'{said} — and traffic goes on'
@@ -259,10 +277,11 @@ class Walk(demo_steps.Steps):
         self.browser.click('//div[contains(@class, "modal-content")]'
                            '//button[contains(@class, "btn-danger")]')
         processes.wait_for(
-            'end of the load balancer', lambda: self.of_the_api(
+            'the end of the load balancer', lambda: self.of_the_api(
                 'find_load_balancer', BALANCER) is None, TIMEOUT_S, 0.5)
-        processes.wait_for('end of its route', lambda: not router.next_hops(
-            self.lab, self.vip), TIMEOUT_S)
+        processes.wait_for(
+            'the end of its route',
+            lambda: not router.next_hops(self.lab, self.vip), TIMEOUT_S)
         return f'no route to {self.vip} any more'
 
     def _tab(self, title):

@@ -18,6 +18,7 @@ from lab import deployment
 from lab import namespaces
 from lab import paths
 from lab import processes
+from lab import progress
 from lab.control import octavia
 from lab.fabric import client
 from lab.fabric import download
@@ -27,6 +28,7 @@ from lab.fabric import topology
 from lab.ovn import host_agents
 from lab.ovn import hypervisors
 from lab.ovn import migration
+from lab.ovn import packages
 from lab.ovn import tenants
 from lab.ovn import vms
 
@@ -54,6 +56,11 @@ class Demo(demo_steps.Steps):
         self.made = {}
         self.ports = {}
         self.rules = {}
+
+    def check(self):
+        super().check()
+        with progress.step('looking for Open vSwitch and OVN'):
+            packages.provide(self.lab)
 
     def run(self):
         """All steps.
@@ -98,7 +105,7 @@ class Demo(demo_steps.Steps):
                                admin.as_plugged(port))
                     vms.start_http(self.lab, vm)
                     self.ports[vm] = port
-            processes.wait_for('ports', lambda: all(
+            processes.wait_for('ACTIVE ports', lambda: all(
                 admin.is_active(port) for port in self.ports.values()),
                 TIMEOUT_S, 0.5)
         for tenant in TENANTS:
@@ -141,7 +148,7 @@ class Demo(demo_steps.Steps):
             with namespaces.inside(self.lab, paths.CONTROL):
                 sdk = cloud.connect(self.lab, tenant).load_balancer
                 processes.wait_for(
-                    f'ACTIVE and ONLINE load balancer of {tenant}',
+                    f'an ACTIVE and ONLINE load balancer of {tenant}',
                     lambda sdk=sdk, tenant=tenant: _is_well(
                         sdk.find_load_balancer(tenant)), TIMEOUT_S, 0.5)
                 pool = sdk.find_pool(POOL)
@@ -151,7 +158,7 @@ class Demo(demo_steps.Steps):
                         one.operating_status == 'ONLINE'
                         for one in sdk.members(pool)), TIMEOUT_S, 0.5)
             processes.wait_for(
-                f'route to {vip} through both LB nodes',
+                f'a route to {vip} through both LB nodes',
                 lambda vip=vip: len(router.next_hops(self.lab, vip))
                 == len(topology.NODES), TIMEOUT_S)
             self.openstack('loadbalancer', 'member', 'list', '-c', 'name',
@@ -242,7 +249,7 @@ class Demo(demo_steps.Steps):
     def forbid(self):
         self.openstack('security', 'group', 'rule', 'delete',
                        self.rules['red'], user='red')
-        processes.wait_for('end of answers',
+        processes.wait_for('the end of answers',
                            lambda: not self.is_answered('red'), TIMEOUT_S)
         self.requests('blue', 100)
         return 'new connections to red are refused, to blue are served'
@@ -259,8 +266,8 @@ class Demo(demo_steps.Steps):
         (nginx.files(self.lab, vm) / 'large').write_bytes(content)
         with (client.Load(self.lab, self.url('red'), 60) as load,
               self.download() as transfer):
-            processes.wait_for('its begin', lambda: transfer.moved,
-                               TIMEOUT_S)
+            processes.wait_for('the download\'s first bytes',
+                               lambda: transfer.moved, TIMEOUT_S)
             with self.cloud() as admin:
                 migration.migrate(self.lab, admin, vm, self.ports[vm], 'hv1')
             processes.wait_for(
@@ -276,15 +283,22 @@ class Demo(demo_steps.Steps):
                 'failed')
 
     def download(self):
-        """Of the file that one VM alone has."""
+        """Of the file that one VM alone has.
+
+        :raises demo_steps.StepFailed: that VM does not serve it.
+        """
         def begun():
             one = download.Download(self.lab, self.vips['red'], PORT,
                                     '/large')
             if one.status == http.HTTPStatus.OK:
                 return one
             one.close()
+            # The other one's answer.
+            _expect(one.status == http.HTTPStatus.NOT_FOUND,
+                    f'a download is answered with {one.status}')
             return None
-        return processes.wait_for('a download from the VM', begun, TIMEOUT_S)
+        return processes.wait_for('a download from the VM that has the file',
+                                  begun, TIMEOUT_S)
 
     def kill_agent(self):
         with client.Load(self.lab, self.url('blue'), 60) as load:
@@ -293,7 +307,7 @@ class Demo(demo_steps.Steps):
                 self.wait_requests(load)
                 processes.restart(self.lab, host_agents.name(hypervisor))
                 processes.wait_for(
-                    f'{hypervisor} as it is wanted',
+                    f'{hypervisor} to be as it is wanted',
                     lambda hypervisor=hypervisor: not host_agents.faults(
                         self.lab, hypervisor), TIMEOUT_S, 0.5)
             self.wait_requests(load)
@@ -302,7 +316,7 @@ class Demo(demo_steps.Steps):
 
     def wait_requests(self, load):
         before = load.answers.total
-        processes.wait_for('requests', lambda: (
+        processes.wait_for('more requests', lambda: (
             load.answers.total > before + 20), TIMEOUT_S)
 
     def delete(self):
@@ -312,12 +326,12 @@ class Demo(demo_steps.Steps):
         for hypervisor in hypervisors.NAMES:
             for subject in 'ports', 'entries', 'flows':
                 processes.wait_for(
-                    f'end of {subject} on {hypervisor}',
+                    f'the end of {subject} on {hypervisor}',
                     lambda hypervisor=hypervisor, subject=subject: not (
                         host_agents.show(self.lab, hypervisor, subject)),
                     TIMEOUT_S, 0.5)
             processes.wait_for(
-                f'end of programs at taps of {hypervisor}',
+                f'the end of programs at taps of {hypervisor}',
                 lambda hypervisor=hypervisor: not host_agents.programs(
                     self.lab, hypervisor, 'tap-*'), TIMEOUT_S, 0.5)
         for vip in self.vips.values():

@@ -17,7 +17,7 @@ OLD = commands.FOLDER / 'old'
 OLD_VERSION = '0.0.1'
 # Without Debian's packages of a Rust as new as it must be.
 OWN_RUST = 'pkg.octavia-xdp-provider.own-rust'
-NAMES = ('liboctavia-xdp7', 'octavia-xdp-host', 'octavia-xdp-member',
+NAMES = ('liboctavia-xdp8', 'octavia-xdp-host', 'octavia-xdp-member',
          'octavia-xdp-node', 'octavia-xdp-provider')
 # What they are built from, for git.
 INPUTS = ('constraints.txt', 'datapath', 'deploy/debian', 'deploy/s*',

@@ -6,24 +6,18 @@ network namespace are left alone: systemd-sysctl does not run.
 """
 
 import contextlib
-import hashlib
-import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import time
 import uuid
 
 from lab import demo_steps
-from lab import paths
+from lab.packages import cgroups
 from lab.packages import commands
+from lab.packages import debian
 
 ROOT = commands.FOLDER / 'root'
-# The same for a day, as what it is made from seldom changes.
-CACHE = paths.BUILD / 'packages-root'
-CACHED_S = 24 * 3600
-CGROUPS = pathlib.Path('/sys/fs/cgroup')
 # systemd, and what the test itself needs.
 OWN = {'ethtool', 'iproute2', 'procps', 'python3', 'systemd', 'udev',
        'util-linux'}
@@ -46,14 +40,7 @@ mount --bind run/console dev/console
 mkdir -p run/lock run/systemd/system run/logs run/udev
 # Or systemd does not expect udev, which comes later.
 touch run/udev/control
-if [ "$2" = hybrid ]; then
-    mount -t tmpfs tmpfs sys/fs/cgroup
-    mkdir sys/fs/cgroup/systemd sys/fs/cgroup/unified
-    mount -t cgroup2 cgroup2 sys/fs/cgroup/unified
-    mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd
-else
-    mount -t cgroup2 cgroup2 sys/fs/cgroup
-fi
+mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t bpf -o mode=0700 bpf sys/fs/bpf
 printf '[Unit]\nDefaultDependencies=no\n' > run/systemd/system/test.target
 mkdir run/systemd/system/octavia-xdp-.service.d
@@ -62,7 +49,7 @@ printf '%s\n' '[Unit]' DefaultDependencies=no '[Service]' \
     StandardError=append:/run/logs/%p.log \
     > run/systemd/system/octavia-xdp-.service.d/test.conf
 ip link set lo up
-eval "$3"
+eval "$2"
 mkdir -p mnt
 pivot_root . mnt
 umount -l /mnt
@@ -95,45 +82,9 @@ def make(names, *roots):
     :param names: of packages, beside those that the test needs.
     :param roots: where to.
     """
-    include = ','.join(sorted(OWN | set(names)))
-    release = commands.run(
-        'sh', '-c', '. /etc/os-release; echo $VERSION_CODENAME').strip()
-    digest = hashlib.sha256(f'{release} {include}'.encode()).hexdigest()
-    archive = CACHE / f'{digest[:16]}.tar'
-    how = 'made before'
-    if not archive.exists() or (
-            time.time() - archive.stat().st_mtime > CACHED_S):
-        how = 'made'
-        CACHE.mkdir(parents=True, exist_ok=True)
-        for path in CACHE.iterdir():
-            if time.time() - path.stat().st_mtime > CACHED_S:
-                path.unlink()
-        new = archive.with_name(f'new-{os.getpid()}.tar')
-        sources = [
-            path for path in (
-                pathlib.Path('/etc/apt/sources.list.d/debian.sources'),
-                pathlib.Path('/etc/apt/sources.list')) if path.exists()]
-        commands.run('mmdebstrap', '--variant=minbase',
-                     f'--include={include}', release, new, sources[0])
-        new.rename(archive)
-    for root in roots:
-        shutil.rmtree(root, ignore_errors=True)
-        root.mkdir(parents=True)
-        commands.run('tar', '--extract', '--numeric-owner', '--xattrs',
-                     '--file', archive, '--directory', root)
+    release = debian.own_release()
+    how = debian.unpack(release, OWN | set(names), *roots)
     return f'{release}, {how}'
-
-
-def _hierarchies():
-    """Where a process has to be for a systemd of its own, and which kind."""
-    hybrid = [CGROUPS / 'systemd', CGROUPS / 'unified']
-    if all((path / 'cgroup.procs').exists() for path in hybrid):
-        return hybrid, 'hybrid'
-    if (CGROUPS / 'cgroup.controllers').exists():
-        return [CGROUPS], 'unified'
-    raise demo_steps.StepFailed(
-        f'{CGROUPS} has no cgroups that a systemd can be given: neither '
-        'version 2 nor "systemd" and "unified"')
 
 
 class Systemd:
@@ -152,23 +103,18 @@ class Systemd:
         self._log = root.with_name(f'{root.name}-systemd.log')
         self._process = None
         self.init = None
-        self._groups = []
+        self._group = None
 
     def start(self):
         """Start it and wait until it is up."""
-        parents, kind = _hierarchies()
-        name = f'octavia-xdp-packages-{uuid.uuid4().hex[:8]}'
-        self._groups = [path / name for path in parents]
-        for path in self._groups:
-            path.mkdir()
-        enter = ''.join(f'echo $$ > {path}/cgroup.procs\n'
-                        for path in self._groups)
+        self._group = cgroups.Group(
+            f'octavia-xdp-packages-{uuid.uuid4().hex[:8]}')
         with open(self._log, 'wb') as log:
             self._process = subprocess.Popen(
-                ['bash', '-c', f'{enter}exec "$@"', 'bash', *self._enter,
+                [*self._group.enter, *self._enter,
                  'unshare', '--fork', '--pid', '--mount', '--uts', '--ipc',
                  '--cgroup', '--kill-child', *self._own, 'bash', '-c', INSIDE,
-                 'bash', str(self.root), kind, self._network],
+                 'bash', str(self.root), self._network],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait('systemd', self._is_up)
 
@@ -221,10 +167,10 @@ class Systemd:
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
-        for path in self._groups:
+        if self._group is not None:
             with contextlib.suppress(demo_steps.StepFailed):
-                wait(f'end of {path}', lambda path=path: _removed(path))
-        self._process, self._groups = None, []
+                wait('end of its processes', self._group.removed)
+        self._process, self._group = None, None
 
 
 def wait(what, condition):
@@ -236,10 +182,3 @@ def wait(what, condition):
     while not condition():
         demo_steps.expect(time.monotonic() < deadline, f'no {what}')
         time.sleep(0.2)
-
-
-def _removed(path):
-    for directory, _, _ in os.walk(path, topdown=False):
-        with contextlib.suppress(OSError):
-            os.rmdir(directory)
-    return not path.exists()

@@ -88,6 +88,7 @@ class Hosts:
         client.create(self.lab)
         for node in NODES:
             nodes.create(self.lab, node)
+            nodes.register(self.lab, node)
         members.create(self.lab, MEMBER)
         processes.run(self.lab, MEMBER, [links.DECAPSULATE, 'remove',
                                          links.UPLINK])

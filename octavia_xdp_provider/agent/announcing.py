@@ -103,6 +103,7 @@ class Announcing:
         :param draining: VIPs that routers shall use as a last resort.
         :param staying: VIPs whose routes stay as they are.
         """
+        self._announce.keep_room()
         able = {vip: frozenset(needed) for vip, needed in able.items()}
         usual, as_last_resort = self._attributes()
         pools = self._pools()

@@ -64,14 +64,17 @@ class Collector:
     :param worker: worker.Worker.
     :param uplinks: uplinks.monitor.UplinkMonitor.
     :param announce: bgp.announcements.Announcements.
+    :param other_processes: processes.Processes.
     """
 
-    def __init__(self, dataplane, link, worker, uplinks, announce):
+    def __init__(self, dataplane, link, worker, uplinks, announce,
+                 other_processes):
         self._datapath = dataplane
         self._link = link
         self._worker = worker
         self._uplinks = uplinks
         self._announce = announce
+        self._processes = other_processes
 
     def describe(self):
         """Nothing is looked at before somebody wants to know."""
@@ -104,6 +107,11 @@ class Collector:
             ready.add_metric([str(version)],
                              float(version in self._uplinks.ready))
         yield ready
+        works = _family('process_up', 'Whether another process of the node '
+                        'does what it is there for', 'process')
+        for name, does in self._processes.work().items():
+            works.add_metric([name], float(does))
+        yield works
 
     def _of_load_balancers(self):
         wanted, result = self._link.wanted, self._worker.result

@@ -232,13 +232,15 @@ class Nat:
                         in self._groups.items() if name in names}
 
     def report(self, flows):
-        """messages.NatState, or None without pools. For any thread.
+        """messages.NatState, or None without pools that are wanted. For any
+        thread.
 
         :param flows: project → flows that are alive.
         """
-        pools = self.pools
+        pools, problem = self.pools, self.problem
+        said = {'problem': problem[:messages.TEXT_MAX]} if problem else {}
         if not pools:
-            return None
+            return {'pools': [], **said} if said else None
         most = sorted(flows, key=lambda name: (-flows[name], name))
         return {
             'pools': [str(pool) for pool in pools],
@@ -247,4 +249,4 @@ class Nat:
             'flows': sum(flows.values()), 'share': self._flows,
             'peers': len(self._peers_set or ()),
             'projects': {name: flows[name] for name
-                         in most[:messages.NAT_PROJECTS_MAX]}}
+                         in most[:messages.NAT_PROJECTS_MAX]}, **said}

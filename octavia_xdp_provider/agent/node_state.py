@@ -3,9 +3,9 @@
 
 import pbr.version
 
-from octavia_xdp_provider.agent import checker_status
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.node import checker_status
 
 
 class NodeState:
@@ -13,14 +13,16 @@ class NodeState:
 
     :param files: run_directory.RunDirectory.
     :param uplinks: uplinks.monitor.UplinkMonitor.
+    :param other_processes: processes.Processes.
     :param own_addresses: gives the node's own addresses, texts.
     :param open_slots: gives messages.OpenSlots.
     :param nat: gives messages.NatState, or None.
     """
 
     def __init__(self, conf, files, dataplane, announce, uplinks, probes,
-                 own_addresses, open_slots, nat=lambda: None):
+                 other_processes, own_addresses, open_slots, nat=lambda: None):
         self._zone = conf.agent.zone
+        self._processes = other_processes
         self._own_addresses = own_addresses
         self._nat = nat
         self._open_slots = open_slots
@@ -51,6 +53,7 @@ class NodeState:
             'uplinks_ready': sorted(self._uplinks.ready),
             'health_checker': checker_status.read(
                 self._files.checker_socket),
+            'processes': self._processes.look(),
             'services': info.services,
             'services_max': info.services_max,
             'members': info.members,

@@ -106,6 +106,11 @@ class Plans:
                                    for plan in self.plans.values()})
         return Changes(looked, planned, gone)
 
+    def of_nat(self):
+        """Ids of load balancers with forwarding nat."""
+        return [key for key, plan in self.plans.items()
+                if plan.nat_project is not None]
+
     def file(self, key):
         """The checks file of a load balancer that is planned."""
         return self._made[key].file
@@ -147,7 +152,7 @@ class Plans:
                 keys=self._keys, patience=plan.patience)
             self._owners.set(key, plan)
         except errors.Refused as error:
-            return result(None, str(error))
+            return result(None, error.for_operator)
         except checks_file.ChecksFileError as error:
             return result(None, f'health monitor: {error}')
         return result(plan, file=file)

@@ -15,7 +15,7 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import checker_status
+from octavia_xdp_provider.node import checker_status
 
 LOG = logging.getLogger(__name__)
 

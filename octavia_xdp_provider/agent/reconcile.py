@@ -162,6 +162,9 @@ class Reconciler:
         for error in self.file_errors.values():
             for key in wanted.documents:
                 failed.setdefault(key, error)
+        if self._nat and self._nat.problem:
+            for key in self._plans.of_nat():
+                failed.setdefault(key, self._nat.problem)
         self._failed = failed
         self._update_facts()
         self._passes += 1
@@ -224,11 +227,8 @@ class Reconciler:
 
     @property
     def problems(self):
-        """What is not as wanted on this node, as texts."""
-        found = list(self.file_errors.values())
-        if self._nat and self._nat.problem:
-            found.append(self._nat.problem)
-        return sorted(found)
+        """What all on this node suffers from, as texts."""
+        return sorted(self.file_errors.values())
 
     def open_slots(self):
         """messages.OpenSlots. For any thread."""

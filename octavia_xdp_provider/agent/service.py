@@ -19,6 +19,7 @@ from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import nat
 from octavia_xdp_provider.agent import node_state
 from octavia_xdp_provider.agent import probes
+from octavia_xdp_provider.agent import processes
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import version1
@@ -38,9 +39,15 @@ from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import secret_file
 from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import netlink
+from octavia_xdp_provider.node import reserve
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
+
+# Of the file of announcements, of which two are there while one is replaced:
+# 5,000 prefixes.
+RESERVE_BYTES = 1 << 20
 
 
 class WakeupEndpoint:
@@ -69,7 +76,8 @@ class Agent:
         self._announce = announce = announcements.Announcements(
             conf.agent.run_directory,
             [*option_values.networks(conf, 'vip', 'allowed_networks'),
-             *nat_options.pools(conf)])
+             *nat_options.pools(conf)],
+            reserve.Reserve(self._files.reserve, RESERVE_BYTES))
         self._kernel = netlink.Kernel()  # the worker's
         through = probes.Probes(
             self._datapath, self._kernel, conf.agent.uplinks,
@@ -94,18 +102,20 @@ class Agent:
                     secret_file.load(self._files.checks_secret)),
                 self._nat),
             self._datapath, self._uplinks, through, self._tell,
-            self.stop, self.metrics, watch('worker'))
-        transport = rpc.transport(conf)
+            self.stop, self.metrics, watch('worker'),
+            heartbeat.Heartbeat(self._files.agent_heartbeat).beat)
+        transport = rpc.transport(conf, host=conf.host)
+        other_processes = processes.Processes(self._files, announce)
         self._link = self._make_link(transport, node_state.NodeState(
             conf, self._files, self._datapath, announce, self._uplinks,
-            through, lambda: self._own_addresses, self._worker.open_slots,
-            self._worker.nat_state))
+            through, other_processes, lambda: self._own_addresses,
+            self._worker.open_slots, self._worker.nat_state))
         self._heartbeat = common_link.Heartbeat(
             conf.host, rpc.HeartbeatClient(transport), self.metrics.failed,
             lambda: self._link.reported_at)
         self._monitoring.registry.register(metrics.Collector(
             self._datapath, self._link, self._worker, self._uplinks,
-            announce))
+            announce, other_processes))
         self._monitoring.registry.register(listener_metrics.Collector(
             conf, self._link, self._worker))
         for name, check in (('controller', self._check_controller),
@@ -138,7 +148,8 @@ class Agent:
         return agent_threads.silence(self._link.answered_at, 'the node')
 
     def _check_node(self):
-        return '; '.join(self._worker.problems) or None
+        return '; '.join(filter(None, (
+            *self._worker.problems, self._nat and self._nat.problem))) or None
 
     def _wake_worker(self):
         self._worker.wake()

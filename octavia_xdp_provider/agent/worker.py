@@ -29,13 +29,15 @@ class Worker(passes.Passes):
     :param ended: called when another library took over.
     :param metrics: metrics.Metrics.
     :param come_round: see Loops.watch.
+    :param beat: called when a pass has gone well, see node/heartbeat.py.
     """
 
     def __init__(self, reconciler, dataplane, uplinks, probes, notify, ended,
-                 metrics, come_round=lambda: None):
+                 metrics, come_round=lambda: None, beat=lambda: None):
         super().__init__()
         self._metrics = metrics
         self._come_round = come_round
+        self._beat = beat
         self._reconciler = reconciler
         self._datapath = dataplane
         self._uplinks = uplinks
@@ -101,6 +103,7 @@ class Worker(passes.Passes):
                 else:
                     self._reconciler.announce(ready)
                 self._tell()
+                self._beat()
                 due_s = self._reconciler.leaving_s()
                 if due_s is not None:
                     pause_s = min(TICK_S, due_s)

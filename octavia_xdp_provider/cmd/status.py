@@ -40,10 +40,18 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
     def _database(self):
+        manager = schema.context_manager(self._conf)
         try:
-            schema.check(schema.context_manager(self._conf))
+            schema.check(manager)
         except schema.SchemaError as error:
             return upgradecheck.Result(upgradecheck.Code.FAILURE, str(error))
+        if schema.has_snapshot_isolation(manager):
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                'The database server has innodb_snapshot_isolation. If '
+                'Octavia has its database there, its API answers some '
+                'requests by status 500, unless it is off for the sessions '
+                'of Octavia. Set it to OFF.')
         return upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
     _upgrade_checks = (('Configuration', _configuration),

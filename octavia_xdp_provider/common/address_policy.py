@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which addresses the operator lets VIPs and members have."""
 
+from collections.abc import Iterable
 import dataclasses
 import ipaddress
 
@@ -48,24 +49,24 @@ class AddressPolicy:
     vip_subnet_ids: frozenset[str] = frozenset()
     vip_network_ids: frozenset[str] = frozenset()
 
-    def vip_problem(self, text: str) -> errors.Problem | None:
+    def vip_problem(self, text: str) -> errors.Detailed | None:
         """Only VIPs inside the operator's networks may be announced.
 
         :raises ValueError: the text is no address.
         """
         address = ipaddress.ip_address(text)
         if problem := family_problem(address) or inside_problem(address):
-            return problem
+            return *problem, ''
         if any(address in network for network in self.vip_networks):
             return None
-        allowed = ', '.join(map(str, self.vip_networks))
         return (f'{address} is outside the networks whose addresses the '
-                'operator lets the LB nodes announce '
-                f'({allowed or "none configured"})',
-                'create the VIP on a subnet inside them')
+                'operator lets the LB nodes announce',
+                'create the VIP on a subnet that the operator has for VIPs of '
+                'this provider',
+                f'[vip] allowed_networks: {_listed(self.vip_networks)}')
 
     def vip_origin_problem(self, subnet_id: str | None,
-                           network_id: str | None) -> errors.Problem | None:
+                           network_id: str | None) -> errors.Detailed | None:
         """Only VIPs of the operator's subnets, where they are named.
 
         A tenant's own subnet may have any addresses, those of the operator's
@@ -78,38 +79,49 @@ class AddressPolicy:
             return None
         return (f'subnet {subnet_id} of network {network_id} is none of '
                 'those that the operator has set apart for VIPs of this '
-                'provider', 'create the VIP on one of them: '
-                + ', '.join(sorted(self.vip_subnet_ids
-                                   | self.vip_network_ids)))
+                'provider', 'create the VIP on one of these',
+                '[vip] subnet_ids and network_ids: ' + ' '.join(
+                    sorted(self.vip_subnet_ids | self.vip_network_ids)))
 
-    def member_problem(self, text: str) -> errors.Problem | None:
+    def member_problem(self, text: str) -> errors.Detailed | None:
         """A member must not give access to the operator's own network.
 
         :raises ValueError: the text is no address.
         """
         address = ipaddress.ip_address(text)
         if problem := family_problem(address) or inside_problem(address):
-            return problem
+            return *problem, ''
         if not _is_of_host(address):
-            return f'{address} is no address of a host', 'use another address'
+            return (f'{address} is no address of a host',
+                    'use another address', '')
         if str(address) in self.own_addresses:
-            return (f'{address} is an address of an LB node',
-                    'use the address of a server')
+            return closed(address, 'it is an address of an LB node')
         for network in self.vip_networks:
             if address in network:
-                return (f'{address} lies in {network}, a network of VIPs',
-                        'use the address of a server')
+                return (f'{address} lies in a network of VIPs',
+                        'use the address of a server', f'{network}')
         for network in self.denied_networks:
             if address in network:
-                return (f'{address} lies in {network}, which the operator '
-                        'does not let members be in', 'use another address')
+                return closed(address, f'it lies in {network}, in which no '
+                                       'member may be')
         if self.member_networks is None or any(
                 address in network for network in self.member_networks):
             return None
-        allowed = ', '.join(map(str, self.member_networks))
-        return (f'{address} is outside the networks that the operator lets '
-                f'members be in ({allowed or "none configured"})',
-                'use an address inside them')
+        return closed(address, '[members] allowed_networks: '
+                      + _listed(self.member_networks))
+
+
+def closed(address: object, detail: str) -> errors.Detailed:
+    """What is wrong with a member's address that is the operator's, or
+    another project's in a way: to users all of these look alike."""
+    return (f'{address} is none that this member may have',
+            'use the address of a server in a network that the operator has '
+            'for members; with encapsulation dscp, of one that is no member '
+            'of another load balancer', detail)
+
+
+def _listed(networks: Iterable[Network]) -> str:
+    return ', '.join(map(str, networks)) or 'none configured'
 
 
 def family_problem(address: Address) -> errors.Problem | None:

@@ -7,6 +7,8 @@ import pathlib
 import tempfile
 import time
 
+from octavia_xdp_provider.common import foreign_file
+
 # Seconds after which a temporary file is the leftover of a killed writer.
 _STALE_AFTER = 60
 
@@ -24,7 +26,7 @@ def replace(path: str | os.PathLike[str], data: bytes,
     """
     path = pathlib.Path(path)
     with contextlib.suppress(OSError):
-        if path.read_bytes() == data:
+        if foreign_file.read(path, len(data) + 1)[0] == data:
             return False
     prefix = f'.tmp-{path.name}-'
     if clean:

@@ -62,9 +62,13 @@ class TlsOptions:
     def for_host(cls, host: str | None) -> 'TlsOptions':
         """Return options with a host as the name, if it can be one.
 
-        An address cannot, nor what only a Host header may hold.
+        An address cannot, nor what only a Host header may hold. The dot
+        behind a name that is complete is not sent (RFC 6066, section 3).
         """
-        if host is None or len(host) > 253:
+        if host is None:
+            return cls()
+        host = host.removesuffix('.')
+        if len(host) > 253:
             return cls()
         return cls(host if re.fullmatch(_SERVER_NAME, host) else None)
 

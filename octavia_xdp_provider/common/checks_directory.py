@@ -14,6 +14,7 @@ from typing import Any
 
 from octavia_xdp_provider.common import atomic_file
 from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.common import foreign_file
 
 _SUFFIX = '.json'
 _MODE = 0o640
@@ -45,6 +46,7 @@ class ChecksDirectory:
         :raises OSError: it cannot be made.
         """
         self._directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        foreign_file.check_own(self._directory)
         self._directory.chmod(_DIRECTORY_MODE)
         # Of an earlier version, or another group.
         for path in (self._directory, *self._directory.glob(f'*{_SUFFIX}')):

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of connections: which there can be, and each node's share.
 
+Only a node that sees both directions knows which connections there are: to one
+that sees clients' packets alone, packets with forged addresses would use a
+limit up, and forged ends would lift it. So a limit is for ``forwarding`` nat.
+
 LB nodes share no state. Each of those that announce the VIPs lets in its part
 of a listener's limit, and all parts together are the limit; but each is 1 at
 least, so that no client is refused because the router sent it to that node.
 """
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import spec
 
 _TCP = ('TCP', 'HTTPS')
@@ -23,6 +28,33 @@ def check(doc: spec.Document) -> None:
                 'when a connection begins and ends',
                 'leave it at -1 (no limit), or limit what one source may open '
                 'by a flavor with new_flow_rate')
+
+
+# Why there is no limit without NAT, and what to do instead.
+ONLY_NAT: errors.Problem = (
+    'only a listener of a load balancer whose flavor has forwarding nat can '
+    'have a limit: otherwise LB nodes see what clients send and no answers, '
+    'and cannot tell connections from forged packets',
+    'leave it at -1 (no limit), use a flavor with forwarding nat, or limit '
+    'what one source may open by a flavor with new_flow_rate')
+
+
+def without_effect(doc: spec.Document) -> dict[str, int]:
+    """Limits that nodes do not enforce, by the listeners' ids.
+
+    Earlier releases accepted them without NAT, too.
+    """
+    if flavor.is_nat(doc['flavor']):
+        return {}
+    return {key: limit for key, listener in doc['listeners'].items()
+            if (limit := listener['connection_limit'])}
+
+
+def problem(before: spec.Document | None, after: spec.Document
+            ) -> errors.Problem | None:
+    """Of a change that sets a limit which would have no effect."""
+    old = without_effect(before) if before else {}
+    return None if without_effect(after).items() <= old.items() else ONLY_NAT
 
 
 def share(doc: spec.Document, listener: spec.Listener, host: str, vip: str

@@ -61,15 +61,14 @@ member_opts = [
                      'operator\'s own.'),
     cfg.BoolOpt('check_subnets',
                 default=False,
-                help='Refuse a new member that names a subnet_id which '
-                     'Neutron does not have, or whose address is not in it. '
-                     'octavia-api asks Neutron for it, as it is configured. '
-                     'Off, a member may be anywhere behind its subnet, as '
-                     'members are reached by routing: Octavia looks whether '
-                     'the subnet exists and its user sees it, but for members '
-                     'that come with a pool or load balancer; and all members '
-                     'that name one subnet have addresses of one family, if '
-                     'it is none of the VIPs\'.'),
+                help='Refuse a new member that names a subnet_id in which '
+                     'its address is not. Off, a member may be anywhere '
+                     'behind its subnet, as members are reached by routing; '
+                     'and all members that name one subnet have addresses of '
+                     'one family, if it is none of the VIPs\'. That the '
+                     'load balancer\'s project may use the subnet is checked '
+                     'in either case: octavia-api asks Neutron, as it is '
+                     'configured, with a user who may read RBAC policies.'),
     cfg.ListOpt('monitor_http_methods',
                 item_type=cfg.types.String(choices=list(HTTP_METHODS)),
                 default=['GET', 'HEAD', 'OPTIONS'],
@@ -149,6 +148,10 @@ zero_touch_opts = [
                      'then IPv6 with it. Needed.'),
     cfg.ListOpt('closed_networks',
                 default=[],
+                deprecated_for_removal=True,
+                deprecated_reason='Hypervisors send no answer any more of a '
+                                  'flow that they do not know. Agents of '
+                                  'earlier releases use it.',
                 help='Networks (CIDR) to which no hypervisor sends an answer '
                      'of a flow whose state it has lost.'),
     cfg.IntOpt('host_timeout',
@@ -201,6 +204,32 @@ zero_touch_opts = [
                     'tenant\'s VM.'),
 ]
 
+_MIB = 1024 * 1024
+
+limits_opts = [
+    cfg.IntOpt('load_balancer_members',
+               default=8192, min=0, mutable=True,
+               help='Members that all pools of a load balancer may have '
+                    'together, also those that no listener uses. What is '
+                    'larger than a limit of this section when it is lowered '
+                    'stays, and grows no more. 0: no limit.'),
+    cfg.IntOpt('load_balancer_bytes',
+               default=4 * _MIB, min=64 * 1024, max=4 * _MIB,
+               mutable=True,
+               help='Bytes of JSON that say what a load balancer shall be. '
+                    'A member takes some 300, with zero_touch some 700, and '
+                    'a network of allowed_cidrs some 20. It is bounded, as '
+                    'it has to fit into messages and the database.'),
+    cfg.IntOpt('project_members',
+               default=131072, min=0, mutable=True,
+               help='Members that all load balancers of a project may have '
+                    'together. 0: no limit.'),
+    cfg.IntOpt('project_bytes',
+               default=128 * _MIB, min=0, mutable=True,
+               help='Bytes, as for a load balancer, of all load balancers of '
+                    'a project together. 0: no limit.'),
+]
+
 node_server_opts = [
     cfg.StrOpt('transport_url',
                secret=True,
@@ -238,6 +267,14 @@ placement_opts = [
                     'controller could hear: after its own start, and after '
                     'an outage in which no node was heard, it begins anew. '
                     'At least node_timeout.'),
+    cfg.FloatOpt('settle_time',
+                 default=120.0, min=0.0, max=3600.0, mutable=True,
+                 help='Seconds for which load balancers that at least one LB '
+                      'node serves get no other node in place of a dead one, '
+                      'after several nodes have died or, while one is dead, '
+                      'another has come back: the others are likely to come '
+                      'back as well. What no node serves gets one at once. '
+                      '0: nothing waits.'),
     cfg.ListOpt('filters',
                 default=['live', 'capacity', 'zone', 'zero_touch'],
                 help='Filters that say which LB nodes may be given a load '
@@ -297,8 +334,16 @@ controller_opts = [
                help='Seconds after which no node is waited for: a change '
                     'that some have not confirmed becomes ACTIVE, and if no '
                     'live node has, with the operating status ERROR until '
-                    'one does. What is deleted stays PENDING_DELETE until '
-                    'it is.'),
+                    'one does. What is deleted of a load balancer stays '
+                    'PENDING_DELETE until it is.'),
+    cfg.IntOpt('deletion_timeout',
+               default=300, min=5, mutable=True,
+               help='Seconds after which a load balancer that is deleted, '
+                    'and that a live node has not removed, gets the '
+                    'provisioning status ERROR. It is deleted when the node '
+                    'has done it, or is dead or not registered any more; '
+                    'nobody gets its VIPs before. "octavia-xdp-manage lb '
+                    'list" names the node.'),
     cfg.IntOpt('confirm_timeout',
                default=30, min=5, mutable=True,
                help='Seconds after the deadline of a change for which the '

@@ -4,6 +4,8 @@
 # Why a value is refused (a clause that follows "because"), and what to do
 # instead (an imperative clause).
 Problem = tuple[str, str]
+# The same, and what the operator alone is told beside.
+Detailed = tuple[str, str, str]
 
 
 class Refused(Exception):
@@ -13,15 +15,23 @@ class Refused(Exception):
         field: ``pools.<id>.healthmonitor.url_path``.
     :param why: the reason, a clause that follows "because".
     :param instead: what the user can do instead, an imperative clause.
+    :param detail: what the operator is told beside. Users learn nothing of
+        nodes, of networks that are not theirs, or of other projects.
     """
 
-    def __init__(self, option: str, why: str, instead: str) -> None:
+    def __init__(self, option: str, why: str, instead: str,
+                 detail: str = '') -> None:
         self.option = option
         self.why = why
         self.instead = instead
+        self.detail = detail
         super().__init__(
             f'The xdp provider refuses option {option!r}: {why}. '
             f'Instead: {instead}.')
+
+    @property
+    def for_operator(self) -> str:
+        return f'{self} ({self.detail})' if self.detail else str(self)
 
 
 class BadValue(ValueError):
@@ -35,6 +45,10 @@ class BadValue(ValueError):
 
 class Conflict(Exception):
     """The request clashes with another load balancer."""
+
+    @property
+    def for_operator(self) -> str:
+        return str(self)
 
 
 class TooLate(Exception):

@@ -88,7 +88,7 @@ def codes_problem(value: str) -> errors.Problem | None:
         expected_codes.parse(value)
     except ValueError:
         return (f'the value {value!r} is not a code, a list or a range of '
-                'HTTP status codes', 'use for example 200,202-204')
+                'HTTP status codes', 'use one as 200,202 or 200-204')
     return None
 
 

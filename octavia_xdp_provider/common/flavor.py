@@ -106,9 +106,9 @@ KEYS = {
         f'a whole number from 1 to {RATE_MAX}', _integer(1, RATE_MAX),
         absent='as new_flow_rate'),
     'connection_limit_reset': Key(
-        'Clients beyond a listener\'s connection_limit are sent a TCP reset, '
-        'by which they know at once; otherwise their packets are dropped, and '
-        'they try again for a while.',
+        'With forwarding nat, which a connection_limit needs: clients beyond '
+        'it are sent a TCP reset, by which they know at once; otherwise '
+        'their packets are dropped, and they try again for a while.',
         'true or false', {'type': 'boolean'}, False),
     'idle_timeout': Key(
         'Seconds without a packet after which a flow may move to another '

@@ -40,13 +40,6 @@ host_opts = [
                help='IPv6 network of 96 bits that is routed to this '
                     'hypervisor, whose addresses are SIDs of members: the '
                     'last 32 bits are the key. Default: none, and no SRv6.'),
-    cfg.ListOpt('closed_networks',
-                default=[],
-                help='Networks to which the hypervisor never guesses to '
-                     'which flow an answer belongs, beside those that the '
-                     'controller names: of other services of the cloud, '
-                     'whose connections to members must not be answered '
-                     'from a VIP.'),
     cfg.StrOpt('reply_interface',
                help='Network interface by whose routes answers leave to '
                     'clients; one that is in a VRF uses its table. Default: '
@@ -80,7 +73,7 @@ host_opts = [
                     'controller sent last, by which it works while no '
                     'controller answers, after a restart too.'),
     cfg.StrOpt('library',
-               default='liboctavia_xdp_host.so.5',
+               default='liboctavia_xdp_host.so.6',
                help='The hypervisor\'s datapath library: a name that the '
                     'dynamic loader finds, or a path.'),
     cfg.StrOpt('pin_directory',
@@ -112,7 +105,6 @@ def check(conf: cfg.ConfigOpts) -> None:
     for name, version in (('local_address', 4), ('local_address_v6', 6)):
         _check_address(conf, name, version)
     sid_network(conf)
-    option_values.networks(conf, GROUP, 'closed_networks')
     option_values.listening_address(conf, GROUP, 'listen')
 
 

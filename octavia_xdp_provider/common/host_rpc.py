@@ -51,10 +51,11 @@ from typing import Any
 from typing import cast
 
 from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.common import queue_names
 from octavia_xdp_provider.common import rpc
 
 CONTROLLER_TOPIC = 'octavia-xdp-controller-hosts'
-HOST_TOPIC = 'octavia-xdp-host'
+HOST_TOPIC = queue_names.HOST_TOPIC
 
 HOSTS_NAMESPACE = 'hosts'
 WAKEUP_NAMESPACE = 'host-wakeup'

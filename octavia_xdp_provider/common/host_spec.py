@@ -162,7 +162,8 @@ class Common(TypedDict):
     """What is the same for all hypervisors.
 
     ``networks``: of LB nodes: outer sources, and sources of probes.
-    ``closed``: others to which no answer is guessed. ``peers``: of
+    ``closed``: for agents that guess whose an answer is, others to which none
+    is sent; those of today leave it out of account. ``peers``: of
     hypervisors, who hand on packets of connections that they do not know;
     said to those alone that report host_messages.SECOND_CHANCE.
     """

@@ -10,6 +10,7 @@ import pydantic
 from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
+from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import spec
@@ -17,6 +18,10 @@ from octavia_xdp_provider.common import spec
 # Pages: no message grows with the number of load balancers.
 DOCUMENTS_PAGE = 100
 DOCUMENTS_PAGE_BYTES = 1 << 20
+# Of one document, which a page has at least. oslo.messaging makes it half as
+# long again at most, and then it has to fit into a node's queue
+# (controller/broker.py).
+DOCUMENT_BYTES_MAX = 10 << 20
 COMPARE_PAGE = 2000
 REPORT_PAGE = 200
 REPORT_PAGE_MEMBERS = 8192
@@ -33,9 +38,24 @@ NAT_PEERS_MAX = 16
 # Projects with the most flows by NAT that a node names.
 NAT_PROJECTS_MAX = 50
 
+# Processes of a node, as it names them: what makes tables follow health, and
+# what announces.
+RESULT_HANDLER = 'octavia-xdp-result-handler'
+SPEAKER = 'octavia-xdp-exabgp'
+_PROCESSES_MAX = 16
+
 _INTEGER_MAX = 2 ** 63 - 1
+# Bytes that 800 Gbit/s make in four months: the rest of the room is for sums.
+COUNTER_MAX = 2 ** 60
+# Of what is there at a time.
+NUMBER_MAX = 2 ** 32 - 1
+_SESSIONS_MAX = 65535
 
 Integer = Annotated[int, pydantic.Field(ge=0, le=_INTEGER_MAX)]
+Counter = Annotated[int, pydantic.Field(ge=0, le=COUNTER_MAX)]
+Number = Annotated[int, pydantic.Field(ge=0, le=NUMBER_MAX)]
+Figure = Annotated[float, pydantic.Field(ge=0, le=NUMBER_MAX,
+                                         allow_inf_nan=False)]
 Host = Annotated[str, pydantic.Field(min_length=1, max_length=255)]
 # Ids are UUIDs; whatever they are, they can be names of files and of rows.
 Id = Annotated[str, pydantic.Field(
@@ -97,11 +117,11 @@ class Counters(TypedDict):
     node; nothing before version 2.4.
     """
 
-    bytes: Integer
-    flows: Integer
-    drops: NotRequired[Integer]
-    active: NotRequired[Integer]
-    bytes_out: NotRequired[Integer]
+    bytes: Counter
+    flows: Counter
+    drops: NotRequired[Counter]
+    active: NotRequired[Number]
+    bytes_out: NotRequired[Counter]
 
 
 # Of versions that lack some of them.
@@ -146,17 +166,19 @@ class NatState(TypedDict, total=False):
     ``ports``: of all their addresses, each of which is one flow's or free.
     ``flows``: those that are alive. ``share``: how many one project may have.
     ``projects``: flows by project, of those with the most. ``peers``: nodes
-    with which it hands packets on, itself among them.
+    with which it hands packets on, itself among them. ``problem``: why pools
+    or time-outs are not as configured; left out: they are.
     """
 
     pools: Annotated[list[fields.Network],
                      pydantic.Field(max_length=NAT_POOLS_MAX)]
-    ports: Integer
-    flows: Integer
-    share: Integer
-    projects: Annotated[dict[Text, Integer],
+    ports: Number
+    flows: Number
+    share: Number
+    projects: Annotated[dict[Text, Number],
                         pydantic.Field(max_length=NAT_PROJECTS_MAX)]
-    peers: Integer
+    peers: Number
+    problem: Text
 
 
 @shape.strict
@@ -201,10 +223,54 @@ class OpenSlots(TypedDict, total=False):
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
+class HealthChecker(TypedDict, total=False):
+    """Those of the checker's own figures that controllers look at."""
+
+    checks: Number
+    up: Number
+    stretch_percent: Figure
+    late_p99_ms: Figure
+
+
+@pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
+class UplinkHop(TypedDict, total=False):
+    """The next hop of an uplink in one IP version."""
+
+    mac: Text | None
+    last_resort: bool
+
+
+@pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
+class Uplink(TypedDict, total=False):
+    """Of an uplink, what controllers look at. ``problem``: why it is out."""
+
+    problem: Text | None
+    v4: UplinkHop
+    v6: UplinkHop
+
+
+def _up_of_all(value: list[int]) -> list[int]:
+    if value[0] > value[1]:
+        raise errors.BadValue(
+            f'{value[0]} sessions of {value[1]} cannot be up',
+            'give those that are up first')
+    return value
+
+
+Sessions = Annotated[
+    list[Annotated[int, pydantic.Field(ge=0, le=_SESSIONS_MAX)]],
+    pydantic.Field(min_length=2, max_length=2),
+    pydantic.AfterValidator(_up_of_all)]
+
+
+@pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class NodeState(TypedDict, total=False):
     """What a node reports of itself, for the operator and the scheduler.
 
-    ``problems``: why it does not do what is wanted, mostly none.
+    Whatever a controller or a command reads of it has its type here: what a
+    node says must not break what is shown of others.
+
+    ``problems``: what all on it suffers from, mostly nothing.
     ``bgp_established``: sessions that are up, and all there are.
     ``uplinks_ready``: IP versions of outer packets that can be sent on.
     ``health_checker``: the checker's own figures, null if it does not
@@ -213,20 +279,25 @@ class NodeState(TypedDict, total=False):
     its availability zone, null for none. ``document_version``: the newest of
     load balancers' that it knows; ``probe_through_datapath``: whether it
     sends health checks as traffic. ``nat``: null without pools.
-    ``open_slots``: nothing of older nodes. A newer node may say more.
+    ``open_slots``: nothing of older nodes. ``processes``: of other processes
+    of the node but the checker, what is wrong with them; null: nothing. A
+    newer node may say more.
     """
 
     version: Text
     problems: list[Text]
     bgp_neighbours: dict[str, str]
-    bgp_established: list[Integer]
+    bgp_established: Sessions
     uplinks_ready: list[Integer]
-    health_checker: dict[str, Any] | None
-    services: Integer
-    services_max: Integer
-    members: Integer
-    members_max: Integer
-    announced: Integer | list[str]
+    health_checker: HealthChecker | None
+    processes: Annotated[dict[Text, Text | None], pydantic.Field(
+        max_length=_PROCESSES_MAX)]
+    uplinks: list[Uplink]
+    services: Number
+    services_max: Number
+    members: Number
+    members_max: Number
+    announced: Number | list[str]
     addresses: Annotated[list[Text], pydantic.Field(
         max_length=NODE_ADDRESSES_MAX)]
     zone: Text | None
@@ -315,11 +386,13 @@ class ChangeAnswer(TypedDict, total=False):
 
     ``now``: the database's time, seconds since the epoch; always there.
     Beside it ``accepted``, the id of the request that waits for Octavia's
-    commit, or one of the texts.
+    commit, or one of the texts; ``detail`` is what the operator is told
+    beside ``refused``.
     """
 
     now: float
     accepted: str
     refused: str
+    detail: str
     conflict: str
     error: str

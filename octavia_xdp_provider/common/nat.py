@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import ipaddress
 from typing import Any
 
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import messages
@@ -84,7 +85,12 @@ def node_problem(report: Report, doc: spec.Document) -> str | None:
     if version < spec.NAT_SINCE:
         return (f'it knows documents up to version {version or "2"}, and '
                 f'forwarding nat needs {spec.NAT_SINCE}: upgrade it')
-    return lack(pools(report), versions(doc))
+    problem = lack(pools(report), versions(doc))
+    missing = (report.get('nat') or {}).get('unregistered')
+    if problem and missing:
+        return (f'{problem}; {", ".join(missing)} are not registered '
+                '(octavia-xdp-manage node nat-pools)')
+    return problem
 
 
 def has_udp(doc: spec.Document) -> bool:
@@ -120,3 +126,32 @@ def peers(reports: Mapping[str, Report]) -> list[messages.NatPeer]:
 def pools(report: Report) -> list[str]:
     """The pools that a node reports, in CIDR notation."""
     return list((report.get('nat') or {}).get('pools') or ())
+
+
+def registered(report: Report, known: Iterable[str]) -> dict[str, Any]:
+    """What a node reports, with those of its pools alone that lie in
+    registered ones; the others are ``unregistered``.
+
+    From a pool follows who is no member, and where all nodes send packets of
+    unknown flows: it is not for a node to say.
+
+    :param known: in CIDR notation.
+    """
+    reported = pools(report)
+    if not reported:
+        return dict(report)
+    networks = [ipaddress.ip_network(text) for text in known]
+    kept = [text for text in reported if any(
+        _lies_in(ipaddress.ip_network(text), network)
+        for network in networks)]
+    found = {**report['nat'], 'pools': kept}
+    if len(kept) < len(reported):
+        found['unregistered'] = [text for text in reported
+                                 if text not in kept]
+    return {**report, 'nat': found}
+
+
+def _lies_in(inner: address_policy.Network, outer: address_policy.Network
+             ) -> bool:
+    return (inner.version == outer.version
+            and inner.subnet_of(outer))  # type: ignore[arg-type]

@@ -141,7 +141,7 @@ upgrade_opts = [
 
 datapath_opts = [
     cfg.StrOpt('library',
-               default='liboctavia_xdp.so.7',
+               default='liboctavia_xdp.so.8',
                help='The datapath library: a name that the dynamic loader '
                     'finds, or a path. Its number is the layout of the '
                     'tables: see "octavia-xdp-ctl upgrade".'),
@@ -200,9 +200,11 @@ datapath_opts = [
                     'client gets the MTU by ICMP.'),
     cfg.IntOpt('icmp_rate',
                default=1000, min=0, max=2 ** 31 - 1,
-               help='Packets per second and CPU that the node makes itself: '
-                    'ICMP and ICMPv6, which are echo replies and those that '
-                    'name an MTU, and TCP resets. 0: none.'),
+               help='Packets per second and CPU that the node makes itself, '
+                    'of each of three kinds: echo replies, ICMP and ICMPv6 '
+                    'that name an MTU, and TCP resets. The eighth part of '
+                    'them at most goes to the same source (IPv6: network of '
+                    '64 bits). 0: none.'),
     cfg.IntOpt('member_mtu',
                default=0, min=0, max=65535,
                help='Greatest packet, in bytes with the outer header, that '

@@ -59,6 +59,7 @@ GROUPS = {
     'zero_touch': control_options.zero_touch_opts,
     'api': control_options.api_opts,
     'defaults': control_options.defaults_opts,
+    'limits': control_options.limits_opts,
     'placement': control_options.placement_opts,
     'controller': control_options.controller_opts,
     'agent': node_options.agent_opts,

@@ -55,13 +55,12 @@ import oslo_messaging
 
 from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import queue_names
 
-# Named in every target: the default is whatever the process has made of it,
-# and octavia-api makes it "octavia".
-EXCHANGE = 'octavia-xdp'
+EXCHANGE = queue_names.EXCHANGE
 CONTROLLER_TOPIC = 'octavia-xdp-controller'
 HEARTBEAT_TOPIC = 'octavia-xdp-heartbeat'
-NODE_TOPIC = 'octavia-xdp-agent'
+NODE_TOPIC = queue_names.NODE_TOPIC
 
 DRIVER_NAMESPACE = 'driver'
 NODES_NAMESPACE = 'nodes'
@@ -108,10 +107,12 @@ TRANSPORT_ERRORS = (oslo_messaging.MessagingException, OSError)
 
 
 def transport(conf: cfg.ConfigOpts, reconnect_max_s: int | None = None,
-              url: str | None = None) -> Transport:
+              url: str | None = None, host: str | None = None) -> Transport:
     """The RPC transport that ``[DEFAULT] transport_url`` names.
 
     :param url: instead of that option.
+    :param host: of an LB node or hypervisor, whose queues have names that its
+        rights list.
     :param reconnect_max_s: of RabbitMQ: seconds between two attempts to
         reach it, unless the configuration names another number.
     :raises oslo_messaging.InvalidTransportURL: it cannot be used.
@@ -122,6 +123,8 @@ def transport(conf: cfg.ConfigOpts, reconnect_max_s: int | None = None,
         except (ImportError, AttributeError):
             continue  # a release without them
         conf.register_opts(options, group=group)
+    if host is not None:
+        queue_names.use(conf, url, host)
     result = oslo_messaging.get_rpc_transport(conf, url=url)
     if 'oslo_messaging_rabbit' in conf:
         # Connections, made when they are needed, read these.

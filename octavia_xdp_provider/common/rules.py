@@ -137,10 +137,11 @@ def validate_together(doc: spec.Document, other: spec.Document) -> None:
         return
     shared = _rewritten_addresses(doc) & _rewritten_addresses(other)
     if shared:
-        raise errors.Refused(
-            'address', f'{min(shared)} is a member of another load balancer '
+        # Whoever could tell would learn where others' servers are.
+        raise errors.Refused('address', *address_policy.closed(
+            min(shared), f'it is a member of load balancer {other["id"]}, '
             f'whose packets have DSCP {code} as well, and could not '
-            'distinguish the two VIPs', 'use a flavor with another DSCP')
+            'distinguish the two VIPs'))
 
 
 def _rewritten_addresses(doc: spec.Document) -> set[str]:

@@ -8,6 +8,7 @@ import secrets
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.common import foreign_file
 
 LOG = logging.getLogger(__name__)
 
@@ -22,8 +23,8 @@ def load(path: str | os.PathLike[str]) -> bytes:
     """
     path = pathlib.Path(path)
     try:
-        found = path.read_bytes()
-        if len(found) == BYTES:
+        found, file = foreign_file.read(path, BYTES + 1)
+        if len(found) == BYTES and file.st_uid == os.geteuid():
             return found
         LOG.error('%s is not a secret of %s bytes and is made anew.', path,
                   BYTES)

@@ -181,7 +181,8 @@ class Pool(TypedDict):
 class Listener(TypedDict):
     """``allowed_cidrs``: null for everybody. ``timeout_…``: ms, null: the
     flavor's idle time. ``connection_limit``: connections at once, null: as
-    many as there are."""
+    many as there are; without NAT it has no effect, and is there only where
+    an earlier release has accepted it."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
@@ -211,8 +212,8 @@ class Document(TypedDict):
     ``additional_vips``: sorted by address; empty in most. ``flavor`` and
     ``availability_zone``: metadata as of the creation, with the operator's
     defaults of that time. ``announcing``: hosts of the nodes that announce
-    the VIPs, the controller's, where a listener has a ``connection_limit``
-    (common/connections.py).
+    the VIPs, the controller's, where NAT has a listener with a
+    ``connection_limit`` (common/connections.py).
     """
 
     version: int
@@ -334,8 +335,7 @@ def _needs_5(doc: Document) -> bool:
 
 def _needs_6(doc: Document) -> bool:
     """Whether version 5 cannot say what the document says."""
-    return (flavor.needs_6(doc['flavor']) or names_alternatives(doc) or
-            has_limits(doc))
+    return flavor.needs_6(doc['flavor']) or names_alternatives(doc)
 
 
 def _needs_7(doc: Document) -> bool:
@@ -357,9 +357,10 @@ def has_patience(doc: Document) -> bool:
 
 
 def has_limits(doc: Document) -> bool:
-    """Whether a listener has a limit of connections."""
-    return any(listener.get('connection_limit')
-               for listener in doc['listeners'].values())
+    """Whether a listener has a limit of connections that nodes share."""
+    return flavor.is_nat(doc['flavor']) and any(
+        listener.get('connection_limit')
+        for listener in doc['listeners'].values())
 
 
 def for_node(doc: Document) -> Document:

@@ -5,6 +5,7 @@ The file's meaning and test vectors are in ``contracts/uplinks-file.json``.
 """
 
 from collections.abc import Mapping
+import contextlib
 from importlib import resources
 import json
 import os
@@ -76,7 +77,9 @@ def write(directory: str, families: Mapping[int, Family]) -> None:
     path = os.path.join(directory, FILE_NAME)
     # Always the same: there is one writer, and a killed one leaves one file.
     temporary = f'{path}.new'
-    with open(temporary, 'wb') as file:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    with open(temporary, 'xb') as file:
         file.write(encode(families))
     os.replace(temporary, path)
 

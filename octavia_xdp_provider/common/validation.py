@@ -120,7 +120,7 @@ def _need(change: changes.Change, name: str) -> None:
 
 def _change_problems(change: changes.Change,
                      policy: address_policy.AddressPolicy
-                     ) -> Iterator[tuple[str, errors.Problem]]:
+                     ) -> Iterator[tuple[str, errors.Detailed]]:
     """Addresses of a change that the operator does not allow."""
     fields = change.get('fields', {})
     if change['object'] == 'loadbalancer':
@@ -140,7 +140,7 @@ def _change_problems(change: changes.Change,
 
 
 def vip_problems(fields: spec.Fields, policy: address_policy.AddressPolicy
-                 ) -> Iterator[tuple[str, errors.Problem]]:
+                 ) -> Iterator[tuple[str, errors.Detailed]]:
     """VIPs that the operator does not allow.
 
     :param fields: of a load balancer; addresses that Neutron is still to
@@ -167,7 +167,7 @@ def vip_problems(fields: spec.Fields, policy: address_policy.AddressPolicy
 
 
 def _member_problems(member: Any, policy: address_policy.AddressPolicy
-                     ) -> Iterator[tuple[str, errors.Problem]]:
+                     ) -> Iterator[tuple[str, errors.Detailed]]:
     for name in ('address', 'monitor_address'):
         if member.get(name):
             problem = policy.member_problem(member[name])
@@ -208,7 +208,7 @@ def _check_addresses(doc: spec.Document,
 
 def _used_problems(member: spec.Member,
                    policy: address_policy.AddressPolicy
-                   ) -> Iterator[tuple[str, errors.Problem]]:
+                   ) -> Iterator[tuple[str, errors.Detailed]]:
     """Of a member with a tunnel, packets name the end of that alone."""
     if 'tunnel' not in member:
         yield from _member_problems(member, policy)

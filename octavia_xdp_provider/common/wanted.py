@@ -19,6 +19,7 @@ from typing import NamedTuple
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.common import foreign_file
 
 LOG = logging.getLogger(__name__)
 
@@ -73,8 +74,9 @@ class Cache:
         """What was saved last; None if there is nothing that can be used."""
         path = self._directory
         try:
-            if not path.exists():
+            if not (path / _AS_OF).exists():
                 return self._load_before()
+            foreign_file.check_own(path)
             found = {}
             marks: dict[str, set[str]] = {name: set() for name in MARKS}
             for path in sorted(self._directory.glob(f'[!.]*{_SUFFIX}')):
@@ -98,6 +100,7 @@ class Cache:
     def _load_before(self) -> Wanted | None:
         if not self._before:
             return None
+        foreign_file.check_own(self._before)
         cached = json.loads(self._before.read_bytes())
         wanted = Wanted(int(cached['as_of']), {
             key: (int(generation), dict(document))
@@ -132,6 +135,7 @@ class Cache:
         if not self._directory.exists():
             self._directory.mkdir(mode=_DIRECTORY_MODE)
             self._unsaved.update(wanted.documents)
+        foreign_file.check_own(self._directory)
         if self._saved_as_of is None:
             self._remove_others(wanted)
         for key in sorted(self._unsaved):

@@ -14,6 +14,7 @@ status of one generation never meets the next one.
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import committed
@@ -189,9 +190,8 @@ class Advance:
     def _tell(self, now, is_claimed, item):
         """:param item: None: it has to be looked at again in any case."""
         row, progress = now.balancer, _progress(now)
-        left_s = row.changed_at + self._conf.status_timeout - now.now
-        # More is left where the clock was set back: nobody knows since when.
-        late = not 0 < left_s <= self._conf.status_timeout + 1
+        left_s = ages.left(row.changed_at, self._conf.status_timeout, now.now)
+        late = not left_s
         waiting = row.unconfirmed or row.removed
         if progress.all_done:
             self._done(row.id, bool(waiting))
@@ -227,18 +227,21 @@ class Advance:
             self._store.forget(row.id)
             LOG.info('Load balancer %s is deleted.', row.id)
             return None
-        left_s = row.changed_at + self._conf.status_timeout - now.now
-        if left_s > 0:
+        left_s = ages.left(row.changed_at, self._conf.deletion_timeout,
+                           now.now)
+        if left_s:
             return left_s + 0.1
         if row.failed_generation < row.generation:
+            if not is_claimed():
+                return None
             LOG.error('Load balancer %s: nodes %s have not removed it within '
-                      '%s s. It stays PENDING_DELETE until they have, or are '
-                      'dead.', row.id, ', '.join(leaving),
-                      self._conf.status_timeout)
+                      '%s s. Octavia is sent ERROR; it is deleted when they '
+                      'have, or are dead.', row.id, ', '.join(leaving),
+                      self._conf.deletion_timeout)
+            self._updates.not_deleted(row.id)
             self._store.note_sent(row.id, row.generation, failed=True)
         self._notify_nodes(now)
         return None
-
 
     def _send_deleted(self, row, item):
         # It may have been sent before, by a message whose answer came too

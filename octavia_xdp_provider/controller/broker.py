@@ -4,8 +4,9 @@
 The driver and the controllers talk in one virtual host, each LB node and the
 controllers in one of the node's own. A node's user may use no other: a node
 that was taken over reaches neither the driver's calls nor another node's,
-and what comes out of its virtual host is its word only. Limits keep it from
-filling the broker's memory.
+and what comes out of its virtual host is its word only. It may declare the few
+names that its agent uses and no other, and limits bound what is in its queues,
+so that it cannot fill the broker's memory.
 
 What stands here once becomes commands for an operator, or definitions that
 RabbitMQ loads (https://www.rabbitmq.com/docs/definitions).
@@ -21,6 +22,8 @@ import secrets
 from typing import Any
 import urllib.parse
 
+from octavia_xdp_provider.common import queue_names
+
 CONTROL_VHOST = 'octavia-xdp'
 CONTROLLER_USER = 'octavia-xdp-controller'
 DRIVER_USER = 'octavia-xdp-driver'
@@ -30,10 +33,11 @@ HOST_PATTERN = re.compile(r'[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?')
 
 ALL = '.*'
 # Of a node's virtual host. A node has a connection or two for each process
-# and way, each controller as many. Queues of a process that ended stay for
-# half an hour, and one may be started again and again.
+# and way, each controller as many. A node's queues are queue_names.NUMBERS of
+# two kinds and three more; those of a controller that ended stay for half an
+# hour, and it may be started again and again.
 CONNECTIONS_MAX = 64
-QUEUES_MAX = 1024
+QUEUES_MAX = 128
 # A node's reports are small; what does not fit is refused to whom sends it.
 QUEUE_BYTES_MAX = 16 * 1024 * 1024
 POLICY = 'octavia-xdp-limits'
@@ -53,14 +57,25 @@ class User:
 
 @dataclasses.dataclass(frozen=True)
 class VirtualHost:
-    """A virtual host, and the names of those who may use all of it.
+    """A virtual host, and who may use it.
 
-    ``limited``: by what a node could do to the broker.
+    ``users``: name → a regular expression of the queues and exchanges that
+    this one may declare, write to and read. ``limited``: by what a node could
+    do to the broker.
     """
 
     name: str
-    users: tuple[str, ...]
+    users: dict[str, str]
     limited: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Arguments of ``rabbitmqctl``, and what it reads from its standard input:
+    a password among the arguments is seen by all users of the host."""
+
+    words: tuple[str, ...]
+    stdin: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,48 +107,63 @@ def for_control(controller_password: str, driver_password: str) -> Grants:
     return Grants(
         (User(CONTROLLER_USER, controller_password),
          User(DRIVER_USER, driver_password)),
-        (VirtualHost(CONTROL_VHOST, (CONTROLLER_USER, DRIVER_USER), False),))
+        (VirtualHost(CONTROL_VHOST, {CONTROLLER_USER: ALL, DRIVER_USER: ALL},
+                     False),))
 
 
 def for_node(host: str, password: str) -> Grants:
     """What a node needs, once for_control() is done."""
-    return _of_one(node_vhost(host), password)
+    return _of_one(node_vhost(host), password, queue_names.pattern(
+        host, queue_names.NODE_TOPIC))
 
 
 def for_host(host: str, password: str) -> Grants:
     """What a hypervisor needs."""
-    return _of_one(host_vhost(host), password)
+    return _of_one(host_vhost(host), password, queue_names.pattern(
+        host, queue_names.HOST_TOPIC))
 
 
-def _of_one(name: str, password: str) -> Grants:
-    return Grants((User(name, password),),
-                  (VirtualHost(name, (name, CONTROLLER_USER), True),))
+def _of_one(name: str, password: str, names: str) -> Grants:
+    return Grants((User(name, password),), (VirtualHost(
+        name, {name: names, CONTROLLER_USER: ALL}, True),))
 
 
-def commands(grants: Grants) -> list[list[str]]:
-    """Arguments of ``rabbitmqctl``, in this order."""
-    found = []
+def commands(grants: Grants, again: bool = False) -> list[Command]:
+    """What makes them, in this order.
+
+    :param again: the users are there and get a new password; what they have
+        connected with the old one ends.
+    """
+    result = []
     for user in grants.users:
-        if user.password is not None:
-            found.append(['add_user', user.name, user.password])
+        if user.password is None:
+            continue
+        verb = 'change_password' if again else 'add_user'
+        result.append(Command((verb, user.name), user.password))
+        if again:
+            result.append(Command(('close_all_user_connections', user.name,
+                                   'its password was changed')))
     for vhost in grants.virtual_hosts:
-        found.append(['add_vhost', vhost.name])
+        result.append(Command(('add_vhost', vhost.name)))
         if vhost.limited:
-            found.append(['set_vhost_limits', '-p', vhost.name,
-                          json.dumps(_VHOST_LIMITS)])
-            found.append(['set_policy', '-p', vhost.name, '--apply-to',
-                          'queues', POLICY, ALL, json.dumps(_QUEUE_LIMITS)])
-        found.extend(['set_permissions', '-p', vhost.name, user,
-                      ALL, ALL, ALL] for user in vhost.users)
-    return found
+            result.append(Command(('set_vhost_limits', '-p', vhost.name,
+                                   json.dumps(_VHOST_LIMITS))))
+            result.append(Command((
+                'set_policy', '-p', vhost.name, '--apply-to', 'queues',
+                POLICY, ALL, json.dumps(_QUEUE_LIMITS))))
+        result.extend(
+            Command(('set_permissions', '-p', vhost.name, user,
+                     names, names, names))
+            for user, names in vhost.users.items())
+    return result
 
 
-def commands_to_remove(name: str) -> list[list[str]]:
+def commands_to_remove(name: str) -> list[Command]:
     """The same, to take everything back that a node or hypervisor had.
 
     :param name: of its virtual host.
     """
-    return [['delete_user', name], ['delete_vhost', name]]
+    return [Command(('delete_user', name)), Command(('delete_vhost', name))]
 
 
 def definitions(*many: Grants) -> dict[str, Any]:
@@ -148,9 +178,9 @@ def definitions(*many: Grants) -> dict[str, Any]:
                   for user in users],
         'vhosts': [{'name': vhost.name} for vhost in vhosts],
         'permissions': [
-            {'user': user, 'vhost': vhost.name, 'configure': ALL,
-             'write': ALL, 'read': ALL}
-            for vhost in vhosts for user in vhost.users],
+            {'user': user, 'vhost': vhost.name, 'configure': names,
+             'write': names, 'read': names}
+            for vhost in vhosts for user, names in vhost.users.items()],
         'policies': [
             {'vhost': vhost.name, 'name': POLICY, 'pattern': ALL,
              'apply-to': 'queues', 'definition': _QUEUE_LIMITS,

@@ -83,7 +83,7 @@ class Comparison:
     @staticmethod
     def _complain(row, error):
         LOG.error('Load balancer %s as Octavia holds it cannot be done, the '
-                  'present state stays: %s', row.id, error)
+                  'present state stays: %s', row.id, error.for_operator)
 
 
 def without(document, objects):

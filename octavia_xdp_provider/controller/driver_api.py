@@ -12,6 +12,7 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.store import limits
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +26,8 @@ class DriverEndpoint:
     target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
                                    version=rpc.DRIVER_VERSION)
 
-    def __init__(self, store, stored, changed, promoted, counted=None):
+    def __init__(self, store, stored, changed, promoted, counted=None,
+                 sizes=lambda: limits.NONE):
         """:param stored: called with whether its end is reported, after each
             change that is pending now.
 
@@ -33,11 +35,13 @@ class DriverEndpoint:
         :param promoted: called with what is wanted now
             (store.documents.Promoted).
         :param counted: metrics.Metrics.
+        :param sizes: gives the limits.Limits that hold now.
         """
         self._store = store
         self._stored = stored
         self._changed = changed
         self._promoted = promoted
+        self._sizes = sizes
         self._metrics = counted or metrics.Metrics(
             prometheus_client.CollectorRegistry())
 
@@ -92,9 +96,12 @@ class DriverEndpoint:
         try:
             validation.check_change(change)
             stored = self._store.request(change, request, deadline,
-                                         reports_end)
+                                         reports_end, self._sizes())
         except errors.Refused as error:
-            return {'refused': str(error)}
+            LOG.info('Change %s of %s %s: %s', change['action'],
+                     change['object'], change['object_id'],
+                     error.for_operator)
+            return {'refused': str(error), 'detail': error.detail}
         except errors.Conflict as error:
             return {'conflict': str(error)}
         except errors.TooLate as error:

@@ -28,6 +28,14 @@ INTERVAL_S = 1.0
 _SHORT_S = 10.0
 _SHORT_MAX = 100
 _REBALANCE_S = 2.0
+# Node time-outs for which a controller that has just started waits until it
+# hears somebody: agents that have lost the broker try it again after up to
+# half a minute.
+_PATIENCE = 4
+# Conditions that only silence ends, or a sign of life.
+_HEARD_OR_NOT = frozenset(one.value for one in (
+    clusters.Condition.LIVE, clusters.Condition.SILENT,
+    clusters.Condition.DEAD))
 
 
 class Leadership:
@@ -78,7 +86,9 @@ class Duty(loops.Loop):
         self._scheduler = scheduler
         self._notify = notify
         self._changed = changed
-        self._liveness = liveness.Liveness(self._conf.node_timeout / 2)
+        self._liveness = liveness.Liveness(
+            self._conf.node_timeout / 2,
+            _PATIENCE * self._conf.node_timeout)
         self._due = {}  # method → time
 
     def run(self):
@@ -115,6 +125,9 @@ class Duty(loops.Loop):
         changed = {}
         for host, (last_seen, in_service, draining,
                    before) in nodes.items():
+            if (self._liveness.hears_nobody and in_service
+                    and before in _HEARD_OR_NOT):
+                continue
             # One that has never been heard has no outage to wait for.
             silence_s = (self._liveness.silence_s(now, last_seen)
                          if last_seen else now)

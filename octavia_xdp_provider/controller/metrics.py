@@ -166,7 +166,8 @@ def _of_nodes(nodes):
             if isinstance(node.state.get(key), int):
                 family.add_metric([node.host], node.state[key])
         established = node.state.get('bgp_established')
-        if established:
+        # What an earlier release has stored may have any shape.
+        if isinstance(established, list) and len(established) == 2:
             up, all_there_are = established
             sessions.add_metric([node.host, 'up'], up)
             sessions.add_metric([node.host, 'down'], all_there_are - up)

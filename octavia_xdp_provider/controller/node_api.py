@@ -9,6 +9,7 @@ from oslo_log import log as logging
 import oslo_messaging
 import pydantic
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import nat
@@ -193,4 +194,4 @@ def _check_state(state):
 
 def alive(node, node_timeout, now):
     """Whether the node has reported recently enough to be waited for."""
-    return now - node.last_seen <= node_timeout
+    return ages.age(node.last_seen, now) <= node_timeout

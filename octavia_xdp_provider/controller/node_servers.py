@@ -28,6 +28,7 @@ import prometheus_client
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import bounded_calls
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import metrics
 
@@ -35,13 +36,11 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two looks at which nodes are registered.
 LOOK_S = 1.0
-# Seconds of calls that a node may make at once before its rate counts: one
-# that has just started asks for much.
-BURST_S = 2.0
+# Seconds from the end of what served a node, if that failed, to the next
+# attempt.
+RETRY_S = 5.0
 # Messages that wait for one node; then the oldest is lost.
 MESSAGES_MAX = 32
-# Seconds between two lines of the log about what a node is refused.
-COMPLAINT_S = 10.0
 
 
 class NodeServers:
@@ -83,6 +82,7 @@ class NodeServers:
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._stopping = threading.Event()
+        bounded_calls.limit_lines_about_messages()
 
     def run(self) -> None:
         """Follow what is registered until ``stop`` is called."""
@@ -105,7 +105,8 @@ class NodeServers:
         wanted = set(hosts)
         with self._lock:
             gone = [self._nodes.pop(host)
-                    for host in self._nodes.keys() - wanted]
+                    for host, node in list(self._nodes.items())
+                    if host not in wanted or node.is_over()]
             for host in wanted - self._nodes.keys():
                 self._nodes[host] = _Node(
                     self._conf, host, self._topics, self._metrics,
@@ -132,6 +133,11 @@ class NodeServers:
         if node is not None:
             node.send(message)
 
+    def threads(self) -> list[threading.Thread]:
+        """What serves each node at present."""
+        with self._lock:
+            return [node.thread for node in self._nodes.values()]
+
     def stop(self) -> None:
         """Let ``run`` return."""
         self._stopping.set()
@@ -151,6 +157,7 @@ class _Node:
         self._conf = conf
         self._host = host
         self._topics = topics
+        self._ended_at = 0.0
         self._stop = threading.Event()
         self._notify = threading.Event()
         self._notified = False
@@ -158,9 +165,9 @@ class _Node:
             collections.deque(maxlen=MESSAGES_MAX))
         # Connecting lasts for as long as the broker or the virtual host is
         # not there. The process need not wait for that at its end.
-        self._thread = threading.Thread(
+        self.thread = threading.Thread(
             target=self._run, name=f'node {host}', daemon=True)
-        self._thread.start()
+        self.thread.start()
 
     def notify(self) -> None:
         self._notified = True
@@ -170,12 +177,17 @@ class _Node:
         self._messages.append(message)
         self._notify.set()
 
+    def is_over(self) -> bool:
+        """Whether it has ended by itself, RETRY_S seconds ago."""
+        return (not self.thread.is_alive()
+                and time.monotonic() - self._ended_at >= RETRY_S)
+
     def stop(self) -> None:
         self._stop.set()
         self._notify.set()
 
     def join(self) -> None:
-        self._thread.join(timeout=5)
+        self.thread.join(timeout=5)
 
     def _run(self) -> None:
         servers: list[Any] = []
@@ -183,17 +195,25 @@ class _Node:
         try:
             transport = rpc.transport(
                 self._conf, url=transport_url(self._conf, self._vhost))
-            rate = Rate(self._conf.nodes.calls_per_second)
+            rate = bounded_calls.Rate(self._conf.nodes.calls_per_second)
+            complaints = bounded_calls.Complaints()
             for topic, endpoints in self._topics.items():
-                servers.append(rpc.server(
+                server = rpc.server(
                     transport, topic, self._conf.host,
-                    [BoundEndpoint(self._host, endpoint, rate, self._metrics)
-                     for endpoint in endpoints]))
-                servers[-1].start()
+                    [BoundEndpoint(self._host, endpoint, complaints,
+                                   self._metrics) for endpoint in endpoints])
+                server.dispatcher = bounded_calls.Dispatcher(
+                    self._host, server.dispatcher, rate, complaints,
+                    self._metrics)
+                servers.append(server)
+                server.start()
             LOG.info('Serving node %s.', self._host)
             self._send_notifications(self._wakeup(transport))
         except Exception:
-            LOG.exception('Node %s cannot be served.', self._host)
+            LOG.exception('Node %s cannot be served; another attempt follows.',
+                          self._host)
+            self._metrics.failed('serve')
+        self._ended_at = time.monotonic()
         for server in servers:
             server.stop()
         for server in servers:
@@ -223,19 +243,16 @@ class BoundEndpoint:
     """An endpoint as one node may use it: for itself, and not too often.
 
     What it refuses is the node's fault, and logged in one line, not more
-    often than every COMPLAINT_S seconds.
+    often than every bounded_calls.COMPLAINT_S seconds.
     """
 
-    def __init__(self, host: str, endpoint: Any, rate: 'Rate',
-                 counted: metrics.Metrics,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, host: str, endpoint: Any,
+                 complaints: bounded_calls.Complaints,
+                 counted: metrics.Metrics) -> None:
         self.target = endpoint.target
         self._metrics = counted
-        self._clock = clock
-        self._silent_until = 0.0
-        self._refused = 0
+        self._complaints = complaints
         self._host = host
-        self._rate = rate
         for name, method in inspect.getmembers(endpoint, inspect.ismethod):
             if not name.startswith('_'):
                 setattr(self, name, functools.partial(
@@ -249,7 +266,6 @@ class BoundEndpoint:
                 raise errors.Refused(
                     'host', f'these are the credentials of {self._host}',
                     'set [DEFAULT] host to the name that they were made for')
-            self._rate.wait()
             return method(context, host=host, **arguments)
         except errors.Refused as error:
             self._metrics.failed('refused')
@@ -259,41 +275,15 @@ class BoundEndpoint:
             raise oslo_messaging.ExpectedException() from error
 
     def _complain(self, name: str, host: Any, error: errors.Refused) -> None:
-        self._refused += 1
-        if self._clock() < self._silent_until:
+        if not self._complaints.are_due():
             return
-        self._silent_until = self._clock() + COMPLAINT_S
         if host != self._host:
             LOG.error('Node %s calls %s in the name of %.100r; refused. Its '
                       'credentials may be in wrong hands.', self._host, name,
                       host)
         else:
             LOG.error('Node %s: its %s is refused (%s in all): %.300s',
-                      self._host, name, self._refused, error)
-
-
-class Rate:
-    """Lets so many callers by in a second; those beyond it wait.
-
-    The others are those of the same node, so that a node slows down itself.
-    """
-
-    def __init__(self, per_second: float,
-                 clock: Callable[[], float] = time.monotonic,
-                 sleep: Callable[[float], None] = time.sleep) -> None:
-        self._interval = 1 / per_second
-        self._clock = clock
-        self._sleep = sleep
-        self._lock = threading.Lock()
-        self._next = clock() - BURST_S
-
-    def wait(self) -> None:
-        with self._lock:
-            now = self._clock()
-            self._next = max(self._next, now - BURST_S) + self._interval
-            delay = self._next - now
-        if delay > 0:
-            self._sleep(delay)
+                      self._host, name, self._complaints.number, error)
 
 
 def transport_url(conf: cfg.ConfigOpts, vhost: str) -> str:

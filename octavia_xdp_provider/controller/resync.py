@@ -23,6 +23,7 @@ import time
 from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller.store import sent_statuses
@@ -86,7 +87,7 @@ def drift(listed, known, working, now, settled_s):
     found.missing = sorted(
         key for key, mine in known.items()
         if key not in seen and mine.generation and not mine.deleted
-        and not mine.pending and now - mine.changed_at > settled_s)
+        and not mine.pending and ages.age(mine.changed_at, now) > settled_s)
     return found
 
 
@@ -162,7 +163,7 @@ class Resync:
             generation = self._store.create(document)
         except (errors.Refused, errors.Conflict) as error:
             LOG.error('Octavia has load balancer %s, which is not held here '
-                      'and cannot be done: %s', key, error)
+                      'and cannot be done: %s', key, error.for_operator)
             return
         self._store.note_listed({key: ''})
         LOG.warning('Octavia has load balancer %s, which was not held here: '

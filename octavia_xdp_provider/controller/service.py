@@ -33,6 +33,7 @@ from octavia_xdp_provider.controller.neutron_ports import notifications
 from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import service as scheduler
+from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.controller.zero_touch import notified
@@ -93,7 +94,7 @@ class Controller:
             transport, rpc.CONTROLLER_TOPIC, conf.host,
             [driver_api.DriverEndpoint(self._store, self._stored,
                                        self._changed, self._promoted,
-                                       self.metrics)])
+                                       self.metrics, lambda: limits.of(conf))])
         self._heartbeats = heartbeats.Heartbeats(self._store,
                                                  watch('heartbeats'))
         sent = pages.Pages(self._store.changes)

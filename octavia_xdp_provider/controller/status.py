@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from octavia_lib.common import constants as lib
 
+from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import rows
 
@@ -225,7 +226,8 @@ NODE: tuple[Rule[NodeFacts], ...] = (
          lambda n: (n.node.announced is False and n.expected
                     and not n.settling), _NOT),
     Rule('a BGP session is down, no uplink can be used, the health checker '
-         'does not answer', lambda n: bool(n.node.problems), _LACKS),
+         'does not answer, or another of its processes stands still',
+         lambda n: bool(n.node.problems), _LACKS),
     Rule('anything else', lambda n: True, _SERVES),
 )
 
@@ -333,11 +335,15 @@ def problems(state: dict[str, Any]) -> list[str]:
         found.append('{} of {} BGP sessions are up'.format(*established))
     if state.get('uplinks_ready') == []:
         found.append('no uplink can be used')
-    if knows_no_health(state):
+    if state.get('health_checker', {}) is None:
         found.append('the health checker does not answer')
+    found += [str(problem) for _, problem in sorted(
+        (state.get('processes') or {}).items()) if problem]
     return found
 
 
 def knows_no_health(state: dict[str, Any]) -> bool:
     """Whether what the node says of members is only what once was."""
-    return state.get('health_checker', {}) is None
+    return (state.get('health_checker', {}) is None
+            or bool((state.get('processes') or {}).get(
+                messages.RESULT_HANDLER)))

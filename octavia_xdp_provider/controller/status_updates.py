@@ -80,6 +80,12 @@ class StatusUpdates:
         balancer = ('loadbalancer', load_balancer_id)
         self._send(load_balancer_id, {}, (), {balancer, *objects})
 
+    def not_deleted(self, load_balancer_id):
+        """Send Octavia that a load balancer could not be deleted in time: its
+        owner sees it, and may delete it again."""
+        self._octavia.set_statuses(status_message.message(
+            {}, {('loadbalancer', load_balancer_id): lib.ERROR}))
+
     def _send(self, load_balancer_id, operating, active, deleted):
         try:
             self._octavia.set_statuses(_message(operating, active, deleted))

@@ -84,8 +84,8 @@ class Memory(flows.Memory):
 
     def __init__(self, node, full=False):
         super().__init__(node)
-        self._ways = [flows.Entry(-1, 0, True, 0) if full else None
-                      for _ in range(flows.WAYS)]
+        self.full = full
+        self._ways = [None] * flows.WAYS
 
     def recall(self, selection):
         if selection.remembered is not None:

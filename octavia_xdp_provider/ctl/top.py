@@ -8,6 +8,7 @@ import time
 
 from octavia_xdp_provider.common import screen
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.ctl import processes
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.node.datapath import DatapathError
 
@@ -21,11 +22,12 @@ def _speed(row):
             output.short(row.flows))
 
 
-def head(view, order):
-    """The first lines: totals, and what happens to packets that are not
-    forwarded."""
+def head(view, order, silent=()):
+    """The first lines: processes that do not work, totals, and what happens
+    to packets that are not forwarded."""
     packets, bits, flows = _speed(view.total)
-    lines = [f'{view.services} services, {packets} packets/s, {bits}bit/s, '
+    lines = [*silent,
+             f'{view.services} services, {packets} packets/s, {bits}bit/s, '
              f'{flows} new flows/s, by {order}']
     for name, rate, total in view.outcomes[:_OUTCOMES]:
         lines.append(f'{name.lower():22}{output.short(rate.packets):>8}/s '
@@ -58,13 +60,16 @@ def member_line(row):
 def _batch(node, arguments):
     """For pipes: `count` views, each as text or as a line of JSON."""
     meter = rates.Meter(node)
+    files = processes.files_of(arguments)
     done = 0
     while not arguments.count or done < arguments.count:
         time.sleep(arguments.interval)
         view = meter.view(arguments.sort, arguments.rows)
+        silent = processes.problems(files)
         if arguments.json:
             print(output.line({
                 'seconds': view.seconds, 'services': view.services,
+                'processes': silent,
                 'rows': [output.key(row.name) | {
                     'packets_per_second': row.packets,
                     'bytes_per_second': row.bytes,
@@ -75,7 +80,7 @@ def _batch(node, arguments):
                               'packets': total.packets, 'bytes': total.bytes}
                              for name, rate, total in view.outcomes]}))
         else:
-            print('\n'.join([*head(view, arguments.sort), HEADERS,
+            print('\n'.join([*head(view, arguments.sort, silent), HEADERS,
                              *map(service_line, view.rows), '']))
         sys.stdout.flush()
         done += 1
@@ -89,6 +94,8 @@ class Screen(screen.Screen):
         super().__init__(window, arguments.interval)
         self._order = arguments.sort
         self._meter = rates.Meter(node)
+        self._files = processes.files_of(arguments)
+        self._silent = []
         self._view = None
         self._selected = 0
         self._service = None  # whose members are shown
@@ -97,6 +104,7 @@ class Screen(screen.Screen):
     def look(self):
         room = max(self.window.getmaxyx()[0] - _OUTCOMES - 4, 1)
         self._view = self._meter.view(self._order, room)
+        self._silent = processes.problems(self._files)
         self._look_at_members()
 
     def _look_at_members(self):
@@ -135,7 +143,7 @@ class Screen(screen.Screen):
             self.put(0, 'measuring …')
             return
         line = 0
-        for text in head(self._view, self._order):
+        for text in head(self._view, self._order, self._silent):
             self.put(line, text)
             line += 1
         self.put(line, HEADERS if self._service is None

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-ctl verify: every table computed again, and compared."""
+"""octavia-xdp-ctl verify: every table computed again, and compared.
+
+What does not follow the node's members any more is said as well: right tables
+are no comfort then.
+"""
 
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.ctl import processes
 
 
 def run(node, arguments):
     """0: all is right; 1: something differs."""
     faults = node.faults()
     count = node.info().services
+    silent = processes.problems(processes.files_of(arguments))
     if arguments.json:
         stdout.say(output.dump({'services': count, 'faults': [
             {'vip': fault.key.address if fault.key else None,
              'protocol': fault.key.protocol if fault.key else None,
              'port': fault.key.port if fault.key else None,
-             'fault': fault.text} for fault in faults]}))
+             'fault': fault.text} for fault in faults],
+            'processes': silent}))
     elif faults:
         stdout.say(output.table(
             ('VIP', 'PROTOCOL', 'PORT', 'FAULT'),
@@ -23,4 +30,6 @@ def run(node, arguments):
     else:
         stdout.say(f'{count} services: all tables are what their members and '
               'weights make of them')
+    if silent and not arguments.json:
+        stdout.say('\n'.join(silent))
     return 1 if faults else 0

@@ -199,9 +199,11 @@ class ControllerClient:
     @staticmethod
     def _judge(answer):
         if 'refused' in answer:
+            detail = answer.get('detail')
             raise exceptions.UnsupportedOptionError(
                 user_fault_string=answer['refused'],
-                operator_fault_string=answer['refused'])
+                operator_fault_string=answer['refused']
+                + (f' ({detail})' if detail else ''))
         if 'conflict' in answer:
             raise exceptions.Conflict(
                 user_fault_string=answer['conflict'],

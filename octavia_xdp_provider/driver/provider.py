@@ -40,7 +40,7 @@ def _unsupported(refused):
     """:raises UnsupportedOptionError: always."""
     raise exceptions.UnsupportedOptionError(
         user_fault_string=str(refused),
-        operator_fault_string=str(refused)) from refused
+        operator_fault_string=refused.for_operator) from refused
 
 
 class XdpProviderDriver(provider_base.ProviderDriver):
@@ -59,9 +59,8 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         try:
             for provider_object in provider_objects:
                 support.check(kind, provider_object, policy)
-                if policy.check_subnets:
-                    subnets.ALL.check(
-                        support.members_of(kind, provider_object))
+                subnets.ALL.check(support.members_of(kind, provider_object),
+                                  policy.check_subnets)
         except errors.Refused as refused:
             _unsupported(refused)
 
@@ -87,9 +86,8 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                         additional_vip_dicts=None):
         """Leave the Neutron port to Octavia, which makes and frees it.
 
-        What can be refused by now is refused here, before there is a port:
-        Octavia does not free that of a load balancer which it then rolls
-        back. An address that Neutron is still to choose is not known yet.
+        What can be refused by now is refused here, before there is a port.
+        An address that Neutron is still to choose is not known yet.
         """
         client = controller_client.ControllerClient.get()
         given = dict(vip_dictionary,
@@ -100,8 +98,23 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             _unsupported(errors.Refused(problem[0], *problem[1]))
         client.check_answers()
         if not vip_dictionary.get('vip_port_id'):
-            self._made_ports.add(loadbalancer_id)
+            self._free_unless_committed(loadbalancer_id)
         raise exceptions.NotImplementedError()
+
+    def _free_unless_committed(self, key):
+        """Octavia makes a port now, and forgets it if it rolls back, whoever
+        is the cause: often its own check of a listener or a pool."""
+        self._made_ports.add(key)
+        transaction = transactions.current()
+        if transaction is None:
+            return  # It is freed where this driver refuses.
+
+        def ended(committed):
+            # Without an answer to a commit the port may be in use.
+            if key in self._made_ports and not (committed
+                                                or transaction.tried):
+                vip_port.free_later(key)
+        transaction.then(ended)
 
     def loadbalancer_create(self, loadbalancer):
         key = loadbalancer.loadbalancer_id
@@ -117,6 +130,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         except Exception:
             # Octavia rolls back, and forgets the port that it made.
             if key in self._made_ports:
+                self._made_ports.discard(key)
                 vip_port.free(loadbalancer)
             raise
 

@@ -13,6 +13,7 @@ import typing
 
 from oslo_utils import uuidutils
 
+from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor as flavors
@@ -27,16 +28,20 @@ USE_AMPHORA = 'use a provider that terminates connections, such as amphora'
 
 
 _Policy = policies.ApiPolicy
-_Found = errors.Problem | None
+_Found = errors.Problem | errors.Detailed | None
 # Says what is wrong with a value of an option.
 Check = Callable[[typing.Any, _Policy], _Found]
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """We do what the option says, for the values that ``check`` lets by."""
+    """We do what the option says, for the values that ``check`` lets by.
+
+    ``beside`` is what controllers refuse beside, who know more than the value.
+    """
 
     check: Check | None = None
+    beside: errors.Problem | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,7 +270,7 @@ SUPPORT: dict[str, dict[str, Rule]] = {
         'admin_state_up': Done(), 'protocol': Done(protocol),
         'protocol_port': Done(), 'default_pool': Done(),
         'default_pool_id': Done(),
-        'connection_limit': Done(connection_limit),
+        'connection_limit': Done(connection_limit, connections.ONLY_NAT),
         'allowed_cidrs': Done(allowed_cidrs),
         'timeout_client_data': Done(), 'timeout_member_data': Done(),
         'timeout_member_connect': NoEffect(

@@ -34,11 +34,14 @@ class Transaction:
     :ivar session: a weak reference: one that nobody has any more ends
         without a word.
     :ivar made: names of the tables that it has new rows of.
+    :ivar tried: whether a commit has begun. One that was tried and is not
+        known to be committed may be so: the answer was lost.
     """
 
     def __init__(self, session):
         self.session = weakref.ref(session)
         self.committed = False
+        self.tried = False
         self.made = set()
         self._functions = []
 
@@ -63,6 +66,7 @@ def watch():
             return
         for name, function in (('after_begin', _begun),
                                ('after_flush', _flushed),
+                               ('before_commit', _tried),
                                ('after_commit', _committed),
                                ('after_transaction_end', _ended)):
             sa.event.listen(orm.Session, name, function)
@@ -91,6 +95,13 @@ def _flushed(session, flush_context):
     if found is not None:
         found.made.update(one.__tablename__ for one in session.new
                           if hasattr(one, '__tablename__'))
+
+
+def _tried(session):
+    # Also called for savepoints.
+    found = _thread.open.get(id(session))
+    if found is not None and not session.in_nested_transaction():
+        found.tried = True
 
 
 def _committed(session):

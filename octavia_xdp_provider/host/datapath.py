@@ -56,15 +56,10 @@ class Datapath:
         self._call(self._api.oxh_settings_set, self._host,
                    self._ffi.new('struct oxh_settings *', fields))
 
-    def set_networks(self, nodes: collections.abc.Iterable[str],
-                     closed: collections.abc.Iterable[str] = ()) -> None:
-        """Those of LB nodes, and others to which no answer is guessed."""
-        all_of_them = [self._library.network(text, is_node)[0]
-                       for is_node, texts in ((True, nodes), (False, closed))
-                       for text in texts]
+    def set_networks(self, networks: collections.abc.Sequence[str]) -> None:
+        """Those of LB nodes."""
         self._call(self._api.oxh_networks_set, self._host,
-                   self._ffi.new('struct oxh_network[]', all_of_them),
-                   len(all_of_them))
+                   self._library.networks(networks), len(networks))
 
     def set_peers(self, networks: collections.abc.Sequence[str]) -> None:
         """Those of other hypervisors, to which packets are handed on."""
@@ -155,12 +150,10 @@ class Datapath:
         self._call(self._api.oxh_settings_get, self._host, out)
         return library.settings_of(out)
 
-    def networks(self) -> dict[str, bool]:
-        """Of set_networks(): whether LB nodes are in it."""
-        return {library.network_text(one): bool(one.nodes)
-                for one in self._library.listed(
-                    self._api.oxh_networks_list, 'struct oxh_network',
-                    self._host)}
+    def networks(self) -> set[str]:
+        """Of set_networks()."""
+        return {library.network_text(one) for one in self._library.listed(
+            self._api.oxh_networks_list, 'struct oxh_network', self._host)}
 
     def peers(self) -> set[str]:
         """Of set_peers()."""

@@ -9,8 +9,8 @@ import uuid
 from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.host import types
 
-API_VERSION = 4
-LIBRARY = 'liboctavia_xdp_host.so.5'
+API_VERSION = 5
+LIBRARY = 'liboctavia_xdp_host.so.6'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 
@@ -54,16 +54,15 @@ class Library:
             packed = bytes(10) + b'\xff\xff' + packed
         return self.ffi.new('struct oxh_address *', (packed,))
 
-    def network(self, text: str, nodes: bool = False) -> typing.Any:
+    def network(self, text: str) -> typing.Any:
         network = ipaddress.ip_network(text)
         return self.ffi.new('struct oxh_network *', (
             self.address(str(network.network_address))[0],
-            network.prefixlen, nodes))
+            network.prefixlen))
 
-    def networks(self, texts: typing.Iterable[str],
-                 nodes: bool = False) -> typing.Any:
+    def networks(self, texts: typing.Iterable[str]) -> typing.Any:
         return self.ffi.new('struct oxh_network[]', [
-            self.network(text, nodes)[0] for text in texts])
+            self.network(text)[0] for text in texts])
 
     def rule(self, wanted: types.Rule) -> typing.Any:
         out = self.ffi.new('struct oxh_rule *')
@@ -126,7 +125,7 @@ def flow_of(out: typing.Any) -> types.Flow:
     return types.Flow(
         address_text(out.client), out.client_port, out.key,
         uuid_text(out.port_id), out.idle, bool(out.answered),
-        bool(out.guessed), bool(out.closing), bool(out.outdated))
+        bool(out.closing), bool(out.direct), bool(out.outdated))
 
 
 def address_or_none(address: typing.Any) -> str | None:
@@ -151,5 +150,4 @@ def settings_of(out: typing.Any) -> types.Settings:
     return types.Settings(
         out.reply_ifindex, address_or_none(out.local_v4),
         address_or_none(out.local_v6), address_or_none(out.sid),
-        out.tcp_idle, out.udp_idle, out.closing_idle, out.half_open_idle,
-        out.direct_idle)
+        out.tcp_idle, out.udp_idle, out.closing_idle, out.half_open_idle)

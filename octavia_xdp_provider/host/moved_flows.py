@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows of ports that move from one hypervisor to another.
 
-Where a port of a member has one listener, a hypervisor knows whose an answer
-is. Where it has several, only the hypervisor that has seen the clients does.
-So it sends what it knows of these when the tap has gone, and the other one
-takes it. A port whose VM has stopped is sent for nothing: no other hypervisor
-has it, and what is there goes with the entries.
+Only the hypervisor that has seen a client knows to which listener an answer
+belongs, or that it is the VM's own. So it sends what it knows when the tap has
+gone, and the other one takes it; for about a minute that one holds back what
+the VM sends of connections that it does not know (*From the VM* in
+doc/source/contributor/host-forwarding.rst). A port whose VM has stopped is
+sent for nothing: no other hypervisor has it, and what is there goes with the
+entries.
 
 Nothing is kept: an agent that starts anew sends what is there once more.
 """
 
 import collections.abc
 import queue
+import time
 import typing
 
 from oslo_log import log as logging
@@ -25,9 +28,11 @@ LOG = logging.getLogger(__name__)
 
 # Messages of other hypervisors that wait for the worker.
 _WAITING_MAX = 64
+# A port that no other hypervisor has had for so long has not moved: its VM has
+# stopped.
+PATIENCE_S = 120.0
 
 Page = list[host_messages.Flow]
-Shared = collections.abc.Mapping[str, collections.abc.Collection[int]]
 
 
 class Leaving:
@@ -38,27 +43,32 @@ class Leaving:
     :param dataplane: datapath.Datapath, of the worker.
     """
 
-    def __init__(self, dataplane: typing.Any) -> None:
+    def __init__(self, dataplane: typing.Any,
+                 clock: collections.abc.Callable[[], float] = time.monotonic
+                 ) -> None:
         self._datapath = dataplane
+        self._clock = clock
         self._pages: dict[str, list[Page]] = {}
-        self._seen: set[str] = set()
+        self._seen: dict[str, float] = {}
         self._unsupported = False
 
-    def look(self, shared: Shared) -> None:
+    def look(self, left: collections.abc.Set[str]) -> None:
         """Read the flows of ports that have lost their tap since the last
         look. Belongs to the worker.
 
-        :param shared: ports without a tap: id → keys of entries that share a
-            port of the member with others.
+        :param left: ids of ports without a tap.
         :raises HostError: they cannot be read.
         """
-        for port_id in self._seen - shared.keys():
-            self._seen.discard(port_id)
+        now = self._clock()
+        for port_id, since in list(self._seen.items()):
+            if port_id not in left:
+                del self._seen[port_id]
+            elif now - since < PATIENCE_S:
+                continue
             self._pages.pop(port_id, None)
-        for port_id in shared.keys() - self._seen:
-            pages = list(_pages(self._datapath.port_flows(port_id),
-                                frozenset(shared[port_id])))
-            self._seen.add(port_id)
+        for port_id in left - self._seen.keys():
+            pages = list(_pages(self._datapath.port_flows(port_id)))
+            self._seen[port_id] = now
             if pages:
                 self._pages[port_id] = pages
 
@@ -91,16 +101,14 @@ class Leaving:
                 self._pages.pop(port_id, None)
 
 
-def _pages(flows: collections.abc.Iterable[types.Flow],
-           keys: collections.abc.Collection[int]
+def _pages(flows: collections.abc.Iterable[types.Flow]
            ) -> collections.abc.Iterator[Page]:
     """Those that were used last, if they are too many."""
-    known = sorted((one for one in flows if one.key in keys),
-                   key=lambda one: one.idle)
+    known = sorted(flows, key=lambda one: one.idle)
     if len(known) > host_messages.FLOWS_MAX:
-        LOG.warning('A port has left with %s flows of listeners that share a '
-                    'port of the member; the %s that were used last are sent '
-                    'after it.', len(known), host_messages.FLOWS_MAX)
+        LOG.warning('A port has left with %s flows; the %s that were used '
+                    'last are sent after it.', len(known),
+                    host_messages.FLOWS_MAX)
     page: Page = []
     for one in known[:host_messages.FLOWS_MAX]:
         page.append({'key': one.key, 'client': one.client,

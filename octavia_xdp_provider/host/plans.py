@@ -16,14 +16,12 @@ Document = collections.abc.Mapping[str, typing.Any]
 
 
 class Plan(typing.NamedTuple):
-    """Of a port. ``entries``: by key; ``shared``: keys of those that have a
-    port of the member in common with others."""
+    """Of a port. ``entries``: by key."""
 
     id: str
     open: bool
     rules: tuple[types.Rule, ...]
     entries: dict[int, types.Entry]
-    shared: frozenset[int] = frozenset()
 
 
 def plan(document: Document,
@@ -37,17 +35,7 @@ def plan(document: Document,
     entries = {entry['key']: _entry(document, entry)
                for entry in document['entries']}
     return Plan(document['id'], document['open'],
-                tuple(rule for rule in rules if rule is not None), entries,
-                _shared(entries))
-
-
-def _shared(entries: dict[int, types.Entry]) -> frozenset[int]:
-    by_member_port: dict[tuple[str, int, str], list[int]] = {}
-    for key, entry in entries.items():
-        by_member_port.setdefault((entry.fixed, entry.port, entry.protocol),
-                                  []).append(key)
-    return frozenset(key for keys in by_member_port.values()
-                     if len(keys) > 1 for key in keys)
+                tuple(rule for rule in rules if rule is not None), entries)
 
 
 def _rule(rule: Document,

@@ -72,8 +72,7 @@ class Reconciler:
         go.
     :ivar held: id → host_messages.Held, of what there is. Another dictionary
         when something in it is another.
-    :ivar left: ports without a tap: id → keys of entries that share a port
-        of the member with others.
+    :ivar left: ids of ports with entries that have no tap.
     """
 
     def __init__(self, dataplane: typing.Any,
@@ -98,7 +97,7 @@ class Reconciler:
         self._numbered: frozenset[str] = frozenset()
         self._parsed: dict[str, tuple[int, documents.Parsed]] = {}
         self.held: dict[str, host_messages.Held] = {}
-        self.left: dict[str, frozenset[int]] = {}
+        self.left: frozenset[str] = frozenset()
 
     def prepare(self, settings: settings_module.Settings,
                 common: host_spec.Common | None) -> list[str]:
@@ -113,8 +112,7 @@ class Reconciler:
         attempts: list[collections.abc.Callable[[], object]] = [
             lambda: self._datapath.set_settings(settings.datapath)]
         if common is not None:
-            attempts.append(
-                lambda: self._set_networks(common, settings.closed))
+            attempts.append(lambda: self._set_networks(common))
         attempts += [
             lambda ifindex=ifindex: self._datapath.attach(
                 types.Hook.NIC, ifindex)
@@ -160,9 +158,9 @@ class Reconciler:
         self._detach_taps(frozenset(ifindices.values()))
         self._forget_sets(wanted, failed)
         self._hold(wanted, taps, ifindices, failed)
-        self.left = {
-            key: plan.shared for key, plan in planned.items()
-            if plan.shared and not ifindices.get(key)}
+        self.left = frozenset(
+            key for key, plan in planned.items()
+            if plan.entries and not ifindices.get(key))
 
     def _parse(self, wanted: Wanted, failed: dict[str, Error]
                ) -> dict[str, documents.Parsed]:
@@ -202,13 +200,11 @@ class Reconciler:
                       for one in self._datapath.entries()},
                      pins_module.pins(self._pin_directory))
 
-    def _set_networks(self, common: host_spec.Common,
-                      closed: tuple[str, ...]) -> None:
-        if (common, closed) != self._networks:
-            self._datapath.set_networks(common['networks'],
-                                        [*common['closed'], *closed])
+    def _set_networks(self, common: host_spec.Common) -> None:
+        if common != self._networks:
+            self._datapath.set_networks(common['networks'])
             self._datapath.set_peers(common.get('peers', ()))
-            self._networks = common, closed
+            self._networks = common
 
     def _set_address_sets(self, wanted: Wanted,
                           parsed: dict[str, documents.Parsed],

@@ -96,7 +96,7 @@ class HostAgent:
             lambda: self._fetcher.common, self._report_soon, self.metrics,
             moved_flows.Leaving(dataplane), arriving, carried,
             watched('worker'))
-        transport = rpc.transport(conf)
+        transport = rpc.transport(conf, host=conf.host)
         controller = host_rpc.HostsClient(transport)
         self._fetcher = fetching.Fetcher(
             controller, conf.host, wanted.Cache(self._files.wanted),

@@ -11,7 +11,6 @@ import typing
 from oslo_config import cfg
 
 from octavia_xdp_provider.common import host_options
-from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.host import links as links_module
 from octavia_xdp_provider.host import types
 
@@ -19,14 +18,12 @@ from octavia_xdp_provider.host import types
 class Settings(typing.NamedTuple):
     """``underlay``: indices of the interfaces that are there; ``mtu``: the
     least of theirs, bytes, 0 where there is none; ``problems``: by name, in
-    words; ``closed``: networks to which no answer is guessed, beside those
-    that the controller names."""
+    words."""
 
     datapath: types.Settings
     underlay: tuple[int, ...]
     mtu: int
     problems: tuple[str, ...]
-    closed: tuple[str, ...] = ()
 
     @property
     def geneve(self) -> list[str]:
@@ -56,8 +53,7 @@ def find(conf: cfg.ConfigOpts, snapshot: links_module.Snapshot) -> Settings:
         **_addresses(conf, snapshot, problems))
     return Settings(settings, tuple(link.index for link in underlay),
                     min((link.mtu for link in underlay), default=0),
-                    tuple(problems), tuple(map(str, option_values.networks(
-                        conf, host_options.GROUP, 'closed_networks'))))
+                    tuple(problems))
 
 
 def _reply_ifindex(options: typing.Any, snapshot: links_module.Snapshot,

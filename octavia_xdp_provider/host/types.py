@@ -26,7 +26,6 @@ class Table(enum.IntEnum):
 
     CONFIRMED = 0
     HALF_OPEN = 1
-    DIRECT = 2
 
 
 class Sizes(typing.NamedTuple):
@@ -36,7 +35,6 @@ class Sizes(typing.NamedTuple):
     ports: int = 0
     flows: int = 0
     half_open: int = 0
-    direct: int = 0
 
 
 class Settings(typing.NamedTuple):
@@ -48,7 +46,6 @@ class Settings(typing.NamedTuple):
     udp_idle: int = 0
     closing_idle: int = 0
     half_open_idle: int = 0
-    direct_idle: int = 0
 
 
 class Rule(typing.NamedTuple):
@@ -111,14 +108,17 @@ class EntryState(typing.NamedTuple):
 
 
 class Flow(typing.NamedTuple):
+    """``direct``: it came another way, while the VM arrived; ``outdated``:
+    rules have changed since it was judged."""
+
     client: str
     client_port: int
     key: int
     port_id: str
     idle: int
     answered: bool
-    guessed: bool
     closing: bool
+    direct: bool
     outdated: bool
 
 

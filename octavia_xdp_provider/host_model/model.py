@@ -38,6 +38,7 @@ class Port:
     rules: tuple[Rule, ...] = ()
     generation: int = 0
     flows_max: int = 500000
+    arriving: bool = False  # of time the model knows nothing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,9 +71,9 @@ class Flow:
     key: int
     generation: int
     answered: bool = False
-    guessed: bool = False
     closing: bool = False
     confirmed: bool = False
+    direct: bool = False  # came another way, while the VM arrived
 
 
 class Result(Exception):
@@ -85,7 +86,6 @@ class Model:
     hypervisors."""
 
     nodes: tuple[str, ...] = ()
-    closed: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     local_v4: str = '0.0.0.0'
     local_v6: str = '::'
@@ -96,7 +96,6 @@ class Model:
     entries: dict[int, Entry] = dataclasses.field(default_factory=dict)
     flows: dict[tuple, Flow] = dataclasses.field(default_factory=dict)
     echoes: dict[tuple, int] = dataclasses.field(default_factory=dict)
-    direct: set[tuple] = dataclasses.field(default_factory=set)
     fragments: dict[tuple, int] = dataclasses.field(default_factory=dict)
     remarks: list[str] = dataclasses.field(default_factory=list)
 
@@ -222,7 +221,8 @@ class Model:
                 return False
             client, port = found[1].destination, found[1].destination_port
         flow = self.flows.get((entry.listener, client, port))
-        return flow is not None and flow.key == entry.key
+        return (flow is not None and not flow.direct and
+                flow.key == entry.key)
 
     def _decide_in(self, entry: Entry, data: bytes,
                    packet: packets.Packet) -> None:
@@ -258,7 +258,7 @@ class Model:
         quote = found[1]
         flow = self.flows.get((entry.listener, quote.destination,
                                quote.destination_port))
-        if not flow or flow.key != entry.key:
+        if not flow or flow.direct or flow.key != entry.key:
             raise Result('DROP_ICMP')
         if (flow.generation != self.ports[entry.port].generation and
                 not self._admits(entry, quote.destination)):
@@ -268,8 +268,8 @@ class Model:
         name = entry.listener, packet.source, packet.source_port
         generation = self.ports[entry.port].generation
         flow = self.flows.get(name)
-        if flow and flow.key != entry.key:
-            if not (flow.closing or flow.guessed):
+        if flow and (flow.direct or flow.key != entry.key):
+            if not (flow.closing or flow.direct):
                 raise Result('DROP_COLLISION')
             flow = None
             del self.flows[name]
@@ -282,7 +282,6 @@ class Model:
                                     closing=packet.closes)
             return
         flow.generation = generation
-        flow.guessed = False
         if packet.closes:
             flow.closing = True
         elif packet.opens:
@@ -318,7 +317,8 @@ class Model:
                     packet.id)
         if packet.later:
             key = self.fragments.get(fragment)
-            if key is None:
+            if (key not in self.entries or
+                    self.entries[key].fixed_bytes != packet.source):
                 raise Result('PASS')
         elif packet.error:
             key = self._error_out(data, packet, port)
@@ -369,19 +369,18 @@ class Model:
         listener = (port, quote.destination, quote.destination_port,
                     quote.protocol)
         flow = self.flows.get((listener, quote.source, quote.source_port))
-        if not flow or not self._listeners(listener):
+        if not flow or flow.direct or not self._listeners(listener):
             raise Result('PASS')
         return flow.key
 
     def _flow_out(self, packet: packets.Packet, port: str) -> int:
         listener = port, packet.source, packet.source_port, packet.protocol
-        entries = self._listeners(listener)
-        if not entries:
+        if packet.opens or not self._listeners(listener):
             raise Result('PASS')
         name = listener, packet.destination, packet.destination_port
         generation = self.ports[port].generation
         flow = self.flows.get(name)
-        if flow:
+        if flow and not flow.direct:
             if flow.generation != generation and not self._admits(
                     self.entries[flow.key], packet.destination):
                 del self.flows[name]
@@ -390,23 +389,16 @@ class Model:
             flow.answered = True
             flow.closing = flow.closing or packet.closes
             return flow.key
-        if (packet.protocol != packets.TCP or packet.opens or
-                name in self.direct):
-            raise Result('PASS')
-        if len(entries) != 1:
-            raise Result('DROP_AMBIGUOUS')
-        if self._in(packet.destination, self.nodes + self.closed):
-            raise Result('DROP_CLOSED')
-        if not self._admits(entries[0], packet.destination):
-            raise Result('DROP_NOT_ALLOWED')
-        self.remarks.append('GUESSED')
-        self.flows[name] = Flow(entries[0].key, generation, answered=True,
-                                guessed=True)
-        return entries[0].key
+        if (not flow and self.ports[port].arriving and
+                packet.protocol == packets.TCP and
+                not packet.flags & packets.SYN):
+            raise Result('DROP_ARRIVING')
+        raise Result('PASS')
 
     def tap_out(self, frame: bytes, port: str, mark: int = 0) -> None:
-        """Notes what came another way; changes nothing."""
-        if mark == MARK:
+        """Notes what came another way while the VM arrives; changes
+        nothing."""
+        if mark == MARK or not self.ports[port].arriving:
             return
         try:
             packet = self._parse(frame)
@@ -416,5 +408,8 @@ class Model:
             return
         listener = (port, packet.destination, packet.destination_port,
                     packet.protocol)
-        if self._listeners(listener):
-            self.direct.add((listener, packet.source, packet.source_port))
+        entries = self._listeners(listener)
+        if entries:
+            self.flows.setdefault(
+                (listener, packet.source, packet.source_port),
+                Flow(entries[0].key, 0, direct=True))

@@ -13,6 +13,7 @@ EXTENSIONS_MAX = 6
 ECHOES = {4: {8: 'request', 0: 'reply'}, 6: {128: 'request', 129: 'reply'}}
 ERRORS = {4: {3, 4, 5, 11, 12}, 6: {1, 2, 3, 4}}
 FIN, SYN, RST, ACK = 1, 2, 4, 16
+INIT = 1  # of SCTP: the type of a chunk
 
 
 class Malformed(Exception):
@@ -35,13 +36,14 @@ class Packet:
     source_port: int = 0
     destination_port: int = 0
     has_ports: bool = False
-    flags: int = 0
+    flags: int = 0  # of TCP
+    init: bool = False  # of SCTP, as the first chunk
     error: bool = False
     echo: str = ''  # request, reply; ports are identifier and sequence
 
     @property
     def opens(self) -> bool:
-        return self.flags & (SYN | ACK | RST) == SYN
+        return self.init or self.flags & (SYN | ACK | RST) == SYN
 
     @property
     def closes(self) -> bool:
@@ -116,6 +118,8 @@ def parse(data: bytes) -> Packet:
         packet.has_ports = True
         if packet.protocol == TCP:
             packet.flags = data[at + 13]
+        elif packet.protocol == SCTP:
+            packet.init = room > 12 and data[at + 12] == INIT
     elif room >= 8 and packet.protocol == (ICMP if packet.version == 4
                                            else ICMPV6):
         packet.error = data[at] in ERRORS[packet.version]

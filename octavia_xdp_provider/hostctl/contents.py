@@ -86,9 +86,8 @@ def of_lists(should: set[str], has: set[str]) -> Texts:
 
 
 def of_networks(common: host_spec.Common | None,
-                closed: collections.abc.Iterable[str],
-                held: collections.abc.Mapping[str, bool]) -> Texts:
-    """Of LB nodes, and of those to which no answer is guessed.
+                held: collections.abc.Set[str]) -> Texts:
+    """Of LB nodes.
 
     :param common: None: no controller has answered yet.
     """
@@ -96,15 +95,8 @@ def of_networks(common: host_spec.Common | None,
         yield ('nothing is known of LB nodes: no controller has said which '
                'networks they are in')
         return
-    should = {_network(one): True for one in common['networks']}
-    should.update({_network(one): False
-                   for one in (*common['closed'], *closed)})
-    for is_nodes, what in ((True, 'of LB nodes'),
-                           (False, 'where no answer is guessed')):
-        for text in of_lists(
-                {one for one, nodes in should.items() if nodes == is_nodes},
-                {one for one, nodes in held.items() if nodes == is_nodes}):
-            yield f'{what}: {text}'
+    for text in of_lists({_network(one) for one in common['networks']}, held):
+        yield f'of LB nodes: {text}'
 
 
 def of_peers(common: host_spec.Common | None,

@@ -14,8 +14,7 @@ from octavia_xdp_provider.host import types
 _TEXTS = {entry.name.lower(): entry.text for entry
           in enumerations.CONTRACT[enumerations.HOST_OUTCOME]}
 _TABLES = {types.Table.CONFIRMED: 'confirmed',
-           types.Table.HALF_OPEN: 'half-open',
-           types.Table.DIRECT: 'direct'}
+           types.Table.HALF_OPEN: 'half-open'}
 
 Rows = list[dict[str, typing.Any]]
 
@@ -50,7 +49,8 @@ def entries(host: typing.Any, arguments: typing.Any) -> Rows:
 
 
 def flows(host: typing.Any, arguments: typing.Any) -> Rows:
-    """flows that are known: of clients, and those that came another way"""
+    """flows that are known: of clients, and, while a VM arrives, direct ones
+    """
     known = {one.entry.key: one.entry for one in host.entries()}
     found = []
     for table, name in _TABLES.items():
@@ -59,14 +59,14 @@ def flows(host: typing.Any, arguments: typing.Any) -> Rows:
                 continue
             entry = known.get(flow.key)
             found.append({
-                'state': name, 'client': end(flow.client, flow.client_port),
+                'state': 'direct' if flow.direct else name,
+                'client': end(flow.client, flow.client_port),
                 'key': flow.key or None, 'port': flow.port_id,
                 'protocol': entry and entry.protocol,
                 'vip': entry and end(entry.vip, entry.vip_port),
                 'member': entry and end(entry.fixed, entry.port),
                 'idle_s': flow.idle, 'answered': flow.answered,
-                'guessed': flow.guessed, 'closing': flow.closing,
-                'outdated': flow.outdated})
+                'closing': flow.closing, 'outdated': flow.outdated})
     return found
 
 

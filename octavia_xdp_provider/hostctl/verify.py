@@ -31,14 +31,14 @@ Fault = tuple[str, str]
 
 class Held(typing.NamedTuple):
     """What is there. ``rules``: by port; ``sets``: networks by number;
-    ``networks``: whether LB nodes are in each."""
+    ``networks``: of LB nodes."""
 
     ports: dict[str, types.PortState]
     entries: dict[int, types.Entry]
     programs: frozenset[types.Program]
     rules: dict[str, list[types.Rule]]
     sets: dict[int, set[str]]
-    networks: dict[str, bool]
+    networks: frozenset[str]
     settings: types.Settings
     peers: frozenset[str] = frozenset()
 
@@ -58,8 +58,8 @@ def read(host: datapath.Datapath) -> Held:
     return Held(ports, {one.entry.key: one.entry for one in host.entries()},
                 frozenset(host.programs()),
                 {key: host.rules(key) for key in ports},
-                host.address_sets(), host.networks(), host.settings(),
-                frozenset(host.peers()))
+                host.address_sets(), frozenset(host.networks()),
+                host.settings(), frozenset(host.peers()))
 
 
 def run(place: typing.Any, arguments: typing.Any) -> int:
@@ -75,7 +75,7 @@ def run(place: typing.Any, arguments: typing.Any) -> int:
     faults += of_underlay(settings, held)
     common = fetching.load_common(place.files.common)
     faults += [(HOST, text) for text in contents.of_networks(
-        common, settings.closed, held.networks)]
+        common, held.networks)]
     faults += [(HOST, text) for text in contents.of_peers(
         common, held.peers)]
     taps, known = place_module.find_taps(

@@ -13,6 +13,7 @@ from octavia_xdp_provider.manage import drain
 from octavia_xdp_provider.manage import hosts
 from octavia_xdp_provider.manage import load_balancers
 from octavia_xdp_provider.manage import members
+from octavia_xdp_provider.manage import nat_pools
 from octavia_xdp_provider.manage import node_registration
 from octavia_xdp_provider.manage import nodes
 from octavia_xdp_provider.manage import open_slots
@@ -38,6 +39,7 @@ COMMANDS = {
     'lb watch-members': members.Watch,
     'node list': nodes.List,
     'node nat': nodes.Nat,
+    'node nat-pools': nat_pools.Register,
     'node open-slots': open_slots.List,
     'node show': nodes.Show,
     'node create': node_registration.Create,

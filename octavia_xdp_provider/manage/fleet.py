@@ -19,11 +19,13 @@ ORDERS = ('bits', 'flows', 'drops', 'active', 'name')
 class Fleet:
     """Looks again and again.
 
+    :param timeout_s: of nodes that are not heard.
     :param clock: seconds; see rates.Meter.
     """
 
-    def __init__(self, store, clock):
+    def __init__(self, store, timeout_s, clock):
         self._store = store
+        self._timeout_s = timeout_s
         self._clock = clock
         self._meters = {subject: rates.Meter() for subject in SUBJECTS}
 
@@ -49,7 +51,8 @@ class Fleet:
                   else (-(row[order] or 0), row['name']))
         rows = rows[:limit]
         if subject == NODES:
-            _add_nodes(rows, {one.host: one for one in figures.nodes})
+            _add_nodes(rows, {one.host: one for one in figures.nodes},
+                       self._timeout_s)
         else:
             self._add_load_balancers(rows)
         return {'subject': subject, 'order': order,
@@ -99,7 +102,7 @@ def _members(placements):
             len(states)] if states else None
 
 
-def _add_nodes(rows, nodes):
+def _add_nodes(rows, nodes, timeout_s):
     for row in rows:
         one = nodes[row['name']]
         state = one.state
@@ -118,7 +121,8 @@ def _add_nodes(rows, nodes):
             'members': [checker['up'], checker['checks']]
             if {'up', 'checks'} <= checker.keys() else None,
             'silence_s': None if one.silence_s is None
-            else round(one.silence_s, 1)}
+            else round(one.silence_s, 1),
+            'problems': node_state.problems(state, one.silence_s, timeout_s)}
 
 
 def head(view):
@@ -139,7 +143,8 @@ def headers(subject):
     if subject == NODES:
         return (f'{"NODE":20} {"CONDITION":10}{"BIT/S":>7}{"FLOWS/S":>8}'
                 f'{"DROPS/S":>8}{"ACTIVE":>7}{"LBS":>7}{"VIPS":>7}{"LAG":>5}'
-                f'{"FAIL":>5}{"BGP":>6}{"UPLINKS":>8}{"CHECKS UP":>14}')
+                f'{"FAIL":>5}{"BGP":>6}{"UPLINKS":>8}{"CHECKS UP":>14}'
+                '  PROBLEMS')
     return (f'{"LOAD BALANCER":37}{"BIT/S":>7}{"FLOWS/S":>8}{"DROPS/S":>8}'
             f'{"ACTIVE":>7}{"MEMBERS":>9}{"NODES":>6}  VIPS')
 
@@ -154,7 +159,8 @@ def line(subject, row):
             f'{_short(row["load_balancers"]):>7}'
             f'{_short(row["announced"]):>7}{_short(row["lag"]):>5}'
             f'{_short(row["failing"]):>5}{_of(row["bgp"]):>6}'
-            f'{row["uplinks"]:>8}{_of(row["members"]):>14}')
+            f'{row["uplinks"]:>8}{_of(row["members"]):>14}  '
+            f'{"; ".join(row["problems"]) or "-"}')
 
 
 def _short(number):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands about hypervisors that serve members."""
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.manage import command
@@ -27,8 +28,8 @@ def _row(host, objects, keys, now, timeout):
     state = host.state
     return {
         'host': host.host, 'in_service': host.in_service,
-        'alive': now - host.last_seen <= timeout,
-        'last_report': (f'{now - host.last_seen:.1f} s ago'
+        'alive': ages.age(host.last_seen, now) <= timeout,
+        'last_report': (f'{ages.age(host.last_seen, now):.1f} s ago'
                         if host.last_seen else 'never'),
         'tunnels_to': _ends(state), 'mtu': state.get('mtu'),
         'ports': len(mine),
@@ -128,12 +129,10 @@ class Create(command.Command):
                 'controllers do not know where hypervisors are served')
         is_new = self.store().register_hypervisor(host)
         password = broker.new_password()
-        commands = broker.commands(broker.for_host(host, password))
-        if not is_new:
-            commands = [['change_password', *one[1:]]
-                        if one[0] == 'add_user' else one for one in commands]
-        node_registration.carry_out(self.app, arguments, commands,
-                                    ('already exists',))
+        node_registration.carry_out(
+            self.app, arguments, broker.commands(
+                broker.for_host(host, password), again=not is_new),
+            ('already exists',))
         url = broker.transport_url(self.conf.nodes.transport_url,
                                    broker.host_vhost(host), password)
         self.app.stdout.write(

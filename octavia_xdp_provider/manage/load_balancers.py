@@ -1,25 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands about load balancers, as the provider has them."""
 
-from cliff import columns
-
+from octavia_xdp_provider.common import ages
+from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import lines
+from octavia_xdp_provider.manage import load_balancer_problems
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import placement_state
 from octavia_xdp_provider.manage import waiting
-
-
-class Lines(columns.FormattableColumn):
-    """A list: a line for each in a table, itself in JSON."""
-
-    def human_readable(self):
-        return '\n'.join(
-            one if isinstance(one, str) else ', '.join(
-                f'{name} {value}' for name, value in one.items()
-                if value not in (None, False))
-            for one in self._value) or '-'
 
 
 def _state(balancer, mine):
@@ -31,7 +22,10 @@ def _state(balancer, mine):
     if not mine:
         return 'without a node'
     states = {placement_state.word(row, balancer) for row in mine}
-    for word in ('failing', 'loading', 'leaving', 'draining'):
+    if connections.without_effect(balancer.document):
+        states.add('limit without effect')
+    for word in ('failing', 'loading', 'leaving', 'draining',
+                 'limit without effect'):
         if word in states:
             return word
     return 'ok'
@@ -42,12 +36,23 @@ def _sent(balancer):
     return balancer.sent_statuses.get(('loadbalancer', balancer.id), '')
 
 
+def _problems(conf, store):
+    """(balancer, placements) → what is wrong with it, texts."""
+    now = store.now()
+    silence_s = {node.host: ages.age(node.last_seen, now)
+                 for node in store.nodes() if node.last_seen}
+    scheduler = service.Scheduler(conf, store)
+    return lambda balancer, mine: load_balancer_problems.problems(
+        balancer, mine, silence_s, lambda: scheduler.refusals(balancer))
+
+
 class List(command.List):
     """List load balancers, with the nodes that they are on.
 
     "state" is ok, pending (a change waits for Octavia's commit), loading,
-    failing, draining or leaving (on some node), deleting, or "without a
-    node".
+    failing, draining or leaving (on some node), deleting, "without a node",
+    or "limit without effect"; "problems" says why it is not ok, and on which
+    node.
     """
 
     def get_parser(self, prog_name):
@@ -63,6 +68,7 @@ class List(command.List):
     def take_action(self, arguments):
         store = self.store()
         placements = placement_state.by_load_balancer(store.placements())
+        problems = _problems(self.conf, store)
         found = []
         for balancer in store.load_balancers():
             mine = placements.get(balancer.id, ())
@@ -75,10 +81,12 @@ class List(command.List):
                     or (arguments.problems and state == 'ok')):
                 continue
             found.append((
-                balancer.id, document.get('name'), Lines(spec.vips(document)),
-                Lines([row.host for row in mine]), _sent(balancer), state))
-        return ('id', 'name', 'vips', 'nodes', 'operating_status',
-                'state'), sorted(found, key=lambda row: row[0])
+                balancer.id, document.get('name'),
+                lines.Lines(spec.vips(document)),
+                lines.Lines([row.host for row in mine]), _sent(balancer),
+                state, lines.Lines(problems(balancer, mine))))
+        return ('id', 'name', 'vips', 'nodes', 'operating_status', 'state',
+                'problems'), sorted(found, key=lambda row: row[0])
 
 
 class Show(command.Show):
@@ -100,10 +108,12 @@ class Show(command.Show):
             'project_id': document.get('project_id'),
             'admin_state_up': document['admin_state_up'],
             'state': _state(balancer, mine),
+            'problems': lines.Lines(_problems(self.conf, store)(
+                balancer, mine)),
             'operating_status': _sent(balancer),
             'generation': balancer.generation,
-            'vips': Lines(spec.vips(document)),
-            'flavor': Lines([document['flavor']] if document['flavor']
+            'vips': lines.Lines(spec.vips(document)),
+            'flavor': lines.Lines([document['flavor']] if document['flavor']
                             else []),
             'pending_change': ' '.join(
                 str(pending[name]) for name in (
@@ -112,7 +122,7 @@ class Show(command.Show):
             'waits_for_active': len(balancer.unconfirmed),
             'waits_for_deleted': len(balancer.removed),
             'is_in_work_queue': bool(store.marked([balancer.id])),
-            'nodes': Lines([{
+            'nodes': lines.Lines([{
                 'host': one.host,
                 'state': placement_state.word(one, balancer),
                 'generation': one.synced_generation,
@@ -122,17 +132,17 @@ class Show(command.Show):
                 'members_down': sum(state == 'down' for state
                                     in (one.members or {}).values()),
             } for one in mine]),
-            'refused_by': Lines([{
+            'refused_by': lines.Lines([{
                 'host': host, 'because': why} for host, why
                 in service.Scheduler(self.conf, store).refusals(
                     balancer).items()
                 if host not in {one.host for one in mine}]),
-            'listeners': Lines([{
+            'listeners': lines.Lines([{
                 'id': key, 'name': one.get('name'),
                 'protocol': one['protocol'], 'port': one['protocol_port'],
                 'pool': one['default_pool_id']}
                 for key, one in document['listeners'].items()]),
-            'pools': Lines([{
+            'pools': lines.Lines([{
                 'id': key, 'name': one.get('name'),
                 'protocol': one['protocol'], 'members': len(one['members']),
                 'health_monitor': (one['healthmonitor'] or {}).get('type')}

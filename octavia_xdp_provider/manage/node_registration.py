@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 
+from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command
@@ -37,20 +38,26 @@ def carry_out(app, arguments, commands, ignored=()):
     """
     if not arguments.apply:
         app.stdout.write('Run on a host of the broker:\n')
-        for one in commands:
-            app.stdout.write(f'  {shlex.join([RABBITMQCTL, *one])}\n')
+        for step in commands:
+            # printf is the shell's own: no other user sees what it prints.
+            secret = '' if step.stdin is None else (
+                f"printf '%s\\n' {shlex.quote(step.stdin)} | ")
+            app.stdout.write(
+                f'  {secret}{shlex.join([RABBITMQCTL, *step.words])}\n')
         return
     if shutil.which(RABBITMQCTL) is None:
         raise command.NotDone(
             f'--apply: there is no {RABBITMQCTL} on this host; leave it out '
             'and run what is then printed on a host of the broker')
-    for one in commands:
-        done = subprocess.run([RABBITMQCTL, '--quiet', *one], text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True)
+    for step in commands:
+        done = subprocess.run(
+            [RABBITMQCTL, '--quiet', *step.words], text=True,
+            input=f'{step.stdin}\n' if step.stdin is not None else '',
+            capture_output=True)
         text = (done.stderr or done.stdout).strip()
         if done.returncode and not any(word in text for word in ignored):
             raise command.NotDone(
-                f'--apply: {RABBITMQCTL} {one[0]} failed: {text}')
+                f'--apply: {RABBITMQCTL} {step.words[0]} failed: {text}')
 
 
 class Create(command.Command):
@@ -63,6 +70,10 @@ class Create(command.Command):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         add_arguments(parser)
+        parser.add_argument(
+            '--nat-pool', action='append', metavar='CIDR', default=[],
+            help='one of its [nat] pools, of a node that is new; may be '
+                 'given again')
         return parser
 
     def take_action(self, arguments):
@@ -71,14 +82,14 @@ class Create(command.Command):
             raise command.NotDone(
                 '[nodes] transport_url is not set: without it the '
                 'controllers do not know where the nodes are served')
-        is_new = self.store().register_node(host)
+        try:
+            is_new = self.store().register_node(host, arguments.nat_pool)
+        except errors.Refused as error:
+            raise command.NotDone(str(error)) from error
         password = broker.new_password()
-        grants = broker.for_node(host, password)
-        commands = broker.commands(grants)
-        if not is_new:
-            commands = [['change_password', *one[1:]]
-                        if one[0] == 'add_user' else one for one in commands]
-        carry_out(self.app, arguments, commands, ('already exists',))
+        carry_out(self.app, arguments, broker.commands(
+            broker.for_node(host, password), again=not is_new),
+            ('already exists',))
         url = broker.node_transport_url(self.conf.nodes.transport_url, host,
                                         password)
         self.app.stdout.write(

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands about LB nodes."""
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import lines
 from octavia_xdp_provider.manage import node_state
 
 
@@ -29,13 +31,17 @@ def _row(node, conf, now, load):
         'condition': node.condition or 'unknown',
         'load_balancers': load.get(node.host, 0),
         'uplinks': node_state.uplinks(state),
-        'last_report': (f'{now - node.last_seen:.1f} s ago'
+        'last_report': (f'{ages.age(node.last_seen, now):.1f} s ago'
                         if node.last_seen else 'never'),
-        'health_checker': node_state.health_checker(state)}
+        'health_checker': node_state.health_checker(state),
+        'problems': lines.Lines(node_state.problems(
+            state,
+            ages.age(node.last_seen, now) if node.last_seen else None,
+            conf.placement.node_timeout))}
 
 
 class List(command.List):
-    """List the LB nodes."""
+    """List the LB nodes, with what does not work on each."""
 
     def take_action(self, arguments):
         store = self.store()
@@ -44,7 +50,7 @@ class List(command.List):
         rows = [_row(node, self.conf, now, load) for node in store.nodes()]
         columns = ('host', 'alive', 'in_service', 'condition',
                    'load_balancers', 'uplinks', 'last_report',
-                   'health_checker')
+                   'health_checker', 'problems')
         return columns, [[row[name] for name in columns] for row in
                          sorted(rows, key=lambda row: row['host'])]
 
@@ -62,7 +68,7 @@ class Show(command.Show):
         for node in store.nodes():
             if node.host == arguments.host:
                 row = {**_row(node, self.conf, store.now(), store.load()),
-                       'state': node.state or {}}
+                       'state': lines.Fields(node.state or {})}
                 return list(row), list(row.values())
         raise unknown(arguments.host)
 
@@ -72,12 +78,14 @@ class Nat(command.List):
 
     Flows are those that are alive; each has a port. A project has at most the
     share of them. Peers are the nodes that hand packets of flows on to each
-    other, the node itself among them; 0: it does not.
+    other, the node itself among them; 0: it does not. Pools are those that
+    are registered ("node nat-pools"); others that the node reports are
+    unregistered, and not used. A problem is why pools are not as configured.
     """
 
     def take_action(self, arguments):
         columns = ('host', 'pools', 'flows', 'ports', 'share', 'peers',
-                   'projects')
+                   'projects', 'unregistered', 'problem')
         rows = []
         for node in sorted(self.store().nodes(), key=lambda one: one.host):
             state = (node.state or {}).get('nat') or {}

@@ -131,7 +131,7 @@ class Sync(command.List):
         try:
             theirs = self._octavia.document(key)
         except errors.Refused as refused:
-            return [str(refused)]
+            return [refused.for_operator]
         if theirs is None:
             return []  # deleted since the list
         return spec.differences(row.document,

@@ -55,7 +55,8 @@ class Top(command.Command):
     def take_action(self, arguments):
         if not arguments.batch and (arguments.count or arguments.json):
             raise command.NotDone('-n and --json need --batch')
-        looking = fleet.Fleet(self.store(), time.monotonic)
+        looking = fleet.Fleet(
+            self.store(), self.conf.placement.node_timeout, time.monotonic)
         if arguments.batch:
             with contextlib.suppress(KeyboardInterrupt):
                 self._batch(looking, arguments)

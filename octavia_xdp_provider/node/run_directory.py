@@ -47,9 +47,30 @@ class RunDirectory(run_directory.RunDirectory):
         return self.path('queue')
 
     @property
+    def rejected(self) -> str:
+        """What was found in the queue and could not be used (result
+        handler)."""
+        return self.path('rejected')
+
+    @property
     def agent_wakeup(self) -> str:
         """Unix datagram socket: a table has switched (handler → agent)."""
         return self.path('agent.wakeup')
+
+    @property
+    def handler_heartbeat(self) -> str:
+        """When the result handler has last done all (handler → agent)."""
+        return self.path('handler.alive')
+
+    @property
+    def agent_heartbeat(self) -> str:
+        """The same of the agent's worker, for octavia-xdp-ctl."""
+        return self.path('agent.alive')
+
+    @property
+    def reserve(self) -> str:
+        """Room that the agent keeps for the file of announcements."""
+        return self.path('reserve')
 
     @property
     def lock(self) -> str:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows that are remembered while their slot is open."""
 
+import collections
 import dataclasses
 
+from octavia_xdp_provider.packet_model import ages
 from octavia_xdp_provider.packet_model import observer
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
@@ -13,28 +15,38 @@ UNIT_SHIFT = 30  # time is in units of 2^30 ns
 FLOW_SERVICE = 0x9e3779b97f4a7c15
 AGE_MAX = 16000  # times wrap soon after
 PROTECTED = 2  # units in which no entry is evicted
+ENDED_AGE = 30  # units in which a flow's last packets follow its end
+NAME_SHIFT = 28  # of a name's bits that an entry has
+SHARE = 0x3ff  # bits of the service's index, the lowest of them
 
 
 @dataclasses.dataclass
 class Entry:
-    tag: int
+    name: int
     time: int
     confirmed: bool
     member: int
+    ended: bool = False
+
+    @property
+    def share(self) -> int:
+        return self.name & SHARE
 
 
 class Memory:
 
     def __init__(self, node: state.Node):
         self.node = node
+        self.full = False  # whatever the sets hold
         self.sets: dict[int, list[Entry | None]] = {}
 
     def name(self, flow: tuple, service: state.Service) -> tuple[int, int]:
-        """(set, tag)"""
+        """(set, the name's bits in an entry)"""
         seeded = select.flow_hash(*flow, seed=self.node.seed)
         seeded ^= service.index * FLOW_SERVICE & select.MASK
         tag = select.flow_tag(seeded)
-        return (tag & 0x7ffffff) % self.node.flow_sets, tag >> 27
+        return (tag & ((1 << NAME_SHIFT) - 1)) % self.node.flow_sets, (
+            tag >> NAME_SHIFT & ~SHARE | service.index & SHARE)
 
     def ways(self, where: int) -> list[Entry | None]:
         return self.sets.setdefault(where, [None] * WAYS)
@@ -45,15 +57,15 @@ def _timeout(seconds: int) -> int:
 
 
 def _age(entry: Entry, time: int) -> int:
-    return (time - entry.time) & TIME_MASK
+    return ages.since(entry.time, time, TIME_MASK, ages.AHEAD)
 
 
 def find(memory: Memory, name, service: state.Service,
          time: int) -> Entry | None:
     """The entry of the flow, if it is not outdated."""
-    where, tag = name
+    where, bits = name
     for entry in memory.ways(where):
-        if entry is not None and entry.tag == tag:
+        if entry is not None and entry.name == bits:
             if _age(entry, time) > _timeout(service.idle_timeout):
                 return None
             return entry
@@ -61,10 +73,10 @@ def find(memory: Memory, name, service: state.Service,
 
 
 def forget(memory: Memory, name):
-    where, tag = name
+    where, bits = name
     ways = memory.ways(where)
     for index, entry in enumerate(ways):
-        if entry is not None and entry.tag == tag:
+        if entry is not None and entry.name == bits:
             ways[index] = None
 
 
@@ -80,29 +92,73 @@ def _worth(entry: Entry | None, time: int, timeout: int) -> tuple[bool, int]:
     else:
         free = _age(entry, time) > timeout
     age = _age(entry, time)
-    loose = not entry.confirmed and age > PROTECTED
+    loose = (not entry.confirmed or entry.ended) and age > PROTECTED
     return free, age if loose else 0
 
 
-def remember(memory: Memory, name, member: int, time: int) -> bool:
-    where, tag = name
-    ways = memory.ways(where)
-    place = None
+def _loose(ways: list[Entry | None], time: int, timeout: int) -> int | None:
+    """The place that may be taken and does best."""
+    place, best = None, (False, 0)
     for index, entry in enumerate(ways):
-        if entry is not None and entry.tag == tag:
-            place = index
-            break
+        worth = _worth(entry, time, timeout)
+        if worth > best:
+            place, best = index, worth
+    return place
+
+
+def _outdated(ways: list[Entry | None], share: int, time: int,
+              timeout: int) -> int | None:
+    """The first of the share that is too old for its own service."""
+    return next((index for index, entry in enumerate(ways)
+                 if entry is not None and entry.share == share
+                 and _age(entry, time) > timeout), None)
+
+
+def _crowded(ways: list[Entry | None], share: int, time: int) -> int | None:
+    """The oldest of the share that has most of a full set, at least two more
+    than the flow's own, which is to have confirmed all that it has."""
+    entries = [entry for entry in ways if entry is not None]
+    counts = collections.Counter(entry.share for entry in entries)
+    if any(entry.share == share and not entry.confirmed
+           for entry in entries):
+        return None
+    place, best = None, (0, 0)
+    for index, entry in enumerate(entries):
+        worth = counts[entry.share], _age(entry, time)
+        if worth[0] > counts[share] + 1 and worth > best:
+            place, best = index, worth
+    return place
+
+
+def remember(memory: Memory, name, member: int, time: int,
+             idle_timeout: int) -> bool:
+    where, bits = name
+    ways = memory.ways(where)
+    place = next((index for index, entry in enumerate(ways)
+                  if entry is not None and entry.name == bits), None)
+    if place is None and memory.full:
+        return False
     if place is None:
-        timeout = _timeout(memory.node.idle_timeout_max)
-        best = (False, 0)
-        for index, entry in enumerate(ways):
-            worth = _worth(entry, time, timeout)
-            if worth > best:
-                place, best = index, worth
+        place = _loose(ways, time, max(
+            _timeout(memory.node.idle_timeout_max), _timeout(idle_timeout)))
+    if place is None:
+        place = _outdated(ways, bits & SHARE, time, _timeout(idle_timeout))
+    if place is None:
+        place = _crowded(ways, bits & SHARE, time)
     if place is None:
         return False
-    ways[place] = Entry(tag, time & TIME_MASK, False, member)
+    ways[place] = Entry(bits, time & TIME_MASK, False, member)
     return True
+
+
+def _go_on(entry: Entry, time: int, ends: bool):
+    """A packet of a flow that is remembered."""
+    age = _age(entry, time)
+    if age > ENDED_AGE if entry.ended else age > 1 or ends:
+        entry.time = time & TIME_MASK
+        entry.ended = False
+    entry.confirmed = True
+    entry.ended = entry.ended or ends
 
 
 def _keeps(service: state.Service, member: int) -> bool:
@@ -116,8 +172,8 @@ def _takes(service: state.Service, member: int) -> bool:
 
 
 def choose(memory: Memory, service: state.Service, flow: tuple,
-           slot: select.Slot, protocol: int, opens: bool, time: int,
-           watch: observer.Observer) -> tuple[int, bool]:
+           slot: select.Slot, protocol: int, opens: bool, ends: bool,
+           time: int, watch: observer.Observer) -> tuple[int, bool]:
     """The member of an open slot, and whether the memory was full."""
     name = memory.name(flow, service)
     entry = find(memory, name, service, time)
@@ -128,9 +184,7 @@ def choose(memory: Memory, service: state.Service, flow: tuple,
     opens = opens and not service.by_source
     full = False
     if entry is not None and not opens:
-        entry.confirmed = True
-        if _age(entry, time) > 1:
-            entry.time = time & TIME_MASK
+        _go_on(entry, time, ends and not service.by_source)
         member, why = entry.member, 'remembered'
     elif opens and entry is not None and _takes(service, entry.member):
         member, why = entry.member, 'opened before, and not answered yet'
@@ -147,11 +201,11 @@ def _new(memory: Memory, name, service: state.Service, slot: select.Slot,
     """(member, why, whether the memory was full) of a flow that begins."""
     if slot.before == slot.now:
         forget(memory, name)
-    elif slot.now != state.NOBODY and not remember(memory, name, slot.now,
-                                                   time):
-        if not service.second_chance and _takes(service, slot.before):
-            return slot.before, 'a new flow, which cannot be remembered', True
-        return slot.now, 'a new flow, which cannot be remembered', True
+    elif slot.now != state.NOBODY and not remember(
+            memory, name, slot.now, time, service.idle_timeout):
+        old = stays(service, slot)
+        return (slot.now if can_name(service, old, slot.now) else old,
+                'a new flow, which cannot be remembered', True)
     return slot.now, 'a new flow', False
 
 
@@ -193,5 +247,5 @@ def _old(memory: Memory, name, service: state.Service, slot: select.Slot,
         return slot.now, 'not remembered, so new'
     member = stays(service, slot)
     if member != slot.now:
-        remember(memory, name, member, time)
+        remember(memory, name, member, time, service.idle_timeout)
     return member, 'flows are still being learnt'

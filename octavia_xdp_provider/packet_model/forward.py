@@ -3,8 +3,6 @@
 
 import typing
 
-from octavia_xdp_provider.packet_model import allow
-from octavia_xdp_provider.packet_model import connections
 from octavia_xdp_provider.packet_model import encap
 from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import fragments
@@ -17,6 +15,7 @@ from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import ports
 from octavia_xdp_provider.packet_model import quic
 from octavia_xdp_provider.packet_model import rate
+from octavia_xdp_provider.packet_model import resets
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.packet_model import too_big
@@ -27,6 +26,7 @@ Outcome = state.Outcome
 TUNNELS = (encap.IPIP, encap.IP6, encap.GRE)
 SYN, FIN, RST, ACK = 2, 1, 4, 16
 SCTP_INIT = 1
+SCTP_ENDS = (6, 7, 8, 14)  # ABORT, and the three chunks of a shutdown
 
 
 class Result(typing.NamedTuple):
@@ -76,6 +76,15 @@ def opens_flow(packet: parse.Packet, service: state.Service) -> bool:
     return service.quic and quic.opens(frame[at + 8:packet.end])
 
 
+def ends_flow(packet: parse.Packet) -> bool:
+    frame, at = packet.frame, packet.transport
+    if packet.protocol == state.TCP:
+        return bool(frame[at + 13] & (FIN | RST))
+    return (packet.protocol == state.SCTP and
+            at + 14 <= min(packet.end, packet.readable) and
+            frame[at + 12] in SCTP_ENDS)
+
+
 class Forwarder:
     """The program with all that it remembers.
 
@@ -94,7 +103,6 @@ class Forwarder:
         self.fragments = fragments.Fragments()
         self.sources = rate.Sources()
         self.answers = rate.Answers(node)
-        self.connections = connections.Connections()
         self.nat = nat.Flows()
         self.peers = nat_peers.Peers()
         self.translator = translator.Translator(self)
@@ -197,7 +205,7 @@ class Forwarder:
                   not packet.later and
                   (family == state.IPV6 or (
                       not packet.first and limit >= too_big.LEAST[family])))
-        if answer and self._may_answer(clock):
+        if answer and self._may_answer(rate.Answer.TOO_BIG, packet, clock):
             return Result(Action.TX, too_big.message(packet, limit),
                           Outcome.SENT_TOO_BIG)
         return self._drop(packet.frame, Outcome.DROP_TOO_BIG, (), service)
@@ -232,15 +240,15 @@ class Forwarder:
         frame, family = packet.frame, packet.family
         flags = nat.tcp_flags(packet)
         if (not flags & nat.ACK or flags & nat.RST or
-                not connections.can_reset(packet)):
+                not resets.can_reset(packet)):
             return self._drop(frame, Outcome.DROP_NO_NAT_FLOW, (), service)
         uplink = self.uplink(family, frame[packet.transport + 1] << 24)
         if uplink is None:
             return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, (), service)
-        if not self._may_answer(clock):
+        if not self._may_answer(rate.Answer.RESET, packet, clock):
             return self._drop(frame, Outcome.DROP_NO_NAT_FLOW, (), service)
         action = Action.TX if uplink.ifindex == ingress else Action.REDIRECT
-        return Result(action, uplink.link(family) + connections.reset(packet),
+        return Result(action, uplink.link(family) + resets.reset(packet),
                       Outcome.SENT_RESET)
 
     # Peers of NAT ------------------------------------------------------------
@@ -338,7 +346,7 @@ class Forwarder:
 
     def _later_to_peer(self, packet, ingress, clock) -> Result:
         """Its first fragment went to the flow's owner."""
-        if allow.martian(packet.source, packet.destination):
+        if self.node.is_no_client(packet.source, packet.destination):
             return self._drop(packet.frame, Outcome.DROP_MARTIAN)
         found = self.peers.follow(translator.fragment_key(packet))
         if found is None:
@@ -409,9 +417,6 @@ class Forwarder:
                    self._beyond_rate(packet, service, opens, clock))
         if refused is not None:
             return self._drop(packet.frame, refused, (), service)
-        if service.connection_limit and not self.connections.follow(
-                service, packet, opens, clock >> flows.UNIT_SHIFT):
-            return self._beyond_limit(packet, service, clock)
         one = _Packet(packet, service, ingress, clock, packet.source, ports,
                       packet.protocol)
         flow = select.flow_of(service, packet.source, ports,
@@ -432,7 +437,7 @@ class Forwarder:
         return self._send(one, member, value, opens, remarks, alternative)
 
     def _refused(self, packet, service) -> Outcome | None:
-        if allow.martian(packet.source, packet.destination):
+        if self.node.is_no_client(packet.source, packet.destination):
             self.watch.martian(packet.source)
             return Outcome.DROP_MARTIAN
         networks = service.networks
@@ -455,9 +460,9 @@ class Forwarder:
 
     def _beyond_limit(self, packet, service, clock) -> Result:
         self.watch.beyond_limit(service)
-        if (service.sends_reset and connections.can_reset(packet) and
-                self._may_answer(clock)):
-            return Result(Action.TX, connections.reset_back(packet),
+        if (service.sends_reset and resets.can_reset(packet) and
+                self._may_answer(rate.Answer.RESET, packet, clock)):
+            return Result(Action.TX, resets.reset_back(packet),
                           Outcome.SENT_RESET)
         return self._drop(packet.frame, Outcome.DROP_CONNECTION_LIMIT, (),
                           service)
@@ -484,6 +489,7 @@ class Forwarder:
         if slot.before is not None and slot.open:
             member, full = flows.choose(
                 self.memory, one.service, flow, slot, one.protocol, opens,
+                not one.error and ends_flow(one.parsed),
                 one.time >> flows.UNIT_SHIFT, self.watch)
         return member, flows.alternative(one.service, slot, member), full
 
@@ -558,7 +564,7 @@ class Forwarder:
         self.watch.service(service)
         if service.nat:
             return self._error_to_vip(packet, None, ingress, clock)
-        if allow.martian(packet.source, packet.destination):
+        if self.node.is_no_client(packet.source, packet.destination):
             self.watch.martian(packet.source)
             return self._drop(frame, Outcome.DROP_MARTIAN, (), service)
         one = _Packet(packet, service, ingress, clock, quoted.client,
@@ -573,17 +579,18 @@ class Forwarder:
         frame = packet.frame
         self.watch.echo(self.node.echo)
         if self.node.echo:
-            if allow.martian(packet.source, packet.destination):
+            if self.node.is_no_client(packet.source, packet.destination):
                 self.watch.martian(packet.source)
                 return self._drop(frame, Outcome.DROP_MARTIAN)
-            if self._may_answer(clock):
+            if self._may_answer(rate.Answer.ECHO, packet, clock):
                 return Result(Action.TX, icmp.reply(packet),
                               Outcome.ECHO_REPLY)
         return Result(Action.PASS, frame, Outcome.PASS)
 
-    def _may_answer(self, clock) -> bool:
+    def _may_answer(self, kind, packet, clock) -> bool:
         self.watch.answer(self.node.icmp_rate)
-        return self.answers.take(clock >> flows.UNIT_SHIFT)
+        return self.answers.take(kind, packet.source,
+                                 clock >> flows.UNIT_SHIFT)
 
     # To the member --------------------------------------------------------
 
@@ -669,7 +676,7 @@ class Forwarder:
         if passed:
             return Result(Action.PASS, frame, Outcome.PASSED_TOO_BIG,
                           remarks)
-        if answer and self._may_answer(one.time):
+        if answer and self._may_answer(rate.Answer.TOO_BIG, packet, one.time):
             return Result(Action.TX, too_big.message(packet, limit),
                           Outcome.SENT_TOO_BIG, remarks)
         return self._drop(frame, Outcome.DROP_TOO_BIG, remarks, one.service)

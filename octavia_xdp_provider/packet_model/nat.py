@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NAT as contributor/nat.rst has it: flows, and packets with other headers."""
 
+from collections.abc import Callable
 import dataclasses
 import enum
 import struct
@@ -48,6 +49,13 @@ class Flow:
     replied: bool = False
     fins: set = dataclasses.field(default_factory=set)
     sequence: int | None = None  # where the client is, in TIME_WAIT
+    reset: bool = False  # in TIME_WAIT by a RST
+    since: set = dataclasses.field(default_factory=set)  # who goes on then
+
+    def begin_again(self, how: State):
+        self.state, self.replied = how, how == State.ESTABLISHED
+        self.reset = False
+        self.since = set()
 
     @property
     def active(self) -> bool:
@@ -71,21 +79,44 @@ class Flow:
         distance = (sequence - self.sequence) % (1 << 32)
         return NEAR <= distance < (1 << 32) - NEAR
 
-    def touch(self, packet: parse.Packet, from_member: bool):
+    def touch(self, packet: parse.Packet, from_member: bool,
+              has_room: Callable[[], bool]) -> bool:
+        """Whether the packet may go on."""
         flags = tcp_flags(packet)
+        if self._comes_back(flags, from_member) and not has_room():
+            return False
         self._change(flags, from_member)
         if (self.state == State.TIME_WAIT and not packet.later and
                 (not from_member or flags & ACK)):
             self.sequence = tcp_number(packet, 8 if from_member else 4) or 1
+        return True
+
+    def _goes_on(self, flags: int, from_member: bool) -> set:
+        """Who does, of client and member, with this packet."""
+        if flags & RST:
+            return set()
+        if flags & SYN and not from_member:
+            return set(self.since)
+        return self.since | {from_member}
+
+    def _comes_back(self, flags: int, from_member: bool) -> bool:
+        fins = self.fins | ({from_member} if flags & FIN else set())
+        return (self.reset and len(fins) < 2 and
+                len(self._goes_on(flags, from_member)) == 2)
 
     def _change(self, flags: int, from_member: bool):
         """`flags` of TCP; 0 of UDP."""
-        if self.state == State.TIME_WAIT:
+        if self.state == State.TIME_WAIT and not self.reset:
             return
         if flags & RST:
-            self.state = State.TIME_WAIT
+            self.state, self.reset = State.TIME_WAIT, True
+            self.since = set()
             return
-        if from_member:
+        if self.reset:
+            self.since = self._goes_on(flags, from_member)
+            if len(self.since) == 2:
+                self.begin_again(State.ESTABLISHED)
+        elif from_member:
             self.replied = True
         elif self.replied and not flags & SYN:
             self.state = State.ESTABLISHED
@@ -209,6 +240,12 @@ def difference(packet: parse.Packet, family: int,
     fragment = packet.first or packet.later
     return (HEADER[family] + 8 * (fragment and family == state.IPV6) -
             (packet.transport - packet.network))
+
+
+def has_headers_behind(packet: parse.Packet) -> bool:
+    """Extension headers behind the fragment header, of a packet of IPv6."""
+    return ((packet.first or packet.later) and
+            packet.fragment_protocol in parse.EXTENSIONS)
 
 
 def has_source_route(packet: parse.Packet) -> bool:

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Budgets: new flows by source, and answers of the node."""
 
+import collections
+import enum
+import struct
+
+from octavia_xdp_provider.packet_model import ages
+from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 
 SCALE = 1024  # parts of a token
@@ -21,7 +27,7 @@ class Sources:
         if bucket is None:
             bucket = self.buckets[key] = [burst, time_ms]
         else:
-            passed = (time_ms - bucket[1]) & 0xffffffff
+            passed = ages.since(bucket[1], time_ms, 0xffffffff, ages.AHEAD_MS)
             earned = passed * service.new_flow_rate * SCALE // 1000
             if earned:
                 bucket[0] = min(burst, bucket[0] + earned)
@@ -37,19 +43,42 @@ class Sources:
         return service.index, source[:8]
 
 
+class Answer(enum.Enum):
+    """What the node makes itself, each with a budget of its own."""
+
+    ECHO = 'echo'
+    TOO_BIG = 'too big'
+    RESET = 'reset'
+
+
 class Answers:
     """Packets that the node makes itself, by unit of time."""
+
+    SHARE = 8  # of each budget a source has one part of so many
+    SOURCES = 256
 
     def __init__(self, node: state.Node):
         self.node = node
         self.time = None
-        self.packets = 0
+        self.sent: collections.Counter = collections.Counter()
 
-    def take(self, time: int) -> bool:
+    def take(self, kind: Answer, source: bytes, time: int) -> bool:
         if time != self.time:
             self.time = time
-            self.packets = 0
-        if self.packets >= self.node.icmp_rate:
+            self.sent.clear()
+        rate = self.node.icmp_rate
+        own = kind, self.place(source)
+        if self.sent[own] >= -(-rate // self.SHARE) or self.sent[kind] >= rate:
             return False
-        self.packets += 1
+        self.sent[own] += 1
+        self.sent[kind] += 1
         return True
+
+    def place(self, source: bytes) -> int:
+        """Where answers to the source are counted (IPv6: to its /64)."""
+        words = struct.unpack('<2I' if len(source) > 4 else '<I', source[:8])
+        value = words[0] if len(words) == 1 else words[0] << 32 | words[1]
+        value = (value ^ self.node.seed) * select.FIRST & select.MASK
+        value ^= value >> 32
+        value = value * select.SECOND & select.MASK
+        return (value >> 32) % self.SOURCES

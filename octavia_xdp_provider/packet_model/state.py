@@ -87,6 +87,14 @@ class Node:
     choice: dict[int, list[int | None]] = dataclasses.field(
         default_factory=dict)
 
+    def is_no_client(self, source: bytes, destination: bytes) -> bool:
+        """Martians, and what the node itself sends from."""
+        family = IPV4 if len(source) == 4 else IPV6
+        own, bits = self.source[family], self.entropy[family]
+        return allow.martian(source, destination) or (
+            own is not None and (int.from_bytes(source, 'big') >> bits ==
+                                 int.from_bytes(own, 'big') >> bits))
+
 
 class Tunnel(typing.NamedTuple):
     """How packets get to a member, instead of by its service's encapsulation
@@ -172,7 +180,7 @@ class Service:
     idle_timeout: int = 350
     new_flow_rate: int = 0
     new_flow_burst: int = 0
-    connection_limit: int = 0  # TCP; 0: none
+    connection_limit: int = 0  # NAT of TCP; 0: none
     sends_reset: bool = False  # to who is beyond it
     allowed: list[tuple[bytes, int]] | None = None
     # What only the table knows: members by their index, who takes new flows

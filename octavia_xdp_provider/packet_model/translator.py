@@ -3,7 +3,6 @@
 
 import typing
 
-from octavia_xdp_provider.packet_model import allow
 from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import mss
 from octavia_xdp_provider.packet_model import nat
@@ -104,7 +103,7 @@ class Translator:
         if again and member is not None and member.takes_flows:
             if self._has_all(service):
                 return None
-            flow.state, flow.replied = nat.State.HALF_OPEN, False
+            flow.begin_again(nat.State.HALF_OPEN)
             flow.fins.clear()
             flow.sequence = None
             return flow
@@ -130,7 +129,8 @@ class Translator:
     def _known(self, packet, flow: nat.Flow | None, to_client: bool,
                otherwise: Outcome,
                quote: icmp.Quoted | None = None) -> Found | Outcome:
-        martian = allow.martian(packet.source, packet.destination)
+        martian = self.forwarder.node.is_no_client(
+            packet.source, packet.destination)
         if flow is None:
             return Outcome.DROP_MARTIAN if martian else otherwise
         if martian or nat.ttl(packet) <= 1:
@@ -173,6 +173,9 @@ class Translator:
         if (family == state.IPV6 != packet.family and
                 nat.has_source_route(packet)):
             return Sent(Outcome.DROP_NAT_UNTRANSLATABLE)
+        if (family == state.IPV4 != packet.family and
+                nat.has_headers_behind(packet)):
+            return Sent(Outcome.DROP_NAT_UNTRANSLATABLE)
         uplink = self.forwarder.uplink(family, flow.entropy)
         if uplink is None:
             return Sent(Outcome.DROP_NO_NEXT_HOP)
@@ -195,7 +198,9 @@ class Translator:
             self.flows.leave(fragment_key(packet), flow)
             self.forwarder.peers.forget(fragment_key(packet))
         if found.quote is None:
-            flow.touch(packet, found.to_client)
+            if not flow.touch(packet, found.to_client,
+                              lambda: not self._has_all(flow.service)):
+                return Sent(Outcome.DROP_CONNECTION_LIMIT)
             rewritten = nat.rewrite(packet, *outer)
         else:
             rewritten = nat.rewrite_error(

@@ -27,6 +27,7 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.result_handler import metrics
@@ -114,7 +115,11 @@ class Results:
         self._missing = max(self._missing or (0, 0), position)
 
     def _look_at_snapshot(self, changes, rescan, busy):
-        mark = self._queue.snapshot_mark()
+        try:
+            mark = self._queue.snapshot_mark()
+        except queue_file.QueueFileError as error:
+            self._reject(self._queue.snapshot_path, error.reason, str(error))
+            return
         if mark is None:
             return
         stamp, position, stretch_percent = mark
@@ -171,7 +176,8 @@ class Results:
     def _reject(self, path, reason, text):
         self._metrics.rejected(reason)
         self._queue.reject(path, text)
-        LOG.error('Queue file %s set aside: %s', path.name, text)
+        # Its writer may have chosen the name.
+        LOG.error('Queue file %s set aside: %s', ascii(path.name), text)
 
 
 class ResultHandler:
@@ -180,11 +186,13 @@ class ResultHandler:
     def __init__(self, conf):
         self._files = run_directory.RunDirectory(conf)
         self._files.make()
-        self._queue = queue_directory.QueueDirectory(self._files.queue)
+        self._queue = queue_directory.QueueDirectory(
+            self._files.queue, self._files.rejected)
         self.metrics = metrics.Metrics()
         self._monitoring = monitoring.Monitoring(
             conf, 'agent', 'result_handler_metrics', self.metrics.registry)
         self._come_round = self._monitoring.loops.watch('results')
+        self._heartbeat = heartbeat.Heartbeat(self._files.handler_heartbeat)
         self._results = Results(self._queue, self.metrics)
         self._stop = threading.Event()
         self._datapath = None
@@ -228,6 +236,8 @@ class ResultHandler:
                         self._files.make()
                         inotify.add_watch(self._files.queue, flags.MOVED_TO)
                     self.step(rescan)
+                    if rescan:
+                        self._heartbeat.beat()
                 except Exception as error:
                     if datapath.is_foreign(error):
                         LOG.warning('%s. The handler ends, to be started '

@@ -1,28 +1,74 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets that the node itself answers: each CPU has so many a second (of
- * 2^30 ns). */
+/*
+ * Packets that the node itself answers: of each kind each CPU has so many a
+ * second (of 2^30 ns), and a source a part of them. Whoever pings does not keep
+ * others from learning an MTU, and one client not the others from anything.
+ */
 #ifndef OXP_BUDGET_H
 #define OXP_BUDGET_H
 
 #include "flow_time.h"
+#include "forward/parse.h"
 #include "maps.h"
 
-static __always_inline bool may_answer(void)
+static __always_inline __u32 answers_now(struct answers_sent *sent, __u32 now)
 {
-	__u32 zero = 0, now = units_now();
-	struct icmp_budget *budget;
+	if (sent->time != now) {
+		sent->time = now;
+		sent->packets = 0;
+	}
+	return sent->packets;
+}
 
-	budget = bpf_map_lookup_elem(&icmp_budget, &zero);
+/* `kind`: enum answer. `who`: answered_v4() or answered_v6(). */
+static __always_inline bool may_answer(__u32 kind, __u64 who)
+{
+	struct answer_budget *budget = bpf_map_lookup_elem(&icmp_budget, &kind);
+	__u64 rate = config.icmp_rate;
+	struct answers_sent *own;
+	__u32 now = units_now();
+
 	if (!budget)
 		return false;
-	if (budget->time != now) {
-		budget->time = now;
-		budget->packets = 0;
-	}
-	if (budget->packets >= config.icmp_rate)
+	own = &budget->to_source[answer_source(who, node_seed)];
+	if (answers_now(own, now) >= (rate + ANSWER_SHARE - 1) / ANSWER_SHARE ||
+	    answers_now(&budget->to_all, now) >= rate)
 		return false;
-	budget->packets++;
+	own->packets++;
+	budget->to_all.packets++;
 	return true;
+}
+
+/* A source by its first 64 bits: a host of IPv6 has as many addresses as it
+ * likes in its network. */
+static __always_inline __u64 answered_v6(const __be32 *source)
+{
+	return (__u64)source[0] << 32 | source[1];
+}
+
+static __always_inline __u64 answered_v4(__be32 source)
+{
+	return source;
+}
+
+static __always_inline __u64 answered(const struct packet *packet)
+{
+	return packet->v6 ? answered_v6(packet->source)
+			  : answered_v4(packet->source[3]);
+}
+
+/* The sender of the packet at l3. */
+static __always_inline __u64 answered_at(struct xdp_md *ctx, __u32 l3, bool v6)
+{
+	const struct ipv6hdr *six;
+	const struct iphdr *four;
+
+	if (v6) {
+		six = at(ctx, l3, sizeof(*six));
+		return six ? answered_v6((const __be32 *)&six->saddr) : 0;
+	}
+	four = at(ctx, l3, sizeof(*four));
+	return four ? answered_v4(four->saddr) : 0;
 }
 
 /* Back to where the frame came from; VLAN tags stay. */

@@ -8,9 +8,11 @@
 #ifndef OXP_FLOW_CACHE_H
 #define OXP_FLOW_CACHE_H
 
+#include "age_since.h"
 #include "flow_time.h"
 #include "forward/block.h"
 #include "forward/count.h"
+#include "forward/flow_end.h"
 #include "forward/parse.h"
 
 /* Ages are known modulo FLOW_TIME_MASK + 1; this leaves room to be late. */
@@ -19,20 +21,21 @@
 #define UNCONFIRMED_AGE 2
 
 struct cached_flow {
-	struct flow_set *set;
-	__u64 tag;     /* bits of FLOW_TAG_MASK */
+	__u64 name;    /* flow_name() */
 	__u64 seen;    /* the flow's entry as it was read, 0: none */
-	__u32 place;   /* of the flow's entry; FLOW_SET_WAYS: none */
 	__u32 timeout; /* units */
 	__u32 now;
 };
 
-/* 0 also of what is a unit ahead of this CPU's time. */
+static __always_inline __u32 set_of(__u64 name)
+{
+	return name & flow_sets_mask;
+}
+
 static __always_inline __u32 age_at(__u32 now, __u64 entry)
 {
-	__u32 next = (now + 1 - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
-
-	return next - !!next;
+	return age_since(entry >> FLOW_TIME_SHIFT, now, FLOW_TIME_MASK,
+			 AGE_AHEAD);
 }
 
 static __always_inline __u32 age_of(const struct cached_flow *cached,
@@ -50,69 +53,47 @@ static __always_inline __u32 in_units(__u32 seconds)
 static __always_inline __u64 new_entry(const struct cached_flow *cached,
 				       __u32 member)
 {
-	return (cached->tag & FLOW_TAG_MASK) |
+	return (cached->name & FLOW_NAME_MASK) |
 	       (__u64)(cached->now & FLOW_TIME_MASK) << FLOW_TIME_SHIFT |
 	       (member & FLOW_MEMBER);
 }
 
-/* A place that was checked already: the verifier forgets bounds of values that
- * it did not see in a register since. */
-static __always_inline __u64 *entry_at(struct flow_set *set, __u64 place)
-{
-	_Static_assert(FLOW_SET_WAYS == 8, "mask of places");
-	asm volatile("%0 &= 7" : "+r"(place));
-	return &set->entry[place];
-}
-
-static __always_inline bool exchange(const struct cached_flow *cached,
-				     __u32 place, __u64 was, __u64 is)
-{
-	if (place >= FLOW_SET_WAYS)
-		return false;
-	return __sync_val_compare_and_swap(entry_at(cached->set, place), was,
-					   is) == was;
-}
-
-/* The place of the flow's entry in its set, FLOW_SET_WAYS if it has none; the
- * upper half is the time, for which only here is stack. */
-__noinline __u64 find_place(__u32 number, __u64 tag)
+/* The flow's entry, 0: it has none. */
+__noinline __u64 find_entry(__u32 number, __u64 name)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
-	__u64 now = (__u64)recent_units(&config.last_asked) << 32;
+
+	if (set)
+		for (__u32 way = 0; way < FLOW_SET_WAYS; way++) {
+			__u64 entry = READ_ONCE(set->entry[way]);
+
+			if (entry && (entry ^ name) <= ~FLOW_NAME_MASK)
+				return entry;
+		}
+	return 0;
+}
+
+/* The first of equals. Returns whether the entry was still there. */
+__noinline int exchange(__u32 number, __u64 was, __u64 is)
+{
+	struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
 
 	if (set)
 		for (__u32 way = 0; way < FLOW_SET_WAYS; way++)
-			if ((READ_ONCE(set->entry[way]) ^ tag) <=
-			    ~FLOW_TAG_MASK)
-				return now | way;
-	return now | FLOW_SET_WAYS;
+			if (READ_ONCE(set->entry[way]) == was)
+				return __sync_val_compare_and_swap(
+					       &set->entry[way], was, is) ==
+				       was;
+	return false;
 }
 
-/* Returns whether the flow has a set, which is always. */
-static __always_inline bool look_up(struct cached_flow *cached, __u64 tag,
+static __always_inline void look_up(struct cached_flow *cached, __u64 name,
 				    const struct service_block *block)
 {
-	__u32 number = tag & flow_sets_mask;
-	__u64 found;
-
-	cached->set = bpf_map_lookup_elem(&flows, &number);
-	if (!cached->set)
-		return false;
-	cached->tag = tag;
+	cached->name = name;
 	cached->timeout = in_units(block->idle_timeout_s);
-	cached->seen = 0;
-	found = find_place(number, tag);
-	cached->now = found >> 32;
-	cached->place = found;
-	if (cached->place < FLOW_SET_WAYS) {
-		cached->seen = READ_ONCE(*entry_at(cached->set, cached->place));
-		/* it was another's meanwhile */
-		if ((cached->seen ^ tag) > ~FLOW_TAG_MASK) {
-			cached->seen = 0;
-			cached->place = FLOW_SET_WAYS;
-		}
-	}
-	return true;
+	cached->now = recent_units(&config.last_asked);
+	cached->seen = find_entry(set_of(name), name);
 }
 
 /* Other services' entries may live longer than this one's. */
@@ -130,72 +111,167 @@ static __always_inline __u64 is_less(__u64 left, __u64 right)
 	return (left - right) >> 63;
 }
 
+/* 1 if the entries are of one share. Nor may the compiler see that this is a
+ * comparison. */
+static __always_inline __u64 has_share_of(__u64 entry, __u64 other)
+{
+	__u64 differs = (entry ^ other) & FLOW_SHARE;
+
+	asm volatile("" : "+r"(differs));
+	return is_less(differs, 1);
+}
+
 #define SCORE_FREE (FLOW_TIME_MASK + 1)
 
-/* How well an entry's place would do for another flow; 0: it may not be
- * taken. */
-static __always_inline __u64 score_of(__u64 entry, __u32 now, __u32 timeout)
+/* How well an entry's place would do for another one; 0: it may not be taken.
+ * `timeout` is the longest one, as it may be any service's. */
+static __always_inline __u64 score_of(__u64 entry, __u64 other, __u64 timeout)
 {
-	__u64 age = age_at(now, entry);
+	__u64 age = age_at(other >> FLOW_TIME_SHIFT, entry);
 	__u64 free = ((entry - 1) & ~entry) >> 63; /* entry is 0 */
-	__u64 evictable =
-		is_less(UNCONFIRMED_AGE, age) & ~(entry / FLOW_CONFIRMED) & 1;
+	__u64 loose = ~(entry / FLOW_CONFIRMED) | entry / FLOW_ENDED;
 
 	free |= is_less(timeout, age);
-	return free * SCORE_FREE + evictable * age;
+	return free * SCORE_FREE +
+	       (is_less(UNCONFIRMED_AGE, age) & loose) * age;
 }
 
-/* The place that does best for another flow, the first of equals. */
-__noinline __u32 best_place(__u32 number, __u32 now, __u32 timeout)
+/* Entries of a full set that are of the other one's share, times SHARE_ENTRY,
+ * plus those of them that are not confirmed. */
+#define SHARE_ENTRY 16
+static __always_inline __u64 count_share(const struct flow_set *set,
+					 __u64 other)
+{
+	__u64 count = 0;
+
+#pragma clang loop unroll(disable)
+	for (__u32 way = 0; way < FLOW_SET_WAYS; way++) {
+		__u64 entry = READ_ONCE(set->entry[way]);
+		__u64 opening = ~(entry / FLOW_CONFIRMED) & 1;
+
+		count += has_share_of(entry, other) * (SHARE_ENTRY + opening);
+	}
+	return count;
+}
+
+/*
+ * How well an entry's place would do for one of a share that has `own` places
+ * of the set: the oldest one of the share that has most. That has to be two
+ * more: so whoever takes a place leaves the other one as many, and does not
+ * have to give it back.
+ */
+static __always_inline __u64 crowded_score(const struct flow_set *set,
+					   __u64 entry, __u64 other, __u64 own)
+{
+	__u64 entries = count_share(set, entry) / SHARE_ENTRY;
+
+	return (entries * SCORE_FREE +
+		age_at(other >> FLOW_TIME_SHIFT, entry)) *
+	       is_less(own + 1, entries);
+}
+
+#define NO_ENTRY (~0ULL) /* which none is */
+
+/* What in the set may be taken for a new entry and does best, the first of
+ * equals. */
+__noinline __u64 find_loose(__u32 number, __u64 entry, __u32 timeout)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
-	__u64 best = 0;
+	__u64 best = 0, loose = NO_ENTRY;
 
 	if (!set)
-		return 0;
+		return NO_ENTRY;
+#pragma clang loop unroll(disable)
 	for (__u32 way = 0; way < FLOW_SET_WAYS; way++) {
-		__u64 score =
-			score_of(READ_ONCE(set->entry[way]), now, timeout);
+		__u64 was = READ_ONCE(set->entry[way]);
+		__u64 score = score_of(was, entry, timeout);
 
-		score = score * FLOW_SET_WAYS + (FLOW_SET_WAYS - 1 - way);
-		if (score > best)
+		if (score > best) {
 			best = score;
+			loose = was;
+		}
 	}
-	return FLOW_SET_WAYS - 1 - best % FLOW_SET_WAYS;
+	return loose;
 }
 
-/* Remembers the flow in its own place, a free one, or one that may be taken.
- * Returns whether it could. */
+/* The first one of the new one's share that is older than its own service lets
+ * flows be, where other services' may be older. */
+__noinline __u64 find_outdated(__u32 number, __u64 entry, __u32 timeout)
+{
+	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
+
+	if (!set)
+		return NO_ENTRY;
+#pragma clang loop unroll(disable)
+	for (__u32 way = 0; way < FLOW_SET_WAYS; way++) {
+		__u64 was = READ_ONCE(set->entry[way]);
+
+		if (!((was ^ entry) & FLOW_SHARE) &&
+		    age_at(entry >> FLOW_TIME_SHIFT, was) > timeout)
+			return was;
+	}
+	return NO_ENTRY;
+}
+
+/* The same in a set that is full, for a service that has less than its share;
+ * but only if all that it has is confirmed: a flood of SYNs takes one place of
+ * a set, and not half of them. */
+__noinline __u64 find_crowded(__u32 number, __u64 entry)
+{
+	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
+	__u64 best = 0, crowded = NO_ENTRY, own;
+
+	if (!set)
+		return NO_ENTRY;
+	own = count_share(set, entry);
+	if (own % SHARE_ENTRY)
+		return NO_ENTRY;
+	own /= SHARE_ENTRY;
+#pragma clang loop unroll(disable)
+	for (__u32 way = 0; way < FLOW_SET_WAYS; way++) {
+		__u64 was = READ_ONCE(set->entry[way]);
+		__u64 score = crowded_score(set, was, entry, own);
+
+		if (score > best) {
+			best = score;
+			crowded = was;
+		}
+	}
+	return crowded;
+}
+
+/* Remembers the flow, in its own place if it has one. Returns whether it
+ * could. */
 static __always_inline bool store(const struct cached_flow *cached,
 				  __u32 member)
 {
-	__u32 timeout, place;
-	__u64 was;
+	__u64 entry = new_entry(cached, member), was = cached->seen;
+	__u32 number = set_of(cached->name);
 
-	if (cached->place < FLOW_SET_WAYS)
-		return exchange(cached, cached->place, cached->seen,
-				new_entry(cached, member));
-	timeout = longest_timeout(cached);
-	place = best_place(cached->tag & flow_sets_mask, cached->now, timeout);
-	if (place >= FLOW_SET_WAYS)
-		return false;
-	was = READ_ONCE(*entry_at(cached->set, place));
-	if (!score_of(was, cached->now, timeout))
-		return false;
-	return exchange(cached, place, was, new_entry(cached, member));
+	if (!was)
+		was = find_loose(number, entry, longest_timeout(cached));
+	if (was == NO_ENTRY)
+		was = find_outdated(number, entry, cached->timeout);
+	if (was == NO_ENTRY)
+		was = find_crowded(number, entry);
+	return was != NO_ENTRY && exchange(number, was, entry);
 }
 
 /* Confirms the flow's entry and refreshes its time, no more often than it has
- * to: the line is shared with other CPUs. */
-static __always_inline void confirm(const struct cached_flow *cached)
+ * to: the line is shared with other CPUs. What comes long after the flow's end
+ * shows that it was none: anybody can send a RST. */
+static __always_inline void confirm(const struct cached_flow *cached, bool ends)
 {
 	__u64 entry = cached->seen;
+	__u32 age = age_of(cached, entry);
 
-	if (age_of(cached, entry) > 1)
+	if (entry & FLOW_ENDED ? age > FLOW_ENDED_AGE : age > 1 || ends)
 		entry = new_entry(cached, entry & FLOW_MEMBER);
 	entry |= FLOW_CONFIRMED;
+	if (ends)
+		entry |= FLOW_ENDED;
 	if (entry != cached->seen)
-		exchange(cached, cached->place, cached->seen, entry);
+		exchange(set_of(cached->name), cached->seen, entry);
 }
 
 /* Whether a packet to `one` can name `other`, who may have its flow. */
@@ -211,9 +287,10 @@ __noinline int can_name(__u32 line, __u32 one, __u32 other)
 }
 
 struct owners {
-	__u32 now; /* SLOT_NOBODY: none */
+	__u32 now;  /* of new flows; SLOT_NOBODY: none */
+	__u32 old;  /* of flows that are not remembered */
+	__u32 full; /* of new flows that can't be remembered */
 	__u32 before;
-	__u32 before_flags;
 };
 
 static __always_inline __u32 take_new(struct xdp_md *ctx,
@@ -221,35 +298,31 @@ static __always_inline __u32 take_new(struct xdp_md *ctx,
 				      const struct owners *owners)
 {
 	if (owners->before == owners->now) {
-		if (cached->place < FLOW_SET_WAYS)
-			exchange(cached, cached->place, cached->seen, 0);
+		if (cached->seen)
+			exchange(set_of(cached->name), cached->seen, 0);
 		return owners->now;
 	}
 	if (owners->now == SLOT_NOBODY || store(cached, owners->now))
 		return owners->now;
 	count(ctx, OXP_MEMORY_FULL);
-	return owners->before_flags & MEMBER_TAKES_FLOWS ? owners->before
-							 : owners->now;
+	return owners->full;
 }
 
 static __always_inline __u32 take_unknown(const struct cached_flow *cached,
 					  const struct owners *owners,
 					  bool connected, bool learning)
 {
-	__u32 old = owners->before_flags & MEMBER_KEEPS_FLOWS ? owners->before
-							      : owners->now;
-
 	if (connected)
-		return old;
+		return owners->old;
 	if (!learning)
 		return owners->now;
-	if (old != owners->now)
-		store(cached, old);
-	return old;
+	if (owners->old != owners->now)
+		store(cached, owners->old);
+	return owners->old;
 }
 
 static __always_inline __u32 owner_of(struct xdp_md *ctx,
-				      const struct packet *packet, __u64 tag,
+				      const struct packet *packet, __u64 name,
 				      const struct block_view *view,
 				      const struct owners *owners)
 {
@@ -260,16 +333,14 @@ static __always_inline __u32 owner_of(struct xdp_md *ctx,
 	__u32 member, flags;
 
 	if (packet->kind == KIND_LATER)
-		return owners->before_flags & MEMBER_KEEPS_FLOWS
-			       ? owners->before
-			       : owners->now;
-	if (!look_up(&cached, tag, block))
-		return owners->now;
+		return owners->old;
+	look_up(&cached, name, block);
 	if (cached.seen && age_of(&cached, cached.seen) <= cached.timeout) {
 		member = cached.seen & FLOW_MEMBER;
 		flags = flags_of(view, member);
 		if (flags & MEMBER_KEEPS_FLOWS && !opens) {
-			confirm(&cached);
+			confirm(&cached,
+				!source && packet_ends_flow(ctx, packet));
 			return member;
 		}
 		if (flags & MEMBER_KEEPS_FLOWS && flags & MEMBER_TAKES_FLOWS)
@@ -284,10 +355,10 @@ static __always_inline __u32 owner_of(struct xdp_md *ctx,
 
 /*
  * The member for a flow of an open slot at this position, SLOT_NOBODY if there
- * is none. `tag` is the flow's.
+ * is none. `name` is the flow's.
  */
 __noinline __u32 open_slot(struct xdp_md *ctx, const struct packet *packet,
-			   __u32 line, __u32 position, __u64 tag)
+			   __u32 line, __u32 position, __u64 name)
 {
 	struct block_view view;
 	struct owners owners;
@@ -302,12 +373,15 @@ __noinline __u32 open_slot(struct xdp_md *ctx, const struct packet *packet,
 	owners.before = before_of(&view, position);
 	if (owners.before >= view.block->members)
 		owners.before = SLOT_NOBODY;
-	owners.before_flags = flags_of(&view, owners.before);
-	/* With a second chance new flows go to the slot's owner, remembered or
-	 * not: their next packets get there all the same. */
-	if (view.block->flags & OXP_SERVICE_SECOND_CHANCE)
-		owners.before_flags &= ~MEMBER_TAKES_FLOWS;
-	taken = owner_of(ctx, packet, tag, &view, &owners);
+	owners.old = flags_of(&view, owners.before) & MEMBER_KEEPS_FLOWS
+			     ? owners.before
+			     : owners.now;
+	/* Where the next packet goes, which the table alone decides, also if
+	 * that member drains; but with a second chance that packet gets to the
+	 * slot's owner all the same. */
+	owners.full = can_name(line, owners.old, owners.now) ? owners.now
+							     : owners.old;
+	taken = owner_of(ctx, packet, name, &view, &owners);
 	if (taken != owners.now)
 		renew_age(view.block, slot);
 	return taken;

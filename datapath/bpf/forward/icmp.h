@@ -108,7 +108,7 @@ __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 		return XDP_PASS;
 	if (is_martian(packet))
 		return drop(ctx, OXP_DROP_MARTIAN);
-	if (!may_answer())
+	if (!may_answer(ANSWER_ECHO, answered(packet)))
 		return XDP_PASS;
 	ethernet = at(ctx, 0, sizeof(*ethernet));
 	if (!ethernet || !swap_addresses(ctx, packet) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The MSS in a client's SYN limits what the member sends, which goes to the
  * client directly. What the client sends is limited by the member's SYN-ACK,
- * which does not come by here: member/mss.h clamps that. Here the client's
+ * which does not come by here: bpf/mss.h clamps that. Here the client's
  * offer is held to what the path through this node carries, so that members
  * whose stack answers with the smaller of both offers need nothing else. */
 #ifndef OXP_MSS_H

@@ -7,6 +7,7 @@
 #ifndef OXP_RATE_H
 #define OXP_RATE_H
 
+#include "age_since.h"
 #include "forward/parse.h"
 
 #define TOKEN 1024
@@ -26,8 +27,8 @@ static __always_inline __u64 refilled(const struct source_budget *budget,
 				      const struct service_block *block,
 				      __u32 now)
 {
-	__u32 elapsed = now - budget->time;
-	__u64 gained = (__u64)elapsed * block->new_flow_rate; /* 1/1000 */
+	__u64 elapsed = age_since(budget->time, now, ~0U, AGE_AHEAD_MS);
+	__u64 gained = elapsed * block->new_flow_rate; /* 1/1000 */
 	__u64 burst = burst_of(block), flows;
 
 	if (gained >= burst * 1000)

@@ -136,7 +136,8 @@ COLD int refuse_connection(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6,
 
 	if (!find_block(line, &view) ||
 	    !(view.block->flags & OXP_SERVICE_RESET) ||
-	    !is_answerable(ctx, l3, l4, v6) || !may_answer() ||
+	    !is_answerable(ctx, l3, l4, v6) ||
+	    !may_answer(ANSWER_RESET, answered_at(ctx, l3, v6)) ||
 	    !answer_reset(ctx, l3, l4, v6))
 		return drop_at(ctx, OXP_DROP_CONNECTION_LIMIT, line);
 	if (bpf_xdp_adjust_tail(ctx, (int)(l3 + (v6 ? 60 : 40) - length)))

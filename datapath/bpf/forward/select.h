@@ -12,7 +12,6 @@
 
 #include "forward/allow.h"
 #include "forward/block.h"
-#include "forward/connections.h"
 #include "forward/count.h"
 #include "forward/flow_cache.h"
 #include "forward/parse.h"
@@ -21,7 +20,7 @@
 
 /* Passed to functions of its own by reference, so without holes. */
 struct target {
-	__u64 tag;   /* of the flow, if its slot is open */
+	__u64 name;  /* of the flow, if its slot is open */
 	__u32 block; /* its line */
 	__u32 position;
 	__u16 member;      /* index within the service, or SLOT_NOBODY */
@@ -32,7 +31,7 @@ struct target {
 /* What makes a service more than a hash and a table. */
 #define BLOCK_SPECIAL                                                          \
 	(OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED |               \
-	 OXP_SERVICE_NAT | BLOCK_LIMITED)
+	 OXP_SERVICE_NAT)
 
 /* What of a packet decides on its slot. */
 struct flow {
@@ -51,12 +50,12 @@ static __always_inline __u64 hash_with(const struct packet *packet,
 			      flow->ports, flow->protocol, seed);
 }
 
-/* The flow's tag in `flows`, which no stranger can make collide, and which
+/* The flow's name in `flows`, which no stranger can make collide, and which
  * differs between the services of one VIP also where ports do not count. */
-static __always_inline __u64 tag_of(__u64 seeded_hash,
-				    const struct service_block *block)
+static __always_inline __u64 name_of(__u64 seeded_hash,
+				     const struct service_block *block)
 {
-	return flow_tag(seeded_hash ^ block->service * FLOW_SERVICE);
+	return flow_name(seeded_hash, block->service);
 }
 
 /* `length` leading bits of one word of an address, 0 and less: none. */
@@ -122,8 +121,8 @@ __noinline int find_slot(const struct packet *packet, struct target *target)
 	if (view.block->flags & BLOCK_ASK && is_undecided(&view, slot)) {
 		if (!is_still_open(&view, slot))
 			return SELECT_CHANGED;
-		target->tag =
-			tag_of(hash_with(packet, &flow, node_seed), view.block);
+		target->name = name_of(hash_with(packet, &flow, node_seed),
+				       view.block);
 		return SELECT_OPEN;
 	}
 	return target->member < view.block->members ? OXP_FORWARDED
@@ -140,7 +139,7 @@ static __always_inline int select_slot(struct xdp_md *ctx,
 		return outcome;
 	if (outcome == SELECT_OPEN)
 		target->member = open_slot(ctx, packet, target->block,
-					   target->position, target->tag);
+					   target->position, target->name);
 	if (target->member >= OXP_MEMBERS_MAX)
 		return OXP_DROP_NO_MEMBER;
 	target->alternative = find_alternative(
@@ -202,9 +201,6 @@ select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 	outcome = admit(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;
-	if (view.block->flags & BLOCK_LIMITED &&
-	    !may_connect(ctx, packet, target->block))
-		return OXP_DROP_CONNECTION_LIMIT;
 	if (view.block->flags & OXP_SERVICE_QUIC &&
 	    select_quic(ctx, packet, target))
 		return OXP_FORWARDED;

@@ -159,7 +159,9 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 	} else if (limit < LIMIT_V6) {
 		limit = LIMIT_V6;
 	}
-	if (what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) || !may_answer())
+	if (what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) ||
+	    !may_answer(ANSWER_TOO_BIG,
+			answered_at(ctx, l3, what & TOO_BIG_V6)))
 		return drop(ctx, OXP_DROP_TOO_BIG);
 	/* from here on the frame is another one */
 	bytes = frame_length(ctx);

@@ -8,7 +8,9 @@
 #ifndef OXP_WATCH_H
 #define OXP_WATCH_H
 
+#include "age_since.h"
 #include "forward/flow_cache.h"
+#include "forward/flow_end.h"
 #include "forward/selected.h"
 
 /* As in struct uplink_set. */
@@ -24,18 +26,11 @@ enum watch_event {
 	WATCH_ENDS,
 };
 
-#define SCTP_ABORT 6
-#define SCTP_SHUTDOWN 7
-#define SCTP_SHUTDOWN_ACK 8
-#define SCTP_SHUTDOWN_COMPLETE 14
-#define TCP_FIN_OR_RST 5
-
 /* What the packet says about its flow, and its ports. */
 static __always_inline enum watch_event
 read_event(struct xdp_md *ctx, const struct selected *selected, __u32 *ports)
 {
 	const __u8 *l4 = at(ctx, selected->l4, 8);
-	__u8 type;
 
 	/* neither later fragments nor ICMP errors have the flow's ports there
 	 */
@@ -44,24 +39,14 @@ read_event(struct xdp_md *ctx, const struct selected *selected, __u32 *ports)
 	*ports = *(const __u32 *)l4;
 	if (!selected->amid_flow)
 		return WATCH_OPENS;
-	if (selected->protocol == IPPROTO_UDP)
-		return WATCH_GOES_ON;
-	l4 = at(ctx, selected->l4, 14);
-	if (!l4)
-		return WATCH_GOES_ON;
-	if (selected->protocol == IPPROTO_TCP)
-		return l4[13] & TCP_FIN_OR_RST ? WATCH_ENDS : WATCH_GOES_ON;
-	type = l4[12];
-	return type == SCTP_ABORT || type == SCTP_SHUTDOWN ||
-			       type == SCTP_SHUTDOWN_ACK ||
-			       type == SCTP_SHUTDOWN_COMPLETE
-		       ? WATCH_ENDS
-		       : WATCH_GOES_ON;
+	return ends_flow(ctx, selected->l4, selected->protocol) ? WATCH_ENDS
+								: WATCH_GOES_ON;
 }
 
 static __always_inline __u64 watch_age(__u64 entry, __u64 now)
 {
-	return (now - (entry >> WATCH_TIME_SHIFT)) & FLOW_TIME_MASK;
+	return age_since(entry >> WATCH_TIME_SHIFT, now, FLOW_TIME_MASK,
+			 AGE_AHEAD);
 }
 
 /* How well an entry's place would do for another flow, 0: it may not be taken.
@@ -113,6 +98,15 @@ __noinline __u32 watch_best(__u32 number, __u32 now, __u32 timeout)
 			best = score;
 	}
 	return best % (2 * WATCH_WAYS);
+}
+
+/* A place that was checked already: the verifier forgets bounds of values that
+ * it did not see in a register since. */
+static __always_inline __u64 *entry_at(struct watched_set *set, __u64 place)
+{
+	_Static_assert(WATCH_WAYS == 8, "mask of places");
+	asm volatile("%0 &= 7" : "+r"(place));
+	return &set->entry[place];
 }
 
 /* What becomes of the flow's entry. */
@@ -180,7 +174,7 @@ __noinline int watch(struct xdp_md *ctx, const struct selected *selected,
 				   in_units(config.idle_timeout_max));
 	if (place >= WATCH_WAYS)
 		return 0;
-	was = READ_ONCE(*entry_at((struct flow_set *)set, place));
+	was = READ_ONCE(*entry_at(set, place));
 	if ((was ^ fresh) <= ~WATCH_IDENTITY)
 		next = watch_known(was, fresh, event, now);
 	else if (event == WATCH_OPENS)
@@ -189,8 +183,7 @@ __noinline int watch(struct xdp_md *ctx, const struct selected *selected,
 		next = fresh | (event == WATCH_ENDS ? WATCH_CLOSED : 0);
 	/* who is late does without: another packet of the flow comes */
 	if (next != was)
-		__sync_val_compare_and_swap(
-			entry_at((struct flow_set *)set, place), was, next);
+		__sync_val_compare_and_swap(entry_at(set, place), was, next);
 	return 0;
 }
 

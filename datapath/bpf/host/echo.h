@@ -47,7 +47,7 @@ __noinline int echo_in(const struct host_packet *packet, __u32 place)
 	if (!packet || !fill(&in, place))
 		return HOST_DROP_INTERNAL;
 	client = packet->transport.source;
-	if (!(network_of(&client) & HOST_NETWORK_NODES))
+	if (!is_in_networks(&client))
 		return HOST_DROP_MISMATCH;
 	tag = tag_of_echo(packet, &client, &in.entry->fixed, in.port->ifindex);
 	state = new_state(place, packet->source_port, in.port->generation, now,

@@ -3,6 +3,7 @@
 #ifndef OXP_HOST_FLOWS_H
 #define OXP_HOST_FLOWS_H
 
+#include "age_since.h"
 #include "flow_time.h"
 #include "host/hash.h"
 #include "host/maps.h"
@@ -13,8 +14,7 @@
 
 enum table {
 	TABLE_FLOWS,
-	TABLE_HALF_OPEN,
-	TABLE_DIRECT
+	TABLE_HALF_OPEN
 };
 
 struct flow {
@@ -28,9 +28,7 @@ static __always_inline struct host_flow_set *set_of(__u32 table, __u32 number)
 {
 	if (table == TABLE_FLOWS)
 		return bpf_map_lookup_elem(&flows, &number);
-	if (table == TABLE_HALF_OPEN)
-		return bpf_map_lookup_elem(&half_open, &number);
-	return bpf_map_lookup_elem(&direct, &number);
+	return bpf_map_lookup_elem(&half_open, &number);
 }
 
 static __always_inline struct host_clients *clients_of(__u32 table,
@@ -38,9 +36,7 @@ static __always_inline struct host_clients *clients_of(__u32 table,
 {
 	if (table == TABLE_FLOWS)
 		return bpf_map_lookup_elem(&flow_clients, &number);
-	if (table == TABLE_HALF_OPEN)
-		return bpf_map_lookup_elem(&half_open_clients, &number);
-	return bpf_map_lookup_elem(&direct_clients, &number);
+	return bpf_map_lookup_elem(&half_open_clients, &number);
 }
 
 static __always_inline __u32 now_in_units(void)
@@ -50,8 +46,8 @@ static __always_inline __u32 now_in_units(void)
 
 static __always_inline __u32 age_of(__u64 state, __u32 now)
 {
-	return (now - (__u32)(state >> HOST_FLOW_TIME_SHIFT)) &
-	       HOST_FLOW_TIME_MASK;
+	return age_since(state >> HOST_FLOW_TIME_SHIFT, now,
+			 HOST_FLOW_TIME_MASK, AGE_AHEAD);
 }
 
 static __always_inline __u32 place_of(__u64 state)
@@ -208,12 +204,6 @@ static __always_inline bool find_half_open(struct flow *flow, __u64 tag,
 	return in_set(flow, TABLE_HALF_OPEN, number, tag);
 }
 
-static __always_inline bool find_direct(struct flow *flow, __u64 tag,
-					const struct host_settings *node)
-{
-	return in_set(flow, TABLE_DIRECT, tag & (node->direct_sets - 1), tag);
-}
-
 #define OVER (HOST_FLOW_TIME_MASK + 1) /* and above: scores of free places */
 #define SCORE_SHIFT 3
 
@@ -222,8 +212,7 @@ static __always_inline bool find_direct(struct flow *flow, __u64 tag,
 static __always_inline __u64 score_of(__u64 state, __u64 now,
 				      const struct host_settings *node)
 {
-	__u64 age =
-		(now - (state >> HOST_FLOW_TIME_SHIFT)) & HOST_FLOW_TIME_MASK;
+	__u64 age = age_of(state, now);
 	__u64 closing = state / HOST_FLOW_CLOSING & 1;
 	__u64 idle = chosen(state / HOST_FLOW_DATAGRAM & 1, node->udp_idle,
 			    node->tcp_idle);
@@ -288,7 +277,7 @@ static __always_inline __u32 choose(struct flow *flow, __u32 number, __u64 tag,
 	return best >> SCORE_SHIFT;
 }
 
-/* In half_open and direct the oldest gives way, if no place is free. */
+/* In half_open the oldest gives way, if no place is free. */
 static __always_inline __u32 choose_oldest(struct flow *flow, __u64 now)
 {
 	__u64 best = 0;
@@ -296,8 +285,7 @@ static __always_inline __u32 choose_oldest(struct flow *flow, __u64 now)
 
 	for (__u64 way = 0; way < HOST_FLOW_WAYS; way++) {
 		__u64 state = READ_ONCE(*host_state(flow->set, way));
-		__u64 age = (now - (state >> HOST_FLOW_TIME_SHIFT)) &
-			    HOST_FLOW_TIME_MASK;
+		__u64 age = age_of(state, now);
 
 		age += is_zero(state) * OVER;
 		age = age << SCORE_SHIFT | (HOST_FLOW_WAYS - 1 - way);
@@ -331,7 +319,7 @@ static __always_inline bool write(struct flow *flow, __u32 way, __u64 tag,
 	return true;
 }
 
-/* Into half_open or direct. */
+/* Into half_open. */
 static __always_inline bool keep_bounded(struct flow *flow, __u64 tag,
 					 const struct ip_address *client,
 					 __u64 state, __u32 now)

@@ -5,8 +5,9 @@
  *   LB node -> [tunnel with key] -> oxp_host_nic -> tap -> VM
  *   client <--------------------- oxp_host_tap_in <- tap <- VM
  *
- * oxp_host_tap_out sees what else goes to VMs, so that answers to it are left
- * alone.
+ * oxp_host_tap_out sees what else goes to a VM that has just come from another
+ * hypervisor, so that answers to it are told from those of flows that are still
+ * to be known here.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

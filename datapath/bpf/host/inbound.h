@@ -42,7 +42,6 @@ static __always_inline __u64 seen_in(__u64 state, __u32 now,
 {
 	if (age_of(state, now) > REFRESH_AGE)
 		state = with_time(state, now);
-	state &= ~(__u64)HOST_FLOW_GUESSED;
 	if (closes(packet))
 		return state | HOST_FLOW_CLOSING;
 	if (opens(packet))
@@ -142,8 +141,9 @@ __noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 			uncount(flow.state);
 		known = false;
 	}
-	if (known && place_of(flow.state) != in->place) {
-		if (!(flow.state & (HOST_FLOW_CLOSING | HOST_FLOW_GUESSED)))
+	if (known && (place_of(flow.state) != in->place ||
+		      flow.state & HOST_FLOW_DIRECT)) {
+		if (!(flow.state & (HOST_FLOW_CLOSING | HOST_FLOW_DIRECT)))
 			return HOST_DROP_COLLISION;
 		if (exchange(&flow, 0) && confirmed)
 			uncount(flow.state);
@@ -203,6 +203,7 @@ __noinline int is_known(const struct host_packet *packet, __u32 place)
 	/* after the state was read, so that none is of later */
 	now = now_in_units();
 	return place_of(flow.state) == place &&
+	       !(flow.state & HOST_FLOW_DIRECT) &&
 	       age_of(flow.state, now) <=
 		       (idle ? idle : idle_of(flow.state, node));
 }
@@ -225,7 +226,7 @@ __noinline int flow_of_error(const struct host_packet *quote, __u32 place)
 	if (!find_confirmed(&flow, tag, node) &&
 	    !find_half_open(&flow, tag, name.host_port, node))
 		return HOST_DROP_ICMP;
-	if (place_of(flow.state) != in->place)
+	if (place_of(flow.state) != in->place || flow.state & HOST_FLOW_DIRECT)
 		return HOST_DROP_ICMP;
 	if (generation_of(flow.state) != in->port->generation &&
 	    !admits(in->entry, &name.client))

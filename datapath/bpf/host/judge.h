@@ -68,7 +68,7 @@ __noinline int judge(__u32 host_port, __u32 protocol, __u32 port,
 			return true;
 	}
 	/* probes of LB nodes */
-	return !!(network_of(client) & HOST_NETWORK_NODES);
+	return is_in_networks(client);
 }
 
 #endif

@@ -23,10 +23,8 @@ MMAPPED_ARRAY(ports, 1, struct host_port);
 MMAPPED_ARRAY(rules, 2, struct host_rules);
 MMAPPED_ARRAY(flows, 1, struct host_flow_set);
 MMAPPED_ARRAY(half_open, 1, struct host_flow_set);
-MMAPPED_ARRAY(direct, 1, struct host_flow_set);
 MMAPPED_ARRAY(flow_clients, 1, struct host_clients);
 MMAPPED_ARRAY(half_open_clients, 1, struct host_clients);
-MMAPPED_ARRAY(direct_clients, 1, struct host_clients);
 MMAPPED_ARRAY(usual_flows, 1, struct host_usual_flows);
 
 HASH_TABLE(keys, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1, __u32, __u32);
@@ -71,21 +69,20 @@ static __always_inline bool is_used(const struct host_entry *entry)
 	return entry->used == HOST_ENTRY_USED;
 }
 
-/* enum host_network_is of an address; 0: of no network that is set. */
-static __always_inline __u32 network_of(const struct ip_address *address)
+/* Whether it is in a network of LB nodes, of any number of these. */
+static __always_inline bool is_in_networks(const struct ip_address *address)
 {
 	struct host_network key = {.bits = 128, .address = *address};
-	__u32 *is = bpf_map_lookup_elem(&networks, &key);
 
-	return is ? *is : 0;
+	return bpf_map_lookup_elem(&networks, &key);
 }
 
-__noinline __u32 find_network(const struct ip_address *address)
+__noinline int find_network(const struct ip_address *address)
 {
-	return address ? network_of(address) : 0;
+	return address && is_in_networks(address);
 }
 
-/* Whether it is in a network of LB nodes. */
+/* The same, with a look at those that most are in. */
 static __always_inline bool is_of_node(const struct ip_address *address,
 				       const struct host_settings *node)
 {
@@ -100,7 +97,7 @@ static __always_inline bool is_of_node(const struct ip_address *address,
 		      ((word[1] & one->mask[1]) ^ one->address[1])))
 			return true;
 	}
-	return find_network(address) & HOST_NETWORK_NODES;
+	return find_network(address);
 }
 
 /* Whether it is in a network of other hypervisors. */

@@ -44,22 +44,45 @@ static __always_inline void name_out(struct flow_name *name,
 	name->v6 = packet->transport.version == 6;
 }
 
+/*
+ * Whether the VM has just come from another hypervisor, whose flows are not all
+ * known here yet. That begins with the first packet `by_vm` that is looked up,
+ * for the tap is there before the VM runs.
+ */
+static __always_inline bool is_arriving(struct host_port *port, bool by_vm)
+{
+	__u32 until = READ_ONCE(port->arrives_until), now;
+
+	if (!until)
+		return false;
+	now = units_now();
+	if (until == HOST_AWAITED) {
+		if (by_vm)
+			WRITE_ONCE(port->arrives_until,
+				   now + HOST_ARRIVAL_UNITS);
+		return true;
+	}
+	if (now <= until)
+		return true;
+	WRITE_ONCE(port->arrives_until, 0);
+	return false;
+}
+
 #define PLACE_SHIFT 8
 
 /*
- * HOST_PASS, a drop, HOST_GUESSED where guess() must say, or HOST_OUT; above,
- * by PLACE_SHIFT, the entry's place. `first` is that of one of the port's
- * entries, of which there are `listeners`.
+ * HOST_PASS, or a drop or HOST_OUT with the entry's place above, by
+ * PLACE_SHIFT. `first` is the place of one of the entries of the member's port.
  */
 __noinline int flow_out(const struct host_packet *packet, __u32 first)
 {
 	const struct host_settings *node = &settings;
 	const struct host_entry *entry = entries_at(first);
 	__u32 now, idle = 0, place = first, generation;
-	const struct host_port *port;
+	bool confirmed, known, arriving;
 	struct flow_name name;
+	struct host_port *port;
 	struct flow flow = {};
-	bool confirmed, known;
 	__u64 tag, state;
 
 	if (!packet || !entry)
@@ -67,6 +90,7 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 	port = ports_at(entry->host_port);
 	if (!port)
 		return HOST_DROP_INTERNAL;
+	arriving = is_arriving(port, true);
 	name_out(&name, packet, entry->host_port);
 	tag = tag_of(&name);
 	confirmed = known = find_confirmed(&flow, tag, node);
@@ -83,6 +107,8 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 		place = place_of(flow.state);
 		entry = entries_at(place);
 		known = entry && fits(entry, &name);
+		if (known && flow.state & HOST_FLOW_DIRECT)
+			return HOST_PASS;
 	}
 	if (packet->error)
 		return known ? HOST_OUT | place << PLACE_SHIFT : HOST_PASS;
@@ -105,73 +131,29 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 			follow_usual(tag, flow.state, state);
 		return HOST_OUT | place << PLACE_SHIFT;
 	}
-	/* a datagram may be the member's own, from a port on which it serves */
-	if (name.protocol != IPPROTO_TCP || opens(packet))
-		return HOST_PASS;
-	known = find_direct(&flow, tag, node);
-	now = now_in_units();
-	if (known && age_of(flow.state, now) <= node->direct_idle) {
-		state = with_time(flow.state, now);
-		if (age_of(flow.state, now) > REFRESH_AGE)
-			exchange(&flow, state);
-		return HOST_PASS;
-	}
-	return HOST_GUESSED;
+	/* it may be an answer of a flow that is still to come */
+	if (arriving && name.protocol == IPPROTO_TCP &&
+	    !(packet->tcp_flags & TCP_SYN))
+		return HOST_DROP_ARRIVING | first << PLACE_SHIFT;
+	return HOST_PASS;
 }
 
-/*
- * An answer of a flow that nothing is known of. Without a SYN it can't be the
- * beginning of one of the member's own; through OVS it would reach the client
- * from another address, whose reset would kill the connection. So it goes
- * where it must have come from, if that is certain; nowhere otherwise.
- */
-__noinline int guess(const struct host_packet *packet, __u32 place,
-		     __u32 listeners)
-{
-	const struct host_settings *node = &settings;
-	const struct host_entry *entry = entries_at(place);
-	const struct host_port *port;
-	__u32 now = now_in_units(), generation;
-	struct flow flow = {};
-	struct flow_name name;
-	__u64 tag;
-
-	if (!packet || !entry)
-		return HOST_DROP_INTERNAL;
-	port = ports_at(entry->host_port);
-	if (!port)
-		return HOST_DROP_INTERNAL;
-	if (listeners != 1)
-		return HOST_DROP_AMBIGUOUS;
-	if (network_of(&packet->transport.destination))
-		return HOST_DROP_CLOSED;
-	name_out(&name, packet, entry->host_port);
-	tag = tag_of(&name);
-	generation = rules_generation(port);
-	if (!judge(name.host_port, name.protocol, bpf_ntohs(name.port),
-		   &name.client))
-		return HOST_DROP_NOT_ALLOWED;
-	if (!find_half_open(&flow, tag, name.host_port, node))
-		keep_bounded(&flow, tag, &name.client,
-			     new_state(place, name.client_port, generation, now,
-				       HOST_FLOW_GUESSED | HOST_FLOW_ANSWERED),
-			     now);
-	count(HOST_GUESSED);
-	return HOST_OUT;
-}
-
-/* A packet to a member's port that came another way: its answers go as they
- * would without us. */
+/* A segment to a member's port that came another way while the VM arrives: its
+ * answers need not wait until all flows are known. */
 __noinline int note_direct(const struct host_packet *packet, __u32 place)
 {
 	const struct host_settings *node = &settings;
 	const struct host_entry *entry = entries_at(place);
-	__u32 now = now_in_units();
 	struct flow_name name = {};
+	struct host_port *port;
 	struct flow flow = {};
+	__u32 now;
 	__u64 tag;
 
 	if (!entry || !packet)
+		return 0;
+	port = ports_at(entry->host_port);
+	if (!port || !is_arriving(port, false))
 		return 0;
 	name.client = packet->transport.source;
 	name.fixed = packet->transport.destination;
@@ -181,13 +163,17 @@ __noinline int note_direct(const struct host_packet *packet, __u32 place)
 	name.protocol = packet->transport.protocol;
 	name.v6 = packet->transport.version == 6;
 	tag = tag_of(&name);
-	if (find_direct(&flow, tag, node)) {
-		if (age_of(flow.state, now) > REFRESH_AGE)
-			exchange(&flow, with_time(flow.state, now));
+	if (find_confirmed(&flow, tag, node))
 		return 0;
-	}
-	keep_bounded(&flow, tag, &name.client,
-		     new_state(place, name.client_port, 0, now, 0), now);
+	now = now_in_units();
+	if (!find_half_open(&flow, tag, name.host_port, node))
+		keep_bounded(&flow, tag, &name.client,
+			     new_state(place, name.client_port, 0, now,
+				       HOST_FLOW_DIRECT),
+			     now);
+	else if (flow.state & HOST_FLOW_DIRECT &&
+		 age_of(flow.state, now) > REFRESH_AGE)
+		exchange(&flow, with_time(flow.state, now));
 	return 0;
 }
 

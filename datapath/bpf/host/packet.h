@@ -13,6 +13,9 @@
 #define TCP_RST 0x04
 #define TCP_ACK 0x10
 
+#define SCTP_HEADER 12
+#define SCTP_INIT 1 /* type of the first chunk */
+
 enum echo {
 	ECHO_REQUEST = 1,
 	ECHO_REPLY
@@ -24,7 +27,7 @@ struct host_packet {
 	__u32 length; /* bytes of the IP packet, by its own header */
 	__be16 source_port, destination_port;
 	__be16 check;   /* the transport's, of the usual packet */
-	__u8 tcp_flags; /* of TCP only */
+	__u8 tcp_flags; /* of TCP; SYN where SCTP opens an association */
 	__u8 error;     /* an ICMP error */
 	__u8 echo;      /* enum echo; instead of ports: see read_echo() */
 	__u8 has_ports;
@@ -45,7 +48,7 @@ static __always_inline __u32 transport_header(__u8 protocol)
 	case IPPROTO_UDP:
 		return sizeof(struct udphdr);
 	case IPPROTO_SCTP:
-		return 12;
+		return SCTP_HEADER;
 	default:
 		return 0;
 	}
@@ -104,6 +107,9 @@ static __always_inline bool read_usual(struct __sk_buff *skb, __u32 ip,
 		packet->check = tcp->check;
 	} else {
 		packet->check = ((struct udphdr *)tcp)->check;
+		if (transport->protocol == IPPROTO_SCTP &&
+		    ((__u8 *)tcp)[SCTP_HEADER] == SCTP_INIT)
+			packet->tcp_flags = TCP_SYN;
 	}
 	packet->has_ports = 1;
 	return true;
@@ -152,6 +158,21 @@ static __always_inline void read_echo(struct host_packet *packet,
 	}
 }
 
+static __always_inline int read_first_chunk(struct __sk_buff *skb,
+					    struct host_packet *packet,
+					    __u32 header)
+{
+	__u8 type;
+
+	if (packet->length <= header)
+		return 0;
+	if (bpf_skb_load_bytes(skb, packet->ip + header, &type, 1))
+		return -1;
+	if (type == SCTP_INIT)
+		packet->tcp_flags = TCP_SYN;
+	return 0;
+}
+
 /* Every packet; negative: its headers are cut short. `packet` begins with
  * zeroes. */
 __noinline int read_any(struct __sk_buff *skb, __u32 ip,
@@ -183,6 +204,8 @@ __noinline int read_any(struct __sk_buff *skb, __u32 ip,
 		packet->source_port = words[0];
 		packet->destination_port = words[1];
 		packet->has_ports = 1;
+		if (transport->protocol == IPPROTO_SCTP)
+			return read_first_chunk(skb, packet, l4 + header);
 		if (transport->protocol != IPPROTO_TCP)
 			return 0;
 		return bpf_skb_load_bytes(skb, transport->offset + 13,

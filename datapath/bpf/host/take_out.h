@@ -3,6 +3,7 @@
 #ifndef OXP_HOST_TAKE_OUT_H
 #define OXP_HOST_TAKE_OUT_H
 
+#include "age_since.h"
 #include "host/echo.h"
 #include "host/outbound.h"
 #include "host/rewrite.h"
@@ -49,21 +50,42 @@ static __always_inline void key_of_fragment(struct host_fragment *key,
 static __noinline int keep_fragment(const struct host_packet *packet,
 				    __u32 ifindex, __u32 place)
 {
+	__u32 kept = place | units_now() << HOST_FRAGMENT_TIME_SHIFT;
 	struct host_fragment key = {};
 
 	key_of_fragment(&key, packet, ifindex);
-	return bpf_map_update_elem(&fragments, &key, &place, BPF_ANY);
+	return bpf_map_update_elem(&fragments, &key, &kept, BPF_ANY);
+}
+
+/* Whether what is in the place now is of this tap and this address of its VM:
+ * it may be another entry, of somebody else, since it was remembered. */
+static __always_inline bool
+is_senders(__u32 place, const struct host_packet *packet, __u32 ifindex)
+{
+	const struct host_entry *entry = entries_at(place);
+	const struct host_port *port =
+		entry ? ports_at(entry->host_port) : NULL;
+
+	return port && is_used(entry) && port->ifindex == ifindex &&
+	       same_address(&entry->fixed, &packet->transport.source);
 }
 
 static __noinline int find_fragment(const struct host_packet *packet,
 				    __u32 ifindex)
 {
 	struct host_fragment key = {};
-	__u32 *found;
+	__u32 *kept, place;
 
 	key_of_fragment(&key, packet, ifindex);
-	found = bpf_map_lookup_elem(&fragments, &key);
-	return found ? HOST_OUT | *found << PLACE_SHIFT : HOST_PASS;
+	kept = bpf_map_lookup_elem(&fragments, &key);
+	if (!kept || age_since(*kept >> HOST_FRAGMENT_TIME_SHIFT, units_now(),
+			       HOST_FRAGMENT_TIME_MASK,
+			       AGE_AHEAD) > HOST_FRAGMENT_AGE_MAX)
+		return HOST_PASS;
+	place = *kept & HOST_FLOW_PLACE_MASK;
+	return is_senders(place, packet, ifindex)
+		       ? HOST_OUT | place << PLACE_SHIFT
+		       : HOST_PASS;
 }
 
 /* Makes a usual packet that rewrite_usual() has changed what it was. */
@@ -161,7 +183,6 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 					const struct host_packet *packet,
 					bool usual, bool *done)
 {
-	const struct host_listener *listener;
 	__u32 outcome, place, ifindex = skb->ifindex;
 
 	/* from now on not by an address that is reckoned from the context's */
@@ -172,6 +193,9 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 		return error_out(skb, packet);
 	if (packet->echo)
 		return echo_out(packet, ifindex);
+	/* the VM's own, whatever is known of the flow's name */
+	if (opens(packet))
+		return HOST_PASS;
 	place = place_of_listener(ifindex, packet->transport.protocol,
 				  packet->source_port,
 				  &packet->transport.source);
@@ -185,16 +209,7 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 		if (outcome != HOST_PASS)
 			return outcome | place << PLACE_SHIFT;
 	}
-	outcome = flow_out(packet, place);
-	if (outcome != HOST_GUESSED)
-		return outcome;
-	listener =
-		find_listener(ifindex, packet->transport.protocol,
-			      packet->source_port, &packet->transport.source);
-	if (!listener)
-		return HOST_PASS;
-	return guess(packet, listener->place, listener->count) |
-	       listener->place << PLACE_SHIFT;
+	return flow_out(packet, place);
 }
 
 static __always_inline void change_out(struct rewriting *change,

@@ -3,10 +3,11 @@
 #ifndef OXP_HOST_USUAL_FLOWS_H
 #define OXP_HOST_USUAL_FLOWS_H
 
+#include "age_since.h"
 #include "host/flows.h"
 
 /* What a flow that simply goes on has of these flags. */
-#define USUAL_FLAGS (HOST_FLOW_ANSWERED | HOST_FLOW_GUESSED | HOST_FLOW_CLOSING)
+#define USUAL_FLAGS (HOST_FLOW_ANSWERED | HOST_FLOW_CLOSING)
 #define USUAL HOST_FLOW_ANSWERED
 
 static __always_inline struct host_usual_flows *
@@ -37,8 +38,8 @@ __u64 last_asked; /* of recent_units() */
 static __always_inline bool is_late(__u64 word, __u32 now,
 				    const struct host_settings *node)
 {
-	__u32 age = (now - (__u32)(word >> HOST_USUAL_TIME_SHIFT)) &
-		    HOST_FLOW_TIME_MASK;
+	__u32 age = age_since(word >> HOST_USUAL_TIME_SHIFT, now,
+			      HOST_FLOW_TIME_MASK, AGE_AHEAD);
 	__u32 idle =
 		word & HOST_USUAL_DATAGRAM ? node->udp_idle : node->tcp_idle;
 
@@ -60,8 +61,6 @@ static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
 	const struct host_usual_flows *line = usual_of(tag, node);
 	__u64 name =
 		host_usual_name(tag, place, generation & HOST_GENERATION_MASK);
-	/* What is refreshed by now, or was just now, seems to be old: whoever
-	 * looks at all knows. */
 	__u32 now = recent_units(&last_asked);
 	__u64 word = 0;
 

@@ -14,6 +14,7 @@
 #include <bpf/libbpf.h>
 
 #include "address.h"
+#include "age_since.h"
 #include "clock.h"
 #include "error.h"
 #include "forward.skel.h"
@@ -67,9 +68,6 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 	if (!status)
 		status = bpf_map__set_max_entries(
 			object->maps.flows, config->flows_max / FLOW_SET_WAYS);
-	if (!status)
-		status = bpf_map__set_max_entries(
-			object->maps.connection_counts, config->services_max);
 	configure_program(object, config, config->flags);
 	object->rodata->services_half = 1;
 	object->rodata->members_half = 1;
@@ -77,37 +75,6 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 	object->rodata->writes_nat = false;
 	return load_skeleton(&load, object->skeleton, status, error,
 			     OXP_ERROR_LENGTH);
-}
-
-/* From what the node has mapped already. */
-static int copy_array(const void *from, size_t size, const struct bpf_map *map,
-		      char *error)
-{
-	void *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			bpf_map__fd(map), 0);
-
-	if (to == MAP_FAILED)
-		return failure(error, -errno, "cannot copy connections");
-	memcpy(to, from, size);
-	munmap(to, size);
-	return 0;
-}
-
-static int copy_connections(struct oxp_simulation *simulation, char *error)
-{
-	const struct oxp_node *node = simulation->node;
-	struct forward *object = simulation->object;
-	int status;
-
-	status = copy_array(node->connections,
-			    CONNECTION_SETS * sizeof(*node->connections),
-			    object->maps.connections, error);
-	if (status)
-		return status;
-	return copy_array(node->connection_counts,
-			  node->config->services_max *
-				  sizeof(*node->connection_counts),
-			  object->maps.connection_counts, error);
 }
 
 static int copy_flows(struct oxp_simulation *simulation, char *error)
@@ -168,8 +135,6 @@ static int copy_state(struct oxp_simulation *simulation, char *error)
 	const int *map = simulation->node->map;
 	int status = copy_flows(simulation, error);
 
-	if (!status)
-		status = copy_connections(simulation, error);
 	if (!status)
 		status = copy_hash(map[MAP_FRAGMENTS],
 				   bpf_map__fd(object->maps.fragments),
@@ -274,11 +239,11 @@ static void recall(const struct oxp_simulation *simulation, uint64_t name,
 	for (int i = 0; i < FLOW_SET_WAYS; i++) {
 		uint64_t entry = set->entry[i];
 		uint32_t age =
-			(coarse_time() >> 30) - (entry >> FLOW_TIME_SHIFT);
+			age_since(entry >> FLOW_TIME_SHIFT, coarse_time() >> 30,
+				  FLOW_TIME_MASK, AGE_AHEAD);
 
-		if ((entry & FLOW_TAG_MASK) != (name & FLOW_TAG_MASK))
+		if ((entry & FLOW_NAME_MASK) != (name & FLOW_NAME_MASK))
 			continue;
-		age &= FLOW_TIME_MASK;
 		if (age > block->idle_timeout_s)
 			return;
 		out->remembered = entry & FLOW_MEMBER;
@@ -316,8 +281,7 @@ static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
 	if (out->open || out->changed)
 		out->before = member_number(
 			before_at(block, flow_slot(hash, block->before_slots)));
-	name = flow_tag(selecting_hash(&flow, node->config->seed) ^
-			index * FLOW_SERVICE);
+	name = flow_name(selecting_hash(&flow, node->config->seed), index);
 	if (out->open && !packet->later)
 		recall(simulation, name, block, out);
 }
@@ -398,7 +362,9 @@ int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
 	if (bpf_map_lookup_elem(bpf_map__fd(simulation->object->maps.sources),
 				&name, &budget))
 		return 0;
-	gained = (uint32_t)(coarse_time() / 1000000 - budget.time) * rate;
+	gained = age_since(budget.time, coarse_time() / 1000000, ~0U,
+			   AGE_AHEAD_MS) *
+		 rate;
 	if (gained < burst * 1000 &&
 	    budget.flows + gained * 1024 / 1000 < *tokens)
 		*tokens = budget.flows + gained * 1024 / 1000;

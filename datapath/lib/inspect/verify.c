@@ -9,7 +9,7 @@
 #include <bpf/bpf.h>
 
 #include "error.h"
-#include "nat/pools.h"
+#include "nat_table/addresses.h"
 #include "node/lock.h"
 #include "service/validate.h"
 #include "state.h"

@@ -7,9 +7,10 @@
  */
 #include "nat/age.h"
 
-#include "nat/flows.h"
-#include "nat/tables.h"
+#include "age_since.h"
 #include "nat/timeouts.h"
+#include "nat_table/flows.h"
+#include "nat_table/tables.h"
 #include "state.h"
 
 #define NAT_STEPS 16
@@ -23,11 +24,11 @@ static void age_address(struct oxp_node *node, uint32_t address, uint32_t now)
 		struct nat_flow *flow = &table[port];
 		uint32_t state =
 			__atomic_load_n(&flow->state, __ATOMIC_ACQUIRE);
-		int32_t age = now - flow->seen;
+		uint32_t age = age_since(flow->seen, now, ~0U, AGE_AHEAD);
 
 		/* most are younger than any time-out: asking takes longer */
 		if (is_nat_flow(state) && age > OXP_NAT_TIMEOUT_MIN &&
-		    age > (int32_t)nat_timeout(node, flow, state))
+		    age > nat_timeout(node, flow, state))
 			end_nat_flow(node, nat_number(address, port), flow,
 				     state);
 	}

@@ -4,8 +4,6 @@
  * lists; the other one is written once none can still read it, and then takes
  * the first one's place.
  */
-#include "nat/peers.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,30 +11,10 @@
 #include "address.h"
 #include "epoch.h"
 #include "error.h"
-#include "nat/pools.h"
+#include "nat_table/addresses.h"
+#include "nat_table/peers.h"
 #include "node/lock.h"
 #include "state.h"
-
-static struct nat_peer_list *live_list(struct oxp_node *node)
-{
-	return &node->nat->peer_list[node->nat->live_peers & 1];
-}
-
-static uint32_t own_place(const struct oxp_node *node,
-			  const struct nat_peer_list *list)
-{
-	for (uint32_t i = 0; i < list->count; i++)
-		if (find_pool_address(node, list->address[i]) >= 0)
-			return i;
-	return list->count;
-}
-
-void find_own_peer(struct oxp_node *node)
-{
-	struct nat_peer_list *list = live_list(node);
-
-	__atomic_store_n(&list->own, own_place(node, list), __ATOMIC_RELAXED);
-}
 
 static int check_peer(const struct oxp_node *node,
 		      const struct oxp_address *peers, uint32_t place,
@@ -111,7 +89,7 @@ static int replace_list(struct oxp_node *node, const struct oxp_address *peers,
 static bool is_as_wanted(struct oxp_node *node, const struct oxp_address *peers,
 			 uint32_t count)
 {
-	const struct nat_peer_list *list = live_list(node);
+	const struct nat_peer_list *list = live_peers(node);
 
 	return list->count == count &&
 	       (!count ||
@@ -140,7 +118,7 @@ int oxp_nat_peers_list(struct oxp_node *node, struct oxp_address *out,
 
 	if (status)
 		return status;
-	list = live_list(node);
+	list = live_peers(node);
 	for (uint32_t i = 0; i < list->count && i < capacity; i++)
 		memcpy(out[i].bytes, list->address[i], sizeof(out[i].bytes));
 	status = list->count;

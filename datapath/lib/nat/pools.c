@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pools of addresses for NAT. An address is one that has a length in
- * nat_pools; its key in the lookup tables, the lists that packets choose from
- * and all numbers follow from that. Order of a change:
+ * Setting the pools of addresses for NAT. All else follows from the lengths of
+ * addresses (nat_table/pools.h). Order of a change:
  *
  *   new addresses  table, index, length; program with NAT; keys; lists
  *   those that go  lists, keys; a wait for packets; flows, length, table;
  *                  program without NAT
  */
-#include "nat/pools.h"
-
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +15,17 @@
 #include "epoch.h"
 #include "error.h"
 #include "forward.skel.h"
-#include "nat/flows.h"
-#include "nat/index.h"
-#include "nat/peers.h"
-#include "nat/tables.h"
+#include "nat_table/addresses.h"
+#include "nat_table/flows.h"
+#include "nat_table/index.h"
+#include "nat_table/pools.h"
+#include "nat_table/tables.h"
 #include "node/lock.h"
 #include "node/repair.h"
 #include "program/load.h"
 #include "program/replace.h"
 #include "state.h"
 #include "table/lookup.h"
-
-#define PORTS (65536 - OXP_NAT_PORT_MIN)
 
 /* One wanted address. */
 struct wanted {
@@ -42,29 +37,6 @@ struct plan {
 	struct wanted *wanted; /* sorted */
 	uint32_t count;
 };
-
-static bool is_family(uint32_t number, bool v4)
-{
-	return v4 == (number < OXP_NAT_ADDRESSES_MAX);
-}
-
-int64_t find_pool_address(const struct oxp_node *node, const void *address)
-{
-	for (uint32_t i = 0; i < NAT_ADDRESSES; i++)
-		if (node->nat->length[i] &&
-		    !memcmp(node->nat->address[i], address, 16))
-			return i;
-	return -ENOENT;
-}
-
-uint32_t count_pool_addresses(const struct oxp_node *node)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < NAT_ADDRESSES; i++)
-		count += !!node->nat->length[i];
-	return count;
-}
 
 /* Adds `more` to an address; its bytes as a big number. */
 static void step(uint8_t bytes[16], uint32_t more)
@@ -169,50 +141,12 @@ static int make_plan(struct oxp_node *node, const struct oxp_network *pools,
 	return check_wanted(node, plan, error);
 }
 
-/* The lists and numbers that packets read, without addresses that have a bit
- * in `gone`, which may be NULL. */
-static void write_lists(struct oxp_node *node, const struct plan *plan)
-{
-	struct nat_pools *pools = node->nat;
-	uint32_t count[2] = {};
-
-	for (uint32_t i = 0; i < NAT_ADDRESSES; i++) {
-		bool v6 = !is_family(i, true);
-
-		if (!pools->length[i] ||
-		    (plan && !find_wanted(plan, pools->address[i])))
-			continue;
-		__atomic_store_n(&pools->number[v6][count[v6]++], i,
-				 __ATOMIC_RELEASE);
-	}
-	pools->ports = (count[0] + count[1]) * PORTS;
-	for (int v6 = 0; v6 < 2; v6++)
-		__atomic_store_n(&pools->count[v6], count[v6],
-				 __ATOMIC_RELEASE);
-	find_own_peer(node);
-}
-
 static int64_t free_number(const struct oxp_node *node, bool v4)
 {
 	for (uint32_t i = 0; i < NAT_ADDRESSES; i++)
-		if (is_family(i, v4) && !node->nat->length[i])
+		if (is_pool_v4(i) == v4 && !node->nat->length[i])
 			return i;
 	return -ENOSPC;
-}
-
-static int enter_key(struct oxp_node *node, uint32_t number, char *error)
-{
-	struct lookup_key key = lookup_key(node->nat->address[number], 0, 0);
-	int64_t place = lookup_find(node, &key);
-
-	if (place < 0)
-		place = lookup_insert(node, &key, LOOKUP_POOL | number);
-	if (place < 0)
-		return failure(error, place,
-			       "the lookup table has no room near the pool "
-			       "address %s",
-			       address_text(node->nat->address[number]));
-	return 0;
 }
 
 static int replace_by_configured(struct oxp_node *node, char *error)
@@ -265,7 +199,8 @@ static int add_addresses(struct oxp_node *node, const struct plan *plan,
 	if (plan->count && !node->config->nat_addresses)
 		status = make_nat_table(node, NAT_GROUPS_TABLE, error);
 	if (!status && plan->count)
-		status = size_nat_index(node, plan->count * PORTS, error);
+		status = size_nat_index(node, plan->count * PORTS_OF_ADDRESS,
+					error);
 	for (uint32_t i = 0; i < plan->count && !status; i++) {
 		const struct wanted *one = &plan->wanted[i];
 		int64_t number = find_pool_address(node, one->bytes);
@@ -284,44 +219,36 @@ static int enter_addresses(struct oxp_node *node, char *error)
 
 	for (uint32_t i = 0; i < NAT_ADDRESSES && !status; i++)
 		if (node->nat->length[i])
-			status = enter_key(node, i, error);
+			status = enter_pool_key(node, i, error);
 	return status;
 }
 
-static void erase_key(struct oxp_node *node, uint32_t number)
+/* Returns how many of the addresses go. */
+static uint32_t find_leaving(const struct oxp_node *node,
+			     const struct plan *plan,
+			     bool leaving[NAT_ADDRESSES])
 {
-	struct lookup_key key = lookup_key(node->nat->address[number], 0, 0);
-	int64_t place = lookup_find(node, &key);
-
-	if (place >= 0 &&
-	    *lookup_value(node, key.v6, place) == (LOOKUP_POOL | number))
-		lookup_erase(node, &key, place);
-}
-
-static bool is_leaving(const struct oxp_node *node, const struct plan *plan,
-		       uint32_t number)
-{
-	return node->nat->length[number] &&
-	       !find_wanted(plan, node->nat->address[number]);
-}
-
-static int remove_addresses(struct oxp_node *node, const struct plan *plan,
-			    char *error)
-{
-	uint32_t leaving = 0;
-	int status;
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < NAT_ADDRESSES; i++) {
-		if (!is_leaving(node, plan, i))
-			continue;
-		erase_key(node, i);
-		leaving++;
+		leaving[i] = node->nat->length[i] &&
+			     !find_wanted(plan, node->nat->address[i]);
+		count += leaving[i];
 	}
-	if (!leaving)
-		return 0;
+	return count;
+}
+
+static int remove_addresses(struct oxp_node *node,
+			    const bool leaving[NAT_ADDRESSES], char *error)
+{
+	int status;
+
+	for (uint32_t i = 0; i < NAT_ADDRESSES; i++)
+		if (leaving[i])
+			erase_pool_key(node, i);
 	status = grace_period(node, error);
 	for (uint32_t i = 0; i < NAT_ADDRESSES && !status; i++) {
-		if (!is_leaving(node, plan, i))
+		if (!leaving[i])
 			continue;
 		end_nat_flows_of_address(node, i);
 		node->nat->length[i] = 0;
@@ -338,6 +265,8 @@ static int remove_addresses(struct oxp_node *node, const struct plan *plan,
 
 static int change(struct oxp_node *node, const struct plan *plan, char *error)
 {
+	bool leaving[NAT_ADDRESSES];
+	uint32_t going = 0;
 	__u64 switched;
 	int status;
 
@@ -346,9 +275,11 @@ static int change(struct oxp_node *node, const struct plan *plan, char *error)
 	status = add_addresses(node, plan, error);
 	if (!status)
 		status = enter_addresses(node, error);
-	write_lists(node, status ? NULL : plan);
 	if (!status)
-		status = remove_addresses(node, plan, error);
+		going = find_leaving(node, plan, leaving);
+	write_pool_lists(node, status ? NULL : leaving);
+	if (!status && going)
+		status = remove_addresses(node, leaving, error);
 	if (status)
 		repair(node, NULL);
 	else
@@ -406,7 +337,7 @@ int oxp_nat_pools_list(struct oxp_node *node, struct oxp_network *out,
 	for (uint32_t i = 0; all && i < NAT_ADDRESSES; i++) {
 		const uint8_t *bytes = (const uint8_t *)node->nat->address[i];
 		uint32_t length = node->nat->length[i];
-		uint32_t bits = is_family(i, true) ? length + 96 : length;
+		uint32_t bits = is_pool_v4(i) ? length + 96 : length;
 
 		/* each prefix once: by its first address */
 		if (!length || !is_masked(bytes, bits, bits))
@@ -422,49 +353,4 @@ int oxp_nat_pools_list(struct oxp_node *node, struct oxp_network *out,
 		out[i] = all[i];
 	free(all);
 	return count;
-}
-
-void keep_pool_keys(struct oxp_node *node, uint64_t *keep[2])
-{
-	for (uint32_t i = 0; i < NAT_ADDRESSES; i++) {
-		struct lookup_key key;
-		int64_t place;
-
-		if (!node->nat->length[i])
-			continue;
-		key = lookup_key(node->nat->address[i], 0, 0);
-		place = lookup_find(node, &key);
-		if (place >= 0 &&
-		    *lookup_value(node, key.v6, place) == (LOOKUP_POOL | i))
-			keep[key.v6][place / 64] |= 1ULL << place % 64;
-	}
-}
-
-/* An address whose key has no room is none. */
-int repair_pools(struct oxp_node *node, char *error)
-{
-	for (uint32_t i = 0; i < NAT_ADDRESSES; i++) {
-		if (node->nat->length[i] &&
-		    (!nat_table(node, i) || enter_key(node, i, NULL)))
-			node->nat->length[i] = 0;
-		if (!node->nat->length[i])
-			remove_nat_table(node, i);
-	}
-	node->config->nat_addresses = count_pool_addresses(node);
-	write_lists(node, NULL);
-	return node->config->nat_addresses
-		       ? size_nat_index(node, node->nat->ports, error)
-		       : 0;
-}
-
-int adopt_pools(struct oxp_node *node, const char *from, char *error)
-{
-	int status = adopt_nat_tables(node, from, error);
-
-	if (!status)
-		status = adopt_nat_index(node, from, error);
-	for (uint32_t i = 0; i < NAT_ADDRESSES && !status; i++)
-		if (node->nat->length[i])
-			status = enter_key(node, i, error);
-	return status;
 }

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "error.h"
-#include "nat/flows.h"
+#include "nat_table/flows.h"
 #include "node/lock.h"
 #include "state.h"
 

@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "address.h"
+#include "age_since.h"
 #include "error.h"
-#include "nat/flows.h"
-#include "nat/index.h"
-#include "nat/tables.h"
 #include "nat/timeouts.h"
+#include "nat_table/flows.h"
+#include "nat_table/index.h"
+#include "nat_table/tables.h"
 #include "node/lock.h"
 #include "state.h"
 
@@ -63,9 +64,7 @@ static bool describe(const struct listing *listing, uint32_t number,
 	state = __atomic_load_n(&flow->state, __ATOMIC_ACQUIRE);
 	if (!is_nat_flow(state))
 		return false;
-	age = listing->now - flow->seen;
-	if ((int32_t)age < 0)
-		age = 0;
+	age = age_since(flow->seen, listing->now, ~0U, AGE_AHEAD);
 	timeout = nat_timeout(listing->node, flow, state);
 	*out = (struct oxp_nat_flow){
 		.service = {.port = ntohs(flow->port),

@@ -10,7 +10,7 @@
 #include <netinet/in.h>
 
 #include "error.h"
-#include "nat/flows.h"
+#include "nat_table/flows.h"
 #include "node/lock.h"
 #include "state.h"
 #include "table/blocks.h"

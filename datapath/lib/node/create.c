@@ -155,7 +155,6 @@ void size_maps(struct forward *object, const struct node_config *config)
 	bpf_map__set_value_size(object->maps.service_counters,
 				slice_size(services));
 	bpf_map__set_max_entries(object->maps.nat_services, services);
-	bpf_map__set_max_entries(object->maps.connection_counts, services);
 	bpf_map__set_max_entries(object->maps.reply_counters, services);
 	bpf_map__set_max_entries(object->maps.member_counters, config->cpus);
 	bpf_map__set_value_size(object->maps.member_counters,

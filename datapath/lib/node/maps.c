@@ -16,8 +16,8 @@
 #include <bpf/libbpf.h>
 
 #include "error.h"
-#include "nat/index.h"
-#include "nat/tables.h"
+#include "nat_table/index.h"
+#include "nat_table/tables.h"
 #include "pins.h"
 #include "probe.h"
 #include "state.h"
@@ -197,15 +197,6 @@ static int map_all(struct oxp_node *node, char *error)
 		status = map_memory(node, MAP_NAT_SERVICES,
 				    services * sizeof(*node->nat_services),
 				    &node->nat_services, error);
-	if (!status)
-		status =
-			map_memory(node, MAP_CONNECTIONS,
-				   CONNECTION_SETS * sizeof(*node->connections),
-				   &node->connections, error);
-	if (!status)
-		status = map_memory(node, MAP_CONNECTION_COUNTS,
-				    services * sizeof(*node->connection_counts),
-				    &node->connection_counts, error);
 	if (!status)
 		status = map_counters(node, error);
 	return status ? status : map_segments(node, error);

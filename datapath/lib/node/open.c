@@ -58,8 +58,9 @@ static int open_node(struct oxp_node *node, const struct oxp_options *options,
 	if (!can_synchronize())
 		return failure(error, -ENOSYS,
 			       "the kernel offers no global membarrier");
-	node->lock_fd =
-		open(options->lock_file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	/* its directory may be others' too, who are not to say where it is */
+	node->lock_fd = open(options->lock_file,
+			     O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (node->lock_fd < 0)
 		return failure(error, -errno, "cannot open the lock file %s",
 			       options->lock_file);

@@ -9,9 +9,8 @@
 
 #include "epoch.h"
 #include "error.h"
-#include "nat/flows.h"
+#include "nat_table/flows.h"
 #include "node/lock.h"
-#include "service/connections.h"
 #include "service/validate.h"
 #include "service/watch.h"
 #include "state.h"
@@ -96,7 +95,6 @@ static int delete(struct oxp_node *node, struct deletion *deletion,
 	if (status)
 		return status;
 	forget_watched(node, deletion->gone);
-	forget_connections(node, deletion->gone);
 	if (deletion->nat)
 		end_nat_flows_of_services(node, deletion->gone);
 	end_change(node);

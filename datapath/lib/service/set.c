@@ -21,7 +21,7 @@
 #include "error.h"
 #include "node/lock.h"
 #include "node/repair.h"
-#include "service/connections.h"
+#include "service/limit.h"
 #include "service/validate.h"
 #include "state.h"
 #include "table/blocks.h"

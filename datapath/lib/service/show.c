@@ -8,8 +8,8 @@
 
 #include "error.h"
 #include "node/lock.h"
-#include "service/connections.h"
 #include "service/find.h"
+#include "service/limit.h"
 #include "service/watch.h"
 #include "state.h"
 #include "table/blocks.h"
@@ -64,9 +64,9 @@ static void describe(struct oxp_node *node, uint32_t index,
 				.connection_limit =
 					connection_limit(node, index),
 			},
-		.open_connections = nat && connection_limit(node, index)
+		.open_connections = connection_limit(node, index)
 					    ? node->nat_services[index].active
-					    : open_connections(node, index),
+					    : 0,
 	};
 	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
 	for (uint32_t i = 0; i < places_of(block); i++)

@@ -19,7 +19,6 @@
 #include "clock.h"
 #include "nat/age.h"
 #include "node/lock.h"
-#include "service/connections.h"
 #include "service/watch.h"
 #include "state.h"
 #include "table/blocks.h"
@@ -132,7 +131,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 		     bool ages)
 {
 	struct usual_block usual = {};
-	uint32_t open = 0;
+	uint32_t open = 0, longest = 0;
 
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
 		struct service_block *block;
@@ -141,6 +140,8 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 			continue;
 		block = live_block(node, i);
 		count_block(&usual, block);
+		if (longest < block->idle_timeout_s)
+			longest = block->idle_timeout_s;
 		if (!block->open && !(block->flags & BLOCK_LEARNING))
 			continue;
 		if (ages && is_unused(node, i, block)) {
@@ -153,6 +154,9 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 		open += block->open;
 	}
 	note_usual_block(node, &usual);
+	/* set.c has made it longer, and nothing but this makes it shorter */
+	__atomic_store_n(&node->config->idle_timeout_max, longest,
+			 __ATOMIC_RELAXED);
 	return open;
 }
 
@@ -175,10 +179,8 @@ int oxp_slots_age(struct oxp_node *node, char *error)
 	if (due)
 		node->config->ticked = now;
 	open = pass(node, before, now, due);
-	if (due) {
+	if (due)
 		age_nat_flows(node);
-		age_connections(node);
-	}
 	if (first || due)
 		status = watch_on(node, now - before, error);
 	unlock_node(node);

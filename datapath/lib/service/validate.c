@@ -154,6 +154,9 @@ static int check_limit(const struct oxp_service_settings *settings,
 			       "a limit of connections is for TCP, the "
 			       "protocol is %u",
 			       key->protocol);
+	if (!(settings->flags & OXP_SERVICE_NAT))
+		return failure(error, -EINVAL,
+			       "a limit of connections without NAT");
 	return 0;
 }
 
@@ -453,8 +456,6 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 	memset(draft, 0, offsetof(struct service_block, member));
 	draft->slots = slots;
 	draft->flags = settings->flags;
-	if (settings->connection_limit)
-		draft->flags |= BLOCK_LIMITED;
 	draft->encapsulation = settings->encapsulation;
 	draft->dscp = settings->dscp;
 	draft->sid_function = htons(settings->sid_function);

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "age_since.h"
 #include "clock.h"
 #include "error.h"
 #include "node/uplinks.h"
@@ -56,7 +57,8 @@ static struct service_block *block_of(struct oxp_node *node, uint64_t entry)
 
 static uint32_t age_of(uint64_t entry, uint64_t now)
 {
-	return (now - (entry >> WATCH_TIME_SHIFT)) & FLOW_TIME_MASK;
+	return age_since(entry >> WATCH_TIME_SHIFT, now, FLOW_TIME_MASK,
+			 AGE_AHEAD);
 }
 
 static bool is_outdated(const struct service_block *block, uint64_t entry,

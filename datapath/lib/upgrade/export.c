@@ -11,7 +11,7 @@
 #include "node/lock.h"
 #include "node/settings.h"
 #include "node/uplinks.h"
-#include "service/connections.h"
+#include "service/limit.h"
 #include "state.h"
 #include "table/blocks.h"
 #include "table/counters.h"

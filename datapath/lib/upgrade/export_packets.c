@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "age_since.h"
 #include "clock.h"
 #include "state.h"
 #include "upgrade/stream.h"
@@ -51,10 +52,12 @@ static void write_flow(struct writer *writer, uint32_t set, uint64_t entry,
 		       uint64_t now)
 {
 	struct stream_flow one = {
-		.name = (entry & FLOW_TAG_MASK) | (set & ~FLOW_TAG_MASK),
-		.age = (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK,
+		.name = (entry & FLOW_NAME_MASK) | (set & ~FLOW_NAME_MASK),
+		.age = age_since(entry >> FLOW_TIME_SHIFT, now, FLOW_TIME_MASK,
+				 AGE_AHEAD),
 		.member = entry & FLOW_MEMBER,
 		.confirmed = !!(entry & FLOW_CONFIRMED),
+		.ended = !!(entry & FLOW_ENDED),
 	};
 
 	put_elements(writer, &one, sizeof(one));

@@ -11,6 +11,7 @@
 #include <bpf/libbpf.h>
 
 #include "add_counters.skel.h"
+#include "age_since.h"
 #include "clock.h"
 #include "error.h"
 #include "load/load.h"
@@ -19,10 +20,10 @@
 #include "upgrade/reader.h"
 #include "upgrade/stream.h"
 
-/* From a moment that no packet has reached. */
 static uint32_t age_of(uint64_t entry, uint32_t now)
 {
-	return (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
+	return age_since(entry >> FLOW_TIME_SHIFT, now, FLOW_TIME_MASK,
+			 AGE_AHEAD);
 }
 
 /* Of two entries that were read at different times; a unit is the error. */
@@ -37,7 +38,7 @@ static int place_in(const uint64_t *entry, uint64_t wanted, uint32_t now)
 	int place = 0;
 
 	for (int way = 0; way < FLOW_SET_WAYS; way++)
-		if (entry[way] && (entry[way] ^ wanted) <= ~FLOW_TAG_MASK)
+		if (entry[way] && (entry[way] ^ wanted) <= ~FLOW_NAME_MASK)
 			return way;
 	for (int way = 0; way < FLOW_SET_WAYS && entry[place]; way++)
 		if (!entry[way] ||
@@ -88,9 +89,10 @@ int fill_flows(struct oxp_node *node, const struct import *import, char *error)
 		element_of(record, i, &one, sizeof(one));
 		if (one.age > FLOW_TIME_MASK || one.member >= OXP_MEMBERS_MAX)
 			continue;
-		entry = (one.name & FLOW_TAG_MASK) |
+		entry = (one.name & FLOW_NAME_MASK) |
 			((now - one.age) & FLOW_TIME_MASK) << FLOW_TIME_SHIFT |
-			(one.confirmed ? FLOW_CONFIRMED : 0) | one.member;
+			(one.confirmed ? FLOW_CONFIRMED : 0) |
+			(one.ended ? FLOW_ENDED : 0) | one.member;
 		insert(&set[one.name & (sets - 1)], entry);
 	}
 	munmap(set, length);

@@ -9,7 +9,7 @@
 
 #include "address.h"
 #include "error.h"
-#include "service/connections.h"
+#include "service/limit.h"
 #include "service/set.h"
 #include "service/validate.h"
 #include "state.h"
@@ -108,15 +108,26 @@ static int check_parts(struct oxp_node *node, const struct parts *parts,
 	return 0;
 }
 
+/* Before layout 8 services without NAT could have one, too: they go on without
+ * it, and without resets. */
+static uint32_t limit_of(const struct stream_service *service)
+{
+	const uint32_t flags = STREAM_LIMITED | OXP_SERVICE_NAT;
+
+	return (service->flags & flags) == flags ? service->connection_limit
+						 : 0;
+}
+
 static void to_settings(const struct stream_service *service,
 			struct oxp_service_settings *out)
 {
+	uint32_t limit = limit_of(service);
+
 	*out = (struct oxp_service_settings){
 		.slots = service->slots,
-		.flags = service->flags & ~STREAM_LIMITED,
-		.connection_limit = service->flags & STREAM_LIMITED
-					    ? service->connection_limit
-					    : 0,
+		.flags = service->flags &
+			 ~(STREAM_LIMITED | (limit ? 0 : OXP_SERVICE_RESET)),
+		.connection_limit = limit,
 		.encapsulation = service->encapsulation,
 		.dscp = service->dscp,
 		.sid_function = service->sid_function,
@@ -308,9 +319,7 @@ static int fill_block(struct oxp_node *node, const struct parts *parts,
 		return status;
 	block->generation = service->generation;
 	block->watch = service->watch;
-	if (service->flags & STREAM_LIMITED)
-		set_connection_limit(node, service->index,
-				     service->connection_limit);
+	set_connection_limit(node, service->index, limit_of(service));
 	if (service->is_learning) {
 		block->flags |= BLOCK_LEARNING;
 		block->learning = service->learning;

@@ -141,7 +141,7 @@ struct stream_service {
 	uint16_t learning; /* s that are left */
 	uint8_t watch;     /* which part of its flows, as in the tables */
 	uint8_t reserved;
-	uint32_t connection_limit; /* with STREAM_LIMITED */
+	uint32_t connection_limit; /* with STREAM_LIMITED; NAT's alone counts */
 	struct stream_counters counters;
 	uint64_t drops;
 	uint32_t nat_flows; /* with OXP_SERVICE_NAT */
@@ -184,14 +184,14 @@ struct stream_network {
 #define STREAM_OPEN 0x8000
 #define STREAM_NOBODY 0x7fff
 
-/* The name is flow_tag(), of which only some bits are kept: those above bit
- * 26 (before layout 4: 23) and the number of the flow's set. */
+/* The name is flow_name(), of which only some bits are kept: those above bit 27
+ * and the number of the flow's set. */
 struct stream_flow {
 	uint64_t name;
 	uint32_t age; /* units of 2^30 ns */
 	uint16_t member;
 	uint8_t confirmed;
-	uint8_t reserved;
+	uint8_t ended;
 };
 
 struct stream_end {

@@ -30,7 +30,7 @@
 #include "error.h"
 #include "forward.skel.h"
 #include "load/load.h"
-#include "nat/pools.h"
+#include "nat_table/pools.h"
 #include "node/create.h"
 #include "node/info.h"
 #include "node/lock.h"

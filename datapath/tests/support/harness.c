@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 
 #include "forward.skel.h"
+#include "load/load.h"
 
 #define ROOT "/mnt"
 #define PINS ROOT "/bpf/node"
@@ -35,11 +36,43 @@ int __wrap_synchronize(char *text)
 	return wait_for_packets ? __real_synchronize(text) : 0;
 }
 
+/* While states are made: only their maps are wanted, and the kernel need not
+ * verify a program that nothing runs. */
+static bool only_maps;
+
+int __real_load_skeleton(const struct load *load,
+			 struct bpf_object_skeleton *skeleton, int status,
+			 char *text, size_t length);
+int __wrap_load_skeleton(const struct load *load,
+			 struct bpf_object_skeleton *skeleton, int status,
+			 char *text, size_t length);
+
+int __wrap_load_skeleton(const struct load *load,
+			 struct bpf_object_skeleton *skeleton, int status,
+			 char *text, size_t length)
+{
+	struct bpf_program *program;
+
+	if (only_maps)
+		bpf_object__for_each_program(program, *skeleton->obj)
+			bpf_program__set_autoload(program, false);
+	return __real_load_skeleton(load, skeleton, status, text, length);
+}
+
 bool is_quick(void)
 {
 	const char *kind = getenv("OCTAVIA_XDP_PACKETS");
 
 	return kind && !strcmp(kind, "quick");
+}
+
+/* OXP_TESTS, a pattern with * and ?, selects tests of a program. */
+static void __attribute__((constructor)) select_tests(void)
+{
+	const char *pattern = getenv("OXP_TESTS");
+
+	if (pattern)
+		cmocka_set_test_filter(pattern);
 }
 
 int enter_namespace(void **state)
@@ -82,8 +115,10 @@ struct oxp_node *open_state(void)
 	};
 	struct oxp_node *node;
 
+	only_maps = true;
 	if (oxp_open(&options, &node, error))
 		fail_msg("open: %s", error);
+	only_maps = false;
 	return node;
 }
 

@@ -60,17 +60,16 @@ struct oxh_address address(const char *text)
 	return out;
 }
 
-struct oxh_network network(const char *text, uint8_t length, bool nodes)
+struct oxh_network network(const char *text, uint8_t length)
 {
-	return (struct oxh_network){
-		.address = address(text), .length = length, .nodes = nodes};
+	return (struct oxh_network){.address = address(text), .length = length};
 }
 
 struct oxh_host *fresh_host(const struct oxh_sizes *sizes)
 {
 	const struct oxh_settings settings = {.reply_ifindex = LO,
 					      .local_v4 = address(LOCAL)};
-	const struct oxh_network nodes = network("10.0.0.0", 24, true);
+	const struct oxh_network nodes = network("10.0.0.0", 24);
 	struct oxh_host *host = NULL;
 
 	assert_in_range(oxh_remove(FOLDER, error), 0, 1);
@@ -225,6 +224,16 @@ size_t make_out(uint8_t *out, const struct segment *segment)
 				  either(segment->fixed, FIXED),
 				  either(segment->client, CLIENT), MEMBER_PORT,
 				  client_port(segment));
+}
+
+size_t make_direct(uint8_t *out, const struct segment *segment)
+{
+	memset(out, 0, LINK);
+	put16(out + 12, 0x0800);
+	return LINK + put_segment(out + LINK, segment,
+				  either(segment->client, CLIENT),
+				  either(segment->fixed, FIXED),
+				  client_port(segment), MEMBER_PORT);
 }
 
 size_t run(struct oxh_host *host, uint32_t hook, const uint8_t *data,

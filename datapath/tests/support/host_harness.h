@@ -53,7 +53,7 @@ struct oxh_host *fresh_host(const struct oxh_sizes *sizes);
 void end_host(struct oxh_host *host);
 
 struct oxh_address address(const char *text);
-struct oxh_network network(const char *text, uint8_t length, bool nodes);
+struct oxh_network network(const char *text, uint8_t length);
 
 /* The port's id is the number in all bytes. */
 struct oxh_port port_of(uint8_t number);
@@ -74,6 +74,8 @@ struct segment {
 size_t make_in(uint8_t *out, uint32_t key, const struct segment *segment);
 /* From the VM. */
 size_t make_out(uint8_t *out, const struct segment *segment);
+/* To the VM, past the LB nodes. */
+size_t make_direct(uint8_t *out, const struct segment *segment);
 
 /* Runs the program; `out` has OXH_FRAME_MAX bytes. Returns its length, 0 if the
  * packet was dropped or left alone. */

@@ -9,9 +9,9 @@
 #include <arpa/inet.h>
 
 #include "fixture.h"
-#include "nat/flows.h"
-#include "nat/pools.h"
-#include "nat/tables.h"
+#include "nat_table/addresses.h"
+#include "nat_table/flows.h"
+#include "nat_table/tables.h"
 
 #define SYN 0x02
 #define SYN_ACK 0x12
@@ -22,6 +22,7 @@
 #define POOL "203.0.113.1"
 #define MEMBER "10.1.0.1"
 #define POOL_PORTS (65536 - OXP_NAT_PORT_MIN)
+#define ALL_PORTS 65280 /* of nat_flows: more than the pool has */
 /* The groups of the services below. */
 #define OURS 1
 #define THEIRS 2
@@ -199,10 +200,59 @@ static inline void expect_full(uint32_t client, const struct flow *to)
 	assert_null(find_flow(client, to));
 }
 
+/* All ports below `end` have a flow like this one, of its group. */
+static inline void fill_ports_like(const struct nat_flow *flow, uint32_t end)
+{
+	struct nat_flow *table = pool_table();
+	uint32_t more = 0;
+
+	for (uint32_t port = OXP_NAT_PORT_MIN; port < end; port++) {
+		if (table[port].state != NAT_FREE)
+			continue;
+		table[port] = *flow;
+		more++;
+	}
+	nat_groups(node)[flow->group].flows += more;
+}
+
+static inline void fill_pool_like(const struct nat_flow *flow)
+{
+	fill_ports_like(flow, 65536);
+}
+
+/* All ports have a flow of ours that its member has reset. */
+static inline void fill_pool_in_time_wait(void)
+{
+	struct nat_flow *flow;
+
+	set_nat(&ours, OURS, ALL_PORTS, 8080);
+	flow = establish(0, &ours);
+	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
+	fill_pool_like(flow);
+}
+
+/* The time by which packets go is up to 8 ticks old, and then maybe of the
+ * unit before: the next packet asks the clock again. */
+static inline uint32_t time_for_packets(void)
+{
+	node->config->last_asked = 0;
+	return nat_now();
+}
+
 /* As if the flow's last packet had come so long ago. */
 static inline void silent_for(struct nat_flow *flow, uint32_t seconds)
 {
-	flow->seen = nat_now() - seconds;
+	flow->seen = time_for_packets() - seconds;
+}
+
+/* All flows in TIME_WAIT. */
+static inline void all_silent_for(uint32_t seconds)
+{
+	struct nat_flow *table = pool_table();
+
+	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
+		if (nat_state_of(table[port].state) == NAT_TIME_WAIT)
+			silent_for(&table[port], seconds);
 }
 
 static inline void age(void)

@@ -41,15 +41,17 @@ static void say(enum level level, const char *what, const char *format, ...)
 	}
 }
 
-static void check_programs(const struct interface *interface,
+/* Whether all of them are there. */
+static bool check_programs(const struct interface *interface,
 			   const struct installed *installed)
 {
 	const struct settings *settings = &installed->record.settings;
 	unsigned int mode = installed->xdp >= 0 ? installed->xdp_mode : MODE_TC;
+	bool whole = !installed->mixed && installed->out >= 0 &&
+		     (installed->in >= 0) == wants_filter(settings) &&
+		     mode == settings->mode;
 
-	if (installed->mixed || installed->out < 0 ||
-	    (installed->in >= 0) != wants_filter(settings) ||
-	    mode != settings->mode)
+	if (!whole)
 		say(WRONG, "programs",
 		    "%s has only a part of them, a setup was interrupted: run "
 		    "setup again",
@@ -60,6 +62,7 @@ static void check_programs(const struct interface *interface,
 	if (!(interface->flags & IFF_UP))
 		say(WRONG, "interface", "%s is down: ip link set %s up",
 		    interface->name, interface->name);
+	return whole;
 }
 
 static struct host_address all[ADDRESSES_MAX];
@@ -285,6 +288,7 @@ static void check_all(struct arguments *arguments,
 		      const struct installed *installed)
 {
 	const struct settings *settings = &installed->record.settings;
+	bool whole;
 	int count;
 
 	if (ingress_program(installed) < 0) {
@@ -299,7 +303,7 @@ static void check_all(struct arguments *arguments,
 		    "set up by another version of this tool: run setup again");
 		return;
 	}
-	check_programs(interface, installed);
+	whole = check_programs(interface, installed);
 	check_arguments(arguments, interface, settings);
 	count = list_addresses(all, ADDRESSES_MAX);
 	if (count < 0) {
@@ -313,7 +317,11 @@ static void check_all(struct arguments *arguments,
 	check_ipv6(interface, settings);
 	check_mtu(interface, settings);
 	check_counters(installed);
-	check_probe(installed);
+	/* With one that is missing, another would be taken for it. */
+	if (whole)
+		check_probe(installed);
+	else
+		say(NOTE, "probe", "not tried without all programs");
 }
 
 int check(struct arguments *arguments)

@@ -14,6 +14,8 @@ use crate::shard::{Settings, Shard};
 
 /// Descriptors that are not for probes.
 const OTHER_DESCRIPTORS: u64 = 96;
+/// Probes for each connection whose result is known and which its server may end.
+const PROBES_FOR_A_PARTING: u16 = 16;
 
 /// How many probes there may be.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,7 +56,10 @@ fn room_for_probes(wanted: u32) -> usize {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     };
-    let most = current.map_or(u64::MAX, |n| n.saturating_sub(OTHER_DESCRIPTORS).max(1));
+    let most = current.map_or(u64::MAX, |n| {
+        let left = n.saturating_sub(OTHER_DESCRIPTORS);
+        (left - left.div_ceil(u64::from(PROBES_FOR_A_PARTING) + 1)).max(1)
+    });
     if most < u64::from(wanted) {
         warn!(
             wanted,
@@ -86,12 +91,15 @@ impl Threads {
         events_ready: &Arc<Notify>,
     ) -> Result<Self, Failed> {
         let number = probes.threads();
+        let max_in_flight = (room_for_probes(probes.max_in_flight) / number).max(1);
         let settings = Settings {
-            max_in_flight: (room_for_probes(probes.max_in_flight) / number).max(1),
+            max_in_flight,
+            max_partings: max_in_flight.div_ceil(PROBES_FOR_A_PARTING.into()),
             fast_interval_ms,
             once,
         };
         let mut threads = Vec::with_capacity(number);
+        let source = source.source();
         for _ in 0..number {
             let runtime = Builder::new_current_thread()
                 .enable_all()
@@ -101,7 +109,7 @@ impl Threads {
             let handle = runtime.handle().clone();
             let source = {
                 let _inside = handle.enter();
-                let source = source.source();
+                let source = source.with_own_sockets();
                 source.open();
                 source
             };

@@ -147,8 +147,9 @@ impl Request<'_> {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
         };
-        let mut text =
-            format!("{} {} HTTP/{number}\r\n", self.method.as_str(), self.path);
+        // What is behind a "#" is the client's own affair (RFC 9110, section 7.1).
+        let path = self.path.split('#').next().unwrap_or_default();
+        let mut text = format!("{} {path} HTTP/{number}\r\n", self.method.as_str());
         let host = match (self.host, self.version) {
             (Some(host), _) => Some(host.to_owned()),
             (None, Version::Http11) => Some(authority(target, usual_port)),

@@ -77,6 +77,19 @@ fn request(version: Version, host: Option<&str>, target: &str) -> String {
 }
 
 #[test]
+fn a_request_keeps_what_is_behind_a_number_sign() {
+    let http = HttpSpec::new(
+        "198.18.0.1:80".parse().unwrap(),
+        Method::Get,
+        "/a?b#c#d",
+        Version::Http10,
+        None,
+        vec![],
+    );
+    assert!(http.request.starts_with(b"GET /a?b HTTP/1.0\r\n"));
+}
+
+#[test]
 fn a_request_names_its_host_where_the_version_needs_it() {
     let text = request(Version::Http10, None, "198.18.0.1:80");
     assert!(text.starts_with("GET /h HTTP/1.0\r\nUser-Agent: octavia-xdp-hc/"));

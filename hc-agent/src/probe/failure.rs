@@ -41,6 +41,10 @@ pub enum Failure {
     /// The target has no such port, or does not know the protocol.
     #[error("ICMP: {0} unreachable")]
     IcmpUnreachable(&'static str),
+    /// Nothing, but who would say that there is no such port says little: it tells
+    /// nothing about the target.
+    #[error("silence, while the host limits its ICMP errors: it may be up or down")]
+    ErrorsLimited,
     /// The target refused the association, with the code of the first cause or 0.
     #[error("SCTP ABORT, cause {0}")]
     SctpAbort(u16),
@@ -71,6 +75,7 @@ impl Failure {
             Self::Tls(_) => Reason::TLS_ERROR,
             Self::IcmpUnreachable(_) => Reason::ICMP_UNREACHABLE,
             Self::SctpAbort(_) => Reason::SCTP_ABORT,
+            Self::ErrorsLimited => Reason::ICMP_LIMITED,
         }
     }
 

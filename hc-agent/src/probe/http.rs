@@ -5,6 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
+use super::parting::Parting;
 use super::progress::{Progress, Stage};
 use crate::config::HttpSpec;
 
@@ -56,9 +57,17 @@ pub(super) async fn talk(
             return Err(Failure::Closed(Stage::Receive));
         }
         if let Some(result) = answer.look(check, progress) {
+            if says_status(&result) {
+                progress.parting = Some(Parting::plain(stream));
+            }
             return result;
         }
     }
+}
+
+/// Whether a server has answered, and is to end its answer in peace.
+pub(super) fn says_status(result: &Result<(), Failure>) -> bool {
+    matches!(result, Ok(()) | Err(Failure::BadStatus(_)))
 }
 
 /// For a person: the request line.

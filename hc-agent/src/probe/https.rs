@@ -21,7 +21,9 @@ use rustls::{
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
-use super::http::{Answer, sent};
+use super::http::{Answer, says_status, sent};
+use super::now::Now;
+use super::parting::Parting;
 use super::progress::{Progress, Stage};
 use crate::config::HttpsSpec;
 
@@ -103,6 +105,9 @@ pub(super) async fn talk(
                 .or_else(pending)
                 .map_err(|e| Failure::of(e, progress.stage))?;
             if let Some(result) = answer.look(&check.http, progress) {
+                if says_status(&result) {
+                    progress.parting = Some(Parting::tls(stream, tls));
+                }
                 return result;
             }
         }
@@ -140,29 +145,6 @@ fn agreed(tls: &ClientConnection) -> String {
     let suite = suite.as_ref().and_then(CipherSuite::as_str);
     let suite = suite.unwrap_or("unknown suite");
     format!("{version}, {suite}, certificates not verified")
-}
-
-/// A stream for calls that do not wait.
-struct Now<'a>(&'a TcpStream);
-
-impl Read for Now<'_> {
-    fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(data)
-    }
-}
-
-impl Write for Now<'_> {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.0.try_write(data)
-    }
-
-    fn write_vectored(&mut self, data: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.0.try_write_vectored(data)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Takes any certificate with any signature.
@@ -215,6 +197,13 @@ impl ServerCertVerifier for Anything {
             SignatureScheme::RSA_PKCS1_SHA512,
             SignatureScheme::RSA_PKCS1_SHA1,
             SignatureScheme::ECDSA_SHA1_Legacy,
+            // RSA keys that are for PSS alone, and brainpool's curves.
+            SignatureScheme::Unknown(0x0809),
+            SignatureScheme::Unknown(0x080a),
+            SignatureScheme::Unknown(0x080b),
+            SignatureScheme::Unknown(0x081a),
+            SignatureScheme::Unknown(0x081b),
+            SignatureScheme::Unknown(0x081c),
         ]
     }
 }

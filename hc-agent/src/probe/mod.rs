@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One probe: what it does and what comes of it.
 
+mod error_limits;
 mod failure;
 mod filter;
 pub mod fuzz_entry;
@@ -9,8 +10,10 @@ mod https;
 mod icmp_errors;
 mod icmp_packet;
 mod incoming;
+mod now;
 mod open_socket;
 mod outcome;
+mod parting;
 mod ping;
 mod progress;
 mod raw_socket;
@@ -26,29 +29,57 @@ use tokio::time::{Instant, timeout_at};
 
 pub use self::failure::Failure;
 pub use self::outcome::ProbeOutcome;
+pub use self::parting::Parting;
 use self::progress::Progress;
 pub use self::progress::{Stage, Step};
 pub use self::source::Source;
 use crate::config::{Check, ProbeSpec};
+use crate::state::State;
 
-/// Probe once. Takes until the timeout of the check at most, and at least that long
-/// where silence is success (UDP-CONNECT).
+/// Probe once, and let the server end its answer. The outcome takes until the timeout of
+/// the check at most, and at least that long where silence is success (UDP-CONNECT).
 pub async fn run(check: &Check, source: &Source) -> ProbeOutcome {
-    judge(check, source, &mut Progress::new(false)).await
+    let (outcome, parting) = run_again(check, source, State::Unknown).await;
+    part(parting).await;
+    outcome
 }
 
-/// Probe once and note each step.
+/// Probe a target of which something is known already. Whoever takes the outcome decides
+/// whether the server may end its answer.
+pub async fn run_again(
+    check: &Check,
+    source: &Source,
+    state: State,
+) -> (ProbeOutcome, Option<Parting>) {
+    let mut progress = Progress::new(false);
+    let outcome = judge(check, source, state, &mut progress).await;
+    (outcome, progress.parting)
+}
+
+/// Probe once and note each step; let the server end its answer.
 pub async fn explain(check: &Check, source: &Source) -> (ProbeOutcome, Vec<Step>) {
     let mut progress = Progress::new(true);
-    let outcome = judge(check, source, &mut progress).await;
+    let outcome = judge(check, source, State::Unknown, &mut progress).await;
+    part(progress.parting).await;
     (outcome, progress.steps.unwrap_or_default())
 }
 
-async fn judge(check: &Check, source: &Source, progress: &mut Progress) -> ProbeOutcome {
+async fn part(parting: Option<Parting>) {
+    if let Some(parting) = parting {
+        parting.read_on().await;
+    }
+}
+
+async fn judge(
+    check: &Check,
+    source: &Source,
+    state: State,
+    progress: &mut Progress,
+) -> ProbeOutcome {
     let deadline = progress.start + check.timeout;
     let result = if matches!(check.probe, ProbeSpec::UdpConnect) {
         // The one check for which a timeout is success.
-        udp::ask(check, source, deadline, progress).await
+        udp::ask(check, source, state, deadline, progress).await
     } else {
         timeout_at(deadline, attempt(check, source, progress))
             .await

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::parting::Parting;
+
 /// How far a probe has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
@@ -51,6 +53,8 @@ pub(super) struct Progress {
     /// HTTP status, TLS alert or SCTP cause, 0 without one.
     pub(super) detail: u16,
     pub(super) start: Instant,
+    /// The connection, if the result was known before its end.
+    pub(super) parting: Option<Parting>,
     /// Kept only if somebody reads it.
     pub(super) steps: Option<Vec<Step>>,
 }
@@ -61,6 +65,7 @@ impl Progress {
             stage: Stage::Connect,
             detail: 0,
             start: Instant::now(),
+            parting: None,
             steps: explain.then(Vec::new),
         }
     }

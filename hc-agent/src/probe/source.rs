@@ -7,17 +7,20 @@ use std::sync::Arc;
 
 use socket2::Socket;
 
+use super::error_limits::ErrorLimits;
 use super::open_socket::Protocol;
 use super::raw_socket::RawSocket;
 use super::source_address::SourceAddress;
 
 /// Where probes come from; by default the kernel decides.
 ///
-/// Holds the sockets that pings and SCTP probes share; clones share them, too.
+/// Holds the sockets that pings and SCTP probes share, and what UDP probes know of each
+/// other; clones share both, too.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     address: SourceAddress,
     sockets: Arc<Sockets>,
+    error_limits: Arc<ErrorLimits>,
 }
 
 #[derive(Debug)]
@@ -44,6 +47,17 @@ impl Source {
         Self {
             address: SourceAddress { address, interface },
             sockets: Arc::default(),
+            error_limits: Arc::default(),
+        }
+    }
+
+    /// The same for another thread, which must not wait for the sockets of this one.
+    /// What hosts keep back they keep back from both.
+    #[must_use]
+    pub fn with_own_sockets(&self) -> Self {
+        Self {
+            sockets: Arc::default(),
+            ..self.clone()
         }
     }
 
@@ -80,6 +94,10 @@ impl Source {
     /// Make a socket of this family come from here.
     pub(super) fn bind(&self, socket: &Socket, ipv4: bool) -> io::Result<()> {
         self.address.bind(socket, ipv4)
+    }
+
+    pub(super) fn error_limits(&self) -> &ErrorLimits {
+        &self.error_limits
     }
 
     pub(super) fn address(&self) -> &SourceAddress {

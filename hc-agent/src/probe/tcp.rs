@@ -40,7 +40,8 @@ fn socket(check: &Check, source: &Source) -> io::Result<Socket> {
     let target = check.target;
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(target), kind, Some(Protocol::TCP))?;
-    // Closing sends RST and leaves no TIME_WAIT behind.
+    // Closing sends RST and leaves no TIME_WAIT behind, unless the server has ended its
+    // answer (see parting.rs).
     socket.set_linger(Some(Duration::ZERO))?;
     // The ACK of the handshake rides on the request, or on the RST.
     socket.set_tcp_quickack(false)?;

@@ -34,11 +34,18 @@ const SUITES: [u16; 21] = [
     0x009f, 0xc009, 0xc013, 0xc00a, 0xc014, 0x009c, 0x009d, 0x0033, 0x002f, 0x0035,
     0x00ff,
 ];
-/// X25519, P-256, P-384, P-521.
-const GROUPS: [u16; 4] = [0x001d, 0x0017, 0x0018, 0x0019];
-const SIGNATURES: [u16; 13] = [
+/// X25519, P-256, P-384, P-521, X448, and brainpool's of 256, 384 and 512 bits, for TLS
+/// 1.2 and for 1.3. None of finite fields: a server without them, but with a group of its
+/// own, would then refuse what TLS 1.2 has of that kind (RFC 7919, section 4).
+const GROUPS: [u16; 11] = [
+    0x001d, 0x0017, 0x0018, 0x0019, 0x001e, 0x001a, 0x001b, 0x001c, 0x001f, 0x0020,
+    0x0021,
+];
+/// Those of RSA keys that are for PSS alone and of brainpool's curves too: nothing is
+/// verified, and servers with such certificates want to see them.
+const SIGNATURES: [u16; 19] = [
     0x0403, 0x0503, 0x0603, 0x0807, 0x0808, 0x0804, 0x0805, 0x0806, 0x0401, 0x0501,
-    0x0601, 0x0201, 0x0203,
+    0x0601, 0x0201, 0x0203, 0x0809, 0x080a, 0x080b, 0x081a, 0x081b, 0x081c,
 ];
 /// TLS 1.3 down to 1.0.
 const VERSIONS: [u16; 4] = [0x0304, 0x0303, 0x0302, 0x0301];
@@ -222,6 +229,9 @@ mod tests {
             assert_eq!(hello.server_name(), name);
             assert_eq!(hello.cipher_suites().len(), SUITES.len());
             assert_eq!(hello.signature_schemes().len(), SIGNATURES.len());
+            for number in [0x0809, 0x080b, 0x081a, 0x081c] {
+                assert!(hello.signature_schemes().contains(&number.into()));
+            }
         }
     }
 

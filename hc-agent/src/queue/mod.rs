@@ -8,4 +8,6 @@
 mod contract_tests;
 pub mod directory;
 pub mod format;
+mod reserve;
 pub mod spool;
+mod trouble;

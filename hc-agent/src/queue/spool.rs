@@ -18,6 +18,8 @@ use super::directory::{
     SNAPSHOT, delta_name, list_deltas, put, realtime_ns, restore_snapshot,
 };
 use super::format::{self, FileKind, Header, QueueFile, Record};
+use super::reserve::{Reserve, is_full};
+use super::trouble::Trouble;
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::reason::Reason;
@@ -81,6 +83,11 @@ pub struct Spool {
     /// Upper bound of the deltas that wait.
     pending: usize,
     stretch_percent: u16,
+    reserve: Reserve,
+    deltas: Trouble,
+    snapshots: Trouble,
+    /// Nobody has taken deltas for long.
+    is_unread: bool,
     metrics: Metrics,
 }
 
@@ -117,6 +124,10 @@ impl Spool {
             last_snapshot: None,
             pending: deltas.len(),
             stretch_percent: 100,
+            reserve: Reserve::new(directory),
+            deltas: Trouble::new("changes"),
+            snapshots: Trouble::new("the snapshot"),
+            is_unread: false,
             metrics,
         };
         if let Some(old) = old {
@@ -298,11 +309,14 @@ impl Spool {
             }
         }
         self.metrics.set_pending(self.pending);
-        if self.pending >= MAX_PENDING {
+        let is_unread = self.pending >= MAX_PENDING;
+        if !std::mem::replace(&mut self.is_unread, is_unread) && is_unread {
             warn!(
                 deltas = self.pending,
                 "nobody reads the queue: only the snapshot is written"
             );
+        }
+        if is_unread {
             self.delta_at = Some(now + PAUSE);
             return;
         }
@@ -317,15 +331,21 @@ impl Spool {
             stretch_percent: 0,
         };
         let data = format::encode(header, records.iter().copied());
-        match put(&self.directory, &delta_name(self.boot, first), &data) {
+        let name = delta_name(self.boot, first);
+        let mut result = put(&self.directory, &name, &data);
+        if result.as_ref().is_err_and(is_full) && self.reserve.give(data.len()) {
+            result = put(&self.directory, &name, &data);
+        }
+        match result {
             Ok(()) => {
+                self.deltas.is_over();
                 self.pending += 1;
                 self.metrics.count_delta(records.len());
                 self.commit();
             }
             Err(error) => {
                 self.metrics.count_write_failure();
-                error!(%error, changes = records.len(), "cannot write changes, kept");
+                self.deltas.failed(&error, records.len());
                 self.delta_at = Some(now + PAUSE);
             }
         }
@@ -357,14 +377,17 @@ impl Spool {
         let data = format::encode(header, records);
         match put(&self.directory, SNAPSHOT, &data) {
             Ok(()) => {
+                self.snapshots.is_over();
                 self.metrics.count_snapshot();
                 self.commit();
                 self.delta_at = None;
+                // What this leaves is for changes to come.
+                self.reserve.fill();
                 true
             }
             Err(error) => {
                 self.metrics.count_write_failure();
-                error!(%error, "cannot write the snapshot");
+                self.snapshots.failed(&error, self.dirty.len());
                 self.snapshot_at = Some(now + PAUSE);
                 false
             }

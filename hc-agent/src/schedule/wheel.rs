@@ -319,16 +319,17 @@ mod tests {
     }
 
     #[test]
-    fn days_of_periodic_checks_drift_by_nothing() {
-        // 200 checks with periods of 1 s to 200 s, in milliseconds, for three days.
-        const END: u64 = 3 * 86_400_000;
+    fn periodic_checks_drift_by_nothing() {
+        // 200 checks with periods of 1 s to 200 s, in milliseconds, for three days. In
+        // short for so long that the fifth level has turned by two lists.
+        let end = if crate::is_long_form() { 72 } else { 10 } * 3_600_000;
         let mut wheel = Wheel::new(0);
         let mut turns = [0u64; 200];
         for number in 0..200u32 {
             wheel.arm(number, u64::from(number) * 7);
         }
         let mut wakes = 0u64;
-        while let Some(tick) = wheel.next_tick().filter(|tick| *tick <= END) {
+        while let Some(tick) = wheel.next_tick().filter(|tick| *tick <= end) {
             wakes += 1;
             wheel.advance(tick);
             while let Some((number, deadline)) = wheel.pop() {
@@ -338,7 +339,7 @@ mod tests {
             }
         }
         for (number, turns) in (0u64..).zip(turns) {
-            assert_eq!(turns, 1 + (END - number * 7) / (1000 * (number + 1)));
+            assert_eq!(turns, 1 + (end - number * 7) / (1000 * (number + 1)));
         }
         let total: u64 = turns.iter().sum();
         assert!(wakes < 4 * total, "{wakes} wakes for {total} deadlines");

@@ -28,6 +28,9 @@ const LEAST_IN_FLIGHT: usize = 8;
 pub struct Settings {
     /// Probes at a time.
     pub max_in_flight: usize,
+    /// Connections at a time, beside these, whose result is known and which their
+    /// servers may end in peace.
+    pub max_partings: usize,
     /// Interval while a check is not steadily up.
     pub fast_interval_ms: Option<u64>,
     /// Probe each check once, as soon as there is room.
@@ -107,6 +110,12 @@ impl Core {
     /// Give back what only a reload needs.
     pub(crate) fn end_reload(&mut self) {
         self.index = HashMap::new();
+    }
+
+    /// The state of a check.
+    pub(super) fn state(&self, number: u32) -> State {
+        let slot = self.slots.get(number as usize).and_then(Option::as_ref);
+        slot.map_or(State::Unknown, |slot| slot.machine.state())
     }
 
     /// Number of checks.
@@ -237,6 +246,13 @@ impl Core {
         {
             slot.overdue = false;
             self.discard(number, &check, failure, discard, lateness, tick_ms);
+            return;
+        }
+        if matches!(outcome.result, Err(Failure::ErrorsLimited)) {
+            self.stats.discarded_silence += 1;
+            if std::mem::take(&mut slot.overdue) {
+                self.wheel.arm(number, tick_ms);
+            }
             return;
         }
         // Not later than it was.

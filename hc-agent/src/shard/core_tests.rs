@@ -34,6 +34,7 @@ pub(in crate::shard) fn check_each(number: u64, delay_ms: u64) -> Arc<Check> {
 fn core(fast_interval_ms: Option<u64>) -> Core {
     Core::new(Settings {
         max_in_flight: 100,
+        max_partings: 0,
         fast_interval_ms,
         once: false,
     })
@@ -139,6 +140,20 @@ fn failures_by_own_lateness_or_shortage_are_discarded() {
 }
 
 #[test]
+fn silence_behind_a_limit_of_errors_changes_nothing() {
+    for state in [State::Up, State::Down, State::Unknown] {
+        let mut core = core(None);
+        core.put(check(1), 1, || Some(state), 0);
+        for _ in 0..20 {
+            turn(&mut core, Err(Failure::ErrorsLimited), Duration::ZERO);
+        }
+        assert!(core.events.is_empty());
+        assert_eq!(core.slots[0].as_ref().unwrap().machine.state(), state);
+        assert_eq!(core.stats.discarded_silence, 20);
+    }
+}
+
+#[test]
 fn a_probe_that_is_far_too_late_is_put_off_once() {
     let mut core = core(None);
     core.begin_reload(1);
@@ -172,18 +187,19 @@ fn an_outcome_of_a_check_that_has_gone_changes_nothing() {
     assert_eq!(core.counts, [1, 0, 0]);
 }
 
-/// Two days of 100 checks that fail now and then: neither too few probes nor too
+/// Two days, in short half of one, of 100 checks that fail now and then: neither too few probes nor too
 /// many, and states as the results have them.
 #[test]
-fn two_simulated_days_have_as_many_probes_and_downs_as_the_checks_ask_for() {
-    const END: u64 = 2 * 86_400_000;
+fn simulated_days_have_as_many_probes_and_downs_as_the_checks_ask_for() {
+    let hours = if crate::is_long_form() { 48 } else { 12 };
+    let end = hours * 3_600_000;
     let mut core = core(None);
     core.begin_reload(100);
     for number in 1..=100 {
         core.put(check(number), 1, || None, 0);
     }
     let mut probes = 0u64;
-    while let Some(tick) = core.wheel.next_tick().filter(|tick| *tick <= END) {
+    while let Some(tick) = core.wheel.next_tick().filter(|tick| *tick <= end) {
         core.wheel.advance(tick);
         while let Some((number, due)) = core.wheel.pop() {
             let check = core.start(number, due, tick).unwrap();
@@ -194,12 +210,12 @@ fn two_simulated_days_have_as_many_probes_and_downs_as_the_checks_ask_for() {
             core.finish(number, check, outcome(result), Duration::ZERO, tick);
         }
     }
-    let wanted = 100 * END / DELAY_MS;
+    let wanted = 100 * end / DELAY_MS;
     assert!(probes.abs_diff(wanted) <= 200, "{probes} of {wanted}");
     let downs = core
         .events
         .iter()
         .filter(|e| e.to == State::Down && e.from == State::Up);
     let downs = u64::try_from(downs.count()).unwrap();
-    assert!(downs.abs_diff(100 * 48) <= 200, "{downs}");
+    assert!(downs.abs_diff(100 * hours) <= 200, "{downs}");
 }

@@ -18,7 +18,7 @@ mod report;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use self::check_slot::microseconds;
@@ -26,9 +26,10 @@ pub(crate) use self::core::Core;
 pub use self::core::Settings;
 pub use self::report::{Discard, Discarded, Event, ShardReport};
 use crate::config::Check;
-use crate::probe::{self, Source};
+use crate::probe::{self, ProbeOutcome, Source};
 use crate::schedule::grid::{NO_STRETCH, milliseconds};
 use crate::schedule::lateness::Lateness;
+use crate::state::State;
 use crate::uplinks::file::{Uplink, Uplinks};
 use crate::uplinks::judgement::{Outlook, Since};
 
@@ -43,6 +44,8 @@ pub struct Shard {
     origin: Instant,
     lateness: Lateness,
     source: Source,
+    /// Places for connections whose result is known.
+    partings: Semaphore,
     /// Notified when the loop must look again.
     wakeup: Notify,
     /// Notified when there are events.
@@ -58,6 +61,7 @@ impl Shard {
         events_ready: Arc<Notify>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            partings: Semaphore::new(settings.max_partings),
             core: Mutex::new(Core::new(settings)),
             origin: Instant::now(),
             lateness: Lateness::new(),
@@ -204,7 +208,8 @@ impl Shard {
             };
             if let Some(check) = core.start(number, due, tick_ms) {
                 let shard = Arc::clone(self);
-                tokio::spawn(shard.probe(number, check));
+                let state = core.state(number);
+                tokio::spawn(shard.probe(number, check, state));
             }
         }
         let next = core.wheel.next_tick();
@@ -213,11 +218,29 @@ impl Shard {
         Some(self.origin + Duration::from_millis(next))
     }
 
-    async fn probe(self: Arc<Self>, number: u32, check: Arc<Check>) {
+    async fn probe(self: Arc<Self>, number: u32, check: Arc<Check>, state: State) {
         let before = self.lateness.total(Instant::now());
         let guard = PanicGuard(&self);
-        let outcome = probe::run(&check, &self.source).await;
+        let (outcome, parting) = probe::run_again(&check, &self.source, state).await;
         std::mem::forget(guard);
+        self.finish(number, check, outcome, before);
+        // Without a place for it the connection is reset.
+        if let Some(parting) = parting
+            && let Ok(_place) = self.partings.try_acquire()
+        {
+            parting.read_on().await;
+        }
+    }
+
+    /// Take the outcome of a probe; `before` is how late this thread was in all when it
+    /// started.
+    fn finish(
+        &self,
+        number: u32,
+        check: Arc<Check>,
+        outcome: ProbeOutcome,
+        before: Duration,
+    ) {
         let now = Instant::now();
         let lateness = match outcome.result {
             Ok(()) => Duration::ZERO,
@@ -286,3 +309,6 @@ async fn until(at: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod parting_tests;

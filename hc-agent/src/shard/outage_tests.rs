@@ -36,6 +36,7 @@ fn tcp(number: u64) -> Arc<Check> {
 fn core(checks: impl IntoIterator<Item = Arc<Check>>) -> Core {
     let mut core = Core::new(Settings {
         max_in_flight: 100,
+        max_partings: 0,
         fast_interval_ms: None,
         once: false,
     });

@@ -27,6 +27,7 @@ impl Probed {
     fn new(state: Option<State>) -> Self {
         let mut core = Core::new(Settings {
             max_in_flight: 1,
+            max_partings: 0,
             fast_interval_ms: None,
             once: false,
         });

@@ -110,6 +110,8 @@ pub struct ProbeStats {
     pub discarded_shortage: u64,
     /// Failures discarded as no uplink worked.
     pub discarded_uplink: u64,
+    /// Silences discarded as an error may have been kept back.
+    pub discarded_silence: u64,
     /// Probes put off as the thread was far too late.
     pub put_off: u64,
     /// Probes started.

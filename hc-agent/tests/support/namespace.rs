@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Network namespaces that end with the processes that live in them.
+//! Namespaces of networks and mounts that end with the processes that live in them.
 
 use std::env;
 use std::fs;
@@ -15,14 +15,14 @@ pub(crate) fn in_namespace(name: &str) -> bool {
         return true;
     }
     let mut unshare = Command::new("unshare");
-    unshare.arg("--net");
+    unshare.args(["--net", "--mount"]);
     let allowed = unshare.arg("true").stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: cannot make a network namespace; are you root?");
+        eprintln!("skipped: cannot make a namespace; are you root?");
         return false;
     }
     let output = Command::new("unshare")
-        .arg("--net")
+        .args(["--net", "--mount"])
         .arg(env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture"])
         .env(INSIDE, "1")
@@ -78,6 +78,11 @@ impl Peer {
             }
         }
         peer
+    }
+
+    /// The file of its network namespace.
+    pub(crate) fn namespace(&self) -> String {
+        format!("/proc/{}/ns/net", self.0.id())
     }
 
     /// Run a command there.

@@ -245,7 +245,9 @@ static KEY: LazyLock<Arc<CertifiedKey>> = LazyLock::new(|| {
     Arc::new(CertifiedKey::new(vec![certificate], key))
 });
 
-fn tls_config(version: &'static SupportedProtocolVersion) -> Arc<ServerConfig> {
+pub(crate) fn tls_config(
+    version: &'static SupportedProtocolVersion,
+) -> Arc<ServerConfig> {
     let config = ServerConfig::builder_with_provider(provider::default_provider().into())
         .with_protocol_versions(&[version])
         .unwrap()

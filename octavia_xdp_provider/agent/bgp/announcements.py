@@ -44,6 +44,8 @@ from octavia_xdp_provider.agent.bgp import route as bgp_route
 from octavia_xdp_provider.agent.bgp.route import Network
 from octavia_xdp_provider.agent.bgp.route import Route
 from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.common import foreign_file
+from octavia_xdp_provider.node import reserve
 
 LOG = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ STATUS_VERSION = 1
 FILE_NAME = 'announcements.json'
 STATUS_NAME = 'announced.json'
 LOCK_NAME = 'announcer.lock'
+# More than all prefixes of a node take.
+BYTES_MAX = STATUS_BYTES_MAX = 1 << 26
 
 # Routes of which the work is kept: more than a node announces.
 KEPT = 1 << 14
@@ -137,15 +141,17 @@ class Announcements:
 
     :param directory: the run directory that is shared with the announcer.
     :param allowed_networks: only prefixes inside these are ever written.
+    :param room: kept for the file.
     """
 
     def __init__(self, directory: str | pathlib.Path,
-                 allowed_networks: collections.abc.Iterable[str | Network]
-                 ) -> None:
+                 allowed_networks: collections.abc.Iterable[str | Network],
+                 room: reserve.Reserve | None = None) -> None:
         directory = pathlib.Path(directory)
         self._path = directory / FILE_NAME
         self._status = directory / STATUS_NAME
         self._lock = directory / LOCK_NAME
+        self._room = room
         self._networks = [ipaddress.ip_network(network)
                           for network in allowed_networks]
         self._allowed: set[Network] = set()
@@ -187,11 +193,24 @@ class Announcements:
         wanted = {route.prefix: route for route in routes}
         for prefix in wanted.keys() - self._allowed:
             self.check(prefix)
-        written = atomic_file.replace(self._path, encode(routes))
+        written = self._write(encode(routes))
         self._allowed = set(wanted)
         self._read = self.signature(), wanted
         self._complaint = None
-        return bool(written)
+        return written
+
+    def _write(self, data: bytes) -> bool:
+        try:
+            return bool(atomic_file.replace(self._path, data))
+        except OSError as error:
+            if self._room is None or not self._room.give(error):
+                raise
+            return bool(atomic_file.replace(self._path, data))
+
+    def keep_room(self) -> None:
+        """For the next change, whatever others write there."""
+        if self._room is not None:
+            self._room.fill()
 
     def wanted(self) -> dict[Network, Route]:
         """Route by prefix, as the file asks for.
@@ -208,7 +227,7 @@ class Announcements:
         if self._read and self._read[0] == signature is not None:
             return self._read[1]
         try:
-            found = decode(self._path.read_bytes())
+            found = decode(foreign_file.read(self._path, BYTES_MAX)[0])
             self._read = signature, found
             return found
         except FileNotFoundError:
@@ -245,9 +264,9 @@ class Announcements:
             signature = _signature(self._status)
             if not (self._reported and self._reported[0] == signature):
                 self._reported = signature, Status.decode(
-                    self._status.read_bytes())
+                    foreign_file.read(self._status, STATUS_BYTES_MAX)[0])
             return self._reported[1]
-        except (FileNotFoundError, AnnouncementError):
+        except (OSError, AnnouncementError):
             return None
 
 
@@ -346,7 +365,7 @@ def _decode(data: bytes, *versions: int) -> dict[str, typing.Any]:
     try:
         document = json.loads(data)
         version = document['version']
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise AnnouncementError(f'malformed: {error!r}') from error
     if version not in versions:
         raise AnnouncementError(f'version {version!r} is unknown, known: '
@@ -355,7 +374,7 @@ def _decode(data: bytes, *versions: int) -> dict[str, typing.Any]:
 
 
 def _locked(path: pathlib.Path) -> bool:
-    with open(path, 'rb') as file:
+    with open(path, 'rb', opener=foreign_file.open_file) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -46,8 +46,8 @@ OXP_OUTCOME(PASSED_TOO_BIG, 6, remark,
 OXP_OUTCOME(DROP_MALFORMED, 7, dropped,
 	    "headers were cut short or contradict each other")
 OXP_OUTCOME(DROP_MARTIAN, 8, dropped,
-	    "came from an address that no host can have, or from the VIP "
-	    "itself")
+	    "came from an address that no host can have, from the VIP itself, "
+	    "or from one that the node itself sends from")
 OXP_OUTCOME(DROP_TUNNEL, 9, dropped, "were encapsulated by somebody else")
 OXP_OUTCOME(DROP_FRAGMENT, 10, dropped,
 	    "later fragments of a protocol without a listener")
@@ -128,65 +128,59 @@ OXP_PROBE_OUTCOME(DROP_INTERNAL, 5,
 OXP_HOST_OUTCOME(PASS, 0, uncounted, "not ours, left untouched")
 OXP_HOST_OUTCOME(IN, 1, uncounted, "given to the member")
 OXP_HOST_OUTCOME(OUT, 2, uncounted, "an answer, sent to the client")
-OXP_HOST_OUTCOME(GUESSED, 3, remark,
-		 "answers of a flow that is not known, sent from the only "
-		 "listener of the member's port. A few are normal after a live "
-		 "migration")
-OXP_HOST_OUTCOME(FLOWS_FULL, 4, remark,
+OXP_HOST_OUTCOME(FLOWS_FULL, 3, remark,
 		 "flows that stay among the half-open ones: the port has as "
 		 "many as it may have, or the places that it may take are "
 		 "taken")
-OXP_HOST_OUTCOME(DROP_SOURCE, 5, dropped,
+OXP_HOST_OUTCOME(DROP_SOURCE, 4, dropped,
 		 "with a key of ours, but not from the networks of LB nodes: "
 		 "somebody forges them, or a network is missing")
-OXP_HOST_OUTCOME(DROP_KEY, 6, dropped,
+OXP_HOST_OUTCOME(DROP_KEY, 5, dropped,
 		 "from an LB node, with a key that is not here. A few are "
 		 "normal when members go or move")
-OXP_HOST_OUTCOME(DROP_MALFORMED, 7, dropped,
+OXP_HOST_OUTCOME(DROP_MALFORMED, 6, dropped,
 		 "headers were cut short or contradict each other")
-OXP_HOST_OUTCOME(DROP_ECN, 8, dropped,
+OXP_HOST_OUTCOME(DROP_ECN, 7, dropped,
 		 "met congestion on the way from the LB node, which their "
 		 "sender cannot learn (RFC 6040)")
-OXP_HOST_OUTCOME(DROP_MISMATCH, 9, dropped,
+OXP_HOST_OUTCOME(DROP_MISMATCH, 8, dropped,
 		 "the inner packet is not for the listener that the key names")
-OXP_HOST_OUTCOME(DROP_NOT_ALLOWED, 10, dropped,
+OXP_HOST_OUTCOME(DROP_NOT_ALLOWED, 9, dropped,
 		 "the port's security groups do not let the client in")
-OXP_HOST_OUTCOME(DROP_NO_TAP, 11, dropped,
+OXP_HOST_OUTCOME(DROP_NO_TAP, 10, dropped,
 		 "the member's tap is not here: not yet, or no longer")
-OXP_HOST_OUTCOME(DROP_COLLISION, 12, dropped,
+OXP_HOST_OUTCOME(DROP_COLLISION, 11, dropped,
 		 "the client has a flow with the same ports to another listener "
 		 "of the same member's port: they look the same to the member")
-OXP_HOST_OUTCOME(DROP_ICMP, 13, dropped,
+OXP_HOST_OUTCOME(DROP_ICMP, 12, dropped,
 		 "ICMP errors that quote no flow of the key's listener")
-OXP_HOST_OUTCOME(DROP_AMBIGUOUS, 14, dropped,
-		 "answers of a flow that is not known, from a port that has "
-		 "several listeners: the client's next packet says which")
-OXP_HOST_OUTCOME(DROP_CLOSED, 15, dropped,
-		 "answers of a flow that is not known, to a network where no "
-		 "clients are")
-OXP_HOST_OUTCOME(DROP_NO_REPLY, 16, dropped,
+OXP_HOST_OUTCOME(DROP_ARRIVING, 13, dropped,
+		 "answers of a flow that is not known, while the member arrives "
+		 "from another hypervisor, which sends the flows. Some are "
+		 "normal in the minute after a live migration")
+OXP_HOST_OUTCOME(DROP_NO_REPLY, 14, dropped,
 		 "answers, while no interface is set by which they could leave")
-OXP_HOST_OUTCOME(DROP_INTERNAL, 17, dropped,
+OXP_HOST_OUTCOME(DROP_INTERNAL, 15, dropped,
 		 "the kernel would not change the packet, or the maps held "
 		 "what the library never writes: a bug, please report it")
-OXP_HOST_OUTCOME(HANDED_ON, 18, remark,
+OXP_HOST_OUTCOME(HANDED_ON, 16, remark,
 		 "of connections that are not known here, sent to the other "
 		 "hypervisor that may have them. Some are normal after members "
 		 "or LB nodes have changed")
-OXP_HOST_OUTCOME(SECOND_CHANCE, 19, remark,
+OXP_HOST_OUTCOME(SECOND_CHANCE, 17, remark,
 		 "given to the member that was named second, whose connection "
 		 "it is")
-OXP_HOST_OUTCOME(KEPT, 20, remark,
+OXP_HOST_OUTCOME(KEPT, 18, remark,
 		 "of connections that are not known here, and that nobody else "
 		 "could be asked for: the second member is on a hypervisor of "
 		 "no known network, or does not know them either")
-OXP_HOST_OUTCOME(DROP_UNKNOWN, 21, dropped,
+OXP_HOST_OUTCOME(DROP_UNKNOWN, 19, dropped,
 		 "handed on by another hypervisor, of connections that are not "
 		 "known here")
-OXP_HOST_OUTCOME(SENT_TOO_BIG, 22, answered,
+OXP_HOST_OUTCOME(SENT_TOO_BIG, 20, answered,
 		 "answers larger than the MTU of the interface by which they "
 		 "leave; ICMP told the member the MTU")
-OXP_HOST_OUTCOME(DROP_TOO_BIG, 23, dropped,
+OXP_HOST_OUTCOME(DROP_TOO_BIG, 21, dropped,
 		 "answers larger than the MTU of the interface by which they "
 		 "leave, without ICMP to the member: IPv4 that may be "
 		 "fragmented, which nothing does here, later fragments, ICMP "

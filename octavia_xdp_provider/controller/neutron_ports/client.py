@@ -23,6 +23,8 @@ _CALLS_MAX = 4
 # of which servers take 8,000.
 _VALUES_MAX = 100
 _PAGE = 500
+# Of RBAC policies: other projects may have ports there.
+_SHARED = 'access_as_shared'
 
 Row = dict[str, Any]
 _T = TypeVar('_T')
@@ -88,6 +90,13 @@ class Neutron:
         """Subnets by id; what is not there is left out."""
         return self._all(self._network.subnets, 'id', ids)
 
+    def routers(self, ids: Iterable[str]) -> list[Row]:
+        """Routers by id.
+
+        What the user may not see is left out without a word.
+        """
+        return self._all(self._network.routers, 'id', ids)
+
     def security_groups(self, ids: Iterable[str]) -> list[Row]:
         """Security groups by id, with their rules.
 
@@ -105,6 +114,18 @@ class Neutron:
         return [row for row in self._list(
             self._network.address_groups, {'limit': _PAGE})
             if row['id'] in wanted] if wanted else []
+
+    def shares(self, network_ids: Iterable[str]) -> list[Row]:
+        """RBAC policies that let projects use one of these networks.
+
+        Those that the user may not see are left out without a word. The
+        ``shared`` of a network is no substitute: it is also true of one that
+        is shared with the project of the user who asks.
+        """
+        return [row for row in self._all(
+            self._network.rbac_policies, 'object_id', network_ids,
+            filters={'object_type': 'network'})
+            if row['action'] == _SHARED]
 
     def _all(self, listed: Callable[..., Iterable[Any]], name: str,
              values: Iterable[str], always: Iterable[str] = (),

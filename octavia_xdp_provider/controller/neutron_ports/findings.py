@@ -13,9 +13,13 @@ class Obstacle(enum.Enum):
     """Why no program at a hypervisor's tap can serve a member.
 
     NOT_VISIBLE: the user of [neutron] may not read what the port refers to.
+    FOREIGN: the load balancer's project may not use the network.
+    DISABLED: somebody has switched the port or its network off.
     """
 
     NO_PORT = 'no-port'
+    FOREIGN = 'foreign'
+    DISABLED = 'disabled'
     NOT_VISIBLE = 'not-visible'
     AMBIGUOUS = 'ambiguous'
     UNBOUND = 'unbound'
@@ -34,6 +38,7 @@ class Obstacle(enum.Enum):
 class Wanted:
     """A member, as Octavia has it.
 
+    :param project_id: of its load balancer.
     :param subnet_id: None: its project's ports decide.
     """
 
@@ -84,7 +89,7 @@ class Port:
     :param status: ACTIVE: plugged in and up.
     :param mtu: bytes of an IP packet on its network.
     :param gateway_mac: of the router port that has the subnet's gateway
-        address; None: no port has it.
+        address; None: no port has it, or it or its router is switched off.
     :param security_group_ids: sorted; empty where security_enabled is not.
     :param rules: of all its groups, without repetition; what none of them
         names is dropped. Where security_enabled is False nothing is.

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether packets of a port pass a tap, where a program can take them."""
+"""Whether packets of a port pass a tap, where a program can take them.
+
+Such a program comes before whatever obeys Neutron there, so that it has to
+obey itself what stops a port's traffic. Of the attributes of ports, networks,
+subnets, routers and security groups these do: the ``admin_state_up`` of port,
+network, router and of the router's port; that a router has no port with the
+gateway's address (``search.py``); and rules of security groups
+(``security.py``). A port's ``status`` does not: it follows from what runs.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +26,26 @@ _WITH_TAP = ('ovs', 'bridge', 'tap')
 _UNBOUND, _FAILED, _VHOST_USER = 'unbound', 'binding_failed', 'vhostuser'
 # In the profile of a port whose flows are in the card (OVS hardware offload).
 _SWITCHDEV = 'switchdev'
+
+
+def switched_off(row: Mapping[str, Any]) -> bool:
+    """Whether a port, network or router shall carry nothing.
+
+    :param row: as Neutron's API has it.
+    """
+    return row.get('admin_state_up') is False
+
+
+def of_states(port: Mapping[str, Any], network: Mapping[str, Any] | None
+              ) -> _Found | None:
+    """Whether somebody has switched a port off, whatever else there is."""
+    if switched_off(port):
+        return (findings.Obstacle.DISABLED,
+                'the port is disabled (admin_state_up)')
+    if network is not None and switched_off(network):
+        return (findings.Obstacle.DISABLED,
+                'the port\'s network is disabled (admin_state_up)')
+    return None
 
 
 def of_port(port: Mapping[str, Any]) -> _Found | None:

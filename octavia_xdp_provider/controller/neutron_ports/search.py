@@ -2,7 +2,8 @@
 """From members to ports, in as few calls of Neutron as there can be.
 
 A hundred members of a subnet take one call, and what is about their ports
-(networks, subnets, gateways, security groups) one for each hundred.
+(networks, subnets, gateways, security groups) one for each hundred. So do RBAC
+policies of networks that are not the load balancer's project's own.
 """
 
 import collections
@@ -11,10 +12,14 @@ from collections.abc import Mapping
 import ipaddress
 from typing import Any
 
+from octavia_xdp_provider.controller.neutron_ports import access
 from octavia_xdp_provider.controller.neutron_ports import client
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import obstacles
 from octavia_xdp_provider.controller.neutron_ports import security
+
+# Owners of a router's ports, with any kind of router.
+_OF_ROUTERS = ('network:router', 'network:ha_router')
 
 _Matches = dict[findings.Wanted, list[tuple[client.Row, str]]]
 
@@ -26,8 +31,7 @@ def find(neutron: client.Neutron, wanted: Iterable[findings.Wanted]
     :raises NeutronUnavailable: nothing is known then.
     """
     matches = _matches(neutron, wanted)
-    single = [rows[0] for rows in matches.values() if len(rows) == 1]
-    around = _Surroundings(neutron, single)
+    around = _Surroundings(neutron, matches)
     return {member: _finding(member, rows, around)
             for member, rows in matches.items()}
 
@@ -60,32 +64,76 @@ def _matches(neutron: client.Neutron, wanted: Iterable[findings.Wanted]
 class _Surroundings:
     """What is about some ports, by id."""
 
-    def __init__(self, neutron: client.Neutron,
-                 ports: Iterable[tuple[client.Row, str]]) -> None:
-        rows = list(ports)
-        self.networks = _by_id(neutron.networks(
-            row['network_id'] for row, _subnet in rows))
-        self.subnets = _by_id(neutron.subnets(
-            fixed['subnet_id'] for row, _subnet in rows
-            for fixed in row['fixed_ips']))
+    def __init__(self, neutron: client.Neutron, matches: _Matches) -> None:
+        rows = [found[0] for found in matches.values() if len(found) == 1]
+        self.subnets = _by_id(neutron.subnets((
+            *(fixed['subnet_id'] for row, _subnet in rows
+              for fixed in row['fixed_ips']),
+            *(member.subnet_id for member in matches if member.subnet_id))))
+        self.networks = _by_id(neutron.networks((
+            *(row['network_id'] for row, _subnet in rows),
+            *(row['network_id'] for row in self.subnets.values()))))
+        self._access = access.Access(self.networks.values(), neutron.shares(
+            self._not_owned(matches)))
         self.groups = _by_id(neutron.security_groups(
             group for row, _subnet in rows
             for group in row.get('security_groups') or ()))
-        # (subnet, address) → MAC address.
-        self.gateways: dict[tuple[str, str], str] = {}
-        for row in neutron.gateways(self.subnets.values()):
-            for fixed in row['fixed_ips']:
-                self.gateways[
-                    fixed['subnet_id'], _normal(fixed['ip_address'])] = (
-                    row['mac_address'].lower())
+        # (subnet, address) → port.
+        self._gateways = {
+            (fixed['subnet_id'], _normal(fixed['ip_address'])): row
+            for row in neutron.gateways(self.subnets.values())
+            for fixed in row['fixed_ips']}
+        self._routers = _by_id(neutron.routers(
+            key for row in self._gateways.values()
+            if (key := _router_id(row))))
+
+    def _not_owned(self, members: Iterable[findings.Wanted]) -> set[str]:
+        """Networks of subnets that members of other projects name."""
+        return {network for member in members
+                if (network := self._network_of(member))
+                and self.networks.get(network, {}).get('project_id')
+                != member.project_id}
+
+    def _network_of(self, member: findings.Wanted) -> str | None:
+        return self.subnets.get(member.subnet_id or '', {}).get('network_id')
+
+    def is_foreign(self, member: findings.Wanted) -> bool:
+        """Whether it names a subnet that its project may not use."""
+        return member.subnet_id in self.subnets and not self._access.has(
+            member.project_id, self._network_of(member))
 
     def network(self, key: str) -> client.Row:
         return _visible(self.networks, key, 'network')
 
     def gateway_mac(self, subnet_id: str) -> str | None:
-        gateway = self.subnets.get(subnet_id, {}).get('gateway_ip')
-        return self.gateways.get((subnet_id, _normal(gateway))) if (
-            gateway) else None
+        row = self._gateway(subnet_id)
+        if row is None or self._gateway_problem(row):
+            return None
+        mac: str = row['mac_address'].lower()
+        return mac
+
+    def no_gateway(self, subnet_id: str) -> str:
+        """Why there is no gateway_mac, in words."""
+        address = self.subnet(subnet_id).get('gateway_ip')
+        if not address:
+            return 'the subnet has no gateway'
+        row = self._gateway(subnet_id)
+        return (self._gateway_problem(row) if row is not None else
+                f'no router\'s port has the gateway address {address}')
+
+    def _gateway(self, subnet_id: str) -> client.Row | None:
+        address = self.subnets.get(subnet_id, {}).get('gateway_ip')
+        return self._gateways.get((subnet_id, _normal(address))) if (
+            address) else None
+
+    def _gateway_problem(self, row: client.Row) -> str:
+        if obstacles.switched_off(row):
+            return f'the port {row["id"]} of its gateway is disabled'
+        router = _router_id(row)
+        if router and obstacles.switched_off(
+                _visible(self._routers, router, 'router')):
+            return f'the router {router} is disabled'
+        return ''
 
     def subnet(self, key: str) -> client.Row:
         return _visible(self.subnets, key, 'subnet')
@@ -96,6 +144,14 @@ class _Surroundings:
 
 def _finding(member: findings.Wanted, rows: list[tuple[client.Row, str]],
              around: _Surroundings) -> findings.Finding:
+    # Before anything is said that shows whether somebody has the address.
+    if around.is_foreign(member) and not any(
+            row['project_id'] == member.project_id for row, _subnet in rows):
+        return findings.Finding(
+            None, findings.Obstacle.FOREIGN,
+            f'subnet {member.subnet_id} is of a network that is neither '
+            f'project {member.project_id}\'s nor shared with it, as far as '
+            'RBAC policies show that the user of [neutron] may read')
     if not rows:
         where = (f'subnet {member.subnet_id}' if member.subnet_id
                  else f'project {member.project_id}')
@@ -108,6 +164,9 @@ def _finding(member: findings.Wanted, rows: list[tuple[client.Row, str]],
             f'{len(rows)} ports of project {member.project_id} have the '
             f'address {member.address}: name the member\'s subnet_id')
     row, subnet_id = rows[0]
+    stopped = obstacles.of_states(row, around.networks.get(row['network_id']))
+    if stopped is not None:
+        return findings.Finding(None, *stopped)
     try:
         port = _port(row, member.address, subnet_id, around)
     except _NotVisible as error:
@@ -115,10 +174,8 @@ def _finding(member: findings.Wanted, rows: list[tuple[client.Row, str]],
                                 str(error))
     obstacle = obstacles.of_port(row)
     if obstacle is None and port.gateway_mac is None:
-        gateway = around.subnet(subnet_id).get('gateway_ip')
         obstacle = (findings.Obstacle.NO_GATEWAY,
-                    f'no router\'s port has the gateway address {gateway}'
-                    if gateway else 'the subnet has no gateway')
+                    around.no_gateway(subnet_id))
     if obstacle is None:
         return findings.Finding(port)
     return findings.Finding(port, *obstacle)
@@ -155,6 +212,13 @@ def _others(row: client.Row, address: str, around: _Surroundings
         for fixed in row['fixed_ips']
         if _normal(fixed['ip_address']) != _normal(address)),
         key=lambda one: one.address))
+
+
+def _router_id(gateway: client.Row) -> str | None:
+    """None: a VM, say, has the gateway's address."""
+    owner = gateway.get('device_owner') or ''
+    return gateway.get('device_id') or None if (
+        owner.startswith(_OF_ROUTERS)) else None
 
 
 def _by_id(rows: Iterable[client.Row]) -> dict[str, client.Row]:

@@ -3,6 +3,8 @@
 
 import enum
 
+from octavia_xdp_provider.common import ages
+
 
 class Condition(enum.Enum):
     """Whether a node may get and keep load balancers."""
@@ -17,6 +19,7 @@ class Condition(enum.Enum):
 class Host:
     """A node, and what this decision has given to it.
 
+    ``died_or_back_at``: seconds since the epoch by the database's clock, or 0.
     ``load_balancers`` counts placements, ``services`` entries of the node's
     tables: those that the node reported and those of this decision.
     """
@@ -24,6 +27,7 @@ class Host:
     def __init__(self, node, condition, load_balancers):
         self.name = node.host
         self.condition = condition
+        self.died_or_back_at = node.died_or_back_at or 0.0
         self.report = node.state or {}
         self.load_balancers = load_balancers
         self.services = self.report.get('services', 0)
@@ -45,6 +49,23 @@ class Cluster:
         """DEAD also for a node that was forgotten."""
         host = self.hosts.get(name)
         return host.condition if host else Condition.DEAD
+
+    def settled_in_s(self, now, settle_s):
+        """Seconds until it is likely that no more nodes die or come back, or
+        0.
+
+        Several nodes that died are likely to have lost something that they
+        share, and come back one after the other.
+
+        :param now: as of Host.died_or_back_at.
+        :param settle_s: how long a change keeps others likely.
+        """
+        died, back = ([host.died_or_back_at for host in self.hosts.values()
+                       if (host.condition is Condition.DEAD) is dead]
+                      for dead in (True, False))
+        moments = (died if len(died) > 1 else []) + (back if died else [])
+        return max([0, *(ages.left(moment, settle_s, now)
+                         for moment in moments)])
 
     def add(self, name, services):
         """Account for a load balancer that a host is given."""

@@ -16,6 +16,7 @@ import dataclasses
 import enum
 import hashlib
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import link
 from octavia_xdp_provider.common import nat
@@ -79,10 +80,13 @@ class Decider:
     :param now: seconds since the epoch, by the database's clock.
     :param nat_drain_s: seconds for which flows by NAT are kept at most after
         that.
+    :param settle_s: seconds for which what is served waits for dead nodes, see
+        Cluster.settled_in_s.
     """
 
     def __init__(self, cluster, filters, weighers, default_replicas,
-                 drain_s=0, now=0.0, nat_drain_s=0):
+                 drain_s=0, now=0.0, nat_drain_s=0, settle_s=0):
+        self._settle_s = settle_s
         self._nat_drain_s = nat_drain_s
         self._drain_s = drain_s
         self._now = now
@@ -110,8 +114,14 @@ class Decider:
         working = [row for row in placements if self._why(row) is None]
         join_s = (self._join_left_s(balancer, placements, working)
                   if len(working) < wanted else 0)
+        missing = wanted - len(working)
+        settle_s = self._settle_left_s(placements) if missing > 0 else 0
+        if settle_s:
+            # What nobody serves is served by one at once.
+            missing = min(missing, 0 if any(
+                self._is_live(row.host) for row in working) else 1)
         add = () if join_s else self._additions(
-            balancer, rows, wanted - len(working), wanted)
+            balancer, rows, missing, wanted)
         synced = {row.host for row in working
                   if self._is_live(row.host)
                   and row.synced_generation >= balancer.generation}
@@ -134,7 +144,8 @@ class Decider:
                     **self._drains(balancer, {
                         host: row for host, row in rows.items()
                         if host not in remove},
-                        leaving.keys() - drained.keys(), keeps, join_s))
+                        leaving.keys() - drained.keys(), keeps,
+                        max(join_s, settle_s)))
         if not move.changes_something and move.again_in_s is None:
             return None
         needed = filters.services(balancer.document)
@@ -157,9 +168,15 @@ class Decider:
             return 0
         return max([0, *(
             nat.OTHERS_S if row.draining_since is None
-            else row.draining_since + nat.OTHERS_S - self._now
+            else ages.left(row.draining_since, nat.OTHERS_S, self._now)
             for row in others
             if row.announced and self._why(row) is Why.DRAINED)])
+
+    def _settle_left_s(self, placements):
+        """Seconds until nodes that died are replaced by others, or 0."""
+        if not any(self._why(row) is Why.DEAD for row in placements):
+            return 0
+        return self.cluster.settled_in_s(self._now, self._settle_s)
 
     @staticmethod
     def _replaced(leaving, rows):
@@ -182,7 +199,7 @@ class Decider:
             drain_s += nat.OTHERS_S  # The node begins later by that.
         if row.draining_since is None:
             return drain_s
-        return row.draining_since + drain_s - self._now
+        return ages.left(row.draining_since, drain_s, self._now)
 
     def _keeping_flows(self, balancer, rows, flows):
         """Host → seconds until it is looked at again, of those that have
@@ -199,9 +216,11 @@ class Decider:
                 if row.announced or flows.get(row.host):
                     found[row.host] = FLOWS_SETTLE_S
                 continue
-            age_s = self._now - row.withdrawn_since
-            if age_s >= self._nat_drain_s:
+            left_s = ages.left(row.withdrawn_since, self._nat_drain_s,
+                               self._now)
+            if not left_s:
                 continue
+            age_s = ages.age(row.withdrawn_since, self._now)
             if (age_s < FLOWS_SETTLE_S or flows.get(row.host)
                     or row.synced_generation < row.drain_generation):
                 found[row.host] = max(FLOWS_LOOK_S, FLOWS_SETTLE_S - age_s)
@@ -214,7 +233,8 @@ class Decider:
         :param rows: by host, of those that are not removed.
         :param waiting: hosts that only wait for that to leave.
         :param keeps: see _keeping_flows.
-        :param join_s: see _join_left_s.
+        :param join_s: until it may be given another node, see _join_left_s and
+            _settle_left_s.
         """
         draining = {host for host in rows if host in waiting or host in keeps
                     or self.cluster.condition(host)

@@ -6,6 +6,11 @@ an outage of the controllers or of the broker nobody has reported for a while,
 and whoever reports first would seem to be the only node that is left. So
 silence counts from the moment at which the controllers could hear again.
 
+A controller that has just started, or was stopped, may have come back before
+the broker, or before nodes have connected to that again: until somebody is
+heard it knows nothing, and what was judged before stands. That has an end, for
+nodes may have died in an outage, all of them.
+
 Each controller watches, not only the leader: one that has been watching for a
 while and becomes the leader need not begin anew.
 """
@@ -19,11 +24,17 @@ class Liveness:
     :param gap_s: seconds in which no node was heard after which the next
         sign of life is taken for the end of an outage: by then every live
         node has missed several.
+    :param patience_s: seconds for which nobody is taken for silent where
+        nobody was heard yet.
+    :ivar hears_nobody: nobody was heard yet, and may be.
     """
 
-    def __init__(self, gap_s):
+    def __init__(self, gap_s, patience_s):
         self._gap = gap_s
+        self._patience = patience_s
+        self._patient_until = 0.0
         self._since = 0.0
+        self.hears_nobody = False
         self._looked = None
         self._newest = 0.0
 
@@ -32,12 +43,21 @@ class Liveness:
 
         :param last_seen: times at which nodes were heard last.
         """
-        newest = max(last_seen, default=0.0)
+        # What is to come was seen before the clock was set back.
+        newest = max((seen for seen in last_seen if seen <= now),
+                     default=0.0)
         # A process that has just started, or that was stopped, does not know
         # since when others have been hearing nodes.
         # Nor is it known where the database's clock was set back.
         blind = self._looked is None or not (
             0 <= now - self._looked <= self._gap)
+        if blind:
+            self.hears_nobody, self._patient_until = True, now + self._patience
+        elif self.hears_nobody:
+            # From here on it counts.
+            self._since = now
+            self.hears_nobody = not (newest > self._newest
+                                     or now >= self._patient_until)
         if blind or newest - self._newest > self._gap:
             self._since = now
         self._looked, self._newest = now, newest

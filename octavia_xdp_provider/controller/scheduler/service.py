@@ -151,7 +151,8 @@ class Scheduler:
             self._filters, self._weighers, self._conf.replicas,
             self._conf.drain_time if drain_s is None else drain_s,
             self._store.now(),
-            self._conf.nat_drain_time if drain_s is None else drain_s)
+            self._conf.nat_drain_time if drain_s is None else drain_s,
+            self._conf.settle_time)
 
     def _within_budget(self, move, budget):
         """:returns: the move or None, how many removals were left out."""

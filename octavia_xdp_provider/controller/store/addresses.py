@@ -5,7 +5,8 @@ An address is the VIP of one load balancer or a member of any number, never
 both: packets to a member that is a VIP would go round between LB nodes.
 Tables of their own answer that by their indexes, so that a change costs what
 it changes. What a load balancer holds is what its document names and what a
-pending change of it would; one that is being deleted holds nothing.
+pending change of it would. One that is being deleted holds its VIPs while it
+is on a node that is heard, which may announce them, and nothing else.
 
 All of this comes after a generation was drawn in the same transaction: of two
 that would take one address the second sees the first, or fails when it
@@ -14,6 +15,8 @@ commits and is run again.
 
 from collections.abc import Iterable
 from typing import Any
+
+import sqlalchemy as sa
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import rules
@@ -71,6 +74,9 @@ class Addresses(capacity.Capacity):
                  load_balancer_id: str) -> dict[str, str]:
         """Those of the addresses that other load balancers hold → which."""
         found: dict[str, str] = {}
+        is_held = models.LoadBalancer.deleted.is_(False)
+        if table is models.Vip:
+            is_held |= _ON_A_NODE
         for some in base.chunks(addresses):
             found.update(session.query(
                 table.address, table.load_balancer_id).join(
@@ -78,7 +84,7 @@ class Addresses(capacity.Capacity):
                     models.LoadBalancer.id == table.load_balancer_id).filter(
                         table.address.in_(some),
                         table.load_balancer_id != load_balancer_id,
-                        models.LoadBalancer.deleted.is_(False)).all())
+                        is_held).all())
         return found
 
     @classmethod
@@ -88,7 +94,9 @@ class Addresses(capacity.Capacity):
                                            load_balancer_id)):
             raise errors.Conflict(
                 f'VIP address {address} is already announced for another '
-                'load balancer of the xdp provider; use another address.')
+                'load balancer of the xdp provider, or for one that is being '
+                'deleted; use another address, or try again when that is '
+                'gone.')
         taken = set(cls._holders(session, models.MemberAddress, vips,
                                  load_balancer_id)) | vips & members
         for address in sorted(taken):
@@ -146,3 +154,11 @@ class Addresses(capacity.Capacity):
                     models.LoadBalancer.id.in_(some),
                     models.LoadBalancer.deleted.is_(False)):
                 rules.validate_together(document, rows.document(row))
+
+
+# Whether a load balancer is on a node that does what it shall: none else is
+# waited for when it is deleted.
+_ON_A_NODE: Any = sa.exists().where(
+    models.Placement.load_balancer_id == models.LoadBalancer.id,
+    models.Node.host == models.Placement.host,
+    models.Node.condition.in_(('live', 'disabled', 'draining')))

@@ -25,6 +25,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects import sqlite as sqlite_dialect
+from sqlalchemy.ext import compiler
+from sqlalchemy.sql import expression
 
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import sqlite
@@ -144,6 +146,26 @@ def _unless_marked(insert: Any, dialect_name: str) -> Any:
         return insert.on_conflict_do_update(
             index_elements=['load_balancer_id'], set_=changed)
     return insert.on_duplicate_key_update(**changed)
+
+
+class Total(expression.FunctionElement[Any]):
+    """The sum of a column of counters.
+
+    SQLite's own gives an error where it is beyond 63 bits, and nobody's
+    counters may do that to whoever adds up all.
+    """
+
+    inherit_cache = True
+
+
+@compiler.compiles(Total)
+def _sum(element: Any, made_by: Any, **more: Any) -> str:
+    return f'sum({made_by.process(element.clauses, **more)})'
+
+
+@compiler.compiles(Total, 'sqlite')
+def _sum_of_floats(element: Any, made_by: Any, **more: Any) -> str:
+    return f'total({made_by.process(element.clauses, **more)})'
 
 
 def chunks(ids: Iterable[str]) -> Iterator[list[str]]:

@@ -23,7 +23,9 @@ from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
 
 # A node's own number, which lacks what it is still to make true, is good
 # enough up to half of its table, and with room for so many more.
@@ -33,14 +35,17 @@ _ROOM = 64
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """Entries of a node's tables."""
+    """Entries of a node's tables; and members of all pools, which need not
+    be in any."""
 
     services: int = 0
     members: int = 0
+    all_members: int = 0
 
     def most(self, other: 'Need') -> 'Need':
         return Need(max(self.services, other.services),
-                    max(self.members, other.members))
+                    max(self.members, other.members),
+                    max(self.all_members, other.all_members))
 
     def beyond(self, other: 'Need') -> 'Need':
         return Need(max(0, self.services - other.services),
@@ -55,7 +60,13 @@ def need(document: spec.Document | None) -> Need:
     vips = len(spec.vips(document))
     return Need(vips * len(document['listeners']), vips * sum(
         len(pool['members']) for listener in document['listeners'].values()
-        for pool in spec.pools_of(document, listener)))
+        for pool in spec.pools_of(document, listener)),
+        limits.members(document))
+
+
+def text_of(document: spec.Document) -> str:
+    """A document as it is stored."""
+    return json.dumps(document, sort_keys=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,19 +78,18 @@ class _Reported:
 
     numbers: dict[str, int]
     addresses: frozenset[str]
-    pools: tuple[address_policy.Network, ...]
     nat: dict[str, Any]
 
 
 @functools.lru_cache(maxsize=1024)
-def _reported(text: str) -> _Reported:
-    state = json.loads(text)
+def _reported(text: str, pools: tuple[str, ...]) -> _Reported:
+    """:param pools: those for NAT that are registered."""
+    state = nat.registered(json.loads(text), pools)
     return _Reported(
         {name: state[name] for name in (
             'services', 'services_max', 'members', 'members_max')
          if isinstance(state.get(name), int)},
         frozenset(map(str, state.get('addresses') or ())),
-        tuple(map(ipaddress.ip_network, nat.pools(state))),
         {name: state[name] for name in ('document_version', 'nat')
          if name in state})
 
@@ -90,13 +100,20 @@ class Capacity(base.Base):
     @classmethod
     def _account(cls, session: Any, load_balancer_id: str,
                  documents: Iterable[spec.Document]) -> None:
-        """Note what a load balancer needs of each of its nodes."""
+        """Note what a load balancer needs of each of its nodes, and how large
+        it is."""
+        documents = list(documents)
         needs = functools.reduce(Need.most, map(need, documents), Need())
         row = session.get(models.Usage, load_balancer_id)
         if row is None:
             row = models.Usage(load_balancer_id=load_balancer_id)
             session.add(row)
         row.services, row.members = needs.services, needs.members
+        row.all_members = needs.all_members
+        row.bytes = max((limits.in_steps(len(text_of(one)))
+                         for one in documents), default=0)
+        for one in documents:
+            row.project_id = one.get('project_id')
 
     @classmethod
     def _check_nodes(cls, session: Any, before: spec.Document | None,
@@ -110,21 +127,15 @@ class Capacity(base.Base):
         if not (new or more.services or more.members
                 or (is_nat and before is None)):
             return
-        states = {host: _reported(text) for host, in_service, text in
-                  session.query(models.Node.host, models.Node.in_service,
-                                models.Node.state) if in_service}
+        nodes = session.query(models.Node.host, models.Node.in_service,
+                              models.Node.state, models.Node.nat_pools).all()
+        cls._check_pools(nodes, new)
+        states = {row.host: _reported(row.state, tuple(rows.nat_pools(row)))
+                  for row in nodes if row.in_service}
         for host, state in states.items():
             for address in sorted(new & state.addresses):
-                raise errors.Refused(
-                    'address', f'{address} is an address of the LB node '
-                    f'{host}', 'use the address of a server')
-            for address in sorted(new):
-                for pool in state.pools:
-                    if ipaddress.ip_address(address) in pool:
-                        raise errors.Refused(
-                            'address', f'{address} lies in {pool}, a pool '
-                            f'for NAT of the LB node {host}',
-                            'use the address of a server')
+                raise errors.Refused('address', *address_policy.closed(
+                    address, f'it is an address of the LB node {host}'))
         if is_nat:
             cls._check_nat(states, after)
         if not (more.services or more.members) or not states:
@@ -138,9 +149,22 @@ class Capacity(base.Base):
         # One that is new needs one node; of its own it needs each.
         if lacks and (placed or len(lacks) == len(full)):
             raise errors.Refused(
-                'listeners', f'the LB nodes have no room for it: {lacks[0]}',
+                'listeners', 'the LB nodes have no room for it',
                 'use fewer listeners or members, or another load balancer, '
-                'or ask the operator for more LB nodes')
+                'or ask the operator for more LB nodes', lacks[0])
+
+    @staticmethod
+    def _check_pools(nodes: Iterable[Any], addresses: Iterable[str]) -> None:
+        """:raises Refused: an address is a node's own for NAT, whatever the
+        node says."""
+        pools = [(row.host, ipaddress.ip_network(text)) for row in nodes
+                 for text in rows.nat_pools(row)]
+        for address in sorted(addresses) if pools else ():
+            for host, pool in pools:
+                if ipaddress.ip_address(address) in pool:
+                    raise errors.Refused('address', *address_policy.closed(
+                        address, f'it lies in {pool}, a pool for NAT of the '
+                        f'LB node {host}'))
 
     @staticmethod
     def _check_nat(states: dict[str, _Reported], after: spec.Document
@@ -150,10 +174,12 @@ class Capacity(base.Base):
                     for host, state in states.items()}
         if problems and all(problems.values()):
             host, problem = min(problems.items())
+            versions = ' and '.join(f'IPv{version}' for version
+                                    in nat.versions(after))
             raise errors.Refused(
-                'flavor', 'no LB node can reach its members with forwarding '
-                f'nat; of {host}: {problem}', 'use another flavor, or ask the '
-                'operator for LB nodes with such pools')
+                'flavor', f'no LB node can reach {versions or "any"} members '
+                'with forwarding nat', 'use another flavor, or ask the '
+                'operator for LB nodes that can', f'of {host}: {problem}')
 
     @staticmethod
     def _lack(session: Any, host: str, numbers: dict[str, int], more: Need

@@ -53,8 +53,14 @@ class Conditions(leases.Leases):
         with self._write() as session:
             self._check_lease(session, lease, token)
             for host, condition in sorted(changed.items()):
-                session.execute(sa.update(models.Node).where(
-                    models.Node.host == host).values(condition=condition))
+                of_host = sa.update(models.Node).where(
+                    models.Node.host == host)
+                died_or_back = of_host.values(
+                    died_or_back_at=self._now(session))
+                session.execute(died_or_back if condition == 'dead' else
+                                died_or_back.where(
+                                    models.Node.condition == 'dead'))
+                session.execute(of_host.values(condition=condition))
             self._mark_selected(session, sa.select(
                 models.Placement.load_balancer_id).where(
                     models.Placement.host.in_(sorted(changed))))

@@ -4,11 +4,16 @@
 A page is one transaction, and generations may be drawn between two of them.
 So a node takes the ``as_of`` of the first page: what changed later has a
 greater generation, and comes again with the next fetch.
+
+A document that no message can hold is left out, so that its load balancer
+alone gets the status of one that no node does; all others go on.
 """
 
 from collections.abc import Iterable
+import functools
 from typing import Any
 
+from oslo_log import log as logging
 import sqlalchemy as sa
 
 from octavia_xdp_provider.common import messages
@@ -16,6 +21,12 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
+
+LOG = logging.getLogger(__name__)
+
+# Bytes of a document that is read along with its row; larger ones are read
+# one by one, when there is room for them in a page.
+_INLINE_BYTES = 64 * 1024
 
 
 class Deltas(base.Base):
@@ -42,7 +53,7 @@ class Deltas(base.Base):
                 removed = list(rows.execute(_REMOVED, values).scalars())
                 answer['removed'] = removed[:messages.COMPARE_PAGE]
                 answer['compare'] |= removed != answer['removed']
-            answer['changed'], answer['more'] = _page(rows.execute(
+            answer['changed'], answer['more'] = _page(rows, rows.execute(
                 _CHANGED, {**values, 'after': after or '',
                            'limit': limit + 1}), limit)
         return answer
@@ -68,12 +79,12 @@ class Deltas(base.Base):
         with self._read() as session:
             query = _held(session, models.LoadBalancer.id, host, None).filter(
                 models.LoadBalancer.id.in_(list(ids))).add_columns(
-                    models.LoadBalancer.document,
-                    models.LoadBalancer.generation,
+                    _SIZE, _INLINE, models.LoadBalancer.generation,
                     models.Placement.draining_since,
                     models.Placement.withdrawn_since,
                     models.Placement.drain_generation)
-            return _page(query.limit(limit + 1), limit)[0]
+            return _page(base.connection(session), query.limit(limit + 1),
+                         limit)[0]
 
     def fetch(self, host: str, known: dict[str, int]
               ) -> messages.FetchAnswerV1:
@@ -108,29 +119,53 @@ def _held(session: Any, what: Any, host: str, after: str | None) -> Any:
     return query.order_by(models.LoadBalancer.id)
 
 
-def _page(found: Iterable[Any], limit: int
+def _page(opened: sa.Connection, found: Iterable[Any], limit: int
           ) -> tuple[list[messages.Entry], str | None]:
     """As many documents as a message may have, and where the next begins.
 
     :param found: one more than the limit, if there are.
     """
     page: list[messages.Entry] = []
-    size = 0
-    for row in found:
-        size += len(row.document)
-        if len(page) == limit or (
-                page and size > messages.DOCUMENTS_PAGE_BYTES):
-            return page, page[-1]['id']
-        # Completed, if an older version of the controller wrote it, and in
-        # the oldest version that nodes can do it by.
-        page.append({'id': row.id,
-                     'generation': max(row.generation, row.drain_generation),
-                     'document': dict(spec.for_node(rows.document(row)))})
-        if row.draining_since is not None:
-            page[-1]['draining'] = True
-        if row.withdrawn_since is not None:
-            page[-1]['withdrawn'] = True
+    size, after = 0, None
+    for number, row in enumerate(found):
+        if row.size > messages.DOCUMENT_BYTES_MAX:
+            _complain(row.id, row.generation, row.size)
+            row_size = 0
+        else:
+            row_size = row.size
+        size += row_size
+        if number == limit or (page
+                               and size > messages.DOCUMENTS_PAGE_BYTES):
+            return page, after
+        after = row.id
+        if row_size:
+            page.append(_entry(opened, row))
     return page, None
+
+
+def _entry(opened: sa.Connection, row: Any) -> messages.Entry:
+    text = row.inline
+    if text is None:
+        text = opened.execute(_DOCUMENT, {'key': row.id}).scalar_one()
+    # Completed, if an older version of the controller wrote it, and in the
+    # oldest version that nodes can do it by.
+    entry: messages.Entry = {
+        'id': row.id, 'generation': max(row.generation, row.drain_generation),
+        'document': dict(spec.for_node(rows.parsed(text)))}
+    if row.draining_since is not None:
+        entry['draining'] = True
+    if row.withdrawn_since is not None:
+        entry['withdrawn'] = True
+    return entry
+
+
+@functools.lru_cache(maxsize=1024)
+def _complain(key: str, generation: int, size: int) -> None:
+    """Once, not for each node and fetch."""
+    LOG.error('Load balancer %s has %s bytes in generation %s, and a message '
+              'to LB nodes holds %s: they are not sent it, and keep what they '
+              'have of it.', key, size, generation,
+              messages.DOCUMENT_BYTES_MAX)
 
 
 # Statements that are made once, see base.py.
@@ -149,8 +184,14 @@ _STATE = sa.select(
     sa.exists().where(*_IS_REMOVED)).where(_SEQUENCE.c.id == 1)
 _REMOVED = sa.select(_PLACEMENTS.c.load_balancer_id).where(
     *_IS_REMOVED).order_by(_PLACEMENTS.c.load_balancer_id)
+_SIZE: Any = sa.func.length(_BALANCERS.c.document).label('size')
+_INLINE: Any = sa.case(
+    (sa.func.length(_BALANCERS.c.document) <= _INLINE_BYTES,
+     _BALANCERS.c.document)).label('inline')
+_DOCUMENT = sa.select(_BALANCERS.c.document).where(
+    _BALANCERS.c.id == sa.bindparam('key'))
 _CHANGED = sa.select(
-    _BALANCERS.c.id, _BALANCERS.c.document, _BALANCERS.c.generation,
+    _BALANCERS.c.id, _SIZE, _INLINE, _BALANCERS.c.generation,
     _PLACEMENTS.c.draining_since, _PLACEMENTS.c.withdrawn_since,
     _PLACEMENTS.c.drain_generation).join(
         _PLACEMENTS, _PLACEMENTS.c.load_balancer_id

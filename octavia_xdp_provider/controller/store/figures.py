@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
@@ -88,7 +89,7 @@ class FiguresQueries(base.Base):
         counter = models.ListenerCounter
         with self._reading_rows() as rows:
             return {row[0]: Traffic(*map(int, row[1:])) for row
-                    in rows.execute(sa.select(column, *map(sa.func.sum, (
+                    in rows.execute(sa.select(column, *map(base.Total, (
                         counter.total_bytes, counter.total_flows,
                         counter.total_drops, counter.active))).group_by(
                             column))}
@@ -106,7 +107,7 @@ class FiguresQueries(base.Base):
                     work.due_at <= now)).one()
             nodes = [NodeFigures(
                 host, condition or 'unknown',
-                now - last_seen if last_seen else None,
+                ages.age(last_seen, now) if last_seen else None,
                 placements.get(host, {}),
                 generation - oldest[host] + 1 if host in oldest else 0,
                 json.loads(state))
@@ -114,8 +115,8 @@ class FiguresQueries(base.Base):
                     sa.select(models.Node.host, models.Node.condition,
                               models.Node.last_seen, models.Node.state))]
             return Figures(_load_balancers(session), marked, int(due),
-                           now - first if due else 0.0, generation, nodes,
-                           _hypervisors(session, now))
+                           ages.age(first, now) if due else 0.0, generation,
+                           nodes, _hypervisors(session, now))
 
 
 def _load_balancers(session: Any) -> dict[str, int]:
@@ -167,7 +168,7 @@ def _hypervisors(session: Any, now: float) -> list[HypervisorFigures]:
                 one.kind == host_spec.PORT,
                 one.removed_generation.is_(None)).group_by(one.host, state)):
         ports.setdefault(name, {})[found] = int(number)
-    return [HypervisorFigures(name, now - seen if seen else None,
+    return [HypervisorFigures(name, ages.age(seen, now) if seen else None,
                               ports.get(name, {}))
             for name, seen in session.execute(sa.select(
                 host.host, host.last_seen).where(host.in_service.is_(True)))]

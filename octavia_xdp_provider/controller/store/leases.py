@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 
@@ -74,8 +75,10 @@ class Leases(base.Base):
         """Owner, and for how many seconds more; None: nobody has it."""
         with self._read() as session:
             row = session.get(models.Lease, name)
-            left_s = row.expires_at - self._now(session) if row else 0.0
-            return (str(row.owner), left_s) if left_s > 0 else None
+            if row is None:
+                return None
+            left_s = ages.age(self._now(session), row.expires_at)
+            return (str(row.owner), left_s) if left_s else None
 
     @classmethod
     def _check_lease(cls, session: Any, name: str, token: int) -> None:

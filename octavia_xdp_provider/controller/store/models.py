@@ -34,7 +34,8 @@ class LoadBalancer(Base):
     ``[kind, id, generation]``. ``changed_at``, ``deleted``: the time of the
     last change (seconds since the epoch) and whether it was the deletion.
     ``failed_generation``: the newest one that no node could do in time, and
-    for which an operating status of ERROR was sent.
+    for which an operating status of ERROR was sent; of a deletion, that not
+    all nodes could, and a provisioning status of ERROR.
 
     ``pending``: a change that Octavia may not have committed yet, which has
     no effect, see store/requests.py; null if there is none, else JSON
@@ -91,11 +92,15 @@ class Node(Base):
     ``last_seen``: seconds since the epoch. ``in_service``: the operator's
     word. ``state``: what the node last reported of itself, JSON.
     ``condition``: as the leader of the controllers judges it, a value of
-    scheduler/cluster.py's Condition, or null if it has not looked yet.
+    scheduler/cluster.py's Condition, or null if it has not looked yet;
+    ``died_or_back_at``: when it was last found dead, or to be so no longer,
+    seconds since the epoch by the database's clock; null: never.
     ``report_epoch``, ``report_seq``: of the last report that was taken; 0 for
     a node that speaks version 1 of the protocol. ``complete``: whether that
     epoch has reported all that there is. ``draining``: the operator's word,
     too: it is out of service, and routers shall prefer others at once.
+    ``nat_pools``: its pools for NAT, as the operator has registered them, a
+    JSON list; null for none. What it reports itself counts inside of these.
     """
 
     __tablename__ = 'nodes'
@@ -104,10 +109,12 @@ class Node(Base):
     in_service = sa.Column(sa.Boolean, nullable=False, default=True)
     state = sa.Column(Document, nullable=False, default='{}')
     condition = sa.Column(sa.String(16), nullable=True)
+    died_or_back_at = sa.Column(sa.Double(), nullable=True)
     report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
     report_seq = sa.Column(sa.BigInteger, nullable=False, default=0)
     complete = sa.Column(sa.Boolean, nullable=False, default=False)
     draining = sa.Column(sa.Boolean, nullable=False, default=False)
+    nat_pools = sa.Column(sa.Text, nullable=True)
 
 
 class Placement(Base):
@@ -180,18 +187,13 @@ class ListenerCounter(Base):
         nullable=False, index=True)
     last_bytes = sa.Column(sa.BigInteger, nullable=False, default=0)
     last_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
-    last_drops = sa.Column(sa.BigInteger, nullable=False, default=0,
-                           server_default='0')
+    last_drops = sa.Column(sa.BigInteger, nullable=False, default=0)
     total_bytes = sa.Column(sa.BigInteger, nullable=False, default=0)
     total_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
-    total_drops = sa.Column(sa.BigInteger, nullable=False, default=0,
-                            server_default='0')
-    last_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0,
-                               server_default='0')
-    total_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0,
-                                server_default='0')
-    active = sa.Column(sa.BigInteger, nullable=False, default=0,
-                       server_default='0')
+    total_drops = sa.Column(sa.BigInteger, nullable=False, default=0)
+    last_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0)
+    total_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0)
+    active = sa.Column(sa.BigInteger, nullable=False, default=0)
 
 
 class Work(Base):
@@ -252,7 +254,8 @@ class AnsweredRequest(Base):
 class Vip(Base):
     """An address that a load balancer has or would have as a VIP.
 
-    More than one may have an address while all but one are being deleted.
+    More than one may have an address while all but one are being deleted, and
+    are on no node that is heard.
     """
 
     __tablename__ = 'vips'
@@ -276,7 +279,12 @@ class MemberAddress(Base):
 
 
 class Usage(Base):
-    """What a load balancer takes of the tables of each of its nodes."""
+    """What a load balancer takes of the tables of each of its nodes, and how
+    large it is.
+
+    ``all_members``: of all its pools. ``bytes``: of its document, in steps
+    (``limits.in_steps``).
+    """
 
     __tablename__ = 'usages'
     load_balancer_id = sa.Column(
@@ -285,6 +293,9 @@ class Usage(Base):
         primary_key=True)
     services = sa.Column(sa.Integer, nullable=False)
     members = sa.Column(sa.Integer, nullable=False)
+    project_id = sa.Column(sa.String(255), nullable=True, index=True)
+    all_members = sa.Column(sa.Integer, nullable=False, default=0)
+    bytes = sa.Column(sa.Integer, nullable=False, default=0)
 
 
 class Tombstone(Base):

@@ -55,13 +55,13 @@ class Nodes(base.Base):
             since = self._clock(session) - node_timeout
             rows_of = session.query(
                 counter.listener_id,
-                sa.func.sum(counter.total_bytes),
-                sa.func.sum(counter.total_flows),
-                sa.func.sum(counter.total_drops),
-                sa.func.sum(sa.case((sa.and_(
+                base.Total(counter.total_bytes),
+                base.Total(counter.total_flows),
+                base.Total(counter.total_drops),
+                base.Total(sa.case((sa.and_(
                     node.host.is_not(None), placement.host.is_not(None)),
                     counter.active), else_=0)),
-                sa.func.sum(counter.total_bytes_out),
+                base.Total(counter.total_bytes_out),
             ).outerjoin(node, sa.and_(
                 node.host == counter.host, node.last_seen >= since)
             ).outerjoin(placement, sa.and_(

@@ -62,7 +62,7 @@ class Placements(base.Base):
         counter = models.ListenerCounter
         with self._read() as session:
             return {host: int(flows) for host, flows in session.query(
-                counter.host, sa.func.sum(counter.active)).filter(
+                counter.host, base.Total(counter.active)).filter(
                     counter.load_balancer_id == load_balancer_id).group_by(
                         counter.host) if flows}
 
@@ -133,10 +133,19 @@ class Placements(base.Base):
     def _count_removals(self, session: Any, number: int,
                         budget: tuple[int, float] | None) -> bool:
         """False: they would be more than there may be."""
-        if budget and number > budget[0] - self._removals(session, budget[1]):
-            return False
+        if budget:
+            if number > budget[0] - self._removals(session, budget[1]):
+                return False
+            self._forget_removals(session, budget[1])
         session.add(models.Removal(at=self._now(session), number=number))
         return True
+
+    def _forget_removals(self, session: Any, span_s: float) -> None:
+        """Those that count no longer, or are to come: the database's clock was
+        set back."""
+        at, now = models.Removal.at, self._now(session)
+        session.query(models.Removal).filter(
+            (at <= now - span_s) | (at > now)).delete()
 
     def _add(self, session: Any, load_balancer_id: str, hosts: Iterable[str],
              generation: int) -> None:
@@ -184,18 +193,18 @@ class Placements(base.Base):
             return self._removals(session, span_s)
 
     def _removals(self, session: Any, span_s: float) -> int:
+        now = self._now(session)
         return int(session.scalar(sa.select(
             sa.func.sum(models.Removal.number)).where(
-                models.Removal.at > self._now(session) - span_s)) or 0)
+                models.Removal.at > now - span_s,
+                models.Removal.at <= now)) or 0)
 
     @base.retried
     def allow_removals(self, number: int, span_s: float) -> None:
         """The operator's word that so many more nodes' VIPs may go."""
         with self._write() as session:
-            now = self._now(session)
-            session.query(models.Removal).filter(
-                models.Removal.at <= now - span_s).delete()
-            session.add(models.Removal(at=now, number=-number))
+            self._forget_removals(session, span_s)
+            session.add(models.Removal(at=self._now(session), number=-number))
             self._mark_selected(session, _on_failed_nodes(
                 models.Placement.load_balancer_id))
 

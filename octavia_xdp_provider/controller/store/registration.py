@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which LB nodes there are: the operator says so."""
 
+from collections.abc import Iterable
+import ipaddress
+import json
+from typing import Any
+
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
 
 
 class Registration(base.Base):
@@ -16,13 +24,34 @@ class Registration(base.Base):
             return list(rows.execute(sa.select(models.Node.host)).scalars())
 
     @base.retried
-    def register_node(self, host: str) -> bool:
-        """Make a node known. Returns whether it was not before."""
+    def register_node(self, host: str, nat_pools: Iterable[str] = ()
+                      ) -> bool:
+        """Make a node known. Returns whether it was not before.
+
+        :param nat_pools: of one that is new.
+        :raises Refused: see set_nat_pools.
+        """
         with self._write() as session:
             if session.get(models.Node, host) is not None:
                 return False
-            session.add(models.Node(host=host, last_seen=0,
-                                    in_service=True, state='{}'))
+            session.add(models.Node(host=host, last_seen=0, in_service=True,
+                                    state='{}', nat_pools=_checked(
+                                        session, host, nat_pools)))
+            return True
+
+    @base.retried
+    def set_nat_pools(self, host: str, pools: Iterable[str]) -> bool:
+        """Say which addresses a node may use for NAT.
+
+        :param pools: networks in CIDR notation, in place of all before.
+        :returns: False where it is unknown.
+        :raises Refused: one is malformed, or is another node's.
+        """
+        with self._write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            row.nat_pools = _checked(session, host, pools)
             return True
 
     @base.retried
@@ -38,3 +67,24 @@ class Registration(base.Base):
                 return False
             session.delete(row)
             return True
+
+
+def _checked(session: Any, host: str, pools: Iterable[str]) -> str | None:
+    """Pools as they are stored. Each address is one node's."""
+    pools = list(pools)
+    for text in pools:
+        problem = fields.network_problem(text)
+        if problem:
+            raise errors.Refused('nat_pools', *problem)
+    taken = [(other.host, known) for other in session.query(
+        models.Node.host, models.Node.nat_pools).filter(
+            models.Node.host != host) for known in rows.nat_pools(other)]
+    for text in pools:
+        network: Any = ipaddress.ip_network(text)
+        for other, known in taken:
+            there: Any = ipaddress.ip_network(known)
+            if network.version == there.version and network.overlaps(there):
+                raise errors.Refused(
+                    'nat_pools', f'{text} overlaps {known} of {other}',
+                    'give each address to one node')
+    return json.dumps(pools) if pools else None

@@ -41,6 +41,10 @@ class Taken(NamedTuple):
     all_marked: bool = False
 
 
+# What a column holds: a node that begins its counters anew all the time comes
+# that far.
+_TOTAL_MAX = 2 ** 63 - 1
+
 _NODES = models.Node.__table__
 _PLACEMENTS = models.Placement.__table__
 
@@ -313,7 +317,8 @@ def _add(row: Any, now: dict[str, int]) -> None:
         last = getattr(row, f'last_{name}')
         grown = now[name] - (last if now[name] >= last else 0)
         setattr(row, f'last_{name}', now[name])
-        setattr(row, f'total_{name}', getattr(row, f'total_{name}') + grown)
+        setattr(row, f'total_{name}', min(
+            getattr(row, f'total_{name}') + grown, _TOTAL_MAX))
 
 
 # Statements that are made once, see base.py.

@@ -8,8 +8,11 @@ once Octavia has committed it, and drops it otherwise.
 
 Octavia admits the next change of a load balancer only after the last one was
 answered: a newer pending change replaces an older one, which was rolled back.
+So what follows from a large document is made before a generation is drawn,
+where it makes nobody wait, and used if it still is the same document.
 """
 
+from collections.abc import Callable
 import functools
 import json
 import random
@@ -19,12 +22,15 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import capacity
+from octavia_xdp_provider.controller.store import limits as limits_
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
@@ -47,6 +53,27 @@ _CANCELED = models.CanceledRequest.__table__
 _ANSWERED = models.AnsweredRequest.__table__
 _BALANCERS = models.LoadBalancer.__table__
 _POOLS = models.Pool.__table__
+_USAGES = models.Usage.__table__
+
+
+# Bytes of a document from which on a change of it is prepared: it costs one
+# more look at the database. Those of whose objects this is known, at most.
+_LARGE_BYTES = 256 * 1024
+_LARGE_MAX = 4096
+
+
+class _Prepared(NamedTuple):
+    """What a change makes of a document.
+
+    ``of``: the text of that; None: there was none. ``error``: why it cannot
+    be; nothing else counts then.
+    """
+
+    of: str | None
+    before: spec.Document | None
+    after: spec.Document | None
+    text: str = ''
+    error: Exception | None = None
 
 
 class Stored(NamedTuple):
@@ -59,6 +86,11 @@ class Stored(NamedTuple):
 class Requests(addresses.Addresses):
     """Queries about pending changes."""
 
+    def __init__(self, manager: Any) -> None:
+        super().__init__(manager)
+        # Names of load balancers and pools with large documents.
+        self._large: set[str | None] = set()
+
     def now(self) -> float:
         """The database's time, in seconds since the epoch."""
         with self._read() as session:
@@ -66,8 +98,8 @@ class Requests(addresses.Addresses):
 
     @base.retried
     def request(self, change: changes.Change, request: str,
-                deadline: float | None = None, reports_end: bool = False
-                ) -> Stored:
+                deadline: float | None = None, reports_end: bool = False,
+                limits: limits_.Limits = limits_.NONE) -> Stored:
         """Store a pending change.
 
         The same request once more changes nothing and has the same answer.
@@ -81,6 +113,7 @@ class Requests(addresses.Addresses):
         :raises Conflict: another load balancer has the VIP.
         :raises Refused: it cannot be done, alone or beside others.
         """
+        prepared = self._prepare(change)
         with self._write() as session:
             # Others wait from here on, or fail when they commit.
             self._draw(session)
@@ -103,7 +136,8 @@ class Requests(addresses.Addresses):
                 raise errors.UnknownObject(f'pool {change["pool_id"]}')
             self._store(session, key, found, change,
                         {'request': request, 'deadline': deadline,
-                         'change': change, 'reports_end': reports_end})
+                         'change': change, 'reports_end': reports_end},
+                        limits, prepared)
             base.connection(session).execute(_ANSWERED.insert(), {
                 'request_id': request, 'load_balancer_id': key, 'at': now})
             if random.random() < FORGET_SHARE:
@@ -112,52 +146,81 @@ class Requests(addresses.Addresses):
                             UNREPORTED_S if reports_end else 0.0)
             return Stored(key, now)
 
+    def _prepare(self, change: changes.Change) -> _Prepared | None:
+        """What a change would make of the document, without a lock.
+
+        :returns: None where it is made fast enough with it.
+        """
+        if change['object'] == 'loadbalancer':
+            if change['action'] == 'create':
+                return _created(change)
+            if change['action'] == 'delete':
+                return None
+        if _name(change) not in self._large:
+            return None
+        with self._reading_rows() as opened:
+            text = opened.execute(_TEXT, {
+                'pool': change.get('pool_id'),
+                'key': change.get('load_balancer_id')}).scalar()
+        return text and _changed(text, change)
+
     def _store(self, session: Any, key: str, row: Any,
-               change: changes.Change, pending: dict[str, Any]) -> None:
+               change: changes.Change, pending: dict[str, Any],
+               limits: limits_.Limits, prepared: _Prepared | None) -> None:
         """:param row: of the load balancer; without an id there is none."""
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
-                self._store_creation(session, key, change, pending)
+                self._store_creation(session, key, pending, limits,
+                                     prepared or _created(change))
                 return
             if change['action'] == 'delete':
                 self._store_deletion(session, key, pending)
                 return
         opened = base.connection(session)
-        if row.id is None or row.deleted:
+        if row.id is None:
             raise errors.UnknownObject(f'load balancer {key}')
-        before = rows.document(row)
-        after = changes.apply(before, change)
-        self._check(session, after, before)
+        if row.deleted:
+            raise errors.Conflict(
+                f'load balancer {key} is being deleted, which ends when all '
+                'LB nodes have removed it; nothing else can be done with it.')
+        if prepared is None or prepared.of != row.document:
+            prepared = _changed(row.document, change)
+        before, after, text = self._checked(session, prepared)
+        limits_.check(session, limits, before, after, row.bytes or 0,
+                      len(text))
+        if len(text) > _LARGE_BYTES:
+            if len(self._large) >= _LARGE_MAX:
+                self._large.clear()
+            self._large.add(_name(change))
         if row.generation == 0:
-            opened.execute(_EXPECTED, {
-                'key': key,
-                'new_document': json.dumps(after, sort_keys=True)})
+            opened.execute(_EXPECTED, {'key': key, 'new_document': text})
             before = after
         # What an earlier pending change held is held until now.
-        is_held = row.pending is None and self._holds_the_same(before, after)
+        is_held = (row.pending is None and self._holds_the_same(before, after)
+                   and limits_.in_steps(len(text)) == row.bytes)
         opened.execute(_PENDING, {
-            'key': key, 'new_pending': _pending_text(pending, after)})
+            'key': key, 'new_pending': _pending_text(pending, text)})
         if not is_held:
-            self._reserve(session, key, [before, after])
+            self._reserve(session, key, [before or after, after])
 
     def _store_creation(self, session: Any, key: str,
-                        change: changes.Change, pending: dict[str, Any]
-                        ) -> None:
+                        pending: dict[str, Any], limits: limits_.Limits,
+                        prepared: _Prepared) -> None:
         row = session.get(models.LoadBalancer, key)
-        document = spec.document(key, change['fields'])
         if row is not None and (row.deleted or row.generation > 0):
             raise errors.Conflict(
                 f'load balancer {key} exists already at the xdp provider.')
-        self._check(session, document)
+        _, document, text = self._checked(session, prepared)
+        limits_.check(session, limits, None, document, 0, len(text))
         if row is None:
             row = models.LoadBalancer(
                 id=key, generation=0, sent_generation=0, failed_generation=0,
                 removed='[]', deleted=False)
             session.add(row)
         row.vip_address = document['vip_address']
-        row.document = json.dumps(document, sort_keys=True)
+        row.document = text
         row.changed_at = self._now(session)
-        self._set_pending(session, row, pending, document)
+        self._set_pending(session, row, pending, text)
         self._reserve(session, key, [document])
 
     def _store_deletion(self, session: Any, key: str,
@@ -173,20 +236,22 @@ class Requests(addresses.Addresses):
 
     @staticmethod
     def _set_pending(session: Any, row: Any, pending: dict[str, Any],
-                     expected: spec.Document | None) -> None:
+                     expected: str | None) -> None:
         row.pending = _pending_text(pending, expected)
         session.flush()
 
-    def _check(self, session: Any, document: spec.Document,
-               before: spec.Document | None = None) -> None:
-        """:raises Refused: a document cannot be done, alone or beside
-        others."""
-        validation.validate(document)
-        problem = rules.subnet_problem(document)
-        if problem and not (before and rules.subnet_problem(before)):
-            raise errors.Refused('subnet_id', *problem)
-        self._check_nodes(session, before, document)
-        self._validate_together(session, document)
+    def _checked(self, session: Any, prepared: _Prepared
+                 ) -> tuple[spec.Document | None, spec.Document, str]:
+        """:returns: the document before and after a change, and its text.
+
+        :raises Refused: it cannot be done, alone or beside others.
+        """
+        if prepared.error is not None:
+            raise prepared.error
+        assert prepared.after is not None
+        self._check_nodes(session, prepared.before, prepared.after)
+        self._validate_together(session, prepared.after)
+        return prepared.before, prepared.after, prepared.text
 
     @base.retried
     def cancel(self, request: str) -> str | None:
@@ -246,9 +311,41 @@ class Requests(addresses.Addresses):
             session.query(table).filter(table.at < now - REMEMBER_S).delete()
 
 
-def _pending_text(pending: dict[str, Any], expected: spec.Document | None
-                  ) -> str:
-    return json.dumps(dict(pending, expected=expected), sort_keys=True)
+def _name(change: changes.Change) -> str | None:
+    """Whose change it is: a load balancer, or a pool of one."""
+    return change.get('load_balancer_id') or change.get('pool_id')
+
+
+def _created(change: changes.Change) -> _Prepared:
+    return _made(None, None, lambda before: spec.document(
+        str(change['load_balancer_id']), change['fields']))
+
+
+def _changed(text: str, change: changes.Change) -> _Prepared:
+    return _made(text, rows.parsed(text),
+                 lambda before: changes.apply(before, change))
+
+
+def _made(of: str | None, before: spec.Document | None,
+          make: Callable[[Any], spec.Document]) -> _Prepared:
+    try:
+        after = make(before)
+        validation.validate(after)
+        problem = rules.subnet_problem(after)
+        if problem and not (before and rules.subnet_problem(before)):
+            raise errors.Refused('subnet_id', *problem)
+        problem = connections.problem(before, after)
+        if problem:
+            raise errors.Refused('connection_limit', *problem)
+    except (errors.Refused, errors.UnknownObject) as error:
+        return _Prepared(of, before, None, error=error)
+    return _Prepared(of, before, after, capacity.text_of(after))
+
+
+def _pending_text(pending: dict[str, Any], expected: str | None) -> str:
+    """:param expected: the document's text, which is made once."""
+    rest = json.dumps(pending, sort_keys=True)
+    return f'{rest[:-1]}, "expected": {expected or "null"}}}'
 
 
 # Statements that are made once, see base.py.
@@ -265,6 +362,9 @@ _OWNER: Any = sa.func.coalesce(
             _POOLS.c.id == sa.bindparam('pool', type_=sa.String())
     ).scalar_subquery())
 
+# The document of the load balancer that a change is of.
+_TEXT = sa.select(_BALANCERS.c.document).where(_BALANCERS.c.id == _OWNER)
+
 
 @functools.cache
 def _remembered(dialect: str) -> Any:
@@ -274,6 +374,7 @@ def _remembered(dialect: str) -> Any:
     return sa.select(
         owner.c.key, *(_BALANCERS.c[name] for name in (
             'id', 'deleted', 'document', 'generation', 'pending')),
+        _USAGES.c.bytes,
         base.clock(dialect).label('now'),
         sa.select(_CANCELED.c.at).where(
             _CANCELED.c.request_id == sa.bindparam('request')
@@ -281,4 +382,5 @@ def _remembered(dialect: str) -> Any:
         sa.select(_ANSWERED.c.load_balancer_id).where(
             _ANSWERED.c.request_id == sa.bindparam('request')
         ).scalar_subquery().label('answered')).select_from(owner.outerjoin(
-            _BALANCERS, _BALANCERS.c.id == owner.c.key))
+            _BALANCERS, _BALANCERS.c.id == owner.c.key).outerjoin(
+                _USAGES, _USAGES.c.load_balancer_id == owner.c.key))

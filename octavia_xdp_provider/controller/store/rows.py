@@ -6,6 +6,7 @@ import json
 from typing import Any
 from typing import NamedTuple
 
+from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.common import spec
 
 
@@ -52,7 +53,8 @@ class LoadBalancer:
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """An LB node. ``last_seen``: seconds since the epoch. ``draining``: out
+    """An LB node. ``last_seen``: seconds since the epoch. ``state``: what it
+    reports, of pools for NAT those that are registered. ``draining``: out
     of service, and left by its routes."""
 
     host: str
@@ -61,6 +63,7 @@ class Node:
     state: dict[str, Any]
     condition: str | None = None
     draining: bool = False
+    died_or_back_at: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +88,11 @@ class Placement:
 
 def document(row: Any) -> spec.Document:
     """The document, also if an older version of the controller wrote it."""
-    return spec.complete(json.loads(row.document))
+    return parsed(row.document)
+
+
+def parsed(text: str) -> spec.Document:
+    return spec.complete(json.loads(text))
 
 
 def load_balancer(row: Any) -> LoadBalancer:
@@ -107,7 +114,13 @@ def _objects(text: str) -> tuple[tuple[str, str, int], ...]:
 
 def node(row: Any) -> Node:
     return Node(row.host, row.last_seen, row.in_service,
-                json.loads(row.state), row.condition, row.draining)
+                nat.registered(json.loads(row.state), nat_pools(row)),
+                row.condition, row.draining, row.died_or_back_at)
+
+
+def nat_pools(row: Any) -> list[str]:
+    """Those of a node that are registered."""
+    return list(json.loads(row.nat_pools or '[]'))
 
 
 def placement(row: Any) -> Placement:

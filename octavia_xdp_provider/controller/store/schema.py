@@ -81,6 +81,23 @@ def upgrade(manager):
     return before, head
 
 
+def has_snapshot_isolation(manager):
+    """Whether the server refuses what a transaction of Octavia's may do.
+
+    With it a transaction that reads for update what another one has changed
+    since it began fails, once it is REPEATABLE READ. It is made again here,
+    but not by Octavia.
+    """
+    engine = manager.writer.get_engine()
+    if engine.name != 'mysql':
+        return False
+    with engine.connect() as connection:
+        found = connection.execute(sa.text(
+            'SHOW GLOBAL VARIABLES LIKE "innodb_snapshot_isolation"')).all()
+    # Servers that do not know it show nothing.
+    return [value for _, value in found] == ['ON']
+
+
 def _warn_of_cluster(engine):
     """Say what controllers lack that write to several servers of Galera."""
     if engine.name != 'mysql':

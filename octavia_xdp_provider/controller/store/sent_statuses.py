@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
@@ -199,7 +200,7 @@ class SentStatuses(base.Base):
                 ids.discard(row.load_balancer_id)
                 row.number += 1
                 result[row.load_balancer_id] = (row.number,
-                                                now - row.first_at)
+                                                ages.age(row.first_at, now))
             for key in ids:
                 session.add(models.Miss(load_balancer_id=key, number=1,
                                         first_at=now))

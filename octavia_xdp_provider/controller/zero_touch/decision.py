@@ -16,10 +16,11 @@ from octavia_xdp_provider.controller.zero_touch import port_documents
 
 TUNNEL, DIRECT, NONE, WAITING = 'tunnel', 'direct', 'none', 'waiting'
 
-# Of a member that has a tunnel these may pass; it keeps the tunnel.
+# Of a member that has a tunnel these may pass; it keeps the tunnel. What
+# somebody has done to stop its traffic is not among them.
 PASSING = frozenset((
     findings.Obstacle.UNBOUND, findings.Obstacle.BINDING_FAILED,
-    findings.Obstacle.NOT_VISIBLE, findings.Obstacle.NO_GATEWAY))
+    findings.Obstacle.NOT_VISIBLE))
 
 Seen = Mapping[findings.Wanted, findings.Finding]
 

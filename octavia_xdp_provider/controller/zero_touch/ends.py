@@ -103,7 +103,7 @@ def _at(host: hypervisors.Hypervisor, encapsulation: str, text: str,
     problem = policy.member_problem(str(address))
     if problem:
         return (f'hypervisor {host.host} reports an address that nodes would '
-                f'refuse: {problem[0]}')
+                f'refuse: {problem[0]} ({problem[2]})')
     overhead = _HEADER[address.version] + enumerations.SHIMS[
         enumerations.Encapsulation[encapsulation.upper()]]
     mtu = int(state.get('mtu') or 1500) - overhead

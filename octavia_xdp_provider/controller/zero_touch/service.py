@@ -13,6 +13,7 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.common import loops
@@ -209,7 +210,7 @@ class ZeroTouch:
         self._ends = ends.of_all(self._hosts.values(), self._policy,
                                  self._networks)
         silent = {host for host, one in self._hosts.items()
-                  if now - one.last_seen > self._conf.host_timeout}
+                  if ages.age(one.last_seen, now) > self._conf.host_timeout}
         reported = {host for host, one in self._hosts.items()
                     if host not in before or one.reported_generation
                     != before[host].reported_generation}
@@ -366,7 +367,7 @@ class ZeroTouch:
             generation = None
         except errors.Refused as error:
             LOG.error('Load balancer %s: members\' tunnels stay as they are: '
-                      '%s', key, error)
+                      '%s', key, error.for_operator)
             return
         if generation is None:
             # A change is pending: after it.

@@ -12,6 +12,7 @@ import time
 from lab import cloud
 from lab import namespaces
 from lab import paths
+from lab import processes
 from lab.control import octavia
 from lab.fabric import client
 from lab.fabric import members
@@ -170,11 +171,12 @@ class Matrix:
             octavia.provider_configuration(self._lab))])
         with namespaces.inside(self._lab, paths.CONTROL):
             store = queries.Store(schema.context_manager(conf))
-            deadline = time.monotonic() + steps.LIMIT_S
-            while problem := _unrest(store):
-                if time.monotonic() > deadline:
-                    raise steps.Wrong(problem)
-                time.sleep(0.5)
+            try:
+                processes.wait_for(lambda: f'rest: {_unrest(store)}',
+                                   lambda: not _unrest(store),
+                                   steps.LIMIT_S, 0.5)
+            except paths.LabError as error:
+                raise steps.Wrong(str(error)) from None
             wanted = {}
             documents = {row.id: row.document
                          for row in store.load_balancers()}

@@ -2,7 +2,6 @@
 """What tenants do while something fails, and whether it came about."""
 
 import json
-import time
 import uuid
 
 from keystoneauth1 import exceptions as transport_errors
@@ -11,6 +10,7 @@ from openstack import exceptions
 from lab import cloud
 from lab import namespaces
 from lab import paths
+from lab import processes
 from lab.fabric import client
 from lab.fabric import members
 from lab.fabric import nodes
@@ -56,20 +56,23 @@ class Tenant:
 
     def _until(self, what, function):
         """Call until it returns something true, whatever fails before."""
-        limit_s = LIMIT_S + self.fault_s
-        deadline, last = time.monotonic() + limit_s, 'no answer'
-        while time.monotonic() < deadline:
+        last = 'no answer'
+
+        def attempt():
+            nonlocal last
             try:
                 with namespaces.inside(self.lab, paths.CONTROL):
-                    found = function()
-                if found:
-                    return found
+                    return function()
             except exceptions.ConflictException:
                 last = 'it is PENDING'
             except _ERRORS as error:
                 last = str(error)
-            time.sleep(0.3)
-        raise Wrong(f'{what}: not within {limit_s} s ({last[:200]})')
+            return None
+        try:
+            return processes.wait_for(lambda: f'{what} ({last[:200]})',
+                                      attempt, LIMIT_S + self.fault_s, 0.3)
+        except paths.LabError as error:
+            raise Wrong(str(error)) from None
 
     def find(self, web):
         """The load balancer as Octavia shows it, or None."""

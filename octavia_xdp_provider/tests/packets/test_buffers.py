@@ -12,55 +12,19 @@ from scapy.layers import inet
 from scapy.layers import inet6
 
 from octavia_xdp_provider.packet_model import icmp
-from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.packets import test_mutations
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import mutation
 from octavia_xdp_provider.tests.packets.support import scenario
+from octavia_xdp_provider.tests.packets.support import split_frames
 
-ETHERNET = 14  # the kernel makes no shorter first buffer
-# Behind the transport's offset: a TCP header, or an ICMP error's quote.
-TRANSPORT = 128
 # Of too long packets the answer's checksum is over several buffers.
 WANTED = {state.Outcome.DROP_BUFFERS, state.Outcome.SENT_TOO_BIG,
           state.Outcome.ECHO_REPLY}
 PATIENCE = 300
-
-
-class SplitFrames(compared.Compared):
-    """Each frame that may be is split, at random."""
-
-    def __init__(self, node, **options):
-        self.rng = random.Random()
-        self.split = 0
-        self.outcomes = set()
-        super().__init__(node, **options)
-
-    def first_buffer(self, frame):
-        packet = parse.parse(frame)
-        end = len(frame)
-        if not isinstance(packet, parse.Ignored):
-            if packet.wrong is not None:
-                return 0
-            # What is behind the packet stays with its last byte.
-            end = packet.end
-            if packet.transport > compared.PULLED:
-                end = packet.transport  # out of reach
-            elif packet.transport > compared.PULLED - TRANSPORT:
-                return 0
-        if end <= ETHERNET + 1:
-            return 0
-        self.split += 1
-        if self.rng.random() < 0.5:
-            end = min(end, 100)
-        return self.rng.randrange(ETHERNET, max(end, ETHERNET + 1))
-
-    def run(self, frames):
-        results = super().run(frames)
-        self.outcomes.update(one.outcome for one in results)
-        return results
+STEPS = 100
 
 
 class FirstBuffer(compared.Compared):
@@ -142,26 +106,27 @@ class TestRandomBuffers(unittest.TestCase):
         super().setUp()
         if environment.MODEL_ONLY:
             self.skipTest('needs the program')
-        self.compared = SplitFrames(cases.plain_node(), flows_max=64)
+        self.compared = split_frames.SplitFrames(cases.plain_node(),
+                                                 flows_max=64)
         self.addCleanup(self.compared.close)
 
     def run_scenario(self, seed: int, end: float):
         self.compared.rng = random.Random(seed)
         running = scenario.Scenario(self.compared, seed)
-        for _ in range(test_mutations.STEPS):
+        for _ in range(STEPS):
             if time.monotonic() > end:
                 break
             try:
                 running.step()
             except compared.Difference as difference:
                 raise AssertionError(
-                    f'{test_mutations.PREFIX}SEED={seed}:\n{difference}'
+                    f'{mutation.PREFIX}SEED={seed}:\n{difference}'
                     ) from difference
         self.compared.compare_counters()
 
     def test_program_and_model_agree_on_split_frames(self):
-        end = time.monotonic() + test_mutations.setting('SECONDS', 30)
-        only = test_mutations.setting('SEED', None)
+        end = time.monotonic() + mutation.setting('SECONDS', 30)
+        only = mutation.setting('SEED', None)
         # Chance decides what comes, and a node may answer nothing at all.
         while (now := time.monotonic()) < end or (
                 now < end + PATIENCE and

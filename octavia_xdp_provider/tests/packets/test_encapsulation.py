@@ -1,52 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes that leave, for every encapsulation and family."""
 
-from scapy.contrib import geneve
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 from scapy.packet import Raw
 
-from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import outer4
 from octavia_xdp_provider.tests.packets.support.cases import outer6
+from octavia_xdp_provider.tests.packets.support.encapsulated import entropy_of
+from octavia_xdp_provider.tests.packets.support.encapsulated import in_geneve
+from octavia_xdp_provider.tests.packets.support.encapsulated import INNER
+from octavia_xdp_provider.tests.packets.support.encapsulated import rebuilt
 
-INNER = (cases.ip4, cases.ip6)
 TRANSPORT = {
     state.TCP: lambda: cases.tcp() / cases.payload(33),
     state.UDP: lambda: cases.udp() / cases.payload(34),
     state.SCTP: cases.sctp_init}
-
-
-def rebuilt(packet):
-    """As it lies on the wire, lengths and checksums filled in."""
-    return packet.__class__(bytes(packet))
-
-
-def in_geneve(inner, protocol, outer, vni, member=None):
-    """As RFC 8926 has it, without Ethernet inside."""
-    entropy = entropy_of(inner, protocol)
-    fields = {'proto': 17}
-    if outer is outer6:
-        fields = {'nh': 17, 'flow': entropy & 0xfffff}
-    if member:
-        fields['member'] = member
-    return (outer(inner, **fields) /
-            inet.UDP(sport=0xc000 | entropy & 0x3fff, dport=6081, chksum=0) /
-            geneve.GENEVE(proto=0x0800 if inner.version == 4 else 0x86dd,
-                          vni=vni) / inner)
-
-
-def entropy_of(inner, protocol: int) -> int:
-    ports = bytes(inner.payload)[:4]
-    source, destination = (cases.compared.packed(one)
-                           for one in (inner.src, inner.dst))
-    return select.flow_entropy(
-        select.flow_hash(source, destination, ports, protocol))
 
 
 class TestTunnels(cases.PacketCase):

@@ -2,68 +2,24 @@
 """Packets through a hypervisor, each compared with the model."""
 
 import itertools
-import unittest
 
 from scapy.layers import inet
 from scapy.layers import inet6
+from scapy.layers import sctp
 
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host_model import model
 from octavia_xdp_provider.tests.packets.support import host
+from octavia_xdp_provider.tests.packets.support import host_case
 
 SYN, SYN_ACK, ACK, FIN_ACK, RST = 'S', 'SA', 'A', 'FA', 'R'
 MSS = [('MSS', 1400)]
 
 
-class Base(unittest.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.host = host.Hypervisor()
-        self.addCleanup(self.host.close)
-
-    def client_packet(self, v6, protocol='tcp', flags=ACK, source=None,
-                      vip=None, sport=40000, payload=b'request'):
-        layer = (inet.TCP(sport=sport, dport=host.LISTENER, flags=flags)
-                 if protocol == 'tcp'
-                 else inet.UDP(sport=sport, dport=host.LISTENER))
-        return host.ip(v6, source or (host.CLIENT, host.CLIENT6)[v6],
-                       vip or (host.VIP, host.VIP6)[v6]) / layer / payload
-
-    def vm_packet(self, v6, protocol='tcp', flags=ACK, destination=None,
-                  dport=40000, port=host.LOCAL_PORT, options=(),
-                  payload=b'answer'):
-        layer = (inet.TCP(sport=port, dport=dport, flags=flags,
-                          options=list(options))
-                 if protocol == 'tcp' else inet.UDP(sport=port, dport=dport))
-        return host.ip(v6, (host.FIXED, host.FIXED6)[v6],
-                       destination or (host.CLIENT, host.CLIENT6)[v6]
-                       ) / layer / payload
-
-    def arrives(self, outcome, v6, number=1, protocol='tcp', outer=None,
-                **packet):
-        inner = self.client_packet(v6, protocol, **packet)
-        frame = host.encapsulated(inner, host.key(number, protocol, v6),
-                                  inner_v6=v6, **(outer or {}))
-        result = self.host.nic(frame)
-        self.assertEqual(outcome, result[2])
-        return result[1]
-
-    def answers(self, outcome, v6, protocol='tcp', port_id=host.PORT,
-                **packet):
-        result = self.host.tap_in(
-            host.from_vm(self.vm_packet(v6, protocol, **packet)), port_id)
-        self.assertEqual(outcome, result[2])
-        return result[1]
-
-    def confirmed(self):
-        return self.host.datapath.flows(types.Table.CONFIRMED)
-
-
 OUTERS = ({}, {'v6': True}, {'v6': True, 'geneve': False})
 
 
-class TestFlows(Base):
+class TestFlows(host_case.HostCase):
 
     def test_both_ways_of_each_kind(self):
         for v6, protocol, outer in itertools.product(
@@ -123,38 +79,104 @@ class TestFlows(Base):
         self.host.check_outcomes()
         self.host.check_flows()
 
-    def test_answer_of_an_unknown_flow_goes_to_the_only_listener(self):
+    def direct_packet(self, v6, **packet):
+        """A client's, to the VM past the load balancer."""
+        direct = self.client_packet(v6, **packet)
+        direct.dst = (host.FIXED, host.FIXED6)[v6]
+        direct.payload.dport = host.LOCAL_PORT
+        return direct
+
+    def test_vm_opens_no_connection_from_the_vip(self):
+        """Whatever it sent before, or a client did."""
         for v6 in (False, True):
-            self.answers('OUT', v6)
-        self.assertTrue(self.host.datapath.flows(
-            types.Table.HALF_OPEN)[0].guessed)
-        self.answers('DROP_AMBIGUOUS', False, port=9090)
-        self.answers('DROP_CLOSED', False, destination=host.CLOSED)
-        self.answers('DROP_CLOSED', True, destination=host.NODE6)
-        self.answers('DROP_NOT_ALLOWED', False, destination=host.DENIED)
-        self.answers('PASS', False, flags=SYN, dport=5)
-        self.answers('PASS', False, 'udp', dport=5)
-        self.arrives('IN', False)
+            self.answers('PASS', v6, flags=ACK, dport=5)
+            self.answers('PASS', v6, flags=SYN, dport=5)
+            self.host.tap_out(host.from_vm(self.direct_packet(
+                v6, flags=SYN_ACK, sport=5)))
+            self.answers('PASS', v6, flags=ACK, dport=5)
+            for flags in (SYN, ACK):
+                self.arrives('IN', v6, flags=flags, sport=6)
+                self.answers('PASS', v6, flags=SYN, dport=6)
+                self.answers('OUT', v6, flags=SYN_ACK, dport=6)
         self.host.check_flows()
         self.host.check_outcomes()
 
-    def test_answers_to_what_came_another_way_are_left_alone(self):
+    def test_vm_opens_no_association_from_the_vip(self):
+        """Of SCTP a chunk says what opens one."""
+        entry = types.Entry(90, host.PORT, host.VIP, 80, host.FIXED, 80,
+                            'sctp', host.VM, host.GATEWAY)
+        self.host.datapath.set_entry(entry)
+        self.host.model.entries[90] = host.model_entry(entry)
+        self.host.set_rules(host.PORT, (), is_open=True)
+        data = sctp.SCTPChunkData(data=b'x')
+        for options, chunk in itertools.product(
+                ([], [inet.IPOption_NOP()] * 4), (sctp.SCTPChunkInit(), data)):
+            request = host.ip(
+                False, host.CLIENT, host.VIP, options=options
+                ) / sctp.SCTP(sport=7, dport=80) / chunk
+            self.assertEqual('IN', self.host.nic(host.encapsulated(
+                request, 90, inner_v6=False))[2])
+            for answer, outcome in ((sctp.SCTPChunkInit(), 'PASS'),
+                                    (sctp.SCTPChunkInitAck(), 'OUT'),
+                                    (data, 'OUT')):
+                self.assertEqual(outcome, self.host.tap_in(host.from_vm(
+                    host.ip(False, host.FIXED, host.CLIENT, options=options)
+                    / sctp.SCTP(sport=80, dport=7) / answer))[2])
+        self.host.check_flows()
+        self.host.check_outcomes()
+
+    def test_connections_that_nothing_is_known_of_are_the_vms_own(self):
+        """They began before the entry was there, and the VM speaks first."""
         for v6 in (False, True):
-            direct = self.client_packet(v6, flags=SYN, sport=7)
-            direct.dst = (host.FIXED, host.FIXED6)[v6]
-            direct.payload.dport = host.LOCAL_PORT
-            self.host.tap_out(host.from_vm(direct), mark=model.MARK)
-            self.answers('OUT', v6, flags=SYN_ACK, dport=7)
-            direct.payload.sport = 8
-            self.host.tap_out(host.from_vm(direct))
-            self.answers('PASS', v6, flags=SYN_ACK, dport=8)
+            for port in (host.LOCAL_PORT, 9090):
+                for flags in ('PA', ACK, FIN_ACK, RST):
+                    self.answers('PASS', v6, flags=flags, port=port)
+            self.host.tap_out(host.from_vm(self.direct_packet(v6)))
+            self.answers('PASS', v6)
+        self.host.check_flows()
+        self.host.check_outcomes()
+
+    def test_answers_of_a_vm_that_arrives_wait_for_its_flows(self):
+        self.host.bring_tap(host.PORT)
+        for v6 in (False, True):
+            for port in (host.LOCAL_PORT, 9090):
+                for flags in ('PA', FIN_ACK, RST):
+                    self.answers('DROP_ARRIVING', v6, flags=flags, port=port)
+                for flags in (SYN, SYN_ACK):
+                    self.answers('PASS', v6, flags=flags, port=port)
+                self.answers('PASS', v6, 'udp', port=port)
+            self.answers('PASS', v6, port_id=host.OTHER_PORT)
+            # what the client sends says which way it came
+            self.host.tap_out(host.from_vm(self.direct_packet(v6)))
+            self.answers('PASS', v6)
+            self.arrives('IN', v6, sport=7)
+            self.answers('OUT', v6, dport=7)
+            self.arrives('IN', v6)
+            self.host.tap_out(host.from_vm(self.direct_packet(v6)))
+            self.answers('OUT', v6)
+            self.host.check_flows()
+        self.host.check_outcomes()
+
+    def test_errors_about_direct_connections_are_no_listeners(self):
+        self.host.bring_tap(host.PORT)
+        direct = self.direct_packet(False)
+        self.host.tap_out(host.from_vm(direct))
+        frame = host.from_vm(host.ip(False, host.FIXED, host.CLIENT) /
+                             inet.ICMP(type=3, code=3) / bytes(direct)[:28])
+        self.assertEqual('PASS', self.host.tap_in(frame)[2])
+        answer = self.vm_packet(False)
+        answer.src, answer.payload.sport = host.VIP, host.LISTENER
+        error = host.ip(False, '198.51.100.254', host.VIP) / (
+            inet.ICMP(type=3, code=4, nexthopmtu=1300) / bytes(answer)[:60])
+        self.assertEqual('DROP_ICMP', self.host.nic(host.encapsulated(
+            error, host.key(1, 'tcp', False), inner_v6=False))[2])
         self.host.check_outcomes()
 
     def test_mss_of_what_a_vm_offers_is_lowered(self):
-        for v6, flags in itertools.product((False, True), (SYN_ACK, SYN)):
+        for v6 in (False, True):
             self.arrives('IN', v6, flags=SYN)
             options = [('NOP', None), ('MSS', 1400), ('SAckOK', b'')]
-            data = self.answers('OUT', v6, flags=flags, options=options)
+            data = self.answers('OUT', v6, flags=SYN_ACK, options=options)
             sent = inet6.IPv6(data[14:]) if v6 else inet.IP(data[14:])
             self.assertEqual(1300, dict(sent.payload.options)['MSS'])
 
@@ -184,7 +206,7 @@ class TestFlows(Base):
                                   if one.entry.protocol == 'tcp']))
 
 
-class TestRefused(Base):
+class TestRefused(host_case.HostCase):
 
     def test_outer_packets_that_are_not_ours_or_wrong(self):
         for outer, outcome in (
@@ -224,7 +246,7 @@ class TestRefused(Base):
                              result[2])
 
 
-class TestGroups(Base):
+class TestGroups(host_case.HostCase):
 
     def test_rules_are_judged_again_when_they_change(self):
         self.arrives('DROP_NOT_ALLOWED', False, source=host.DENIED)
@@ -290,7 +312,7 @@ class TestGroups(Base):
             self.arrives('DROP_NOT_ALLOWED', True)
 
 
-class TestErrors(Base):
+class TestErrors(host_case.HostCase):
 
     def error(self, v6, source, destination, quoted):
         if v6:
@@ -323,7 +345,7 @@ class TestErrors(Base):
         self.host.check_outcomes()
 
 
-class TestEchoes(Base):
+class TestEchoes(host_case.HostCase):
     """PING, by which LB nodes probe members."""
 
     def ask(self, outcome, v6, number=1, vip=None, source=None, **more):
@@ -401,7 +423,7 @@ class TestEchoes(Base):
             self.host.taps[host.PORT]).action)
 
 
-class TestFragments(Base):
+class TestFragments(host_case.HostCase):
 
     def fragments(self, packet, v6):
         if not v6:
@@ -427,6 +449,27 @@ class TestFragments(Base):
             for piece in pieces:
                 self.assertEqual('OUT', self.host.tap_in(
                     host.from_vm(piece))[2])
+
+    def test_what_is_in_a_remembered_place_now_sends_nothing_of_others(self):
+        """The place has another tenant's entry, on another VM's port."""
+        for v6 in (False, True):
+            pieces = self.fragments(
+                self.vm_packet(v6, 'udp', payload=bytes(200)), v6)
+            self.arrives('IN', v6, protocol='udp')
+            for _ in range(2):
+                for piece in pieces[:2]:
+                    self.assertEqual('OUT', self.host.tap_in(
+                        host.from_vm(piece))[2])
+            mine = host.entry(1, 'udp', v6)
+            theirs = host.entry(
+                7, 'udp', v6, host.OTHER_PORT,
+                vips=(host.OTHER_VIP, host.OTHER_VIP6), port=7070)
+            self.host.datapath.delete_entry(mine.key)
+            del self.host.model.entries[mine.key]
+            self.host.datapath.set_entry(theirs)
+            self.host.model.entries[theirs.key] = host.model_entry(theirs)
+            self.assertEqual('PASS', self.host.tap_in(
+                host.from_vm(pieces[1]))[2])
 
     def test_later_fragments_are_judged_each(self):
         pieces = self.fragments(self.client_packet(

@@ -82,7 +82,7 @@ class Traffic:
         return self.one_of(host.CLIENT6, host.CLIENT6, host.DENIED6,
                            host.NODE6) if v6 else self.one_of(
                                host.CLIENT, host.CLIENT, host.DENIED,
-                               host.CLOSED)
+                               host.NODE)
 
     def echo(self, v6: bool, source: str, destination: str, reply: bool):
         header = {} if v6 else {'flags': self.one_of(0, 0, 0, 'MF')}
@@ -181,6 +181,7 @@ class TestHostMutations(unittest.TestCase):
                 if number % 500 == 499:
                     both.check_outcomes()
                     both.check_flows()
+                    both.go_on_arriving()
         except host.Difference as difference:
             raise AssertionError(f'{PREFIX}SEED={seed}, frame {number}:\n'
                                  f'{difference}') from difference
@@ -196,7 +197,9 @@ class TestHostMutations(unittest.TestCase):
         elif what < 0.99:
             both.tap_out(traffic.of_vm(True), port,
                          traffic.one_of(0, 0, model.MARK))
-        elif what < 0.993:
+        elif what < 0.991:
+            both.bring_tap(port)
+        elif what < 0.994:
             both.set_reply_mtu(traffic.one_of(65536, 1500, 1400, 1281, 1280,
                                               600, 576, 575))
         else:

@@ -7,8 +7,8 @@ import itertools
 from scapy.layers import inet
 from scapy.layers import inet6
 
-from octavia_xdp_provider.tests.packets import test_host_flows as base
 from octavia_xdp_provider.tests.packets.support import host
+from octavia_xdp_provider.tests.packets.support import host_case
 
 SYN, SYN_ACK, ACK, FIN_ACK, RST = 'S', 'SA', 'A', 'FA', 'R'
 # By outer headers: what differs in them, where the alternative is here, on
@@ -21,7 +21,7 @@ OUTERS = (
 KEY = 77
 
 
-class TestSecondChance(base.Base):
+class TestSecondChance(host_case.HostCase):
     """Key 1 is the member's; its second listener has key 2, on another
     port."""
 

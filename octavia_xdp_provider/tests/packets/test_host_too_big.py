@@ -8,9 +8,9 @@ from scapy.layers import inet6
 
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host_model import model
-from octavia_xdp_provider.tests.packets import test_host_flows as base
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import host
+from octavia_xdp_provider.tests.packets.support import host_case
 
 MTU = 1400
 SENT, DROP = 'SENT_TOO_BIG', 'DROP_TOO_BIG'
@@ -21,7 +21,7 @@ HEADERS = {(False, 'tcp'): 40, (False, 'udp'): 28, (True, 'tcp'): 60,
 ANSWERS_MAX = 100
 
 
-class TestTooBig(base.Base):
+class TestTooBig(host_case.HostCase):
 
     def setUp(self):
         super().setUp()
@@ -201,6 +201,7 @@ class TestTooBig(base.Base):
                                     payload=bytes(MTU))
             if not v6:
                 packet.flags = 'DF'
+            self.arrives('IN', v6, source=group)
             self.send(DROP, packet)
 
     def test_flow_goes_on(self):

@@ -24,7 +24,7 @@ class TestEcho(cases.PacketCase):
 
     def setUp(self):
         super().setUp()
-        self.use(cases.plain_node(echo=True, icmp_rate=1000))
+        self.use(cases.plain_node(echo=True, icmp_rate=8000))
         self.service()
         self.service(cases.VIP6)
 
@@ -107,7 +107,7 @@ class TestEcho(cases.PacketCase):
 
     def test_echo_requests_beyond_the_budget_pass(self):
         """Beyond it requests are left to the stack."""
-        self.use(cases.plain_node(echo=True, icmp_rate=3))
+        self.use(cases.plain_node(echo=True, icmp_rate=24))  # a source: 3
         self.service()
         frame = bytes(cases.link() / cases.ip4() / inet.ICMP())
         while not (results := self.compared.run([frame] * 5)):

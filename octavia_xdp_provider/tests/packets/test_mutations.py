@@ -9,7 +9,6 @@ SCENARIO steps: a change of the configuration and a batch of frames.
 
 import collections
 import math
-import os
 import random
 import sys
 import time
@@ -18,15 +17,10 @@ import unittest
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import mutation
 from octavia_xdp_provider.tests.packets.support import scenario
 
-PREFIX = 'OCTAVIA_XDP_MUTATION_'
 STEPS = 100
-
-
-def setting(name: str, default: int | None) -> int | None:
-    value = os.environ.get(PREFIX + name)
-    return default if value is None else int(value)
 
 
 class TestMutations(unittest.TestCase):
@@ -52,15 +46,15 @@ class TestMutations(unittest.TestCase):
                     # again, a frame at a time, to see which one it is
                     self.run_scenario(seed, 1)
                 raise AssertionError(
-                    f'{PREFIX}SEED={seed}, step {step}:\n{difference}'
+                    f'{mutation.PREFIX}SEED={seed}, step {step}:\n{difference}'
                     ) from difference
         self.compared.compare_counters()
         self.assertEqual('', self.compared.datapath.verify())
 
     def test_program_and_model_agree_on_random_frames(self):
-        seconds = setting('SECONDS', 60)
-        count = setting('COUNT', None)
-        only = setting('SEED', None)
+        seconds = mutation.setting('SECONDS', 60)
+        count = mutation.setting('COUNT', None)
+        only = mutation.setting('SEED', None)
         end = time.monotonic() + seconds
         rng = random.Random()
         while True:
@@ -102,6 +96,8 @@ class TestMutations(unittest.TestCase):
             compared.state.Outcome.DROP_NAT_FULL,
             compared.state.Outcome.DROP_TTL,
             compared.state.Outcome.DROP_NAT_UNTRANSLATABLE,
+            compared.state.Outcome.DROP_CONNECTION_LIMIT,
+            compared.state.Outcome.SENT_RESET,
             compared.state.Outcome.NAT_EVICTED,
             compared.state.Outcome.NAT_HANDED_ON,
             compared.state.Outcome.DROP_NAT_PEER}

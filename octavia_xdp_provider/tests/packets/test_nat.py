@@ -185,6 +185,28 @@ class TestTranslation(nat_cases.NatCase):
                 bytes(again[inet.UDP].payload) ==
                 bytes(whole[inet.UDP].payload))
 
+    def test_headers_around_that_of_a_fragment(self):
+        """RFC 7915, section 5.1: those in front of it go; what has some
+        behind it is dropped, as later fragments would name another protocol.
+        """
+        service = self.nat_service(6, 4, state.UDP)
+        first = inet6.IPv6ExtHdrFragment(m=1, id=0x54321)
+        options = inet6.IPv6ExtHdrDestOpt(
+            options=[inet6.PadN(optdata=bytes(12))])
+        body = cases.udp() / cases.payload(800)
+        self.dropped(self.request(6, first / options / body),
+                     Outcome.DROP_NAT_UNTRANSLATABLE)
+        for front in (first, options / first, options / options / first):
+            with self.subTest(front=repr(front)):
+                sent = self.sent(self.request(6, front / body))
+                pool, number, _ = self.flow(service)
+                wanted = inet.IP(src=pool, dst=nat_cases.MEMBER[4],
+                                 flags='MF', id=0x4321, ttl=sent.ttl) / (
+                    inet.UDP(sport=number, dport=nat_cases.LOCAL) /
+                    cases.payload(800))
+                wanted[inet.UDP].chksum = sent[inet.UDP].chksum
+                self.assertEqual(bytes(wanted), bytes(sent))
+
     def test_too_big_is_answered_with_what_its_sender_may_send(self):
         for front, back in nat_cases.PAIRS:
             self.use(cases.plain_node(icmp_rate=1000))
@@ -298,6 +320,29 @@ class TestFlows(nat_cases.NatCase):
             self.assertEqual(TIME_WAIT, self.state_of(service))
             self.compared.delete_service(service)
 
+    def test_what_goes_on_behind_a_reset_counts(self):
+        """A client pretends that its connection has ended, at a limit of 1,
+        by a reset that the member does not take for one."""
+        service = self.nat_service(connection_limit=1)
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        self.sent(self.request(4, cases.tcp(flags='R')))
+        answer = self.answer(service, 4, cases.tcp(flags='SA'))
+        self.sent(answer)
+        self.assertEqual(0, self.compared.active(service))
+        self.sent(self.request(4, cases.tcp(flags='A')))
+        self.assertEqual(ESTABLISHED, self.state_of(service))
+        self.dropped(self.request(4, cases.tcp(flags='S', sport=40001)),
+                     Outcome.DROP_CONNECTION_LIMIT)
+        # the other way round the first one has no place any more
+        self.sent(self.request(4, cases.tcp(flags='R')))
+        self.sent(self.request(4, cases.tcp(flags='S', sport=40001)))
+        self.sent(answer)
+        self.dropped(self.request(4, cases.tcp(flags='A')),
+                     Outcome.DROP_CONNECTION_LIMIT)
+        self.assertEqual(TIME_WAIT, self.state_of(service))
+        self.assertEqual(1, self.compared.active(service))
+        self.compared.compare_connections()
+
     def test_a_syn_in_time_wait_has_the_same_port(self):
         service = self.nat_service()
         self.sent(self.request(4, cases.tcp(flags='S')))
@@ -325,18 +370,38 @@ class TestFlows(nat_cases.NatCase):
             self.compared.delete_service(service)
 
     def test_what_no_reset_answers_takes_no_budget(self):
-        self.use(cases.plain_node(icmp_rate=1))
-        self.nat_service(connection_limit=1, sends_reset=True)
-        self.sent(self.request(4, cases.tcp(flags='S')))
         syn = cases.tcp(flags='S', sport=40001)
-        fragment = bytes(self.request(4, syn, flags='MF'))
-        whole = bytes(self.request(4, syn))
+        options = inet6.IPv6ExtHdrDestOpt()
+        for front, fragment in (
+                (4, self.request(4, syn, flags='MF')),
+                (6, self.request(6, options / syn))):
+            self.use(cases.plain_node(icmp_rate=1))
+            self.nat_service(front, 4, connection_limit=1, sends_reset=True)
+            self.sent(self.request(front, cases.tcp(flags='S')))
+            unanswerable, whole = bytes(fragment), bytes(
+                self.request(front, syn))
+            while not (results := self.compared.run(
+                    [unanswerable, unanswerable, whole, whole])):
+                pass
+            self.assertEqual(
+                [Outcome.DROP_CONNECTION_LIMIT] * 2 +
+                [Outcome.SENT_RESET, Outcome.DROP_CONNECTION_LIMIT],
+                [one.outcome for one in results])
+
+    def test_neither_pings_nor_what_is_too_big_take_budget_of_resets(self):
+        self.use(cases.plain_node(echo=True, icmp_rate=8))  # a source: 1
+        self.nat_service()
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        ping = bytes(cases.link() / cases.ip4() / inet.ICMP())
+        large = bytes(self.request(
+            4, cases.tcp() / cases.payload(1500), flags='DF'))
+        unknown = bytes(self.request(4, cases.tcp(sport=40001)))
         while not (results := self.compared.run(
-                [fragment, fragment, whole, whole])):
+                [ping, large, unknown, ping, large, unknown])):
             pass
         self.assertEqual(
-            [Outcome.DROP_CONNECTION_LIMIT] * 2 +
-            [Outcome.SENT_RESET, Outcome.DROP_CONNECTION_LIMIT],
+            [Outcome.ECHO_REPLY, Outcome.SENT_TOO_BIG, Outcome.SENT_RESET,
+             Outcome.PASS, Outcome.DROP_TOO_BIG, Outcome.DROP_NO_NAT_FLOW],
             [one.outcome for one in results])
 
     def test_who_may_come_is_asked_of_each_packet_of_clients(self):

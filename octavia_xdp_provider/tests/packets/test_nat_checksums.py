@@ -6,22 +6,22 @@ from scapy.layers import inet6
 from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.packets import test_checksums
 from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import checksums
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 ROUNDS = 4
-HEADER = test_checksums.HEADER
-TCP, UDP = test_checksums.CHECKSUM[state.TCP], 6
+HEADER = checksums.HEADER
+TCP, UDP = checksums.CHECKSUM[state.TCP], 6
 ICMP = {4: 2, 6: 2}
 MESSAGE = {4: inet.ICMP(type=3, code=3), 6: inet6.ICMPv6DestUnreach(code=4)}
 ROUTER = {4: '10.200.0.1', 6: '2001:db8:ffff::1'}
 IP = {4: inet.IP, 6: inet6.IPv6}
 
 
-class TestNat(test_checksums.ChecksumCase):
+class TestNat(checksums.ChecksumCase):
 
     pools = nat_cases.POOLS
 
@@ -34,7 +34,7 @@ class TestNat(test_checksums.ChecksumCase):
         for front, back in nat_cases.PAIRS:
             with self.subTest(front=front, back=back):
                 service = self.service(
-                    test_checksums.VIPS[front], protocol,
+                    checksums.VIPS[front], protocol,
                     [state.Member(compared.packed(nat_cases.MEMBER[back]),
                                   port=nat_cases.LOCAL)], nat=True)
                 for _ in range(ROUNDS):
@@ -55,7 +55,7 @@ class TestNat(test_checksums.ChecksumCase):
         return head
 
     def right(self, seen: bytes, family: int):
-        self.assertTrue(test_checksums.is_right(seen, family), seen.hex())
+        self.assertTrue(checksums.is_right(seen, family), seen.hex())
 
     def test_tcp_of_both_directions(self):
         for front, back in self.each(state.TCP):

@@ -7,24 +7,24 @@ from scapy.layers import inet
 
 from octavia_xdp_provider.packet_model import nat
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.packets import test_nat_peers
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import nat_cases
+from octavia_xdp_provider.tests.packets.support import nat_peers_case
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
-from octavia_xdp_provider.tests.packets.test_nat_peers import AFTER
-from octavia_xdp_provider.tests.packets.test_nat_peers import FOUND
-from octavia_xdp_provider.tests.packets.test_nat_peers import LAST
-from octavia_xdp_provider.tests.packets.test_nat_peers import LOST
-from octavia_xdp_provider.tests.packets.test_nat_peers import NOBODY
-from octavia_xdp_provider.tests.packets.test_nat_peers import OWN
-from octavia_xdp_provider.tests.packets.test_nat_peers import OWNED
-from octavia_xdp_provider.tests.packets.test_nat_peers import SEEK
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import AFTER
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import FOUND
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import LAST
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import LOST
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import NOBODY
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import OWN
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import OWNED
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import SEEK
 
 LONG = 1000
 
 
-class DatagramCase(test_nat_peers.PeersCase):
+class DatagramCase(nat_peers_case.PeersCase):
 
     seconds = 0
 
@@ -255,16 +255,16 @@ class TestAskedAfter(Asked, DatagramCase):
 class TestBeforeIPv6(TestBefore):
 
     family = 6
-    peers = test_nat_peers.all_peers(6)
+    peers = nat_peers_case.all_peers(6)
 
 
 class TestFragmentsIPv6(TestFragments):
 
     family = 6
-    peers = test_nat_peers.all_peers(6)
+    peers = nat_peers_case.all_peers(6)
 
 
 class TestAfterIPv6(TestAfter):
 
     family = 6
-    peers = test_nat_peers.all_peers(6)
+    peers = nat_peers_case.all_peers(6)

@@ -17,14 +17,14 @@ import unittest
 from octavia_xdp_provider.packet_model import nat_peers
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.packets import test_buffers
-from octavia_xdp_provider.tests.packets import test_mutations
-from octavia_xdp_provider.tests.packets import test_nat_peers
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import mutation
 from octavia_xdp_provider.tests.packets.support import nat_cases
+from octavia_xdp_provider.tests.packets.support import nat_peers_case
 from octavia_xdp_provider.tests.packets.support import nat_scenario
+from octavia_xdp_provider.tests.packets.support import split_frames
 
 STEPS = 12  # so few that no flow ends by its age
 PATIENCE = 300
@@ -47,7 +47,7 @@ def handed_on(frame: bytes) -> tuple[int, nat_peers.Kind]:
     return inner.protocol, nat_peers.Kind(kind)
 
 
-class SplitNat(test_buffers.SplitFrames, nat_scenario.NatCompared):
+class SplitNat(split_frames.SplitFrames, nat_scenario.NatCompared):
     pass
 
 
@@ -77,7 +77,7 @@ class TestNat(unittest.TestCase):
         return results
 
     def is_done(self, end: float) -> bool:
-        count = test_mutations.setting('COUNT', None)
+        count = mutation.setting('COUNT', None)
         if count is not None:
             return self.compared.ran >= count
         now = time.monotonic()
@@ -96,20 +96,20 @@ class TestNat(unittest.TestCase):
             return
         except compared.Difference as difference:
             raise AssertionError(
-                f'{test_mutations.PREFIX}SEED={seed}, step {step}:\n'
+                f'{mutation.PREFIX}SEED={seed}, step {step}:\n'
                 f'{difference}') from difference
         self.assertEqual('', self.compared.datapath.verify())
 
     def test_program_and_model_agree_on_random_frames(self):
-        end = time.monotonic() + test_mutations.setting('SECONDS', 60) / 2
-        only = test_mutations.setting('SEED', None)
+        end = time.monotonic() + mutation.setting('SECONDS', 60) / 2
+        only = mutation.setting('SEED', None)
         rng = random.Random()
         while not self.is_done(end):
             self.run_scenario(
                 rng.randrange(1 << 32) if only is None else only, end)
             if only is not None:
                 return
-        if test_mutations.setting('COUNT', None) is None:
+        if mutation.setting('COUNT', None) is None:
             self.assertLessEqual(self.WANTED, self.seen)
         print(f'{self.compared.ran} frames without a difference',
               file=sys.stderr)
@@ -133,7 +133,7 @@ class TestPeers(TestNat):
 
     def setUp(self):
         super().setUp()
-        self.compared.set_peers(test_nat_peers.all_peers(
+        self.compared.set_peers(nat_peers_case.all_peers(
             random.choice((4, 6))))
 
     def run_and_see(self, frames):

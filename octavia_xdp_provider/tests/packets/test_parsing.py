@@ -268,6 +268,30 @@ class TestMartians(Parsing):
             self.forwarded(cases.link() / cases.ip6(src=source) /
                            cases.tcp())
 
+    def test_what_the_node_sends_from_is_no_client(self):
+        """Hypervisors let it in past all rules: the probes of nodes."""
+        self.node.entropy = {state.IPV4: 4, state.IPV6: 8}
+        self.compared.set_node()
+        for make, own, others in (
+                (cases.ip4, ('10.0.0.0', '10.0.0.1', '10.0.0.15'),
+                 ('10.0.0.16', '9.255.255.255')),
+                (cases.ip6, ('fd00::', 'fd00::1', 'fd00::ff'),
+                 ('fd00::100', 'fd00::1:0:1', 'fd00:0:0:1::1'))):
+            for transport in (cases.tcp(flags='S'), cases.tcp(), cases.udp(),
+                              cases.sctp_init()):
+                for source in own:
+                    self.dropped(cases.link() / make(src=source) / transport,
+                                 Outcome.DROP_MARTIAN)
+                for source in others:
+                    self.forwarded(cases.link() / make(src=source) /
+                                   transport)
+
+    def test_a_node_without_a_source_sends_from_nowhere(self):
+        self.use(cases.plain_node(source={state.IPV4: None, state.IPV6: None}))
+        self.service()
+        self.dropped(cases.link() / cases.ip4() / cases.tcp(),
+                     Outcome.DROP_NO_NEXT_HOP)
+
     def test_martians_to_ports_without_service_pass(self):
         for make, sources in ((cases.ip4, self.FOUR), (cases.ip6, self.SIX)):
             for source in sources:

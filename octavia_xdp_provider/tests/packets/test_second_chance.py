@@ -5,12 +5,12 @@ import struct
 
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.packets import test_encapsulation as base
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import library
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
+from octavia_xdp_provider.tests.packets.support.encapsulated import rebuilt
 
 SYN, ACK = 'S', 'A'
 FIRST = {4: '10.1.0.1', 6: 'fd00:1::1'}
@@ -75,7 +75,7 @@ class TestSecondChance(cases.PacketCase):
         """(frame, its flow's hash) of some flows."""
         make = cases.ip4 if len(service.vip) == 4 else cases.ip6
         for port in range(1024, 1056):
-            inner = base.rebuilt(make() / cases.tcp(sport=port, flags=flags) /
+            inner = rebuilt(make() / cases.tcp(sport=port, flags=flags) /
                                  cases.payload(length))
             frame = bytes(cases.link() / inner)
             value = select.flow_hash(
@@ -221,11 +221,11 @@ class TestSecondChance(cases.PacketCase):
         service = self.changed()
         for frame, value in self.frames(service, ACK):
             slot = select.flow_slot(value, len(service.now))
-            quote = base.rebuilt(
+            quote = rebuilt(
                 cases.inet.IP(src=cases.VIP4, dst=cases.CLIENT4) /
                 cases.inet.TCP(sport=cases.PORT, dport=int.from_bytes(
                     frame[34:36], 'big')))
-            error = bytes(cases.link() / base.rebuilt(
+            error = bytes(cases.link() / rebuilt(
                 cases.inet.IP(src='203.0.113.9', dst=cases.VIP4) /
                 cases.inet.ICMP(type=3, code=4) / bytes(quote)))
             result = self.run_frame(error)

@@ -195,7 +195,7 @@ class TestTooBig(cases.PacketCase):
                       back() / answer4(packet, 1480))
 
     def test_packets_too_big_beyond_the_budget_are_dropped(self):
-        self.use(cases.plain_node(icmp_rate=2))
+        self.use(cases.plain_node(icmp_rate=16))  # a source: 2
         self.service()
         frame = bytes(cases.link() / sized4(1500))
         while not (results := self.compared.run([frame] * 4)):

@@ -6,11 +6,14 @@ from scapy.layers import inet
 from scapy.layers import inet6
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.packets import test_encapsulation as base
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import outer4
 from octavia_xdp_provider.tests.packets.support.cases import outer6
+from octavia_xdp_provider.tests.packets.support.encapsulated import entropy_of
+from octavia_xdp_provider.tests.packets.support.encapsulated import in_geneve
+from octavia_xdp_provider.tests.packets.support.encapsulated import INNER
+from octavia_xdp_provider.tests.packets.support.encapsulated import rebuilt
 
 HOST4, HOST6 = '10.9.0.1', 'fd00:9::1'
 PREFIX = 'fd00:9:0:1::'
@@ -33,8 +36,8 @@ class TestTunnels(cases.PacketCase):
         self.compared.delete_service(service)
 
     def each(self):
-        for make in base.INNER:
-            yield base.rebuilt(make() / cases.tcp() / cases.payload(33))
+        for make in INNER:
+            yield rebuilt(make() / cases.tcp() / cases.payload(33))
 
     def test_geneve_carries_the_key_in_both_families(self):
         for inner in self.each():
@@ -42,11 +45,11 @@ class TestTunnels(cases.PacketCase):
                 for key in (0, 1, 0xabcdef, 0xffffff):
                     self.expect(
                         inner, tunnel(host, Encapsulation.GENEVE, key),
-                        base.in_geneve(inner, state.TCP, outer, key, host))
+                        in_geneve(inner, state.TCP, outer, key, host))
 
     def test_srv6_ends_with_the_key(self):
         for inner in self.each():
-            flow = base.entropy_of(inner, state.TCP) & 0xfffff
+            flow = entropy_of(inner, state.TCP) & 0xfffff
             for key, sid in ((0, PREFIX), (1, PREFIX + '1'),
                              (0xfedc1234, PREFIX + 'fedc:1234')):
                 self.expect(inner, tunnel(PREFIX, Encapsulation.SRV6, key),
@@ -54,7 +57,7 @@ class TestTunnels(cases.PacketCase):
 
     def test_a_services_function_is_no_part_of_a_tunnels_sid(self):
         for inner in self.each():
-            flow = base.entropy_of(inner, state.TCP) & 0xfffff
+            flow = entropy_of(inner, state.TCP) & 0xfffff
             self.expect(inner, tunnel(HOST6, Encapsulation.SRV6),
                         outer6(inner, HOST6, flow=flow) / inner,
                         encapsulation=Encapsulation.SRV6, sid_function=0xd4)
@@ -92,15 +95,15 @@ class TestTunnels(cases.PacketCase):
                           for one in (HOST4, '10.1.0.2')}, destinations)
 
     def test_a_port_is_written_inside_a_tunnel(self):
-        inner = base.rebuilt(cases.ip4() / cases.tcp())
+        inner = rebuilt(cases.ip4() / cases.tcp())
         own = tunnel(HOST4, Encapsulation.GENEVE, 5)
         self.service(members=[member(own, port=8080)])
         left = inner.copy()
         left[inet.TCP].dport = 8080
         del left[inet.TCP].chksum
-        left = base.rebuilt(left)
+        left = rebuilt(left)
         # entropy is that of the packet as it came
-        expected = base.in_geneve(inner, state.TCP, outer4, 5, HOST4)
+        expected = in_geneve(inner, state.TCP, outer4, 5, HOST4)
         self.forwarded(cases.link() / inner, bytes(expected)[
             :-len(bytes(inner))] + bytes(left))
 
@@ -147,7 +150,7 @@ class TestTunnels(cases.PacketCase):
         error = cases.ip6(src='2001:db8:99::1') / inet6.ICMPv6PacketTooBig(
             mtu=1280) / cases.ip6(src=cases.VIP6, dst=cases.CLIENT6) / (
                 cases.tcp(sport=cases.PORT, dport=40000))
-        frame = bytes(cases.link() / base.rebuilt(error))
+        frame = bytes(cases.link() / rebuilt(error))
         result, = self.compared.run([frame])
         self.assertEqual(cases.Outcome.FORWARDED, result.outcome)
         self.assertEqual(frame[14:], result.frame[14 + 56:])

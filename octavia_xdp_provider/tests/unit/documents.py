@@ -12,6 +12,12 @@ SOURCE = ROOT / 'doc/source'
 EXTENSIONS = str(ROOT / 'doc/ext')
 
 
+def pages():
+    """All that readers of the documents see."""
+    yield from (ROOT / 'README.rst', ROOT / 'CONTRIBUTING.rst')
+    yield from sorted(SOURCE.rglob('*.rst'))
+
+
 def extension(name):
     """A module of doc/ext that needs no Sphinx."""
     sys.path.insert(0, EXTENSIONS)

@@ -55,7 +55,8 @@ def _agent():
     announce.status.return_value = None
     announce.wanted.return_value = {}
     registry.register(agent_metrics.Collector(
-        mock.Mock(), link, worker, mock.Mock(ready=()), announce))
+        mock.Mock(), link, worker, mock.Mock(ready=()), announce,
+        mock.Mock(work=dict)))
     registry.register(listener_metrics.Collector(
         mock.Mock(), link, worker))
     # Of each process, as the others are not.

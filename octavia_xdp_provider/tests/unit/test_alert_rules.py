@@ -27,6 +27,7 @@ C = 'octavia_xdp_controller_'
 H = 'octavia_xdp_result_handler_'
 DROPS = 'octavia_xdp_outcome_packets_total{{instance="lb1",outcome="{}"}}'
 BGP = A + 'bgp_session_up{{instance="lb1",neighbour="{}"}}'
+PROCESS = A + 'process_up{{instance="lb1",process="{}"}}'
 LEADER = C + 'leader{{instance="{}"}}'
 CONDITION = (C + 'node_condition{{instance="control1",host="{}",'
              'condition="{}"}}')
@@ -59,6 +60,8 @@ WELL = {
     A + 'members_max' + LB1: '10000x60',
     A + 'failed_load_balancers' + LB1: '0x9 1x3 0x46',
     A + 'controller_silence_seconds' + LB1: '120x60',
+    PROCESS.format('octavia-xdp-hc'): '1x60',
+    PROCESS.format('octavia-xdp-result-handler'): '1x60',
     H + 'checker_stretch' + LB1: '1x60',
     LATENCY.format('0.1'): '0+100x60',
     LATENCY.format('2.5'): '0+100x60',
@@ -114,6 +117,9 @@ FAULTS = {
         {A + 'members' + LB1: '9000x9 9001x50'}, {'instance': 'lb1'}),
     'CheckerOverloaded': (
         {H + 'checker_stretch' + LB1: '1x9 1.2x50'}, {'instance': 'lb1'}),
+    'ProcessDown': (
+        {PROCESS.format('octavia-xdp-result-handler'): '1x9 0x50'},
+        {'instance': 'lb1', 'process': 'octavia-xdp-result-handler'}),
     'ResultsLate': (
         {LATENCY.format('0.1'): '0+100x9 950+90x50'}, {'instance': 'lb1'}),
     'ResultsFail': (

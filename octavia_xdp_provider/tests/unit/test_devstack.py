@@ -216,7 +216,10 @@ class TestPhases(base.TestCase):
              f'iniset {octavia_conf} api_settings enabled_provider_drivers '
              'value of drivers',
              f'iniset {octavia_conf} api_settings default_provider_driver '
-             'xdp'], calls[3:])
+             'xdp',
+             f'iniset {octavia_conf} database connection_parameters '
+             'init_command=SET @octavia=1 /*M!110602 , SESSION '
+             'innodb_snapshot_isolation=OFF */'], calls[3:])
 
     def test_extra_makes_networks_and_starts_services(self):
         self.assertEqual([

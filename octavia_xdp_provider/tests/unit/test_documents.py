@@ -19,6 +19,7 @@ from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit import documents
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
 ROOT = PACKAGE.parent
@@ -29,11 +30,6 @@ MADE = ('build', 'datapath/build', 'hc-agent/target', 'target', 'doc/build')
 SUFFIXES = ('.c', '.h', '.py', '.rs', '.rst', '.toml')
 PATH = re.compile(r'[\w.*…-]+(/[\w.*…-]+)*/?')
 LITERAL = re.compile(r'``([^`]+)``')
-
-
-def pages():
-    yield from (ROOT / 'README.rst', ROOT / 'CONTRIBUTING.rst')
-    yield from sorted((ROOT / 'doc' / 'source').rglob('*.rst'))
 
 
 @functools.cache
@@ -87,7 +83,8 @@ def missing(page, text):
 class TestPaths(base.TestCase):
 
     def test_paths_that_the_documents_name_are_in_the_tree(self):
-        wrong = {str(page.relative_to(ROOT)): paths for page in pages()
+        wrong = {str(page.relative_to(ROOT)): paths
+                 for page in documents.pages()
                  if (paths := missing(page, page.read_text()))}
 
         self.assertEqual({}, wrong)

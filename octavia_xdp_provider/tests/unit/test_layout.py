@@ -54,6 +54,15 @@ class TestLayout(base.TestCase):
                 self.assertNotEqual('octavia', name.split('.')[0],
                                     f'{path}: {name}')
 
+    def test_no_test_is_imported(self):
+        # It would run twice; what tests share is in modules of its own.
+        for path in (PACKAGE / 'tests').rglob('*.py'):
+            for name in imports.names(path):
+                if name.startswith(NAME):
+                    last = name.rpartition('.')[2]
+                    self.assertFalse(last.startswith('test_'),
+                                     f'{path}: {name}')
+
     def test_no_import_is_relative(self):
         for path in imports.modules((PACKAGE, LAB, BENCH)).values():
             for name in imports.names(path):

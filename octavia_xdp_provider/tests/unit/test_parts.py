@@ -1,32 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/parts.py, which runs the parts of the tests side by side."""
+"""tools/suite: parts of the tests, which run side by side."""
 
 import contextlib
-import importlib.util
 import io
+import os
 import pathlib
+import re
 import subprocess
-import sys
 
 import fixtures
 
+from octavia_xdp_provider.tests.support import tools
 from octavia_xdp_provider.tests.unit import base
 
-ROOT = pathlib.Path(__file__).parents[3]
-FILE = ROOT / 'tools' / 'parts.py'
+ROOT = tools.ROOT
 TESTS = ROOT / 'octavia_xdp_provider' / 'tests'
-
-
-def load():
-    specification = importlib.util.spec_from_file_location('parts', FILE)
-    module = importlib.util.module_from_spec(specification)
-    # dataclasses look their module up.
-    sys.modules['parts'] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-parts = load()
+kinds = tools.load('kinds')
+parts = tools.load('parts')
+plan = tools.load('plan')
+reach = tools.load('reach')
 
 
 class TestSchedule(base.TestCase):
@@ -109,7 +101,7 @@ class TestSchedule(base.TestCase):
                 raise KeyboardInterrupt
 
         self.useFixture(fixtures.MonkeyPatch(
-            'parts.Schedule._collect', interrupt))
+            'suite.parts.Schedule._collect', interrupt))
         script = (f'cd {self.directory}; trap "touch cleaned; exit 1" TERM; '
                   'touch begun; while :; do sleep 0.02; done')
 
@@ -119,7 +111,7 @@ class TestSchedule(base.TestCase):
         self.assertTrue((self.directory / 'cleaned').exists())
 
 
-class TestFolders(base.TestCase):
+class TestPlan(base.TestCase):
 
     def test_each_folder_with_tests_is_run_by_a_part(self):
         script = (ROOT / 'tools' / 'test-part').read_text()
@@ -129,10 +121,52 @@ class TestFolders(base.TestCase):
         for folder in found:
             # Of a folder that a part runs all below it is run.
             self.assertTrue(any(
-                f'{how}_tests {one.relative_to(TESTS)} ' in script
+                f'{how}_tests {parent.relative_to(TESTS)} ' in script
                 for how in ('python', 'timed')
-                for one in (folder, *folder.parents) if TESTS in one.parents),
-                folder)
+                for parent in (folder, *folder.parents)
+                if TESTS in parent.parents), folder)
+
+    def test_part_of_a_folder_is_known_by_its_name(self):
+        for name, folder in reach.FOLDERS.items():
+            self.assertIn(name, kinds.PYTHON)
+            self.assertTrue((ROOT / folder).is_dir(), folder)
+            self.assertIn(f'tests {folder.removeprefix(reach.TESTS)[:-1]} ',
+                          (ROOT / 'tools' / 'test-part').read_text())
+
+    def test_each_kind_has_parts_and_each_part_a_kind(self):
+        self.assertEqual(set(kinds.BY_NAME), {
+            part.kind for part in plan.ALL if part.kind})
+        for part in plan.ALL:
+            self.assertLessEqual(set(part.needs), set(plan.BY_NAME))
+
+    def test_each_part_is_known_to_the_script(self):
+        for part in (*plan.TESTS, *plan.LONG_TESTS):
+            name = part.name.removesuffix('-long')
+            if not name.startswith('kernel-'):
+                self.assertIn(f'\npart_{name}() {{', (
+                    ROOT / 'tools' / 'test-part').read_text())
+
+    def test_budgets_are_those_of_parts(self):
+        budgets = tools.load('report').budget.seconds()
+        self.assertIn('unit-python', budgets)
+        self.assertLessEqual(set(budgets), set(plan.BY_NAME))
+
+    def test_page_says_how_long_each_long_kind_takes(self):
+        page = (ROOT / 'doc/source/contributor/testing.rst').read_text()
+        self.assertEqual(
+            {kind.name: f'{kind.seconds / 60:.0f}' for kind in kinds.LONG},
+            dict(re.findall(r'   \* - ``([a-z0-9-]+)``\n     - (\d+) min\n',
+                            page)))
+
+    def test_short_kinds_need_nothing_that_is_long(self):
+        names = plan.of_kinds([kind.name for kind in kinds.SHORT])
+        self.assertEqual([], [part.name for part in plan.of(names)
+                              if part.long])
+
+    def test_long_kinds_run_with_the_checker_as_it_is_installed(self):
+        checkers = [part for part in plan.of(plan.of_kinds(['node']))
+                    if part.name == 'checker']
+        self.assertEqual([True], [part.long for part in checkers])
 
 
 class TestOnceMore(base.TestCase):
@@ -146,19 +180,24 @@ case "$*" in
 esac
 '''
 
-    def run_part(self, failing, again=0, output='', part='functional-bench'):
+    def run_part(self, failing, again=0, output='', part='functional-bench',
+                 tries=''):
         """Its exit status, and how stestr ran tests."""
         root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         for path, text in (
                 ('tools/test-part', (ROOT / 'tools/test-part').read_text()),
                 ('build/venv/bin/stestr', self.STESTR),
                 ('failing', failing), ('again', str(again)),
-                ('output', output)):
+                ('output', output), ('tries', tries)):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
             (root / path).chmod(0o755)
-        status = subprocess.run([root / 'tools/test-part', part],
-                                capture_output=True, check=False).returncode
+        status = subprocess.run(
+            [root / 'tools/test-part', part], capture_output=True,
+            check=False, env={
+                **os.environ, 'OCTAVIA_XDP_SECOND_TRIES': str(root / 'tries')
+            }).returncode
+        self.tries = (root / 'tries').read_text().split()
         return status, (root / 'runs').read_text().splitlines()
 
     def test_two_tests_that_fail_run_once_more(self):
@@ -166,6 +205,14 @@ esac
             self.assertEqual(
                 (again, ['run', 'run --failing']),
                 self.run_part('tests.A.test_a\ntests.B.test_b\n', again))
+            self.assertEqual(['tests.A.test_a', 'tests.B.test_b'], self.tries)
+
+    def test_two_tests_of_a_run_get_a_second_try(self):
+        runs = ['run', 'run --failing']
+        self.assertEqual((0, runs), self.run_part('a\n', tries='other\n'))
+        self.assertEqual(['other', 'a'], self.tries)
+        self.assertEqual((1, runs[:1]), self.run_part(
+            'a\n', tries='other\nthird\n'))
 
     def test_others_do_not(self):
         for arguments in (

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import fixtures
 from oslo_upgradecheck import upgradecheck
 
 from octavia_xdp_provider.cmd import status
@@ -33,3 +34,11 @@ class TestChecks(base.StoreTestCase):
     def test_a_database_that_was_not_upgraded_is_a_failure(self):
         for self.url in ('sqlite://', 'sqlite:////nowhere/at/all.sqlite'):
             self.assertEqual(upgradecheck.Code.FAILURE, self.codes()[1])
+
+    def test_snapshot_isolation_is_a_warning(self):
+        for is_on, code in ((True, upgradecheck.Code.WARNING),
+                            (False, upgradecheck.Code.SUCCESS)):
+            self.useFixture(fixtures.MonkeyPatch(
+                'octavia_xdp_provider.controller.store.schema.'
+                'has_snapshot_isolation', lambda manager, is_on=is_on: is_on))
+            self.assertEqual(code, self.codes()[1])

@@ -7,6 +7,7 @@
 #ifndef OXP_NAT_ALLOCATE_H
 #define OXP_NAT_ALLOCATE_H
 
+#include "age_since.h"
 #include "forward/block.h"
 #include "forward/count.h"
 #include "forward/nat/flow.h"
@@ -162,8 +163,8 @@ __noinline int nat_probe(__u32 number, __u32 line, __u32 index)
 		return NAT_VACANT;
 	if (nat_state_of(state) != NAT_TIME_WAIT)
 		return NAT_TAKEN;
-	age = nat_now() - READ_ONCE(flow->seen);
-	if (age < 0x80000000 && age > nat_time_wait())
+	age = age_since(READ_ONCE(flow->seen), nat_now(), ~0U, AGE_AHEAD);
+	if (age > nat_time_wait())
 		return NAT_VACANT;
 	if (!find_block(line, &view))
 		return NAT_TAKEN;
@@ -268,31 +269,30 @@ __noinline __s64 nat_allocate(struct xdp_md *ctx, __u32 line, __u32 index)
 	return number;
 }
 
-/* A place among the service's flows, before one begins; of those that a packet
- * opens there may be a limit. */
-__noinline int nat_reserve(__u32 line, __u32 opens)
+/* A place among the service's flows, of which there may be a limit. */
+__noinline int nat_take_place(__u32 service, __u32 limited)
 {
-	const struct connection_count *count;
 	struct nat_service *active;
-	struct block_view view;
-	__u32 service, before, limit = 0;
+	__u32 before, limit;
 
-	if (!find_block(line, &view))
-		return false;
-	service = view.block->service;
 	active = bpf_map_lookup_elem(&nat_services, &service);
 	if (!active)
 		return false;
 	before = __sync_fetch_and_add(&active->active, 1);
-	if (!opens || !(view.block->flags & BLOCK_LIMITED))
-		return true;
-	count = bpf_map_lookup_elem(&connection_counts, &service);
-	if (count)
-		limit = READ_ONCE(count->limit);
-	if (!limit || before < limit)
+	limit = READ_ONCE(active->limit);
+	if (!limited || !limit || before < limit)
 		return true;
 	__sync_fetch_and_add(&active->active, -1);
 	return false;
+}
+
+/* The same before a flow begins; the limit is of those that a packet opens. */
+__noinline int nat_reserve(__u32 line, __u32 opens)
+{
+	struct block_view view;
+
+	return find_block(line, &view) &&
+	       nat_take_place(view.block->service, opens);
 }
 
 /* The flow did not begin. */

@@ -53,6 +53,15 @@ __noinline int nat_is_routed(struct xdp_md *ctx, const struct packet *packet)
 	return false;
 }
 
+/* Whether a fragment of IPv6 has extension headers behind the fragment header
+ * (RFC 7915, section 5.1): its later ones say so too. What is behind that
+ * header is then what the packet carries. */
+static __always_inline bool nat_is_extended(const struct packet *packet)
+{
+	return (packet->kind == KIND_FIRST || packet->kind == KIND_LATER) &&
+	       is_extension(packet->fragment_protocol);
+}
+
 /* What stays of a header between families. */
 struct nat_head {
 	__u32 length; /* of what the packet carries */
@@ -103,7 +112,7 @@ static __always_inline bool nat_read_head(struct xdp_md *ctx,
 		nat_read_v6(ip, head);
 		if (!head->fragment)
 			return true;
-		/* the last one, as only what it names follows */
+		/* the last one: !nat_is_extended() */
 		fragment = at(ctx, packet->l4 - sizeof(*fragment),
 			      sizeof(*fragment));
 		if (!fragment)

@@ -372,6 +372,9 @@ __noinline int nat_leave(struct xdp_md *ctx)
 	if (!work->packet.v6 && work->what & NAT_OUT_V6 &&
 	    nat_is_routed(ctx, &work->packet))
 		return nat_drop(work, OXP_DROP_NAT_UNTRANSLATABLE);
+	if (work->packet.v6 && !(work->what & NAT_OUT_V6) &&
+	    nat_is_extended(&work->packet))
+		return nat_drop(work, OXP_DROP_NAT_UNTRANSLATABLE);
 	exit->more =
 		nat_difference(&work->packet, work->what, work->error.ports);
 	/* also what the frame carries behind the packet goes out again */
@@ -427,9 +430,10 @@ __noinline int nat_prepare(struct xdp_md *ctx)
 	if (work->packet.kind == KIND_FIRST)
 		nat_remember_fragment(&work->packet, FRAGMENT_OF_NAT,
 				      work->number);
-	if (!(work->what & NAT_ERROR))
-		nat_touch(ctx, &work->packet, work->number,
-			  work->what & NAT_TO_CLIENT);
+	if (!(work->what & NAT_ERROR) &&
+	    !nat_touch(ctx, &work->packet, work->number,
+		       work->what & NAT_TO_CLIENT))
+		return nat_drop(work, OXP_DROP_CONNECTION_LIMIT);
 	return NAT_GO_ON;
 }
 

@@ -57,8 +57,9 @@ __noinline int nat_reset(struct xdp_md *ctx)
 		return nat_drop_unknown(work, OXP_DROP_NO_NAT_FLOW);
 	if (!nat_exit_back(ctx, work))
 		return nat_drop_unknown(work, OXP_DROP_NO_NEXT_HOP);
-	if (!may_answer() || !answer_reset(ctx, work->packet.l3,
-					   work->packet.l4, work->packet.v6))
+	if (!may_answer(ANSWER_RESET, answered(&work->packet)) ||
+	    !answer_reset(ctx, work->packet.l3, work->packet.l4,
+			  work->packet.v6))
 		return nat_drop_unknown(work, OXP_DROP_NO_NAT_FLOW);
 	work->action = XDP_TX;
 	if (work->exit.ifindex != ctx->ingress_ifindex)

@@ -85,43 +85,70 @@ static __always_inline __u32 nat_with_fin(__u32 state, __u32 fin)
 	return state;
 }
 
+/* Nobody looks at a RST's sequence number, so that it may be forged, or the
+ * client's own that the member does not take for one. If both go on, other
+ * than by further ones, it ended nothing. */
+static __always_inline __u32 nat_behind_reset(__u32 state, __u32 flags,
+					      bool from_member)
+{
+	if (from_member)
+		state |= NAT_SINCE_MEMBER;
+	else if (!(flags & TCP_SYN))
+		state |= NAT_SINCE_CLIENT;
+	if ((state & NAT_SINCE) != NAT_SINCE)
+		return state;
+	state &= ~(NAT_STATE | NAT_SINCE | NAT_RESET);
+	return state | NAT_ESTABLISHED | NAT_REPLIED;
+}
+
 static __always_inline __u32 nat_next_state(__u32 state, __u32 flags,
 					    bool from_member)
 {
-	if (nat_state_of(state) == NAT_TIME_WAIT)
+	__u32 fin = from_member ? NAT_FIN_MEMBER : NAT_FIN_CLIENT;
+
+	if (nat_state_of(state) == NAT_TIME_WAIT && !(state & NAT_RESET))
 		return state;
-	if (flags & TCP_RST)
-		return (state & ~NAT_STATE) | NAT_TIME_WAIT | NAT_RESET;
-	if (from_member)
+	if (flags & TCP_RST) {
+		state &= ~(NAT_STATE | NAT_SINCE);
+		return state | NAT_TIME_WAIT | NAT_RESET;
+	}
+	if (state & NAT_RESET)
+		state = nat_behind_reset(state, flags, from_member);
+	else if (from_member)
 		state |= NAT_REPLIED;
 	else if (state & NAT_REPLIED && !(flags & TCP_SYN))
 		state = (state & ~NAT_STATE) | NAT_ESTABLISHED;
-	if (flags & TCP_FIN)
-		state = nat_with_fin(state, from_member ? NAT_FIN_MEMBER
-							: NAT_FIN_CLIENT);
-	return state;
+	return nat_with_fin(state, flags & TCP_FIN ? fin : 0);
 }
 
-/* Before the packet is changed. */
+/* Before the packet is changed. Returns whether it may go on: a flow that a RST
+ * seemed to end comes back only if the service's limit has room for it. */
 __noinline int nat_touch(struct xdp_md *ctx, const struct packet *packet,
 			 __u32 number, __u32 from_member)
 {
 	struct nat_flow *flow = nat_flow_at(number);
 	__u32 state, next = 0, flags, now;
+	int change;
 
 	if (!packet || !flow || !writes_nat)
-		return 0;
+		return true;
 	flags = nat_tcp_flags(ctx, packet);
 	for (int i = 0; i < NAT_TOUCH_TRIES; i++) {
 		state = READ_ONCE(flow->state);
 		if (nat_state_of(state) < NAT_HALF_OPEN)
-			return 0;
+			return true;
 		next = nat_next_state(state, flags, from_member);
 		if (next == state)
 			break;
-		if (!nat_exchange(flow, state, next))
+		change = (int)nat_is_active(next) - (int)nat_is_active(state);
+		if (change > 0 && !nat_take_place(flow->service, true))
+			return false;
+		if (!nat_exchange(flow, state, next)) {
+			if (change > 0)
+				nat_count_active(flow->service, -1);
 			continue;
-		if (nat_is_active(state) && !nat_is_active(next))
+		}
+		if (change < 0)
 			nat_count_active(flow->service, -1);
 		break;
 	}
@@ -129,11 +156,11 @@ __noinline int nat_touch(struct xdp_md *ctx, const struct packet *packet,
 		nat_note_sequence(ctx, packet, number, from_member);
 	if (nat_state_of(state) == NAT_TIME_WAIT &&
 	    (!(state & NAT_RESET) || flags & TCP_RST))
-		return 0;
+		return true;
 	now = nat_now();
 	if (READ_ONCE(flow->seen) != now)
 		WRITE_ONCE(flow->seen, now);
-	return 0;
+	return true;
 }
 
 #endif

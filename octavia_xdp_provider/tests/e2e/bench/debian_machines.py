@@ -8,6 +8,7 @@ from lab import namespaces
 from lab import processes
 from lab.packages import root
 from octavia_xdp_provider.tests.functional.bench import ssh_machines
+from octavia_xdp_provider.tests.support import waiting
 
 # What a bed and Ansible need, of Debian alone.
 NEEDED = {'libbpf1', 'nginx-light', 'openssh-server', 'python3-apt', 'wrk'}
@@ -57,7 +58,7 @@ class DebianMachines(ssh_machines.Machines):
         made.run('/usr/sbin/sshd', '-o', 'UsePAM=no', '-o',
                  'HostKey=/etc/ssh/bench')
         processes.wait_for(f'sshd of {name}', lambda: self.answers(name),
-                           ssh_machines.SOON_S, 0.2)
+                           waiting.Waiting.SOON, 0.2)
 
     def remove(self):
         for made in self.systemd.values():

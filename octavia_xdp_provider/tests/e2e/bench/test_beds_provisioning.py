@@ -10,7 +10,7 @@ from bench.beds import ssh
 from bench.declarations import document
 from lab import paths
 from lab.roles import ansible
-from octavia_xdp_provider.tests.functional.bench import test_beds_ssh
+from octavia_xdp_provider.tests.functional.bench import ssh_bed
 
 PLAYBOOK = '''\
 - name: Machines of the bed
@@ -31,7 +31,7 @@ PLAYBOOK = '''\
 '''
 
 
-class TestProvisioning(test_beds_ssh.SshCase):
+class TestProvisioning(ssh_bed.BedCase):
 
     @classmethod
     def setUpClass(cls):

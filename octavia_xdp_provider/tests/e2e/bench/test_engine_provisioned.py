@@ -25,8 +25,8 @@ from lab.packages import build
 from lab.packages import commands
 from lab.roles import ansible
 from octavia_xdp_provider.tests.e2e.bench import debian_machines
+from octavia_xdp_provider.tests.functional.bench import rack_of_machines
 from octavia_xdp_provider.tests.functional.bench import ssh_machines
-from octavia_xdp_provider.tests.functional.bench import test_engine_ssh
 
 # Far above what it takes on an idle machine.
 PATIENCE_S = 900
@@ -61,7 +61,7 @@ class TestProvisioned(base.BaseTestCase):
         cls.addClassCleanup(shutil.rmtree, build.OLD, ignore_errors=True)
         cls.machines = debian_machines.DebianMachines(
             paths.Lab(f'bench-ssh-{uuid.uuid4().hex[:8]}'),
-            test_engine_ssh.ADDRESSES, test_engine_ssh.LINKS,
+            rack_of_machines.ADDRESSES, rack_of_machines.LINKS,
             build.dependencies())
         cls.addClassCleanup(cls.machines.remove)
         cls.machines.make()
@@ -72,7 +72,7 @@ class TestProvisioned(base.BaseTestCase):
 
     def declare(self, folder):
         """A bed with the packages of a folder under test."""
-        found = test_engine_ssh.declaration(self.machines)
+        found = rack_of_machines.declaration(self.machines)
         found['ssh']['variables'] |= VARIABLES
         found['software'] = {'packages': str(folder)}
         path = self.folder / 'rack.yaml'

@@ -22,7 +22,7 @@ from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.support import form
 
 CONNECTIONS = 40
-ERRORS = 200_000 if form.LONG else 20_000
+ERRORS = 200_000
 # Type and code: unreachable (net, host, protocol, port, too big, prohibited),
 # source quench, time exceeded, parameter problem.
 KINDS = ((3, 0), (3, 1), (3, 2), (3, 3), (3, 4), (3, 13), (4, 0), (11, 0),
@@ -67,6 +67,7 @@ class Storm(threading.Thread):
                 self.unknown += service == 81
 
 
+@form.in_long_form
 class TestIcmpStorm(base.LabTestCase):
 
     def dropped(self):

@@ -10,10 +10,12 @@ from lab.fabric import router
 from lab.fabric import topology
 from lab.fabric import udp_flows
 from octavia_xdp_provider.tests.e2e.support import nat
+from octavia_xdp_provider.tests.support import form
 
 PORT = 53
 
 
+@form.in_long_form
 class TestUdp(nat.NatTestCase):
 
     def create(self, **flavor):
@@ -46,13 +48,12 @@ class TestUdp(nat.NatTestCase):
         for one in topology.NODES:
             with self.datapath(one) as opened:
                 opened.seek_udp(0)
-        self.addCleanup(self.manage, 'node', 'enable', node)
-        self.manage('node', 'drain', node)
+        super().drain(node)
 
     def restart_agents(self):
         """Those that know since when something is wanted are killed."""
         for node in topology.NODES:
-            nodes.kill(self.lab, node, nodes.AGENT)
+            self.killed(node, nodes.AGENT)
         for node in topology.NODES:
             self.started(node, nodes.AGENT)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links that are out for a time, while no member changes."""
 
-import signal
 import time
 
 from lab import paths
@@ -12,27 +11,28 @@ from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.e2e.support import shared
 from octavia_xdp_provider.tests.support import form
 
 NODE = 'lb1'
 CONNECTIONS = 240
-# Those of the greater form are as long as a hold time and longer.
-SECONDS = (1, 4, 12, 60) if form.LONG else (1, 4)
+# Those of the long form are as long as a hold time and longer.
+SECONDS = (1, 4, 12, 60) if form.LONG else (4,)
 # A classic BPF program of one instruction: return TC_ACT_SHOT.
 DROP = '1,6 0 0 2,'
-# For the session, which is tried again after some seconds, and the recheck.
-RETURN_S = 60
 # An open slot closes after it.
 IDLE_S = 10
 
 
-class TestOutages(base.LabTestCase):
+class TestOutages(shared.WebTestCase):
 
     def setUp(self):
         super().setUp()
-        self.balancer, *_ = self.create_web(balancer_options={
-            'flavor_id': self.create_flavor(idle_timeout=IDLE_S)})
         self.wait_closed()
+
+    def share(self):
+        return self.create_web(balancer_options={
+            'flavor_id': self.create_flavor(idle_timeout=IDLE_S)})
 
     def wait_closed(self):
         """Wait until no node has open slots.
@@ -90,7 +90,7 @@ class TestOutages(base.LabTestCase):
                 outage(alive, before)
             finally:
                 up()
-            self.wait_routes(self.balancer, timeout=RETURN_S)
+            self.wait_routes(self.balancer)
             for _ in range(4):
                 self.assertEqual(before, alive.ask())
                 self.assert_all_up()
@@ -124,16 +124,18 @@ class TestOutages(base.LabTestCase):
                 self.assert_unbroken(*self.carrier_loss(),
                                      self.stay_out(seconds))
 
+    @form.in_long_form
     def test_loss_beyond_the_node_breaks_no_connection(self):
         for seconds in SECONDS:
             with self.subTest(seconds=seconds):
                 self.assert_unbroken(*self.silence(), self.stay_out(seconds))
 
+    @form.in_long_form
     def test_a_link_that_flaps_breaks_no_connection(self):
         down, up = self.carrier_loss()
 
         def outage(alive, before):
-            for _ in range(10 if form.LONG else 5):
+            for _ in range(10):
                 self.sleep(1)
                 up()
                 self.sleep(1)
@@ -141,15 +143,13 @@ class TestOutages(base.LabTestCase):
                 down()
         self.assert_unbroken(down, up, outage)
 
+    @form.in_long_form
     def test_a_member_that_dies_in_an_outage_is_found_before_the_return(self):
         down, up = self.carrier_loss()
-        server = members.http_name('member2')
-        self.addCleanup(lambda: processes.alive(self.lab, server)
-                        or processes.restart(self.lab, server))
         down()
         try:
             self.wait_routes(self.balancer, ['lb2'])
-            processes.kill(self.lab, server, signal.SIGTERM)
+            self.end_server(members.http_name('member2'))
             self.wait('3 members on lb2', lambda: (
                 self.enabled('lb2', self.balancer) == 3))
             self.assertEqual(4, self.enabled(NODE, self.balancer))
@@ -161,9 +161,10 @@ class TestOutages(base.LabTestCase):
             seen.append((self.enabled(NODE, self.balancer),
                          len(self.next_hops(self.balancer))))
             return seen[-1][1] == 2
-        self.wait('return', returned, RETURN_S, 0.05)
+        self.wait('return', returned, interval=0.05)
         self.assertEqual({(3, 2)}, {one for one in seen if one[1] == 2})
 
+    @form.in_long_form
     def test_ipv4_goes_on_while_ipv6_is_out(self):
         balancer, *_ = self.create_web(version=6)
         _own, next_hop = paths.uplink_addresses(paths.number(NODE), 6)
@@ -175,10 +176,10 @@ class TestOutages(base.LabTestCase):
         route('del')
         self.wait('withdrawal', lambda: self.next_hops(balancer) == [
             nodes.address('lb2', 6)])
-        self.sleep(base.DOWN_LIMIT)
+        self.sleep(base.DELAY * (base.FALL + 1))
         self.assertEqual(4, self.enabled(NODE, balancer))
         self.assertEqual(4, self.enabled(NODE, self.balancer))
         self.assertEqual(2, len(self.next_hops(self.balancer)))
         route('replace')
-        self.wait_routes(balancer, timeout=RETURN_S)
+        self.wait_routes(balancer)
         self.assertEqual(4, self.enabled(NODE, balancer))

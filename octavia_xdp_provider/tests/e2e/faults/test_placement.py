@@ -13,9 +13,9 @@ from lab import processes
 from lab.control import octavia as lab_octavia
 from lab.fabric import client
 from lab.fabric import members
-from lab.fabric import nodes
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.support import form
 
 ONE, OTHER = topology.NODES
 
@@ -37,9 +37,7 @@ class PlacementCase(base.LabTestCase):
                     {'name': f'{host}-{local}', 'protocol_port': local,
                      'address': members.address(host)}
                     for host in hosts for local in ports]}}], **more)
-        members.add_vip(self.lab, balancer.vip_address, topology.MEMBERS)
-        self.addCleanup(members.remove_vip, self.lab, balancer.vip_address,
-                        topology.MEMBERS)
+        self.add_vip(balancer)
         return balancer
 
     def holders(self, balancer, port=80):
@@ -100,13 +98,8 @@ class TestZones(PlacementCase):
         self.addCleanup(admin.delete_availability_zone, zone.name)
         return zone.name
 
-    def switch(self, node, options):
-        nodes.configure(self.lab, node, options)
-        nodes.restart(self.lab, node, nodes.AGENT)
-
     def test_a_load_balancer_is_on_nodes_of_its_zone_only(self):
-        self.addCleanup(self.switch, OTHER, None)
-        self.switch(OTHER, {'agent': {'zone': 'east'}})
+        self.reconfigure({'agent': {'zone': 'east'}}, OTHER)
         balancer = self.create(
             availability_zone=self.create_zone(zone='east'))
         self.wait_routes(balancer, hosts=[OTHER])
@@ -114,6 +107,7 @@ class TestZones(PlacementCase):
         self.check(balancer)
 
 
+@form.in_long_form
 class TestVipSubnets(PlacementCase):
 
     def configure(self, options):
@@ -148,6 +142,7 @@ class TestVipSubnets(PlacementCase):
         self.create_balancer()
 
 
+@form.in_long_form
 class TestPorts(PlacementCase):
 
     def test_each_port_of_an_address_is_served(self):

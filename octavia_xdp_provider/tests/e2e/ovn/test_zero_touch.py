@@ -80,10 +80,10 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
         # What an earlier test deleted may be leaving.
         self.wait('one port on each hypervisor', lambda: {
             tuple(one[name] for name in columns)
-            for one in self.manage('host', 'list')} == {
+            for one in self.managed('host', 'list')} == {
                 (True, True, 1, 1, '')})
         for host in hypervisors.NAMES:
-            shown = self.manage('host', 'show', host)
+            shown = self.managed('host', 'show', host)
             self.assertEqual([('port', 'ready', 1)], [
                 (one['kind'], one['state'], one['entries'])
                 for one in shown['objects'] if one['kind'] == 'port'])
@@ -264,8 +264,8 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
         balancer = self.balancer('red', hosts=['hv2'])
 
         def known(transfer):
-            # LB nodes send to the old hypervisor, and the new one cannot
-            # guess: it is known there because it was sent.
+            # LB nodes send to the old hypervisor: it is known on the new one
+            # because it was sent.
             where = f'{paths.CLIENT_ADDRESS}:{transfer.port}'
             self.wait('its flow on the other hypervisor', lambda: [
                 f'{balancer.vip_address}:{zero_touch.PORT}'] == [
@@ -291,7 +291,7 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
                       not host_agents.programs(self.lab, host, 'tap-*'))
             self.assertTrue(host_agents.programs(self.lab, host, 'nic-*'))
             self.wait(f'end of keys of {host}', lambda host=host: not any(
-                self.manage('host', 'show', host)[name]
+                self.managed('host', 'show', host)[name]
                 for name in ('ports', 'keys')))
         for node in topology.NODES:
             with self.datapath(node) as opened:

@@ -8,7 +8,10 @@ from lab import cloud
 from lab.fabric import nodes
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.e2e.support import shared
 
+# Of a refusal: what the API itself says, or the driver.
+REFUSED = (400, 501)
 PATHS = {'loadbalancer': 'loadbalancers', 'listener': 'listeners',
          'pool': 'pools', 'healthmonitor': 'healthmonitors'}
 
@@ -98,6 +101,23 @@ class ApiTestCase(base.LabTestCase):
                                / 'checks').iterdir()
             for check in json.loads(path.read_text())['checks']
             if check['address'] == address] for node in topology.NODES}
+
+
+class UnchangedTestCase(shared.Shared, ApiTestCase):
+    """Tests share a load balancer, which refusals leave as it is."""
+
+    def setUp(self):
+        super().setUp()
+        self.balancer = self.shared
+
+    def refused(self, names, method, path, kind=None, **fields):
+        """What is answered to a request, which has one of the names."""
+        before = self.tree(self.balancer.id)
+        status, answer = self.request(method, path, kind, **fields)
+        self.assertIn(status, REFUSED, answer)
+        self.assertTrue(any(name in str(answer) for name in names), answer)
+        self.assertEqual(before, self.tree(self.balancer.id))
+        return answer
 
 
 def _given(value):

@@ -2,13 +2,15 @@
 """What the end-to-end tests share: a running lab, and its tenant.
 
 The lab is brought up once for all tests (tools/test does it) and named by
-the environment variable OCTAVIA_XDP_LAB. Every test makes a load balancer
-of its own, puts right what it broke, and deletes what it made.
+the environment variable OCTAVIA_XDP_LAB. A test has a load balancer of its
+own or shares one with its class (shared.py); it puts right what it broke, and
+deletes what it made.
 """
 
 import contextlib
 import json
 import pathlib
+import signal
 import time
 import unittest
 import uuid
@@ -46,10 +48,9 @@ BOUND = 90
 # to answer, of processors that the tests share with what they wait for.
 POLL_S = 0.4
 
-# Health monitors of the tests, in seconds and counts.
-DELAY, TIMEOUT, RISE, FALL = 2, 1, 2, 2
-DOWN_LIMIT = DELAY * FALL + 1
-UP_LIMIT = DELAY * RISE + 1
+# Health monitors of the tests, in seconds and counts. A machine that stands
+# still for two seconds shall take nobody down.
+DELAY, TIMEOUT, RISE, FALL = 1, 1, 2, 3
 
 # What stays for all tests of a process: (lab, user or subnet's name) → it, lab
 # → controllers' database.
@@ -96,7 +97,7 @@ class LabTestCase(unittest.TestCase):
             return None
         return self.wait('an answer of the controller', taken)[0]
 
-    def wait_settled(self, balancer, timeout=BOUND):
+    def wait_settled(self, balancer):
         """Wait until nothing of a load balancer is PENDING.
 
         :returns: its provisioning status.
@@ -108,11 +109,10 @@ class LabTestCase(unittest.TestCase):
             if 'PENDING' in text:
                 return None
             return tree['statuses']['loadbalancer']['provisioning_status']
-        return self.wait(f'end of PENDING of {balancer.name}', settled,
-                         timeout)
+        return self.wait(f'end of PENDING of {balancer.name}', settled)
 
-    def wait_active(self, balancer, timeout=BOUND):
-        self.assertEqual('ACTIVE', self.wait_settled(balancer, timeout))
+    def wait_active(self, balancer):
+        self.assertEqual('ACTIVE', self.wait_settled(balancer))
 
     def create_balancer(self, version=4, **more):
         """A load balancer, ACTIVE; nothing is below it by default."""
@@ -174,29 +174,36 @@ class LabTestCase(unittest.TestCase):
             'protocol_port': port, 'default_pool': pool,
             **(listener_options or {})}], **(balancer_options or {}))
         listener, = self.sdk.listeners(load_balancer_id=balancer.id)
-        pool, = self.sdk.pools(loadbalancer_id=balancer.id)
+        pool = self.sdk.get_pool(listener.default_pool_id)
         made = {member.name: member for member in self.sdk.members(pool)}
-        members.add_vip(self.lab, balancer.vip_address, topology.MEMBERS)
-        self.addCleanup(members.remove_vip, self.lab, balancer.vip_address,
-                        topology.MEMBERS)
+        self.add_vip(balancer)
         if hosts:
             self.wait_routes(balancer)
         if monitor:
-            self.wait('members ONLINE', lambda: all(
-                self.member(pool, member).operating_status == 'ONLINE'
-                for member in made.values()))
+            self.wait_statuses(pool, dict.fromkeys(hosts, 'ONLINE'))
             self.wait_enabled(
                 balancer, len(hosts) if enabled is None else enabled,
                 protocol, port)
         return balancer, listener, pool, made
+
+    def add_vip(self, balancer):
+        """Let members take a VIP until the test is over."""
+        members.add_vip(self.lab, balancer.vip_address, topology.MEMBERS)
+        self.addCleanup(members.remove_vip, self.lab, balancer.vip_address,
+                        topology.MEMBERS, later=True)
 
     def create_member(self, pool, host, port=80, **more):
         return self.sdk.create_member(
             pool, name=host, address=members.address(host),
             protocol_port=port, **more)
 
-    def member(self, pool, member):
-        return self.sdk.get_member(member.id, pool)
+    def statuses(self, pool):
+        """Name of a member → its operating status."""
+        return {member.name: member.operating_status
+                for member in self.sdk.members(pool)}
+
+    def wait_statuses(self, pool, wanted):
+        self.wait(f'{wanted}', lambda: self.statuses(pool) == wanted)
 
     def delete_balancer(self, balancer, cascade=True):
         if not self.exists(balancer):
@@ -206,9 +213,9 @@ class LabTestCase(unittest.TestCase):
             balancer.id, cascade=cascade))
         self.wait_gone(balancer)
 
-    def wait_gone(self, balancer, timeout=BOUND):
+    def wait_gone(self, balancer):
         self.wait(f'end of {balancer.name}',
-                  lambda: not self.exists(balancer), timeout)
+                  lambda: not self.exists(balancer))
 
     def exists(self, balancer):
         try:
@@ -228,12 +235,12 @@ class LabTestCase(unittest.TestCase):
     def next_hops(self, balancer):
         return router.next_hops(self.lab, balancer.vip_address)
 
-    def wait_routes(self, balancer, hosts=topology.NODES, timeout=30):
+    def wait_routes(self, balancer, hosts=topology.NODES):
         """Wait until the router sends packets to just these nodes."""
         version = 6 if ':' in balancer.vip_address else 4
         wanted = sorted(nodes.address(host, version) for host in hosts)
         self.wait(f'routes through {hosts}',
-                  lambda: self.next_hops(balancer) == wanted, timeout, 0.2)
+                  lambda: self.next_hops(balancer) == wanted, interval=0.2)
 
     # The nodes
 
@@ -256,26 +263,38 @@ class LabTestCase(unittest.TestCase):
             service = opened.service(self.key(balancer, protocol, port))
         return service.enabled if service else 0
 
-    def wait_enabled(self, balancer, number, protocol='TCP', port=80,
-                     timeout=BOUND):
+    def wait_enabled(self, balancer, number, protocol='TCP', port=80):
         """Wait until so many members take traffic on each node."""
         for node in topology.NODES:
             self.wait(f'{number} members on {node}', lambda node=node: (
-                self.enabled(node, balancer, protocol, port) == number),
-                timeout)
+                self.enabled(node, balancer, protocol, port) == number))
 
     def stored(self):
         """Every document and generation in the controllers' database.
 
         What is deleted goes when the nodes are done with it.
         """
+        return sorted(
+            (row.id, row.generation, row.document) for row
+            in self.store().load_balancers() if not row.deleted)
+
+    def store(self):
+        """The controllers' database."""
         if self.lab.name not in _stores:
             _stores[self.lab.name] = queries.Store(schema.context_manager(
                 product_options.load(config_files=[
                     str(lab_octavia.provider_configuration(self.lab))])))
-        return sorted(
-            (row.id, row.generation, row.document) for row
-            in _stores[self.lab.name].load_balancers() if not row.deleted)
+        return _stores[self.lab.name]
+
+    def manage(self, *words):
+        """What octavia-xdp-manage says."""
+        return processes.run(self.lab, paths.CONTROL, [
+            paths.VENV / 'bin' / 'octavia-xdp-manage', '--config-file',
+            lab_octavia.provider_configuration(self.lab), *words]).stdout
+
+    def managed(self, *words):
+        """What its JSON says."""
+        return json.loads(self.manage(*words, '-f', 'json'))
 
     def controller_pid(self):
         """Process id of the controller below octavia-driver-agent."""
@@ -286,10 +305,42 @@ class LabTestCase(unittest.TestCase):
                     return pid
         return None
 
-    def started(self, node, process):
-        """Start a node's process again if it does not run."""
-        if not processes.alive(self.lab, nodes.name(node, process)):
-            nodes.start(self.lab, node, process)
+    def started(self, node, *wanted):
+        """Start a node's processes again that do not run, of all by default.
+        """
+        for process in wanted or nodes.PROCESSES:
+            if not processes.alive(self.lab, nodes.name(node, process)):
+                nodes.start(self.lab, node, process)
+
+    def killed(self, node, *wanted):
+        """KILL processes of a node, all by default, which run again when the
+        test is over."""
+        self.addCleanup(self.started, node, *wanted)
+        nodes.kill(self.lab, node, *wanted)
+
+    def reconfigure(self, options, *hosts):
+        """Let nodes run with options, or with none, until the test is over.
+        """
+        for node in hosts or topology.NODES:
+            self.addCleanup(self._reconfigure, node, None)
+            self._reconfigure(node, options)
+
+    def _reconfigure(self, node, options):
+        nodes.configure(self.lab, node, options)
+        nodes.restart(self.lab, node, nodes.AGENT)
+
+    # The members
+
+    def end_server(self, name):
+        """End a member's server, which runs again when the test is over."""
+        self.addCleanup(self.start_server, name)
+        processes.kill(self.lab, name, signal.SIGTERM)
+        self.wait(f'end of {name}',
+                  lambda: not processes.alive(self.lab, name), interval=0.05)
+
+    def start_server(self, name):
+        if not processes.alive(self.lab, name):
+            processes.restart(self.lab, name)
 
     def sleep(self, seconds):
         time.sleep(seconds)

@@ -1,61 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load balancers with forwarding nat, on nodes that have pools."""
 
-import json
-import os
-
 from lab import paths
-from lab import processes
-from lab.control import octavia as lab_octavia
 from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import topology
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.e2e.support import shared
 
 HOSTS = ('member1', 'member2')
 PORT = 8080  # of members; the listener has 80
 
 
-class NatTestCase(base.LabTestCase):
+class NatTestCase(shared.Shared):
+    """Tests share the nodes' pools, and what ``share_balancer`` makes."""
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        name = os.environ.get(base.VARIABLE)
-        if not name:
-            return  # Each test says so.
-        lab = paths.Lab(name)
+    def share(self):
         for node in topology.NODES:
-            cls._reconfigure(lab, node, nodes.nat_options(node))
-            cls.addClassCleanup(cls._reconfigure, lab, node, {})
-
-    @staticmethod
-    def _reconfigure(lab, node, options):
-        nodes.configure(lab, node, options)
-        nodes.restart(lab, node, nodes.AGENT)
-
-    def setUp(self):
-        super().setUp()
+            self.reconfigure(nodes.nat_options(node), node)
         for node in topology.NODES:
             self.wait(f'pools of {node}', lambda node=node: (
                 self.pools(node) == paths.nat_pools(paths.number(node))))
+        return self.share_balancer()
 
-    def manage(self, *words):
-        return processes.run(self.lab, paths.CONTROL, [
-            paths.VENV / 'bin' / 'octavia-xdp-manage', '--config-file',
-            lab_octavia.provider_configuration(self.lab), *words]).stdout
+    def share_balancer(self):
+        """What is shared beside the pools; by default nothing."""
+        return ()
 
     def state(self, node):
         """What a node reports of its NAT."""
-        shown = json.loads(self.manage('node', 'show', '-f', 'json', node))
-        state = shown['state']
-        if isinstance(state, str):
-            state = json.loads(state)
-        return state.get('nat')
+        reported, = (one.state for one in self.store().nodes()
+                     if one.host == node)
+        return (reported or {}).get('nat') or {}
 
     def pools(self, node):
-        return (self.state(node) or {}).get('pools')
+        return self.state(node).get('pools')
 
     def create_nat(self, version=4, member_version=4, protocol='TCP',
                    port=80, member_port=PORT, monitor='HTTP',
@@ -68,12 +48,11 @@ class NatTestCase(base.LabTestCase):
                 'lb_algorithm': 'SOURCE_IP_PORT', 'members': [
                     {'name': host, 'protocol_port': member_port,
                      'address': members.address(host, member_version)}
-                    for host in HOSTS]}
-        if monitor:
-            pool['healthmonitor'] = {
-                'name': self.unique('hm'), 'type': monitor,
-                'delay': delay, 'timeout': base.TIMEOUT,
-                'max_retries': base.RISE, 'max_retries_down': base.FALL}
+                    for host in HOSTS],
+                'healthmonitor': {
+                    'name': self.unique('hm'), 'type': monitor,
+                    'delay': delay, 'timeout': base.TIMEOUT,
+                    'max_retries': base.RISE, 'max_retries_down': base.FALL}}
         balancer = self.create_balancer(
             version, flavor_id=self.create_flavor(forwarding='nat', **flavor),
             listeners=[{'name': self.unique('listener'),
@@ -89,6 +68,10 @@ class NatTestCase(base.LabTestCase):
             for node in topology.NODES)[-replicas:]
             == [len(HOSTS)] * replicas)
         return balancer, pool, made
+
+    def drain(self, node):
+        self.addCleanup(self.manage, 'node', 'enable', node)
+        self.manage('node', 'drain', node)
 
     def has_flow(self, node, port):
         """Whether a node has a flow of the client's port."""

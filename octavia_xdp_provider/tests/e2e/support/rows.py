@@ -86,7 +86,7 @@ ROWS = {
         'timeout_member_data': Accepted(300000, 600000),
         'timeout_member_connect': Accepted(7000, 8000),
         'timeout_tcp_inspect': Accepted(9, 10),
-        'connection_limit': Elsewhere('TCP alone, test_changes'),
+        'connection_limit': Elsewhere('NAT of TCP alone, faults.test_nat'),
         'insert_headers': Refused({
             'protocol': 'HTTP',
             'insert_headers': {'X-Forwarded-For': 'true'}}, BY_PROTOCOL),

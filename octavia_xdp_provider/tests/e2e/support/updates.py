@@ -17,7 +17,7 @@ class Updates(background.Background):
         self._lab = lab
         self._pool = pool
         self._made = made
-        self.weights = dict.fromkeys(made, 1)
+        self.weights = {host: member.weight for host, member in made.items()}
         self.errors = []
         self.count = 0
 

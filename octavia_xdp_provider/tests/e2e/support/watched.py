@@ -9,8 +9,6 @@ import yaml
 from octavia_xdp_provider.tests.e2e.support import prometheus
 from octavia_xdp_provider.tests.support import dashboards
 
-# Seconds until Prometheus has seen what has just happened.
-SEEN_S = 30
 # Alerts that say something of the machine which runs the tests.
 OF_THE_MACHINE = {'OctaviaXdpCheckerOverloaded', 'OctaviaXdpResultsLate'}
 
@@ -36,7 +34,7 @@ class Watched:
         return health == ['up'] * self.prometheus.targets
 
     def seen(self, what, condition):
-        return self.wait(what, condition, SEEN_S, 0.5)
+        return self.wait(what, condition, interval=0.5)
 
     def check_dashboard(self, name, dashboard, balancer):
         queries = dashboards.queries(dashboard)

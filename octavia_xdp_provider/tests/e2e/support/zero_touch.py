@@ -3,12 +3,10 @@
 """
 
 import contextlib
-import json
 import sys
 
 from lab import paths
 from lab import processes
-from lab.control import octavia
 from lab.fabric import client
 from lab.fabric import links
 from lab.fabric import nginx
@@ -18,7 +16,8 @@ from lab.ovn import vms
 from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.e2e.support import tenants
 
-MANAGE = paths.VENV / 'bin' / 'octavia-xdp-manage'
+# Octavia's least for UDP.
+MONITOR_DELAY = 3
 PORT = 80
 ECHO = 7777
 EVERYBODY = {4: '0.0.0.0/0', 6: '::/0'}
@@ -58,8 +57,7 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
                 'name': 'web', 'protocol': protocol,
                 'lb_algorithm': 'SOURCE_IP_PORT',
                 'healthmonitor': {
-                    # Octavia wants more for UDP.
-                    'type': monitor, 'delay': 2 * base.DELAY,
+                    'type': monitor, 'delay': MONITOR_DELAY,
                     'timeout': base.TIMEOUT, 'max_retries': base.RISE,
                     'max_retries_down': base.FALL},
                 'members': [{
@@ -119,14 +117,8 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
 
     def listed(self, balancer):
         """What octavia-xdp-manage says of its members, by name."""
-        return {one['name']: one for one in self.manage(
+        return {one['name']: one for one in self.managed(
             'lb', 'members', balancer.id)}
-
-    def manage(self, *words):
-        """What octavia-xdp-manage answers, from its JSON."""
-        return json.loads(processes.run(self.lab, paths.CONTROL, [
-            MANAGE, '--config-file', octavia.provider_configuration(self.lab),
-            *words, '-f', 'json']).stdout)
 
     # Traffic
 
@@ -179,7 +171,7 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
                                         underlay)
         processes.restart(self.lab, host_agents.name(host))
         self.wait(f'{encapsulation} to {wanted} of {host}', lambda: (
-            self.manage('host', 'show', host)['tunnels_to'] or ''
+            self.managed('host', 'show', host)['tunnels_to'] or ''
         ).split()[:1] == [wanted])
         self.wait_settled_hosts()
 

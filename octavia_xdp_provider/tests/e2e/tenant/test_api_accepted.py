@@ -158,10 +158,12 @@ class TestAccepted(NodeCase):
         self.change('loadbalancer', **{ADMIN: True})
         self.expect('loadbalancer', **{ADMIN: True})
         self.wait_all_routes(self.vips)
-        for kind in 'pool', 'listener':
+        # The VIP stays as long as one of its listeners is served.
+        for kind, hosts in ('pool', topology.NODES), ('listener', ()):
             self.expect(kind, **{ADMIN: True})
             self.change(kind, **off)
             self.expect(kind, **off)
+            self.wait_all_routes(self.vips, hosts)
 
 
 class TestVips(NodeCase):

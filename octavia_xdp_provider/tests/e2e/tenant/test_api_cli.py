@@ -9,8 +9,10 @@ from lab import processes
 from lab.fabric import members
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.e2e.support import api
+from octavia_xdp_provider.tests.support import form
 
 
+@form.in_long_form
 class TestCommandLine(api.ApiTestCase):
 
     def openstack(self, *words):
@@ -86,3 +88,14 @@ class TestCommandLine(api.ApiTestCase):
         for key in ('flavor', 'availability_zone', 'encapsulation',
                     'replicas', 'valid_vip_networks'):
             self.assertIn(key, found)
+
+    def test_the_reason_of_a_refusal_is_shown(self):
+        balancer = self.create_balancer()
+        done = processes.run(
+            self.lab, paths.CONTROL,
+            ['openstack', 'loadbalancer', 'pool', 'create', '--loadbalancer',
+             balancer.id, '--protocol', 'TCP', '--lb-algorithm',
+             'ROUND_ROBIN'], env=cloud.environment(self.lab), check=False)
+        self.assertNotEqual(0, done.returncode)
+        for word in ('lb_algorithm', 'ROUND_ROBIN', 'use SOURCE_IP_PORT'):
+            self.assertIn(word, done.stdout + done.stderr)

@@ -19,6 +19,7 @@ from lab.fabric import links
 from lab.fabric import members
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.support import form
 
 QUIC_PORT = 4433
 
@@ -36,9 +37,7 @@ class DualStackCase(base.LabTestCase):
         second = types.SimpleNamespace(
             vip_address=balancer.additional_vips[0]['ip_address'])
         self.assertIn(':', second.vip_address)
-        members.add_vip(self.lab, second.vip_address, topology.MEMBERS)
-        self.addCleanup(members.remove_vip, self.lab, second.vip_address,
-                        topology.MEMBERS)
+        self.add_vip(second)
         self.wait_routes(second)
         return balancer, {4: balancer, 6: second}
 
@@ -63,6 +62,10 @@ class TestDualStack(DualStackCase):
         for vip in vips.values():
             self.wait_routes(vip, hosts=())
 
+
+@form.in_long_form
+class TestProtocols(base.LabTestCase):
+
     def test_udp_reaches_members_over_ipv6(self):
         balancer, *_ = self.create_web(
             version=6, port=members.UDP_PORT, protocol='UDP', monitor=None)
@@ -70,9 +73,6 @@ class TestDualStack(DualStackCase):
                              members.UDP_PORT, 100)
         self.assertEqual([], answers.failures)
         self.assertEqual(set(topology.MEMBERS), set(answers.count))
-
-
-class TestProtocols(base.LabTestCase):
 
     def test_https_passes_through_to_members(self):
         """By Octavia's word; what goes over it is the members' business."""
@@ -94,6 +94,7 @@ class TestProtocols(base.LabTestCase):
         self.assertEqual(set(topology.MEMBERS), set(answers.count))
 
 
+@form.in_long_form
 class TestEncapsulations(DualStackCase):
 
     # Half of the members have an IPv6 address, and IPv4 the others.
@@ -154,6 +155,7 @@ class TestEncapsulations(DualStackCase):
                 self.delete_balancer(balancer)
 
 
+@form.in_long_form
 class TestSegmentRouting(base.LabTestCase):
     """The members' kernels end the segment, no program of ours."""
 
@@ -200,6 +202,7 @@ class TestSegmentRouting(base.LabTestCase):
         self.assertEqual({sid}, {packet.data[38:54] for packet in arrived})
 
 
+@form.in_long_form
 class TestQuic(base.LabTestCase):
 
     def start_servers(self, balancer):
@@ -225,7 +228,7 @@ class TestQuic(base.LabTestCase):
             port=QUIC_PORT, protocol='UDP', monitor=None,
             balancer_options={'flavor_id': flavor})
         self.start_servers(balancer)
-        self.wait('QUIC servers', lambda: self.answers(balancer), 30, 0.5)
+        self.wait('QUIC servers', lambda: self.answers(balancer))
         connections = self.ask(balancer, 12, 6)
         self.assertLess(1, len({names[0] for names in connections}))
         for names in connections:
@@ -240,6 +243,7 @@ class TestQuic(base.LabTestCase):
         return len(seen) == 8
 
 
+@form.in_long_form
 class TestPathMtu(base.LabTestCase):
 
     def setUp(self):
@@ -294,7 +298,7 @@ class TestPathMtu(base.LabTestCase):
         for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.wait(f'MTU on {node}', lambda opened=opened: (
-                    self._is_answered(opened, frame)), 20)
+                    self._is_answered(opened, frame)))
 
     def _is_answered(self, opened, frame):
         """Whether the node answers with less than what it got."""

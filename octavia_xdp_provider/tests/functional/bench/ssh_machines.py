@@ -15,9 +15,9 @@ from bench.beds import runs
 from lab import namespaces
 from lab import paths
 from lab import processes
+from octavia_xdp_provider.tests.support import waiting
 
 OPERATOR = 'operator'
-SOON_S = 60
 
 
 class Machines:
@@ -114,7 +114,7 @@ class Machines:
                     'net.ipv6.conf.all.forwarding']).stdout)
 
 
-class SshCase(base.BaseTestCase):
+class SshCase(waiting.Waiting, base.BaseTestCase):
     """The machines are there for all tests of a class.
 
     :cvar ADDRESSES: see Machines.
@@ -143,9 +143,6 @@ class SshCase(base.BaseTestCase):
 
     def inside(self):
         return namespaces.inside(self.machines.lab, OPERATOR)
-
-    def wait(self, what, condition):
-        return processes.wait_for(what, condition, SOON_S, 0.05)
 
     def settings(self):
         """Of all machines by their names; see Machines.settings()."""

@@ -10,6 +10,7 @@ from oslotest import base
 from bench import errors
 from bench.beds import packages
 from bench.beds import revisions
+from octavia_xdp_provider.tests.support import form
 
 # In place of lab/packages, which needs minutes: a package of one file.
 BUILD = '''\
@@ -33,6 +34,7 @@ def packages():
 '''.replace('\\\\', '\\')
 
 
+@form.in_long_form
 class TestRevisions(base.BaseTestCase):
 
     def setUp(self):

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import uuid
 
 import fixtures
 from oslotest import base
@@ -20,64 +19,15 @@ from bench.beds import interface
 from bench.beds import namespaces
 from bench.beds import reading
 from bench.beds import runs
-from bench.declarations import document
 from lab import namespaces as lab_namespaces
 from lab import paths
 from lab import processes
 from lab.fabric import links
-
-BED = '''\
-name: small
-hosts:
-  gen:
-    role: generator
-    routes:
-      - {to: 203.0.113.0/24, via: router}
-      - {to: '2001:db8:113::/48', via: router}
-  router:
-    role: router
-    sysctl: {net.ipv4.ip_forward: 1, net.ipv6.conf.all.forwarding: 1,
-             net.ipv4.fib_multipath_hash_policy: 1}
-    routes:
-      - {to: 203.0.113.0/24, via: lb, mtu: 1400}
-      - {to: '2001:db8:113::/48', via: lb}
-  lb:
-    role: load_balancer
-    count: 2
-    loopback: [203.0.113.1/32, '2001:db8:113::1/128']
-    sysctl: {net.ipv4.conf.uplink.rp_filter: 2}
-    nic: {uplink: {queues: 2, offloads: {gro: on}}}
-    routes:
-      - {to: 198.19.0.0/24, via: router}
-      - {to: '2001:db8::/64', via: router}
-  sink:
-    role: sink
-links:
-  front:
-    ends: [gen, router]
-    networks: [198.19.0.0/24, '2001:db8::/64']
-  uplink:
-    ends: [router, lb]
-    networks: [198.19.1.0/24, '2001:db8:1::/64']
-    mtu: 9000
-    offloads: {tx: off, tso: off, gso: off}
-    permanent_neighbours: true
-  back:
-    ends: [lb, sink]
-    kind: segment
-    networks: [198.19.2.0/24]
-'''
-# Far above what it takes, far below what would go unnoticed.
-SOON_S = 60
-
-
-def new_run():
-    return f'test-{uuid.uuid4().hex[:12]}'
-
-
-def declared(text=BED):
-    return reading.from_document(document.parse(
-        text, pathlib.Path('small.yaml'), reading.SCHEMA))
+from octavia_xdp_provider.tests.functional.bench.small_bed import BED
+from octavia_xdp_provider.tests.functional.bench.small_bed import declared
+from octavia_xdp_provider.tests.functional.bench.small_bed import new_run
+from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 
 
 def of_run(run):
@@ -88,7 +38,7 @@ def of_run(run):
               if path.exists())]
 
 
-class BedCase(base.BaseTestCase):
+class BedCase(waiting.Waiting, base.BaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -101,9 +51,6 @@ class BedCase(base.BaseTestCase):
         bed = context.__enter__()
         self.addCleanup(context.__exit__, None, None, None)
         return bed
-
-    def wait(self, what, condition):
-        return processes.wait_for(what, condition, SOON_S, 0.05)
 
 
 class TestBed(BedCase):
@@ -204,6 +151,7 @@ class TestBed(BedCase):
         self.assertEqual('small', found['declaration']['name'])
 
 
+@form.in_long_form
 class TestHost(BedCase):
 
     def setUp(self):
@@ -238,15 +186,15 @@ class TestHost(BedCase):
         process = self.host.start(
             ['sh', '-c', 'echo ready; echo error >&2; while read line; do '
              'echo "got $line"; done; exit 7'], log='some.log')
-        self.assertEqual('ready', process.line(SOON_S))
+        self.assertEqual('ready', process.line(self.SOON))
         self.assertIsNone(process.poll())
         process.write('this\n')
-        self.assertEqual('got this', process.line(SOON_S))
+        self.assertEqual('got this', process.line(self.SOON))
         self.assertRaises(subprocess.TimeoutExpired, process.line, 0.01)
         self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.01)
         self.assertEqual(-signal.SIGTERM, process.stop())
-        self.assertRaises(EOFError, process.line, SOON_S)
-        self.assertRaises(EOFError, process.line, SOON_S)
+        self.assertRaises(EOFError, process.line, self.SOON)
+        self.assertRaises(EOFError, process.line, self.SOON)
         self.assertRaises(errors.BenchError, self.write_twice, process)
         self.assertEqual(b'error\n', self.host.read(
             self.host.folder / 'some.log'))
@@ -260,7 +208,7 @@ class TestHost(BedCase):
         process = self.host.start(
             ['sh', '-c', 'trap "" TERM; sleep 1000 & echo $!; wait; '
              'sleep 1000'], log='some.log')
-        pid = int(process.line(SOON_S))
+        pid = int(process.line(self.SOON))
         self.assertEqual(-signal.SIGKILL, process.stop(timeout=0.1))
         self.wait('end', lambda: not processes.start_time(pid))
 
@@ -299,6 +247,7 @@ class TestRefused(BedCase):
         context = namespaces.Provider().build(declared(), '../other')
         self.assertRaises(errors.BenchError, context.__enter__)
 
+    @form.in_long_form
     def test_one_bed_for_each_run(self):
         run = new_run()
         with namespaces.Provider().build(declared(), run):
@@ -321,9 +270,9 @@ class TestRefused(BedCase):
 # Says the pid of what it has started, and waits.
 _LIVING = '''\
 import sys, time
-from octavia_xdp_provider.tests.functional.bench import test_beds
+from octavia_xdp_provider.tests.functional.bench import small_bed
 from bench.beds import namespaces
-with namespaces.Provider().build(test_beds.declared(), sys.argv[1]) as bed:
+with namespaces.Provider().build(small_bed.declared(), sys.argv[1]) as bed:
     process = bed.hosts['lb1'].start(
         ['sh', '-c', 'trap "" TERM; sleep 1000 & echo $!; wait'], log='log')
     bed.hosts['sink'].run(['mount', '-t', 'tmpfs', 'none',
@@ -356,6 +305,7 @@ class TestDeath(BedCase):
         self.wait('end', lambda: not of_run(run))
         self.assertIsNone(processes.start_time(child))
 
+    @form.in_long_form
     def test_the_next_one_removes_what_no_guard_did(self):
         """And nothing of a run that is alive."""
         alive, _, alive_child = self.living()
@@ -369,6 +319,7 @@ class TestDeath(BedCase):
         self.assertIn('lb1', of_run(alive))
         self.assertIsNotNone(processes.start_time(alive_child))
 
+    @form.in_long_form
     def test_clean(self):
         alive, _, _ = self.living()
         run, process, child = self.living()
@@ -383,6 +334,7 @@ class TestDeath(BedCase):
         self.assertIsNone(processes.start_time(child))
         self.assertIn('lb1', of_run(alive))
 
+    @form.in_long_form
     def test_without_a_record(self):
         """As after `rm -rf build`."""
         run = new_run()
@@ -411,6 +363,7 @@ class TestDeath(BedCase):
         return text.split('\0')
 
 
+@form.in_long_form
 class TestSeveral(BedCase):
 
     def test_beds_at_once(self):
@@ -420,11 +373,11 @@ class TestSeveral(BedCase):
 
         def use():
             with namespaces.Provider().build(declared(), new_run()) as bed:
-                began.wait(SOON_S)
+                began.wait(self.SOON)
                 bed.hosts['gen'].run(['ping', '-c', '1', '-W', '5',
                                       '203.0.113.1'])
                 seen.append(bed.hosts['gen'].folder)
-                began.wait(SOON_S)
+                began.wait(self.SOON)
 
         threads = [threading.Thread(target=use) for _ in range(2)]
         for thread in threads:
@@ -434,6 +387,7 @@ class TestSeveral(BedCase):
         self.assertEqual(2, len(set(seen)))
 
 
+@form.in_long_form
 class TestFingerprint(BedCase):
 
     def test_a_run_is_watched(self):
@@ -456,6 +410,7 @@ class TestFingerprint(BedCase):
             if one.importance != fingerprint.Importance.LOAD])
 
 
+@form.in_long_form
 class TestOurBeds(BedCase):
     """Those of bench/definitions: each can be made."""
 

@@ -12,47 +12,12 @@ import uuid
 from bench import errors
 from bench import fingerprint
 from bench.beds import agent
-from bench.beds import reading
 from bench.beds import runs
-from bench.beds import ssh
-from bench.declarations import document
 from lab import namespaces
 from lab import paths
 from lab import processes
-from octavia_xdp_provider.tests.functional.bench import ssh_machines
+from octavia_xdp_provider.tests.functional.bench import ssh_bed
 
-BED = '''\
-name: machines
-provider: ssh
-ssh: {{key: {key}}}
-hosts:
-  gen:
-    role: generator
-    ssh: {{address: 192.0.2.11, host_key: {gen}, interfaces: {{front: ens1}}}}
-    routes:
-      - {{to: 203.0.113.0/24, via: lb}}
-  lb:
-    role: load_balancer
-    loopback: [203.0.113.1/32]
-    sysctl: {{net.ipv4.ip_forward: 1}}
-    ssh:
-      address: 192.0.2.12
-      host_key: {lb}
-      interfaces: {{front: ens1, back: ens2}}
-  sink:
-    role: sink
-    ssh: {{address: 192.0.2.13, host_key: {sink}, interfaces: {{back: ens1}}}}
-links:
-  front:
-    ends: [gen, lb]
-    networks: [198.19.0.0/30, '2001:db8:19::/126']
-    mtu: 1600
-    offloads: {{tx: off}}
-    permanent_neighbours: true
-  back:
-    ends: [lb, sink]
-    networks: [198.19.1.0/30]
-'''
 _RUN = '''\
 import pathlib, sys, time
 from bench.beds import reading, ssh
@@ -66,27 +31,7 @@ with ssh.Provider().build(bed, sys.argv[2]) as made:
 '''
 
 
-class SshCase(ssh_machines.SshCase):
-
-    ADDRESSES = {'gen': '192.0.2.11', 'lb': '192.0.2.12',
-                 'sink': '192.0.2.13'}
-    LINKS = [(('gen', 'ens1'), ('lb', 'ens1')),
-             (('lb', 'ens2'), ('sink', 'ens1'))]
-
-    def text(self, **keys):
-        return BED.format(
-            key=self.machines.lab.directory / ssh_machines.OPERATOR,
-            **{**self.machines.keys, **keys})
-
-    def build(self, text=None, run=None):
-        return ssh.Provider().build(
-            reading.from_document(document.parse(
-                text or self.text(), pathlib.Path('bed.yaml'),
-                reading.SCHEMA)),
-            run or f'test-{uuid.uuid4().hex[:12]}')
-
-
-class TestBed(SshCase):
+class TestBed(ssh_bed.BedCase):
 
     def test_a_bed_is_configured_and_taken_back(self):
         before = self.settings()
@@ -137,18 +82,18 @@ class TestBed(SshCase):
         process = host.start(
             ['sh', '-c', 'echo ready; echo error >&2; while read line; do '
              'echo "got $line"; done'], log='some.log')
-        self.assertEqual('ready', process.line(ssh_machines.SOON_S))
+        self.assertEqual('ready', process.line(self.SOON))
         process.write('this\n')
-        self.assertEqual('got this', process.line(ssh_machines.SOON_S))
+        self.assertEqual('got this', process.line(self.SOON))
         self.assertIsNone(process.poll())
         self.assertRaises(subprocess.TimeoutExpired, process.line, 0.01)
         self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.01)
         self.assertEqual(-signal.SIGTERM, process.stop())
-        self.assertEqual(-signal.SIGTERM, process.wait(ssh_machines.SOON_S))
-        self.assertRaises(EOFError, process.line, ssh_machines.SOON_S)
+        self.assertEqual(-signal.SIGTERM, process.wait(self.SOON))
+        self.assertRaises(EOFError, process.line, self.SOON)
         self.assertEqual(b'error\n', host.read(host.folder / 'some.log'))
         self.assertEqual(7, host.start(['sh', '-c', 'exit 7'],
-                                       log='some.log').wait(ssh_machines.SOON_S))
+                                       log='some.log').wait(self.SOON))
 
     def check_files(self, host):
         source = self.machines.lab.directory / 'source'
@@ -168,7 +113,7 @@ class TestBed(SshCase):
         self.assertIn('none', str(error))
 
 
-class TestRefused(SshCase):
+class TestRefused(ssh_bed.BedCase):
 
     def refused(self, text, *parts):
         with self.inside():
@@ -202,7 +147,7 @@ class TestRefused(SshCase):
         self.refused(None, 'host gen', 'has a route to 203.0.113.0/24')
 
 
-class TestDeath(SshCase):
+class TestDeath(ssh_bed.BedCase):
 
     def test_a_host_that_dies(self):
         """The error names it; no process is left on the others."""
@@ -215,7 +160,7 @@ class TestDeath(SshCase):
                     name: host.start(['sh', '-c', 'echo $$; sleep 1000'],
                                      log='log')
                     for name, host in bed.hosts.items()}
-                pids = {name: int(process.line(ssh_machines.SOON_S))
+                pids = {name: int(process.line(self.SOON))
                         for name, process in processes_of.items()}
                 self.pids = pids
                 self.kill_sshd('lb')
@@ -223,7 +168,7 @@ class TestDeath(SshCase):
                                          bed.hosts['lb'].run, ['true'])
                 self.assertEqual(str(dead), str(self.assertRaises(
                     errors.BenchError, processes_of['lb'].wait,
-                    ssh_machines.SOON_S)))
+                    self.SOON)))
                 self.assertIsNone(processes_of['sink'].poll())
                 bed.hosts['sink'].run(['true'])
                 raise dead
@@ -238,10 +183,10 @@ class TestDeath(SshCase):
         self.wait('end of agents', lambda: not self.folders())
 
     def kill_sshd(self, name):
-        """With all that it has for connections."""
+        """With all that it has for connections, also as sshd-session."""
         for pid in namespaces.processes_in(self.machines.lab, name):
             command = pathlib.Path(f'/proc/{pid}/comm').read_text().strip()
-            if command == 'sshd':
+            if command.startswith('sshd'):
                 os.kill(pid, signal.SIGKILL)
         self.wait('end of sshd', lambda: not processes.alive(
             self.machines.lab, f'sshd-{name}'))
@@ -295,7 +240,7 @@ class TestDeath(SshCase):
                  'import pathlib\n'
                  'agent.end(pathlib.Path(sys.argv[1]))',
                  agent.FOLDERS / f'{runs.RunLab(run).id}.{name}'],
-                cwd=paths.CHECKOUT, timeout=ssh_machines.SOON_S)
+                cwd=paths.CHECKOUT, timeout=self.SOON)
             self.assertEqual(0, done.returncode)
         self.assertIsNone(processes.start_time(pid))
         self.assertEqual(before, self.settings())
@@ -317,7 +262,7 @@ class TestDeath(SshCase):
                 yield int(entry)
 
 
-class TestAgents(SshCase):
+class TestAgents(ssh_bed.BedCase):
 
     def test_two_runs_at_once(self):
         second = self.text()

@@ -9,6 +9,7 @@ import subprocess
 import fixtures
 
 from lab import paths
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
 
 DATAPATH = paths.CHECKOUT / 'datapath'
@@ -22,6 +23,7 @@ FIGURES = {'case', 'min_ns', 'median_ns', 'floor_ns', 'ratio', 'quiet_runs',
            'undisturbed_ns', 'undisturbed_floor_ns'}
 
 
+@form.in_long_form
 class TestDatapathCost(base.TestCase):
 
     def test_each_case_is_measured(self):

@@ -23,7 +23,8 @@ from bench.results import store as stores
 from bench.scenarios import load
 from bench.traffic import programs
 from lab import namespaces
-from lab import processes
+from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 
 CHECKOUT = pathlib.Path(bench.__file__).parents[1]
 LIBRARY = CHECKOUT / 'datapath/build/liboctavia_xdp.so'
@@ -37,7 +38,7 @@ rounds: 2
 '''
 
 
-class Engine(base.BaseTestCase):
+class Engine(waiting.Waiting, base.BaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -109,8 +110,7 @@ class TestCommand(Engine):
 
     def assert_nothing_left(self):
         """Of runs whose process has ended."""
-        processes.wait_for('the killed run\'s rest to be gone',
-                           lambda: not self.left(), PATIENCE_S, 0.1)
+        self.wait('end of the rest', lambda: not self.left(), PATIENCE_S)
 
     def left(self):
         return [name for name in self.names() if name not in runs.living()]
@@ -135,6 +135,7 @@ class TestCommand(Engine):
         run, = stores.Store(self.store).runs()
         self.assertEqual('tiny', run.suite)
 
+    @form.in_long_form
     def test_terminated_it_takes_all_down_itself(self):
         process = self.start(TINY.replace('0.2', '60'))
         self.addCleanup(process.kill)
@@ -147,6 +148,7 @@ class TestCommand(Engine):
         self.assertFalse((self.folder / 'suite.json').exists())
 
 
+@form.in_long_form
 class TestEvents(Engine):
 
     def test_what_a_stopped_node_drops_is_what_is_lost(self):
@@ -230,6 +232,7 @@ class TestEvents(Engine):
         self.assertEqual(done['received'], sum(done['by_receiver'].values()))
 
 
+@form.in_long_form
 class TestNodes(Engine):
 
     def test_each_flow_is_at_one_node_and_a_stopped_one_loses_its_own(self):
@@ -258,6 +261,7 @@ class TestNodes(Engine):
         self.assertAlmostEqual(moved, back)
 
 
+@form.in_long_form
 class TestFailures(Engine):
 
     def test_what_cannot_be_measured_is_named_in_the_result(self):

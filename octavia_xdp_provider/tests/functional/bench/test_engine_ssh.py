@@ -12,29 +12,17 @@ from bench.engine import run as engine
 from bench.results import store as stores
 from bench.scenarios import load
 from bench.traffic import programs
+from octavia_xdp_provider.tests.functional.bench import rack_of_machines
 from octavia_xdp_provider.tests.functional.bench import ssh_machines
-from octavia_xdp_provider.tests.unit.bench import rack
+from octavia_xdp_provider.tests.support import form
 
 LIBRARY = engine.fingerprint.LIBRARY
-ADDRESSES = {'generator': '192.0.2.11', 'lb': '192.0.2.12',
-             'member': '192.0.2.13'}
-LINKS = [(('generator', 'ens1'), ('lb', 'ens1')),
-         (('lb', 'ens2'), ('member', 'ens1')),
-         (('generator', 'ens2'), ('member', 'ens2'))]
 
 
-def declaration(machines):
-    """The documentation's, with the keys of these machines."""
-    found = rack.declaration()
-    found['ssh']['key'] = str(machines.lab.directory / ssh_machines.OPERATOR)
-    for name, host in found['hosts'].items():
-        host['ssh']['host_key'] = machines.keys[name]
-    return found
-
-
+@form.in_long_form
 class TestEngine(ssh_machines.SshCase):
 
-    ADDRESSES, LINKS = ADDRESSES, LINKS
+    ADDRESSES, LINKS = rack_of_machines.ADDRESSES, rack_of_machines.LINKS
 
     def setUp(self):
         super().setUp()
@@ -43,7 +31,7 @@ class TestEngine(ssh_machines.SshCase):
                 self.skipTest(f'{built.name} is not built')
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.bed = self.folder / 'rack.yaml'
-        found = declaration(self.machines)
+        found = rack_of_machines.declaration(self.machines)
         # What is there is measured: that of this checkout.
         del found['software'], found['ssh']['roles']
         del found['ssh']['variables']

@@ -9,6 +9,7 @@ import sys
 import fixtures
 
 from lab import paths
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
 
 CASES = {'known_in', 'reply', 'line', 'known_in_in_a_loop', 'reply_in_a_loop',
@@ -18,6 +19,7 @@ CASES = {'known_in', 'reply', 'line', 'known_in_in_a_loop', 'reply_in_a_loop',
 OF_ONE_FLOW = {'known_in_ipv6', 'reply_ipv6'}
 
 
+@form.in_long_form
 class TestHostCost(base.TestCase):
 
     def test_each_case_is_measured_over_flows_that_are_known(self):

@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import subprocess
 import sys
-import time
 
 from bench import errors
 from bench.engine import clients
@@ -20,6 +19,8 @@ from bench.software import xdp
 from bench.traffic import servers
 from bench.traffic.clients import catalog
 from octavia_xdp_provider.tests.functional.support import peer_bed
+from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 VIPS = {4: '203.0.113.10', 6: '2001:db8:113::10'}
@@ -28,7 +29,8 @@ REQUESTS = 40
 BODY = 3000
 
 
-class PeerTest(base.TestCase):
+@form.in_long_form
+class PeerTest(waiting.Waiting, base.TestCase):
     """A bed, members that serve, and a client with an address of its own."""
 
     nodes = 1
@@ -161,12 +163,9 @@ class TestHaproxy(Serving, PeerTest):
         deployment.set_members(dataclasses.replace(service, members=(
             *service.members,
             dataclasses.replace(service.members[0], port=PORT + 1))))
-        deadline = time.monotonic() + 30
         # A refused connection is tried again with another member anyway.
-        while time.monotonic() < deadline:
-            if self.names(service).total() == REQUESTS:
-                return
-        self.fail('requests fail for half a minute')
+        self.wait('end of failures', lambda: (
+            self.names(service).total() == REQUESTS))
 
 
 class TestNginx(Serving, PeerTest):
@@ -255,7 +254,8 @@ class TestIpvsWithoutIt(PeerTest):
         self.assertEqual(missing, str(error))
 
 
-class TestKilled(base.TestCase):
+@form.in_long_form
+class TestKilled(waiting.Waiting, base.TestCase):
     """A run that is killed in the middle leaves no process."""
 
     PROGRAM = '''
@@ -284,10 +284,8 @@ with peer_bed.build() as bed:
         self.assertIn(line[1], self.commands())
         program.kill()
         program.wait()
-        deadline = time.monotonic() + 30
-        while line[1] in self.commands():
-            self.assertLess(time.monotonic(), deadline, self.commands())
-            time.sleep(0.1)
+        self.wait('end of its process',
+                  lambda: line[1] not in self.commands())
 
     def commands(self):
         return subprocess.run(['ps', '-eo', 'args'], text=True, check=True,

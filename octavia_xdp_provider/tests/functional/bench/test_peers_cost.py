@@ -15,6 +15,7 @@ from bench.software import cost
 from bench.software import cost_probe
 from lab import paths
 from octavia_xdp_provider.tests.functional.support import peer_bed
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
 
 MEMBER_TOOL = paths.CHECKOUT / 'datapath' / 'build' / 'octavia-xdp-member'
@@ -23,6 +24,7 @@ BUSY = ('import time\nbegin = time.process_time()\n'
         f'while time.process_time() - begin < {BUSY_S}: pass')
 
 
+@form.in_long_form
 class CostsTest(base.TestCase):
 
     def setUp(self):

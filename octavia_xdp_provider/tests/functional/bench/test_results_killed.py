@@ -14,6 +14,7 @@ import fixtures
 from oslotest import base
 
 from bench.results import store
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit.bench import results
 
 CASES = 12
@@ -64,6 +65,7 @@ class TestKilled(base.BaseTestCase):
                 'SELECT count(*) FROM runs WHERE finished IS NULL',
             ).fetchone()[0]
 
+    @form.in_long_form
     def test_killed_between_any_two_steps(self):
         source = random.Random(1)
         own = results.run(commit='of-the-living')

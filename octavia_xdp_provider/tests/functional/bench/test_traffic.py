@@ -13,6 +13,7 @@ from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import streams
 from octavia_xdp_provider.tests.functional.bench import traffic_bed
+from octavia_xdp_provider.tests.support import form
 
 # Each packet whose number ends in this byte; the first byte of four.
 LOST = 7
@@ -80,6 +81,7 @@ class TestTraffic(base.BaseTestCase):
         self.assertLessEqual(found.latency_ns['p999'],
                              found.latency_ns['max'])
 
+    @form.in_long_form
     def test_each_protocol_over_ipv4_and_ipv6_at_once(self):
         destinations = tuple(
             interface.Destination(address, port, protocol)
@@ -92,6 +94,7 @@ class TestTraffic(base.BaseTestCase):
         self.assert_all_arrived(found)
         self.assertEqual(6, len(found.by_destination))
 
+    @form.in_long_form
     def test_weights_and_several_receivers(self):
         found = self.measure(
             (*to(traffic_bed.IPV4, weight=3), *to(traffic_bed.IPV4_MEMBER)),
@@ -101,6 +104,7 @@ class TestTraffic(base.BaseTestCase):
         share = found.by_receiver['sink'] / found.sent
         self.assertTrue(0.7 < share < 0.8, share)
 
+    @form.in_long_form
     def test_flows_are_opened_before(self):
         destinations = (*to(traffic_bed.IPV4, protocol='tcp'),
                         *to(traffic_bed.IPV6, protocol='quic'))
@@ -111,6 +115,7 @@ class TestTraffic(base.BaseTestCase):
         self.assert_all_arrived(found)
         self.assertEqual((500, 500), found.opened)
 
+    @form.in_long_form
     def test_a_million_flows_and_another_one_with_each_packet(self):
         for flows in (1 << 20, 0):
             found = self.measure(to(traffic_bed.IPV4), rate=None, flows=flows)
@@ -148,6 +153,7 @@ class TestTraffic(base.BaseTestCase):
             at += sent
         self.assertEqual(found.sent, at)
 
+    @form.in_long_form
     def test_a_change_amid_traffic_shows_in_the_timeline(self):
         router = self.bed.hosts['between']
 
@@ -174,6 +180,7 @@ class TestTraffic(base.BaseTestCase):
             ['ip', 'route', 'replace', '203.0.113.0/25', 'via',
              sink.addresses[0].split('/')[0]])
 
+    @form.in_long_form
     def test_what_is_raised_meanwhile_is_raised(self):
         def during():
             raise errors.BenchError('meanwhile')
@@ -182,6 +189,7 @@ class TestTraffic(base.BaseTestCase):
                                   to(traffic_bed.IPV4), during=during)
         self.assertEqual('meanwhile', str(error))
 
+    @form.in_long_form
     def test_a_flood_of_syns_beside_established_traffic(self):
         flood = interface.Profile(to(traffic_bed.IPV4, protocol='tcp'),
                                   flows=0, kind='syn', sizes=((64, 1),),
@@ -198,6 +206,7 @@ class TestTraffic(base.BaseTestCase):
                               in found.foreign_by_kind.items()
                               if kind not in ('neighbour', 'arp')})
 
+    @form.in_long_form
     def test_a_flood_alone_is_counted(self):
         found = self.measure(to(traffic_bed.IPV4, protocol='tcp'), flows=0,
                              kind='syn', sizes=((60, 1),))
@@ -206,12 +215,14 @@ class TestTraffic(base.BaseTestCase):
         self.assertEqual([], self.traffic.timeline())
         self.assertTrue(any('flood' in mark for mark in found.marks))
 
+    @form.in_long_form
     def test_a_rate_that_cannot_be_reached_is_marked(self):
         found = self.measure(to(traffic_bed.IPV4), rate=1e9, seconds=0.2)
 
         self.assertIn(f'rate not reached: {found.sent / 0.2:.0f} of '
                       '1000000000', found.marks)
 
+    @form.in_long_form
     def test_foreign_traffic_is_counted_apart(self):
         def during():
             with traffic_bed.frames(self.run_name, 'between', 'back') as wire:
@@ -244,6 +255,7 @@ class TestTraffic(base.BaseTestCase):
             self.assertIn(text, str(error))
 
 
+@form.in_long_form
 class TestTwoGenerators(base.BaseTestCase):
 
     def test_they_share_the_rate_and_have_flows_of_their_own(self):
@@ -266,6 +278,7 @@ class TestTwoGenerators(base.BaseTestCase):
             found.sent, found.received, found.lost, found.duplicated))
 
 
+@form.in_long_form
 class TestBedsThatCannotBeMeasured(base.BaseTestCase):
 
     def setUp(self):

@@ -10,6 +10,7 @@ from bench import errors
 from bench.traffic import interface
 from bench.traffic import trex
 from octavia_xdp_provider.tests.functional.bench import traffic_bed
+from octavia_xdp_provider.tests.support import form
 
 STAND_IN = pathlib.Path(__file__).with_name('trex_stand_in.py')
 OK = {'result': {}}
@@ -42,6 +43,7 @@ def sending(streams, rate, seconds):
         status('TX'), status('STREAMS'), STATISTICS]
 
 
+@form.in_long_form
 class TestTrex(base.BaseTestCase):
 
     @classmethod

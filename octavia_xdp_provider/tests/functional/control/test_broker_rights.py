@@ -9,11 +9,9 @@ import functools
 import os
 import threading
 import time
-from unittest import mock
 import uuid
 
 import amqp
-import kombu
 import oslo_messaging
 from oslo_messaging import exceptions
 
@@ -22,6 +20,8 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.tests.functional.support import amqp_connection
+from octavia_xdp_provider.tests.functional.support import broker_limits
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 NODES_URL = 'OCTAVIA_XDP_TEST_NODES_URL'
@@ -49,7 +49,7 @@ class Endpoint:
         return report
 
 
-class RightsTestCase(base.TestCase):
+class RightsTestCase(waiting.Waiting, base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -60,9 +60,6 @@ class RightsTestCase(base.TestCase):
         self.urls = dict(zip(
             ('lb1', 'lb2'), os.environ[NODE_URLS].split(), strict=False))
         self.topic = f'test-{uuid.uuid4().hex[:8]}'
-        patch = mock.patch.object(rpc, 'NODE_TOPIC', f'{self.topic}-agent')
-        patch.start()
-        self.addCleanup(patch.stop)
 
     def configure(self, url):
         return self.load(
@@ -83,7 +80,7 @@ class RightsTestCase(base.TestCase):
         self.addCleanup(servers.ensure, ())
         for host in self.urls.keys() & set(hosts):
             client = self.client(host, timeout=2)
-            self.wait_for(functools.partial(self.answers, client, host))
+            self.wait('answer', functools.partial(self.answers, client, host))
         self.endpoint.callers.clear()
         return servers
 
@@ -96,7 +93,7 @@ class RightsTestCase(base.TestCase):
         return True
 
     def client(self, node, timeout=60):
-        transport = rpc.transport(self.configure(self.urls[node]))
+        transport = rpc.transport(self.configure(self.urls[node]), host=node)
         self.addCleanup(transport.cleanup)
         return oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(
@@ -110,14 +107,14 @@ class RightsTestCase(base.TestCase):
         self.addCleanup(connection.release)
         return connection
 
-    def wait_for(self, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, 'waited in vain')
-            time.sleep(0.05)
 
+class TestNodesRights(broker_limits.BrokerLimits, RightsTestCase):
 
-class TestNodesRights(RightsTestCase):
+    def own_host(self):
+        return 'lb1'
+
+    def own_connection(self):
+        return self.connection('lb1', broker.node_vhost('lb1'))
 
     def test_a_node_speaks_for_itself(self):
         self.serve('lb1', 'lb2')
@@ -144,7 +141,8 @@ class TestNodesRights(RightsTestCase):
 
     def test_the_drivers_calls_are_not_served_to_nodes(self):
         self.serve('lb1')
-        transport = rpc.transport(self.configure(self.urls['lb1']))
+        transport = rpc.transport(self.configure(self.urls['lb1']),
+                                  host='lb1')
         self.addCleanup(transport.cleanup)
         for topic in (self.topic, rpc.CONTROLLER_TOPIC):
             client = oslo_messaging.get_rpc_client(
@@ -176,30 +174,6 @@ class TestNodesRights(RightsTestCase):
         self.assertEqual(
             [('lb1', 0), *(('lb2', number) for number in range(11))],
             self.endpoint.callers)
-
-    def test_a_node_cannot_fill_the_broker(self):
-        connection = self.connection('lb1', broker.node_vhost('lb1'))
-        channel = connection.channel()
-        name = f'{self.topic}-flood'
-        queue = kombu.Queue(name, exchange='', routing_key=name,
-                            auto_delete=True, channel=channel)
-        queue.declare()
-        self.addCleanup(queue.delete)
-        body = 'x' * (1024 * 1024)
-        producer = kombu.Producer(channel)
-        for _ in range(2 * broker.QUEUE_BYTES_MAX // len(body)):
-            producer.publish(body, routing_key=name)
-        self.wait_for(lambda: queue.queue_declare(passive=True)
-                      .message_count > 0)
-        held = queue.queue_declare(passive=True).message_count
-        self.assertLessEqual(held * len(body), broker.QUEUE_BYTES_MAX)
-
-    def test_a_node_cannot_open_connections_without_end(self):
-        def open_all():
-            # The broker counts them a moment later than it accepts them.
-            for _ in range(4 * broker.CONNECTIONS_MAX):
-                self.connection('lb1', broker.node_vhost('lb1')).connect()
-        self.assertRaises(amqp.exceptions.NotAllowed, open_all)
 
     def test_a_virtual_host_that_is_missing_delays_no_other(self):
         servers = self.serve('not-there', 'lb1')
@@ -235,11 +209,12 @@ class TestNodesRights(RightsTestCase):
 
         for node in ('lb1', 'lb2'):
             server = rpc.server(
-                rpc.transport(self.configure(self.urls[node])),
+                rpc.transport(self.configure(self.urls[node]), host=node),
                 rpc.NODE_TOPIC, node, [Wakeup(node)])
             server.start()
             self.addCleanup(server.wait)
             self.addCleanup(server.stop)
         servers = self.serve('lb1', 'lb2')
-        self.wait_for(lambda: (servers.notify(['lb2']), notified)[1])
+        self.wait('notification', lambda: (
+            servers.notify(['lb2']), notified)[1])
         self.assertEqual({'lb2'}, set(notified))

@@ -18,6 +18,7 @@ from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.tests.functional.support import broken_broker
 from octavia_xdp_provider.tests.functional.support import control
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 LIMIT_S = 3
@@ -50,7 +51,7 @@ class Controller:
         self.canceled.add(request)
 
 
-class TestBroker(base.TestCase):
+class TestBroker(waiting.Waiting, base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -99,10 +100,7 @@ class TestBroker(base.TestCase):
         return passed
 
     def wait_until_back(self):
-        deadline = time.monotonic() + 60
-        while not control.is_back():
-            self.assertLess(time.monotonic(), deadline, 'it never came back')
-            time.sleep(0.05)
+        self.wait('answer of a controller', control.is_back)
 
     def test_a_host_that_accepts_and_never_answers(self):
         self.broker.hang()

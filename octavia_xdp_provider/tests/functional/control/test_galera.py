@@ -20,8 +20,9 @@ from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.functional.support import galera
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.controller import test_requests
+from octavia_xdp_provider.tests.unit.controller import requesting
 
 ROUNDS = 10
 
@@ -31,6 +32,7 @@ def document(key, address):
         name='', vip_address=address, listeners={}, pools={}))
 
 
+@form.in_long_form
 class TestGalera(base.TestCase):
 
     @classmethod
@@ -119,7 +121,7 @@ class TestGalera(base.TestCase):
 
     def test_one_of_two_gets_a_vip(self):
         def ask(store, key, address):
-            return store.request(test_requests.created(
+            return store.request(requesting.created(
                 key, vip_address=address, pools={}, listeners={}),
                 str(uuid.uuid4()))
         for number in range(ROUNDS):

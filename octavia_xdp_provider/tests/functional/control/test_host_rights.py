@@ -7,20 +7,19 @@ hypervisor: he has its configuration and speaks AMQP as he likes. Calls are
 answered by the controllers' own code over a real database.
 """
 
+import functools
 import inspect
 import io
 import os
 import pathlib
 import re
 import tempfile
-import time
 import unittest
 from unittest import mock
 import uuid
 
 import amqp
 import fixtures
-import kombu
 import oslo_messaging
 from oslo_messaging import exceptions
 
@@ -36,7 +35,10 @@ from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.functional.support import amqp_connection
+from octavia_xdp_provider.tests.functional.support import broker_limits
 from octavia_xdp_provider.tests.functional.support import control
+from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 NEEDED = ('OCTAVIA_XDP_TEST_NODES_URL', 'OCTAVIA_XDP_TEST_CONTROLLER_URL',
@@ -52,7 +54,8 @@ def port(number):
     return f'{number:08}-0000-4000-8000-000000000001'
 
 
-class HostRightsTestCase(base.TestCase):
+@form.in_long_form
+class HostRightsTestCase(waiting.Waiting, base.TestCase):
     """``stolen`` is the hypervisor whose credentials the test has;
     ``other`` is registered as well, if it is among ``NUMBERS``."""
 
@@ -139,18 +142,19 @@ class HostRightsTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
         # Another run may use the same broker.
-        for name in ('EXCHANGE', 'CONTROLLER_TOPIC', 'HEARTBEAT_TOPIC'):
+        for name in ('CONTROLLER_TOPIC', 'HEARTBEAT_TOPIC'):
             self.useFixture(fixtures.MonkeyPatch(
                 f'octavia_xdp_provider.common.rpc.{name}',
                 f'test-{name}-{uuid.uuid4().hex[:8]}'))
 
-    def transport(self, url):
-        transport = rpc.transport(self.configuration(url))
+    def transport(self, url, host=None):
+        transport = rpc.transport(self.configuration(url), host=host)
         self.addCleanup(transport.cleanup)
         return transport
 
     def client(self, host, timeout=LONG_S):
-        return host_rpc.HostsClient(self.transport(self.urls[host]), timeout)
+        return host_rpc.HostsClient(
+            self.transport(self.urls[host], host), timeout)
 
     def serve(self):
         """What controllers serve to hypervisors, once they are heard."""
@@ -166,7 +170,7 @@ class HostRightsTestCase(base.TestCase):
         self.addCleanup(servers.ensure, ())
         for host in (self.stolen, self.other):
             client = self.client(host, 2)
-            self.wait_for(lambda one=client, name=host: self.hears(one, name))
+            self.wait('answer', functools.partial(self.hears, client, host))
         return servers
 
     @staticmethod
@@ -176,12 +180,6 @@ class HostRightsTestCase(base.TestCase):
         except exceptions.MessagingTimeout:
             return False
         return True
-
-    def wait_for(self, condition):
-        deadline = time.monotonic() + LONG_S
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, 'waited in vain')
-            time.sleep(0.05)
 
     def connection(self, vhost):
         """AMQP with the stolen credentials, to any virtual host."""
@@ -209,7 +207,13 @@ class HostRightsTestCase(base.TestCase):
             if one.host == host])
 
 
-class TestHostRights(HostRightsTestCase):
+class TestHostRights(broker_limits.BrokerLimits, HostRightsTestCase):
+
+    def own_host(self):
+        return self.stolen
+
+    def own_connection(self):
+        return self.connection(broker.host_vhost(self.stolen))
 
     def test_it_reads_what_is_its_own(self):
         self.serve()
@@ -287,7 +291,7 @@ class TestHostRights(HostRightsTestCase):
         # The driver itself is answered.
         rpc.DriverClient(self.transport(self.controller)).ping(LONG_S)
         self.assertEqual(['ping'], called)
-        stolen = self.transport(self.urls[self.stolen])
+        stolen = self.transport(self.urls[self.stolen], self.stolen)
         for topic in (rpc.CONTROLLER_TOPIC, host_rpc.CONTROLLER_TOPIC):
             for namespace, method, arguments in (
                     (rpc.DRIVER_NAMESPACE, 'ping', {}),
@@ -309,46 +313,16 @@ class TestHostRights(HostRightsTestCase):
     def test_notifications_reach_their_hypervisor_only(self):
         notified = []
         for host in (self.stolen, self.other):
-            server = rpc.server(self.transport(self.urls[host]),
+            server = rpc.server(self.transport(self.urls[host], host),
                                 host_rpc.HOST_TOPIC, host,
                                 [_Wakeup(host, notified)])
             server.start()
             self.addCleanup(server.wait)
             self.addCleanup(server.stop)
-        # He listens for the other's as well.
-        listening = rpc.server(self.transport(self.urls[self.stolen]),
-                               host_rpc.HOST_TOPIC, self.other,
-                               [_Wakeup('stolen', notified)])
-        listening.start()
-        self.addCleanup(listening.wait)
-        self.addCleanup(listening.stop)
         servers = self.serve()
-        self.wait_for(lambda: (servers.notify([self.other]), notified)[1])
+        self.wait('notification', lambda: (
+            servers.notify([self.other]), notified)[1])
         self.assertEqual({self.other}, set(notified))
-
-    def test_it_cannot_fill_the_broker(self):
-        connection = self.connection(broker.host_vhost(self.stolen))
-        channel = connection.channel()
-        name = f'flood-{uuid.uuid4().hex[:8]}'
-        queue = kombu.Queue(name, exchange='', routing_key=name,
-                            auto_delete=True, channel=channel)
-        queue.declare()
-        self.addCleanup(queue.delete)
-        body = 'x' * (1024 * 1024)
-        producer = kombu.Producer(channel)
-        for _ in range(2 * broker.QUEUE_BYTES_MAX // len(body)):
-            producer.publish(body, routing_key=name)
-        self.wait_for(lambda: queue.queue_declare(passive=True)
-                      .message_count > 0)
-        held = queue.queue_declare(passive=True).message_count
-        self.assertLessEqual(held * len(body), broker.QUEUE_BYTES_MAX)
-
-    def test_it_cannot_open_connections_without_end(self):
-        def open_all():
-            # The broker counts them a moment later than it accepts them.
-            for _ in range(4 * broker.CONNECTIONS_MAX):
-                self.connection(broker.host_vhost(self.stolen)).connect()
-        self.assertRaises(amqp.exceptions.NotAllowed, open_all)
 
 
 class TestDeletedHost(HostRightsTestCase):

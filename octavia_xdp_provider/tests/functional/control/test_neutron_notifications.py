@@ -27,6 +27,8 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.controller.neutron_ports import notifications
 from octavia_xdp_provider.tests.functional.support import broken_broker
 from octavia_xdp_provider.tests.functional.support import control
+from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 RABBITMQCTL = 'OCTAVIA_XDP_TEST_RABBITMQCTL'
@@ -38,7 +40,9 @@ TOPIC = 'notifications'
 LONG_S = 60
 
 
-class ListenerTestCase(base.TestCase):
+class ListenerTestCase(waiting.Waiting, base.TestCase):
+
+    LOOK = 0.3  # rabbitmqctl takes a second of a processor
 
     @classmethod
     def setUpClass(cls):
@@ -120,12 +124,6 @@ class ListenerTestCase(base.TestCase):
                                 'messages', '--formatter', 'json')
         return {one['name']: one['messages'] for one in json.loads(text)}
 
-    def wait_for(self, condition):
-        deadline = time.monotonic() + LONG_S
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, 'waited in vain')
-            time.sleep(0.05)
-
     def heard(self):
         return [port for hint in self.hints for port in sorted(hint.ports)]
 
@@ -137,7 +135,7 @@ class ListenerTestCase(base.TestCase):
             self.update(notifier, port)
             time.sleep(0.2)
             return port in self.heard()
-        self.wait_for(attempt)
+        self.wait('hint', attempt)
         del self.hints[:]
 
 
@@ -160,7 +158,7 @@ class TestListener(ListenerTestCase):
         def numbered(found):
             """Without what was sent before, which may come later."""
             return [port for port in found if port.startswith('port-')]
-        self.wait_for(lambda: len(numbered(self.heard())) >= len(ports))
+        self.wait('hints', lambda: len(numbered(self.heard())) >= len(ports))
         self.assertEqual(ports, numbered(self.heard()))
         taken = []
 
@@ -168,12 +166,12 @@ class TestListener(ListenerTestCase):
             while (message := other.get(no_ack=True)) is not None:
                 taken.extend(notifications.parse(message.body).ports)
             return len(numbered(taken)) >= len(ports)
-        self.wait_for(take)
+        self.wait('messages', take)
         self.assertEqual(ports, numbered(taken))
         self.assertEqual(1, sum(name.startswith(notifications.QUEUE_PREFIX)
                                 for name in self.queues()))
         stop()
-        self.wait_for(lambda: not any(
+        self.wait('end of its queue', lambda: not any(
             name.startswith(notifications.QUEUE_PREFIX)
             for name in self.queues()))
         other.delete()
@@ -187,33 +185,36 @@ class TestListener(ListenerTestCase):
         self.listen(proxy.port)
         self.hears(notifier)
         proxy.cut()
-        self.wait_for(lambda: 'are not heard' in log.output)
+        self.wait('loss', lambda: 'are not heard' in log.output)
         self.hears(notifier)
         self.assertIn('are heard again', log.output)
         # Connections that are accepted, and nothing more: an end is an end.
         proxy.hang()
         proxy.cut()
 
+    @form.in_long_form
     def test_exchange_that_does_not_exist_yet(self):
         self.connection(self.neutron).channel().exchange_delete('neutron')
         log = self.useFixture(fixtures.FakeLogger())
         self.listen()
-        self.wait_for(lambda: 'no exchange' in log.output)
+        self.wait('line', lambda: 'no exchange' in log.output)
         self.hears(self.notifier())
         self.assertEqual(1, log.output.count('are not heard'))
 
+    @form.in_long_form
     def test_who_does_not_lead_has_no_queue(self):
         notifier = self.notifier()
         self.update(notifier, 'first')
         self.listen()
         self.hears(notifier)
         self.is_wanted = False
-        self.wait_for(lambda: not any(
+        self.wait('end of its queue', lambda: not any(
             name.startswith(notifications.QUEUE_PREFIX)
             for name in self.queues()))
         self.is_wanted = True
         self.hears(notifier)
 
+    @form.in_long_form
     def test_what_is_no_notification_is_left_out(self):
         notifier = self.notifier()
         self.update(notifier, 'first')

@@ -9,15 +9,16 @@ import sqlalchemy as sa
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import reports
 from octavia_xdp_provider.tests.functional.support import control
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller import base as store_base
-from octavia_xdp_provider.tests.unit.controller import test_leases
-from octavia_xdp_provider.tests.unit.controller import test_node_api
-from octavia_xdp_provider.tests.unit.controller import test_requests
-from octavia_xdp_provider.tests.unit.controller import test_store
-from octavia_xdp_provider.tests.unit.controller import test_store_base
-from octavia_xdp_provider.tests.unit.controller import test_zero_touch
-from octavia_xdp_provider.tests.unit.controller import test_zero_touch_vips
+from octavia_xdp_provider.tests.unit.controller.cases import leases
+from octavia_xdp_provider.tests.unit.controller.cases import node_reports
+from octavia_xdp_provider.tests.unit.controller.cases import requests
+from octavia_xdp_provider.tests.unit.controller.cases import several_vips
+from octavia_xdp_provider.tests.unit.controller.cases import store
+from octavia_xdp_provider.tests.unit.controller.cases import transactions
+from octavia_xdp_provider.tests.unit.controller.cases import ways
 
 
 class Server:
@@ -26,6 +27,7 @@ class Server:
     Another one that a test asks for is its own, without any tables.
     """
 
+    NAME: str
     VARIABLE: str
     _url = None
     _is_mine = False
@@ -50,26 +52,33 @@ class Server:
 
 
 class MariaDB(Server):
-    VARIABLE = control.DATABASE
+    NAME, VARIABLE = 'MariaDB', control.DATABASE
 
 
+@form.in_long_form
+class LongMariaDB(MariaDB):
+    """Of what SQLite shows as well."""
+
+
+@form.in_long_form
 class PostgreSQL(Server):
-    VARIABLE = control.POSTGRESQL
+    NAME, VARIABLE = 'PostgreSQL', control.POSTGRESQL
 
 
-class TestSchemaOnMariaDB(test_store.TestSchema):
+class TestSchemaOnMariaDB(store.Schema):
 
     def database(self):
         return control.new_database(self)
 
 
-class TestSchemaOnPostgreSQL(test_store.TestSchema):
+@form.in_long_form
+class TestSchemaOnPostgreSQL(store.Schema):
 
     def database(self):
         return control.new_database(self, control.POSTGRESQL)
 
 
-class TestRaces(store_base.StoreTestCase):
+class Races(store_base.StoreTestCase):
     """Of two transactions that meet, as SQLite's never do."""
 
     def test_a_placement_that_is_put_back_stays(self):
@@ -93,40 +102,21 @@ class TestRaces(store_base.StoreTestCase):
         self.assertIsNone(placement.removed_generation)
 
 
-def _on_servers(*cases):
-    """Each class of tests once for each server."""
+def _on(server, *cases):
+    """Each class of tests once, on a server."""
     for case in cases:
-        for server in (MariaDB, PostgreSQL):
-            name = f'{case.__name__}On{server.__name__}'
-            globals()[name] = type(case)(
-                name, (server, case), {'__module__': __name__,
-                                       '__doc__': case.__doc__})
+        name = f'Test{case.__name__}On{server.NAME}'
+        globals()[name] = type(case)(
+            name, (server, case), {'__module__': __name__,
+                                   '__doc__': case.__doc__})
 
 
-_on_servers(
-    test_store.TestStore, test_store_base.TestWriters,
-    test_store_base.TestMarks, test_leases.TestLeases,
-    test_requests.TestRequests, test_node_api.TestReports, TestRaces)
+# What depends on a server's clock, locks and isolation.
+_SHORT = (transactions.Writers, transactions.Marks, leases.Leases, Races)
+_LONG = (store.Store, requests.Requests, node_reports.NodeReports, ways.Order,
+         ways.Migration)
+_on(MariaDB, *_SHORT)
+_on(LongMariaDB, *_LONG, several_vips.BothFamilies)
+_on(PostgreSQL, *_SHORT, *_LONG)
 # There is no server below it.
-del TestRaces
-
-
-class TestWaysOnMariaDB(MariaDB, test_zero_touch.TestOrder):
-    """Keys and documents of hypervisors."""
-
-
-class TestWaysOnPostgreSQL(PostgreSQL, test_zero_touch.TestOrder):
-    """Keys and documents of hypervisors."""
-
-
-class TestSeveralVipsOnMariaDB(
-        MariaDB, test_zero_touch_vips.TestBothFamilies):
-    """A key for each VIP."""
-
-
-class TestMigrationOnMariaDB(MariaDB, test_zero_touch.TestMigration):
-    """A VM that moves."""
-
-
-class TestMigrationOnPostgreSQL(PostgreSQL, test_zero_touch.TestMigration):
-    """A VM that moves."""
+del Races

@@ -10,6 +10,7 @@ from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.tests.functional.support import ctl_node
 from octavia_xdp_provider.tests.functional.support import private_node as base
 from octavia_xdp_provider.tests.functional.support.ctl_node import SOON
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.support.clients import CLIENT
 from octavia_xdp_provider.tests.support.clients import DNS
 from octavia_xdp_provider.tests.support.clients import HTTP
@@ -37,6 +38,7 @@ class TestOutput(ctl_node.Node):
                 ('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80'),
                 ('top', '--batch', '-n', '1', '--interval', '0.1'))
 
+    @form.in_long_form
     def test_commands_end_quietly_when_the_reader_has_gone(self):
         reader, writer = os.pipe()
         os.close(reader)
@@ -48,6 +50,7 @@ class TestOutput(ctl_node.Node):
         self.spoil(DNS)
         self.assertEqual(1, self.end('verify', stdout=writer).returncode)
 
+    @form.in_long_form
     def test_full_disk_is_reported_in_one_line(self):
         with open('/dev/full', 'w') as full:
             for words in *self.commands(), ('verify',):
@@ -76,7 +79,7 @@ class TestPrivileges(ctl_node.Node):
             self.assertIn('CAP_SYS_ADMIN is needed', self.refusal(*words))
 
 
-class TestShow(ctl_node.Node):
+class TestShow(ctl_node.SharedNode):
 
     def test_shown_services_and_members_are_the_nodes(self):
         self.assertEqual(
@@ -100,33 +103,7 @@ class TestShow(ctl_node.Node):
             self.assertNotIn(VIP, shown.stdout)
             json.loads(shown.stdout)
 
-    def test_commands_work_without_services(self):
-        self.datapath.delete_services((HTTP, DNS, HTTP_V6))
-        for words in (('services',), ('members',), ('tables',), ('counters',),
-                      ('settings',), ('nat',)):
-            self.json('show', *words)
-            self.assertEqual('', self.ctl('show', *words).stderr)
-        self.assertIn('0 services', self.ctl('verify').stdout)
-        self.assertEqual(0, self.json('top', '--batch', '-n', '1',
-                                      '--interval', '0.1')['services'])
-        self.assertIn('is none of this node', self.ctl(
-            'explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80').stdout)
-
-    def test_shown_tables_are_the_nodes(self):
-        self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
-        shown, = self.json('show', 'tables', '--vip', VIP, '--port', '80')
-        self.assertEqual(base.SLOTS, sum(
-            one['slots'] for one in shown['members']))
-        self.assertEqual([one['slots'] for one in shown['members']], [
-            self.datapath.table(HTTP).count(address)
-            for address in ('10.1.0.1', '10.1.0.2', '10.1.0.5')])
-        self.assertEqual(self.datapath.service(HTTP).open_slots,
-                         shown['open_slots'])
-        self.assertGreater(shown['open_slots'], 0)
-        self.assertEqual(0, shown['members'][2]['slots_before'])
-        self.assertIn(f'{shown["open_slots"]} open',
-                      self.ctl('show', 'tables').stdout)
-
+    @form.in_long_form
     def test_shown_neighbours_and_programs_are_the_kernels(self):
         base.command('ip', '-n', self.node, 'neighbour', 'add',
                      '198.18.0.1', 'lladdr', base.NEXT_HOP_MAC, 'dev', 'up0')
@@ -169,45 +146,11 @@ class TestShow(ctl_node.Node):
                  if line.startswith('drop_not_allowed')]
         self.assertEqual(['drop_not_allowed', '1', str(len(refused))], line)
 
-
-class TestVerify(ctl_node.Node):
-
     def test_verify_finds_no_fault_in_right_tables(self):
         self.assertIn('3 services', self.ctl('verify').stdout)
 
-    def test_verify_names_the_service_of_a_wrong_table(self):
-        self.spoil(DNS)
-        result = self.json_with(1, 'verify')
-        self.assertEqual([(VIP, 'UDP', 53)], [
-            (one['vip'], one['protocol'], one['port'])
-            for one in result['faults']])
-        self.assertIn('53', self.ctl('verify', status=1).stdout)
 
-    def json_with(self, status, *words):
-        return json.loads(self.ctl(*words, '--json', status=status).stdout)
-
-    def test_verify_fails_without_a_datapath(self):
-        self.datapath.destroy()
-        self.assertIn('no datapath', self.ctl('verify', status=2).stderr)
-
-
-class TestTop(ctl_node.Node):
-
-    def test_rates_count_what_was_forwarded_and_dropped(self):
-        meter = rates.Meter(self.datapath)
-        martian = with_(TCP, source='127.0.0.1')
-        with self.inside(self.node):
-            self.datapath.run([(with_(TCP, syn=True), self.ifindex)] * 30
-                              + [(with_(UDP), self.ifindex)] * 50
-                              + [(martian, self.ifindex)] * 5)
-        view = meter.view('packets', 2)
-        self.assertEqual(
-            [(DNS, 50, 0), (HTTP, 30, 30)],
-            [(row.name, round(row.packets * view.seconds),
-              round(row.flows * view.seconds)) for row in view.rows])
-        self.assertEqual(('DROP_MARTIAN', (5, 5 * len(martian))),
-                         view.outcomes[0][::2])
-        self.assertEqual(80, round(view.total.packets * view.seconds))
+class TestTop(ctl_node.SharedNode):
 
     def test_batch_writes_so_many_views(self):
         found = self.json('top', '--batch', '-n', '1', '--interval', '0.1')
@@ -222,6 +165,7 @@ class TestTop(ctl_node.Node):
         self.assertEqual([3, 3], [json.loads(line)['services']
                                   for line in lines])
 
+    @form.in_long_form
     def test_terminals_without_cursor_are_refused_by_name(self):
         """Those of serial lines, too; others are refused by name."""
         for terminal, status in ('vt100', 0), ('ansi', 0), ('dumb', 2), (
@@ -236,6 +180,7 @@ class TestTop(ctl_node.Node):
                 screen.press('q')
             self.assertEqual(status, screen.wait(), terminal)
 
+    @form.in_long_form
     def test_screen_without_keyboard_is_refused(self):
         """Reading keys would come back at once, again and again."""
         screen = Screen(['sh', '-c', 'exec "$@" </dev/null', 'sh',
@@ -253,3 +198,66 @@ class TestTop(ctl_node.Node):
         screen.expect('10.1.0.2')
         screen.press('q')
         self.assertEqual(0, screen.wait())
+
+
+class TestOther(ctl_node.Node):
+    """Nodes that are not as the others are."""
+
+    @form.in_long_form
+    def test_commands_work_without_services(self):
+        self.datapath.delete_services((HTTP, DNS, HTTP_V6))
+        for words in (('services',), ('members',), ('tables',), ('counters',),
+                      ('settings',), ('nat',)):
+            self.json('show', *words)
+            self.assertEqual('', self.ctl('show', *words).stderr)
+        self.assertIn('0 services', self.ctl('verify').stdout)
+        self.assertEqual(0, self.json('top', '--batch', '-n', '1',
+                                      '--interval', '0.1')['services'])
+        self.assertIn('is none of this node', self.ctl(
+            'explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80').stdout)
+
+    def test_shown_tables_are_the_nodes(self):
+        self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
+        shown, = self.json('show', 'tables', '--vip', VIP, '--port', '80')
+        self.assertEqual(base.SLOTS, sum(
+            one['slots'] for one in shown['members']))
+        self.assertEqual([one['slots'] for one in shown['members']], [
+            self.datapath.table(HTTP).count(address)
+            for address in ('10.1.0.1', '10.1.0.2', '10.1.0.5')])
+        self.assertEqual(self.datapath.service(HTTP).open_slots,
+                         shown['open_slots'])
+        self.assertGreater(shown['open_slots'], 0)
+        self.assertEqual(0, shown['members'][2]['slots_before'])
+        self.assertIn(f'{shown["open_slots"]} open',
+                      self.ctl('show', 'tables').stdout)
+
+    def test_verify_names_the_service_of_a_wrong_table(self):
+        self.spoil(DNS)
+        result = self.json_with(1, 'verify')
+        self.assertEqual([(VIP, 'UDP', 53)], [
+            (one['vip'], one['protocol'], one['port'])
+            for one in result['faults']])
+        self.assertIn('53', self.ctl('verify', status=1).stdout)
+
+    def json_with(self, status, *words):
+        return json.loads(self.ctl(*words, '--json', status=status).stdout)
+
+    def test_verify_fails_without_a_datapath(self):
+        self.datapath.destroy()
+        self.assertIn('no datapath', self.ctl('verify', status=2).stderr)
+
+    def test_rates_count_what_was_forwarded_and_dropped(self):
+        meter = rates.Meter(self.datapath)
+        martian = with_(TCP, source='127.0.0.1')
+        with self.inside(self.node):
+            self.datapath.run([(with_(TCP, syn=True), self.ifindex)] * 30
+                              + [(with_(UDP), self.ifindex)] * 50
+                              + [(martian, self.ifindex)] * 5)
+        view = meter.view('packets', 2)
+        self.assertEqual(
+            [(DNS, 50, 0), (HTTP, 30, 30)],
+            [(row.name, round(row.packets * view.seconds),
+              round(row.flows * view.seconds)) for row in view.rows])
+        self.assertEqual(('DROP_MARTIAN', (5, 5 * len(martian))),
+                         view.outcomes[0][::2])
+        self.assertEqual(80, round(view.total.packets * view.seconds))

@@ -21,6 +21,7 @@ from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import ctl_node
 from octavia_xdp_provider.tests.functional.support import private_node as base
 from octavia_xdp_provider.tests.functional.support.ctl_node import SOON
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.support.clients import CLIENT
 from octavia_xdp_provider.tests.support.clients import CLIENT_V6
 from octavia_xdp_provider.tests.support.clients import HTTP
@@ -117,6 +118,7 @@ class TestExplain(ctl_node.Node):
                           [data.hex() for data in answers]))
         return found
 
+    @form.in_long_form
     def test_forwarded_packets_are_explained(self):
         first, second = sorted({
             self.check(with_(TCP, source_port=port, syn=port % 2),
@@ -175,6 +177,7 @@ class TestExplain(ctl_node.Node):
         # the simulation took no token of the node's
         self.check(frame, Outcome.FORWARDED)
 
+    @form.in_long_form
     def test_fragments_are_explained_by_what_the_node_saw(self):
         for wanted in (dataclasses.replace(UDP, length=100),
                        dataclasses.replace(TCP_V6, length=100)):
@@ -187,6 +190,7 @@ class TestExplain(ctl_node.Node):
         self.check(with_(TCP_V6, destination=VIP_V6, protocol='sctp',
                          fragment='later'), Outcome.DROP_FRAGMENT)
 
+    @form.in_long_form
     def test_icmp_errors_are_explained_by_their_quote(self):
         link = l2.Ether(dst=base.OWN_MAC, src=base.NEXT_HOP_MAC)
         quote = inet.IP(src=VIP, dst=CLIENT) / inet.TCP(sport=80, dport=40000)
@@ -205,6 +209,7 @@ class TestExplain(ctl_node.Node):
         self.check(bytes(link / error / quote), Outcome.FORWARDED,
                    expected.value()['member'])
 
+    @form.in_long_form
     def test_flows_of_open_slots_are_explained(self):
         """New, old and remembered flows while a member comes."""
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
@@ -229,6 +234,7 @@ class TestExplain(ctl_node.Node):
         self.assertEqual(3, moved)
         self.assertNotEqual(now, before)
 
+    @form.in_long_form
     def test_new_flows_are_forwarded_when_the_memory_is_full(self):
         """More new flows than can be remembered.
 
@@ -252,6 +258,7 @@ class TestExplain(ctl_node.Node):
         self.assertEqual([one.member for one in opening],
                          [one.member for one in following])
 
+    @form.in_long_form
     def test_quic_connections_are_explained_by_server_id(self):
         key = datapath.Key(VIP, 'UDP', 443)
         members = [f'10.1.0.{number}' for number in range(1, 6)]
@@ -265,6 +272,7 @@ class TestExplain(ctl_node.Node):
                 '400001020304')), Outcome.FORWARDED)
         self.assertIn('no member', dict(found.steps)['QUIC'])
 
+    @form.in_long_form
     def test_packets_left_to_the_stack_are_explained(self):
         self.datapath.set_node(datapath.NodeSettings(
             '10.0.0.0', flags=datapath.NodeFlag.PASS_TOO_BIG))
@@ -281,6 +289,7 @@ class TestExplain(ctl_node.Node):
             self.assertEqual((outcome, []),
                              (found.outcome, found.differences))
 
+    @form.in_long_form
     def test_routes_of_the_kernel_leave_the_action_open(self):
         self.datapath.set_node(datapath.NodeSettings(
             '10.0.0.0', 'fd00::1', flags=datapath.NodeFlag.FIB))
@@ -296,6 +305,7 @@ class TestExplain(ctl_node.Node):
         self.ctl('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80',
                  '--interface', 'nowhere', status=2)
 
+    @form.in_long_form
     def test_missing_capabilities_are_named(self):
         words = self.words('explain', 'tcp', f'{CLIENT}:40000',
                            f'{VIP}:80', '--interface', 'up0')
@@ -316,6 +326,7 @@ class TestExplain(ctl_node.Node):
             self.assertNotIn('libbpf', done.stderr)
             self.assertNotIn(absent, done.stderr)
 
+    @form.in_long_form
     def test_command_explains_the_packets_of_a_file(self):
         with tempfile.NamedTemporaryFile(suffix='.pcap') as file:
             with utils.PcapWriter(file.name, linktype=1) as out:

@@ -5,12 +5,8 @@ ExaBGP and the announcer are real, and so is the kernel's table of routes.
 """
 
 import json
-import os
 import pathlib
-import shutil
 import sys
-
-from oslotest import base
 
 from lab import namespaces
 from lab import paths
@@ -19,6 +15,8 @@ from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp import exabgp_config
 from octavia_xdp_provider.agent.bgp.route import Route
 from octavia_xdp_provider.tests.functional.support import frr
+from octavia_xdp_provider.tests.functional.support import hosts
+from octavia_xdp_provider.tests.support import form
 
 # As in the guide.
 ROUTER, ROUTER_ADDRESS = 'router', '198.51.100.1'
@@ -30,22 +28,15 @@ FAMILIES = ('ipv4 unicast', 'ipv6 unicast')
 GRACEFUL_SHUTDOWN = ('graceful-shutdown',)
 
 
-class FrrCase(base.BaseTestCase):
+class FrrCase(hosts.HostsCase):
     """The guide's router and LB nodes on one network."""
 
-    SOON = 90
+    SOON, LOOK = 90, 0.1
     daemons = ('bgpd',)
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest('network namespaces need root')
-        self.lab = paths.Lab(f'frr-{os.getpid()}')
-        self.lab.make_directories()
-        self.addCleanup(self._remove_directories)
-        for host in (ROUTER, *NODES):
-            self.addCleanup(namespaces.delete, self.lab, host)
-            namespaces.create(self.lab, host)
+        self.add_hosts(ROUTER, *NODES)
         namespaces.bridge(self.lab, ROUTER, 'nodes')
         self._address(ROUTER, 'nodes', ROUTER_ADDRESS)
         for node, address in NODES.items():
@@ -107,18 +98,13 @@ class FrrCase(base.BaseTestCase):
                 if {address, _v6(address)} & found}
 
     def wait_next_hops(self, prefix, *nodes):
-        processes.wait_for(
-            f'route to {prefix} through {nodes}',
-            lambda: self.next_hops(prefix) == set(nodes), self.SOON)
+        self.wait(f'route to {prefix} through {nodes}',
+                  lambda: self.next_hops(prefix) == set(nodes))
 
     def neighbour(self, node):
         """What the router's bgpd has of a node."""
         shown = self.router.show('bgp', 'neighbors', NODES[node])
         return (shown or {}).get(NODES[node], {})
-
-    def _remove_directories(self):
-        self.lab.remove_directories()
-        shutil.rmtree(self.lab.directory)
 
 
 def _v6(address):
@@ -148,6 +134,7 @@ class TestGuide(FrrCase):
         self.wait_next_hops(VIP6, 'lb1')
         self.wait_next_hops(OTHER)
 
+    @form.in_long_form
     def test_nothing_but_vips_is_taken_and_nothing_is_sent(self):
         # A node that announces whatever it likes.
         processes.stop(self.lab, 'lb1-exabgp')
@@ -178,6 +165,7 @@ neighbor {ROUTER_ADDRESS} {{
             'ipv4Unicast']['sentPrefixCounter'])
 
 
+@form.in_long_form
 class TestBfd(FrrCase):
     """ExaBGP knows no BFD: FRR's bfdd speaks it on the node, beside it."""
 
@@ -194,9 +182,9 @@ class TestBfd(FrrCase):
             self.announce(name, (VIP, ()))
             self.start_exabgp(name)
         self.wait_next_hops(VIP, *NODES)
-        processes.wait_for('BFD sessions', lambda: all(
+        self.wait('BFD sessions', lambda: all(
             self.neighbour(node).get('peerBfdInfo', {}).get('status') == 'Up'
-            for node in NODES), self.SOON)
+            for node in NODES))
 
     def test_a_node_that_is_cut_off_loses_its_routes_by_bfd(self):
         # Both links stay up: no carrier tells.
@@ -210,8 +198,8 @@ class TestBfd(FrrCase):
         # A node whose bfdd ends is served by BGP alone.
         before = self.neighbour('lb2')['connectionsDropped']
         processes.kill(self.lab, 'lb2-bfdd')
-        processes.wait_for('end of the BGP session', lambda: self.neighbour(
-            'lb2')['connectionsDropped'] > before, self.SOON)
+        self.wait('end of the BGP session', lambda: self.neighbour(
+            'lb2')['connectionsDropped'] > before)
         self.wait_next_hops(VIP, *NODES)
         self.assertEqual('Down', self.neighbour('lb2')['peerBfdInfo'][
             'status'])

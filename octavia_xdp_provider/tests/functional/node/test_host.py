@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 
+from lab import namespaces
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
@@ -76,7 +77,7 @@ class TestHost(hypervisor.HypervisorWithVm):
         self.host.close()
         self.exchange(client, accepted)
         self.host = self.open()
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             for hook, ifindex in ((types.Hook.NIC, self.nic),
                                   (types.Hook.TAP_IN, self.vm.ifindex),
                                   (types.Hook.TAP_OUT, self.vm.ifindex)):
@@ -114,7 +115,7 @@ class TestHost(hypervisor.HypervisorWithVm):
         self.assertEqual(hypervisor.SUBNET_GATEWAY, peer[0])
         self.exchange(direct, directly_accepted)
         self.exchange(through, accepted)
-        self.assertEqual(1, len(self.host.flows(types.Table.DIRECT)))
+        self.assertEqual(1, len(self.host.flows(types.Table.CONFIRMED)))
 
     def test_trace_shows_what_the_programs_took(self):
         self.host.trace(self.vm.port)

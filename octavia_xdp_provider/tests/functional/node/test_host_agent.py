@@ -16,15 +16,18 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
+from lab import namespaces
 from lab.ovn import packages
+from octavia_xdp_provider.cmd import host as host_command
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import datagrams
 from octavia_xdp_provider.tests.functional.support import fabric
+from octavia_xdp_provider.tests.functional.support import forked
 from octavia_xdp_provider.tests.functional.support import host_agent
 from octavia_xdp_provider.tests.functional.support import hypervisor
+from octavia_xdp_provider.tests.support import form
 
 UNIT = pathlib.Path(__file__).parents[4] / (
     'deploy/systemd/octavia-xdp-host-agent.service')
@@ -34,6 +37,8 @@ COMMON = {'networks': ['10.0.0.0/24', '2001:db8::/48'], 'closed': []}
 
 
 class AgentTestCase(hypervisor.Hypervisor):
+
+    SOON, LOOK = LONG_S, 0.1
 
     def setUp(self):
         super().setUp()
@@ -156,12 +161,13 @@ flows_max = 4096
         return None
 
     def wait_for(self, condition):
-        end = time.monotonic() + LONG_S
-        while not condition():
-            if time.monotonic() > end:
-                self.fail(f'not within {LONG_S} s; the agent said: '
-                          + self.said())
-            time.sleep(0.1)
+        self.wait(lambda: f'end; the agent said: {self.said()}', condition)
+
+    def wait_reported(self, vm, ifindex):
+        self.wait_for(lambda: self.reported(vm) == (ifindex, None))
+
+    def wait_served(self, vm):
+        self.wait_reported(vm, vm.ifindex)
 
     def said(self):
         with contextlib.suppress(FileNotFoundError):
@@ -195,11 +201,9 @@ flows_max = 4096
             self.process = None
 
     def command(self, *words, status=0):
-        done = subprocess.run(
-            ['nsenter', f'--net=/run/netns/{self.member}', sys.executable,
-             '-W', 'ignore', '-m', 'octavia_xdp_provider.cmd.host',
-             '--config-file', str(self.config), *words],
-            capture_output=True, text=True, timeout=LONG_S)
+        done = forked.run(
+            host_command.main, ['--config-file', str(self.config), *words],
+            LONG_S, namespaces.entered(self.member).__enter__)
         self.assertEqual(status, done.returncode, done.stdout + done.stderr)
         return done.stdout
 
@@ -208,8 +212,7 @@ flows_max = 4096
         self.plug(self.vm)
         self.want(self.port(self.vm))
         self.start()
-        self.wait_for(lambda: self.reported(self.vm) == (
-            self.vm.ifindex, None))
+        self.wait_served(self.vm)
         return self.server(self.vm, 4)
 
 
@@ -260,14 +263,14 @@ class TestAgent(AgentTestCase):
         self.end(signal.SIGTERM)
         self.exchange(client, accepted)
 
+    @form.in_long_form
     def test_no_datagram_is_lost_while_it_ends_and_starts(self):
         self.plug(self.vm)
         self.want(self.port(self.vm, rules=[{
             'ip_version': 4, 'protocol': None, 'ports': None,
             'remote_network': None, 'address_set': None}]))
         self.start()
-        self.wait_for(lambda: self.reported(self.vm) == (
-            self.vm.ifindex, None))
+        self.wait_served(self.vm)
         server = self.server(self.vm, 4, socket.SOCK_DGRAM)
         client = self.socket(self.client, socket.AF_INET, socket.SOCK_DGRAM)
         with datagrams.Echo(server), datagrams.Asking(
@@ -277,8 +280,7 @@ class TestAgent(AgentTestCase):
                 self.end(number)
                 self.wait_for(asking.more(100))
                 self.start()
-                self.wait_for(lambda: self.reported(self.vm) == (
-                    self.vm.ifindex, None))
+                self.wait_served(self.vm)
                 # Another document, and all that an agent does at its start.
                 self.want(self.port(self.vm, rules=[
                     {'ip_version': 4, 'protocol': protocol, 'ports': None,
@@ -287,6 +289,7 @@ class TestAgent(AgentTestCase):
                 self.wait_for(asking.more(100))
         self.assertEqual([], asking.lost)
 
+    @form.in_long_form
     def test_tables_of_another_layout_forward_until_they_are_removed(self):
         server = self.served()
         client, accepted = self.connect(server, 4)
@@ -302,16 +305,14 @@ class TestAgent(AgentTestCase):
         self.exchange(*self.connect(server, 4))
         self.change_layout(-1)
         self.start()
-        self.wait_for(lambda: self.reported(self.vm) == (
-            self.vm.ifindex, None))
+        self.wait_served(self.vm)
         self.exchange(client, accepted)
         self.end(signal.SIGTERM)
         self.change_layout(1)
         # As the guide has it; with one listener, a silent connection stays.
         shutil.rmtree(self.folder)
         self.start()
-        self.wait_for(lambda: self.reported(self.vm) == (
-            self.vm.ifindex, None))
+        self.wait_served(self.vm)
         self.exchange(client, accepted)
         self.exchange(*self.connect(server, 4))
         self.assertIn('all is as wanted', self.command('verify'))
@@ -333,25 +334,25 @@ class TestAgent(AgentTestCase):
         before = self.vm.ifindex
         server.close()
         self.vm.plug_out()
-        self.wait_for(lambda: self.reported(self.vm) == (None, None))
+        self.wait_reported(self.vm, None)
         self.assertEqual([f'nic-{self.nic}'],
                          os.listdir(f'{self.folder}/links'))
         self.vm.plug_in()
         self.assertNotEqual(before, self.vm.ifindex)
-        self.wait_for(lambda: self.reported(self.vm) == (
-            self.vm.ifindex, None))
+        self.wait_served(self.vm)
         self.exchange(*self.connect(self.server(self.vm, 4), 4))
 
+    @form.in_long_form
     def test_document_for_an_unknown_tap_waits(self):
         self.want(self.port(self.vm))
         self.start()
-        self.wait_for(lambda: self.reported(self.vm) == (None, None))
+        self.wait_reported(self.vm, None)
         self.assertIn('-', self.command('show', 'ports'))
         self.plug(self.vm)
-        self.wait_for(lambda: self.reported(self.vm) == (
-            self.vm.ifindex, None))
+        self.wait_served(self.vm)
         self.exchange(*self.connect(self.server(self.vm, 4), 4))
 
+    @form.in_long_form
     def test_open_vswitch_restarts(self):
         server = self.served()
         client, accepted = self.connect(server, 4)
@@ -362,16 +363,17 @@ class TestAgent(AgentTestCase):
         other = hypervisor.VirtualMachine(1, self)
         self.plug(other)
         self.want(self.port(other, entries=[]), self.port(self.vm))
-        self.wait_for(lambda: self.reported(other) == (other.ifindex, None))
+        self.wait_served(other)
         self.exchange(client, accepted)
 
+    @form.in_long_form
     def test_difference_and_trace_are_shown(self):
         server = self.served()
         self.end(signal.SIGTERM)
         host = datapath.Datapath(self.folder, str(hypervisor.LIBRARY))
         self.addCleanup(host.close)
         host.delete_entry(self.keys[fabric.VIP, 'udp'])
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             host.detach(types.Hook.TAP_OUT, self.vm.ifindex)
         faults = json.loads(self.command('verify', '-f', 'json', status=1))
         texts = ' '.join(one['fault'] for one in faults['faults'])
@@ -394,6 +396,7 @@ class TestAgent(AgentTestCase):
         self.assertIn(f'{hypervisor.FIXED}:{hypervisor.LOCAL}',
                       lines[0]['packet'])
 
+    @form.in_long_form
     def test_contents_that_differ_in_no_number_are_named(self):
         group = '33333333-3333-4333-8333-333333333333'
         kind, document = self.port(self.vm)
@@ -404,8 +407,7 @@ class TestAgent(AgentTestCase):
                                    'networks': ['10.5.0.0/16']}))
         self.plug(self.vm)
         self.start()
-        self.wait_for(lambda: self.reported(self.vm) == (
-            self.vm.ifindex, None))
+        self.wait_served(self.vm)
         self.assertIn('all is as wanted', self.command('verify'))
         self.end(signal.SIGTERM)
         host = datapath.Datapath(self.folder, str(hypervisor.LIBRARY))
@@ -447,6 +449,7 @@ class TestAgent(AgentTestCase):
             None, (None, None)))
         self.assertIn('vhost-user', self.reported(self.vm)[1])
 
+    @form.in_long_form
     def test_controller_that_refuses_the_host_takes_nothing_away(self):
         server = self.served()
         self.want(refused='it is not registered')

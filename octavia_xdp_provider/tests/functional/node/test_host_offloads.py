@@ -14,18 +14,19 @@ import pathlib
 import select
 import socket
 import struct
-import time
 
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from lab import namespaces
 from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
 from octavia_xdp_provider.tests.functional.support.hypervisor import LIBRARY
+from octavia_xdp_provider.tests.support import form
 
 SEGMENT, SEGMENTS, PORT = 1300, 16, 40000
 # linux/if_tun.h
@@ -60,7 +61,7 @@ class Tap:
 
     def __init__(self, test):
         name = f'tap{self.port[:11]}'
-        with fabric.inside(test.member):
+        with namespaces.entered(test.member):
             self.file = os.open('/dev/net/tun', os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(self.file, TUNSETIFF, struct.pack(
                 '16sH22x', name.encode(), IFF_TAP | IFF_NO_PI | IFF_VNET_HDR))
@@ -100,7 +101,7 @@ class TestOffloads(hypervisor.Hypervisor):
         self.sid = True  # Geneve is put together only beside a device of it
         self.addCleanup(datapath.Datapath.remove, self.folder, str(LIBRARY))
         datapath.Datapath.create(self.folder, types.Sizes(
-            64, 8, 4096, 4096, 4096), str(LIBRARY))
+            64, 8, 4096, 4096), str(LIBRARY))
         self.host = datapath.Datapath(self.folder, str(LIBRARY))
         self.addCleanup(self.host.close)
         self.host.set_settings(types.Settings(
@@ -121,7 +122,7 @@ class TestOffloads(hypervisor.Hypervisor):
                 version, vm.port, vip, hypervisor.LISTENER, fixed,
                 hypervisor.LOCAL, 'tcp', hypervisor.VM_MAC,
                 hypervisor.ROUTER_MAC, 1380))
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             self.host.attach(types.Hook.NIC, self.nic)
             for hook in (types.Hook.TAP_IN, types.Hook.TAP_OUT):
                 self.host.attach(hook, vm.ifindex)
@@ -192,6 +193,7 @@ class TestOffloads(hypervisor.Hypervisor):
                         if len(payload) > SEGMENT}
             self.assertEqual({(GSO_TCP[version], SEGMENT)}, together)
 
+    @form.in_long_form
     def test_segments_put_together_at_the_nic_fit_a_tap(self):
         vm = Tap(self)
         self.plug(vm)
@@ -201,6 +203,7 @@ class TestOffloads(hypervisor.Hypervisor):
                 self.assertIn((kind, size, len(payload) > SEGMENT), (
                     (0, 0, False), (GSO_TCP[version], SEGMENT, True)))
 
+    @form.in_long_form
     def test_large_answers_leave_as_one(self):
         vm = Tap(self)
         self.plug(vm)
@@ -243,8 +246,8 @@ class TestOffloads(hypervisor.Hypervisor):
         self.plug(vm)
         for version in FAMILIES:
             self._out.send(next(self.segments(version, 1)))
-            while not self.counters(version).packets_in:
-                time.sleep(0.01)
+            self.wait('packet', lambda one=version: (
+                self.counters(one).packets_in))
         fabric.command('ip', '-n', self.member, 'link', 'set', 'eth0', 'mtu',
                        '1280')
         for version in FAMILIES:

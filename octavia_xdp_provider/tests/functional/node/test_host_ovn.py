@@ -8,6 +8,7 @@ Needs a kernel with these, as Debian's are (tools/on-kernel).
 import socket
 import uuid
 
+from lab import namespaces
 from octavia_xdp_provider.host import links
 from octavia_xdp_provider.host import ovsdb
 from octavia_xdp_provider.host import taps
@@ -139,9 +140,9 @@ class TestOvn(KernelTestCase):
         # The agent finds a tap that is a port of the kernel's Open vSwitch.
         database = ovsdb.Database(self.switch.remote)
         self.addCleanup(database.close)
-        kernel_ovn.wait_for('interfaces', lambda: (
+        self.wait('interfaces', lambda: (
             database.run(), database.interfaces())[1])
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             found = links.Links()
         self.addCleanup(found.close)
         self.assertEqual(
@@ -169,7 +170,7 @@ class TestOvn(KernelTestCase):
         # It keeps a qdisc of its own at the tap, and removes others'.
         self.switch.set('set', 'Interface', self.vm.tap,
                         'ingress_policing_rate=1000000')
-        kernel_ovn.wait_for('its qdisc', lambda: 'ingress' in fabric.command(
+        self.wait('its qdisc', lambda: 'ingress' in fabric.command(
             'tc', '-n', self.member, 'qdisc', 'show', 'dev', self.vm.tap))
         for ends in (*through, *directly):
             self.exchange(*ends)
@@ -209,7 +210,7 @@ class TestUnderlayInBridge(KernelTestCase):
             fabric.command('ip', '-n', self.member, 'neigh', 'replace',
                            gateway, 'dev', bridge, 'lladdr',
                            fabric.GATEWAY_MAC)
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             replies = socket.if_nametoindex(bridge)
         self.host.set_settings(self.host.settings()._replace(
             reply_ifindex=replies))

@@ -6,7 +6,6 @@ import fcntl
 import socket
 import struct
 import termios
-import time
 
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
@@ -23,12 +22,11 @@ class TestSecondChance(two_hypervisors.TwoHypervisors):
                 self.kind, self.order = kind, (OWN,)
                 yield version, self.subTest(kind=kind, version=version)
 
-    @staticmethod
-    def wait_for_acknowledgement(connection):
+    def wait_for_acknowledgement(self, connection):
         """What it sent again would bring its flow back."""
-        while any(struct.unpack('i', fcntl.ioctl(
-                connection, termios.TIOCOUTQ, bytes(4)))):
-            time.sleep(0.01)
+        self.wait('acknowledgement', lambda: not any(
+            struct.unpack('i', fcntl.ioctl(connection, termios.TIOCOUTQ,
+                                           bytes(4)))))
 
     def test_connections_go_on_at_the_hypervisor_that_has_them(self):
         servers = {version: self.server(self.vm, version)

@@ -12,10 +12,12 @@ import select
 import socket
 import threading
 
+from lab import namespaces
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
 from octavia_xdp_provider.tests.functional.support.hypervisor import FAMILIES
+from octavia_xdp_provider.tests.support import form
 
 JUMBO, UNDERLAY, SMALL = 9000, 1500, 1400
 BYTES = 8 << 20
@@ -47,7 +49,7 @@ class TestTooBig(hypervisor.HypervisorWithVm):
         for namespace, interface in ((self.client, 'gw0'),
                                      (self.member, 'eth0')):
             self.set_mtu(namespace, interface, mtu)
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             self.host.set_settings(types.Settings(
                 self.nic, fabric.OWN, fabric.OWN6, hypervisor.SID))
 
@@ -104,6 +106,7 @@ class TestTooBig(hypervisor.HypervisorWithVm):
                     self.assertEqual(0, self.download(version))
             self.forget()
 
+    @form.in_long_form
     def test_kernel_verifies_checksums_that_are_made_after_the_answer(self):
         """The tap makes what the VM left to it, of the quote; and the VM
         makes all of them, and separates segments."""

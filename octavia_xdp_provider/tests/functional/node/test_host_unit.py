@@ -7,11 +7,11 @@ finds the tap by its name.
 
 import json
 import os
-import time
 
 from octavia_xdp_provider.host import taps
 from octavia_xdp_provider.tests.functional.support import hypervisor
 from octavia_xdp_provider.tests.functional.support import private_systemd
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.host import fakes
 
@@ -29,7 +29,9 @@ flows_max = 4096
 '''
 
 
-class TestHostUnit(base.TestCase):
+class TestHostUnit(waiting.Waiting, base.TestCase):
+
+    SOON, LOOK = private_systemd.SOON_S, 0.1
 
     def setUp(self):
         super().setUp()
@@ -46,13 +48,6 @@ class TestHostUnit(base.TestCase):
         (cached / 'as_of').write_text('5')
         self.systemd.run('mkdir', '-p', RUN)
         self.systemd.run('cp', '-r', f'{HERE}/cached', f'{RUN}/wanted')
-        self.addOnException(lambda _info: print(self.systemd.log(UNIT)))
-
-    def wait(self, what, condition, timeout=private_systemd.SOON_S):
-        deadline = time.monotonic() + timeout
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, f'no {what}')
-            time.sleep(0.1)
 
     def is_shown(self, name, value):
         text = self.systemd.get(f'http://127.0.0.1:{PORT}/metrics')[1]

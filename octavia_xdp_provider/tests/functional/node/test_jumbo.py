@@ -15,10 +15,10 @@ import threading
 from lab import namespaces
 from lab import processes
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support import routed
+from octavia_xdp_provider.tests.support import form
 
 NODE = routed.NODE
 R1, R2 = routed.ROUTERS
@@ -81,30 +81,16 @@ class TestJumboFrames(routed.MonitoredUplinks):
 
     def host(self, name, mtu, *addresses):
         """Behind r1; addresses: (own, r1's)."""
-        namespaces.create(self.lab, name)
-        self.addCleanup(namespaces.delete, self.lab, name)
-        namespaces.veth(self.lab, (name, 'eth0'), (R1, name))
-        for own, gateway in addresses:
-            length = 64 if ':' in own else 24
-            namespaces.address(self.lab, name, 'eth0', f'{own}/{length}')
-            namespaces.address(self.lab, R1, name, f'{gateway}/{length}')
-            self.ip(name, 'route', 'add', 'default', 'via', gateway)
+        self.add_behind(R1, name, *addresses)
         for host, link in ((name, 'eth0'), (R1, name)):
             self.ip(host, 'link', 'set', link, 'mtu', str(mtu))
-        # Programs know nothing of checksums that a device is still to fill in.
-        processes.run(self.lab, name, [
-            'ethtool', '-K', 'eth0', 'tx', 'off', 'gso', 'off'])
+        self.fill_in(name, 'eth0')
 
     def take_frames(self, *links):
         """A program at the router's ends, so that veth takes frames of the
         node's program there: one without services passes all.
         """
-        bpffs = self.lab.run_directory / 'bpf'
-        other = instrumented.Datapath(
-            str(bpffs / 'router'), str(self.lab.run_directory / 'router-lock'),
-            create=True, services_max=16, members_max=64, slots_max=1009,
-            library=private_node.library_path())
-        self.addCleanup(other.close)
+        other = self.open('router')
         with namespaces.inside(self.lab, R1):
             for link in links:
                 other.attach(socket.if_nametoindex(link))
@@ -216,6 +202,7 @@ class TestJumboFrames(routed.MonitoredUplinks):
     def test_nat_leaves_where_frames_came_in(self):
         self.all_translations('eth1')
 
+    @form.in_long_form
     def test_nat_leaves_by_another_device(self):
         self.all_translations('eth2')
 
@@ -225,6 +212,7 @@ class TestJumboFrames(routed.MonitoredUplinks):
         self.configure('eth1')
         self.all_encapsulations()
 
+    @form.in_long_form
     def test_frames_leave_by_another_device(self):
         self.take_frames('node', 'node2')
         self.setup_member()

@@ -17,7 +17,6 @@ PORTS = ('--port', f'{fabric.VIP}:{LISTENER}/tcp={LOCAL}',
          '--port', f'{fabric.VIP}:{LISTENER}/udp={LOCAL}',
          '--port', f'[{fabric.VIP6}]:{LISTENER}/udp={LOCAL}')
 MODES = {'xdp': (), 'generic': ('--generic',), 'tc': ('--tc',)}
-FAMILIES = {4: (socket.AF_INET, fabric.VIP), 6: (socket.AF_INET6, fabric.VIP6)}
 
 
 class Servers(fabric.Fabric):
@@ -25,7 +24,7 @@ class Servers(fabric.Fabric):
 
     def tcp_pair(self, version):
         """Client's and server's socket of one connection to the listener."""
-        family, vip = FAMILIES[version]
+        family, vip = fabric.FAMILIES[version]
         server = self.socket(self.member, family, socket.SOCK_STREAM)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind((vip, LOCAL))
@@ -62,7 +61,7 @@ class Servers(fabric.Fabric):
         self.fail('no question arrives')
 
     def udp_echo(self, version):
-        family, vip = FAMILIES[version]
+        family, vip = fabric.FAMILIES[version]
         with contextlib.ExitStack() as stack:
             server = self.socket(self.member, family, socket.SOCK_DGRAM)
             stack.callback(server.close)
@@ -101,8 +100,8 @@ class TestEncapsulations(Servers):
         self.setup_member(*PORTS, *MODES[mode], '--dscp',
                           f'{fabric.DSCP}={fabric.VIP}', '--dscp',
                           f'{fabric.DSCP}={fabric.VIP6}')
-        for version in FAMILIES:
-            for outer in FAMILIES:
+        for version in fabric.FAMILIES:
+            for outer in fabric.FAMILIES:
                 for encapsulation in fabric.ENCAPSULATIONS:
                     self.encapsulation, self.outer = encapsulation, outer
                     with self.subTest(encapsulation, outer=outer,
@@ -126,9 +125,11 @@ class TestEncapsulations(Servers):
     def test_every_encapsulation_in_xdp_driver_mode(self):
         self.all_of('xdp')
 
+    @form.in_long_form
     def test_every_encapsulation_in_generic_xdp(self):
         self.all_of('generic')
 
+    @form.in_long_form
     def test_every_encapsulation_in_tc(self):
         self.all_of('tc')
 
@@ -151,7 +152,7 @@ class TestSegmentRouting(Servers):
         for mode in MODES.values():
             self.setup_member(*PORTS, '--address', fabric.SID4, '--address',
                               fabric.SID6, *mode)
-            for version in FAMILIES:
+            for version in fabric.FAMILIES:
                 self.udp_echo(version)
                 self.tcp_echo(version)
 
@@ -161,7 +162,7 @@ class TestSegmentRouting(Servers):
             fabric.command('ip', '-n', self.member, 'address', 'add', *vip,
                            'dev', 'lo')
         self.route()
-        for version, (family, vip) in FAMILIES.items():
+        for version, (family, vip) in fabric.FAMILIES.items():
             with self.subTest(version=version):
                 server = self.socket(self.member, family, socket.SOCK_DGRAM)
                 server.bind((vip, LISTENER))
@@ -186,10 +187,11 @@ class TestBulk(Servers):
                       ('tx', 'off', 'tso', 'off', 'gso', 'on'),
                       ('tx', 'off', 'tso', 'off', 'gso', 'off')):
             self.offloads(self.member, 'eth0', *words)
-            for version in FAMILIES:
+            for version in fabric.FAMILIES:
                 with self.subTest(' '.join(words), version=version):
                     self.both_ways(version)
 
+    @form.in_long_form
     def test_segments_received_together(self):
         """GRO puts a tunnel's segments together before tc sees them."""
         self.setup_member(*PORTS, '--tc')
@@ -199,8 +201,8 @@ class TestBulk(Servers):
         # They wait for the next one for 5 ms.
         self.run_in(self.member, 'sh', '-c', 'echo 5000000 > '
                     '/sys/class/net/eth0/gro_flush_timeout')
-        for version in FAMILIES:
-            for outer in FAMILIES:
+        for version in fabric.FAMILIES:
+            for outer in fabric.FAMILIES:
                 with self.subTest(outer=outer, inner=version):
                     self.outer = outer
                     taken = self.counters()['taken_ipip']
@@ -214,8 +216,8 @@ class TestBulk(Servers):
 
     def test_segments_fit_the_tunnel(self):
         self.setup_member(*PORTS)
-        for version in FAMILIES:
-            for outer in FAMILIES:
+        for version in fabric.FAMILIES:
+            for outer in fabric.FAMILIES:
                 self.encapsulation, self.outer = 'geneve', outer
                 self.largest = 0
                 client, server = self.tcp_pair(version)
@@ -255,7 +257,7 @@ class TestOnTheWire(Servers):
         self.setup_member(*PORTS)
         self.offloads(self.member, 'eth0', 'tx', 'off', 'tso', 'off', 'gso',
                       'off')
-        for version in FAMILIES:
+        for version in fabric.FAMILIES:
             wire = self.packets(self.client, 'gw0')
             client, server = self.tcp_pair(version)
             self.send_bulk(server, client, 1 << 18)
@@ -288,8 +290,8 @@ class TestOnTheWire(Servers):
     def test_a_closed_port_is_refused_in_the_listeners_name(self):
         """The member's ICMP error speaks of the listener's port."""
         self.setup_member(*PORTS)
-        for version in FAMILIES:
-            family, vip = FAMILIES[version]
+        for version in fabric.FAMILIES:
+            family, vip = fabric.FAMILIES[version]
             client = self.socket(self.client, family, socket.SOCK_DGRAM)
             client.connect((vip, LISTENER))
             client.send(b'anybody?')
@@ -325,7 +327,7 @@ class TestErrors(Servers):
 
     def learns(self, *words):
         self.setup_member(*PORTS, *words)
-        for version in FAMILIES:
+        for version in fabric.FAMILIES:
             with self.subTest(version=version):
                 client, server = self.tcp_pair(version)
                 client.sendall(b'question')
@@ -358,7 +360,7 @@ class TestRefused(Servers):
 
     def test_an_outer_source_that_is_no_node_is_dropped(self):
         self.setup_member(*PORTS)
-        family, vip = FAMILIES[4]
+        family, vip = fabric.FAMILIES[4]
         server = self.socket(self.member, family, socket.SOCK_DGRAM)
         server.bind((vip, LOCAL))
         inner = bytes(inet.IP(src=fabric.CLIENT, dst=vip) / inet.UDP(

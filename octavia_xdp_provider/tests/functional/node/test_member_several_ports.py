@@ -9,8 +9,8 @@ import json
 import socket
 import threading
 
+from lab import namespaces
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional.node import test_member
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import private_node
 
@@ -31,11 +31,11 @@ class TestSeveralPorts(private_node.PrivateState, fabric.Fabric):
         opened = self.open()
         self.addCleanup(self.end_relay)  # before the datapath closes
         opened.set_node(datapath.NodeSettings(fabric.NODE, fabric.NODE6))
-        with fabric.inside(self.client):
+        with namespaces.entered(self.client):
             opened.set_uplinks([datapath.Uplink(
                 1, 1500, fabric.GATEWAY_MAC, fabric.MEMBER_MAC,
                 fabric.MEMBER_MAC)])
-        for _, vip in test_member.FAMILIES.values():
+        for _, vip in fabric.FAMILIES.values():
             for protocol in ('TCP', 'UDP'):
                 opened.set_service(
                     datapath.Key(vip, protocol, LISTENER),
@@ -60,7 +60,7 @@ class TestSeveralPorts(private_node.PrivateState, fabric.Fabric):
     def test_clients_of_one_listener_reach_both_servers(self):
         for words in ((), ('--tc',)):
             self.setup_member(*PORTS, '--sysctl', *words)
-            for version, (family, vip) in test_member.FAMILIES.items():
+            for version, (family, vip) in fabric.FAMILIES.items():
                 with self.subTest(version=version, words=words):
                     self.tcp(family, vip)
                     self.udp(family, vip)

@@ -269,6 +269,14 @@ class TestCheck(member_tool.Tool):
         command('ip', '-n', self.member, 'link', 'set', 'eth0', 'xdp', 'off')
         self.assertIn('nothing is set up', self.check()['programs'])
 
+    def test_one_of_two_programs_is_detached(self):
+        """The other one is not taken for it."""
+        self.tool(*FULL[:-1], '--member', '198.18.10.0/24', 'eth0')
+        command('ip', '-n', self.member, 'link', 'set', 'eth0', 'xdp', 'off')
+        wrong = self.check()
+        self.assertIn('only a part', wrong.pop('programs'))
+        self.assertEqual({}, wrong)
+
     def test_tries_a_vip_whose_udp_checksum_is_0(self):
         """The packet that is tried has the checksum 0xffff: 0 means none."""
         vip = '198.18.219.128'

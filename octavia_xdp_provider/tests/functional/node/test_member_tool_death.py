@@ -12,6 +12,7 @@ import struct
 import subprocess
 import uuid
 
+from lab import namespaces
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import member_tool
 from octavia_xdp_provider.tests.support import form
@@ -74,6 +75,7 @@ class TestKilled(member_tool.Tool):
         places = self.sweep(FULL, remove, remove, form.repeats(8, 1))
         self.assertGreater(places, 20)
 
+    @form.in_long_form
     def test_setup_then_remove_though_another_namespace_was_set_up(self):
         """What one was killed with is not forgotten by another one."""
         before, halfway = self.state(), []
@@ -98,6 +100,7 @@ class TestKilled(member_tool.Tool):
             elsewhere_then_remove()
         self.assertTrue(halfway)
 
+    @form.in_long_form
     def test_somebody_elses_qdisc_stays_once_the_own_one_is_gone(self):
         def again():
             self.tool('remove', 'eth0')
@@ -117,7 +120,7 @@ class TestKilled(member_tool.Tool):
 
     def test_a_note_of_an_earlier_boot_does_not(self):
         """Cookies of namespaces come again with each boot."""
-        with fabric.inside(self.member), socket.socket() as any_socket:
+        with namespaces.entered(self.member), socket.socket() as any_socket:
             cookie, = struct.unpack('Q', any_socket.getsockopt(
                 socket.SOL_SOCKET, SO_NETNS_COOKIE, 8))
         note = LOCK.with_name(
@@ -142,6 +145,7 @@ class TestKilled(member_tool.Tool):
         self.run_in(self.member, 'tc', 'qdisc', action, 'dev', 'eth0',
                     'clsact')
 
+    @form.in_long_form
     def test_change_then_setup(self):
         other = ('setup', '--vip', OTHER_VIP, '--any-source', '--tc', 'eth0')
         before = self.state()

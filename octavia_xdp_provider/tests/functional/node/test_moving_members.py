@@ -10,34 +10,35 @@ import copy
 import time
 
 from lab import processes
-from octavia_xdp_provider.tests.functional.node import test_probes
+from octavia_xdp_provider.tests.functional.support import probed
+from octavia_xdp_provider.tests.support import form
 
 MOVING, STILL = 'lb0', 'lb1'
-# Seconds in which a member is found down with test_probes.MONITOR.
+# Seconds in which a member is found down with probed.MONITOR.
 SOON_DOWN = 4
 # Longer than anything here takes.
 LONG = 3600
 
 
-class TestMovingMembers(test_probes.Probed):
+class TestMovingMembers(probed.Probed):
 
     def documents(self):
-        return [test_probes.behind(0, test_probes.TUNNELS[0]),
-                test_probes.load_balancer(1, 'ipip', 4, 4)]
+        return [probed.behind(0, probed.TUNNELS[0]),
+                probed.load_balancer(1, 'ipip', 4, 4)]
 
     def give(self, **tunnel):
         """The document has another tunnel, as the controller wants it."""
         generation, document = self.balancers[MOVING]
         document = copy.deepcopy(document)
         document['pools']['pool']['members']['m1']['tunnel'] = {
-            **test_probes.TUNNELS[0], **tunnel}
+            **probed.TUNNELS[0], **tunnel}
         self.balancers[MOVING] = (generation + 1, document)
         self.run_pass()
 
     def reach(self, verb):
         """Cut the way to the member's IPv4 address, or mend it."""
-        processes.run(self.lab, test_probes.ROUTER, [
-            'ip', 'route', verb, 'blackhole', f'{test_probes.OWN[4]}/32'])
+        processes.run(self.lab, probed.ROUTER, [
+            'ip', 'route', verb, 'blackhole', f'{probed.OWN[4]}/32'])
 
     def has_reported(self):
         """Whether the member's check that there is now has."""
@@ -49,6 +50,7 @@ class TestMovingMembers(test_probes.Probed):
         time.sleep(SOON_DOWN)
         self.assertEqual(states, self.states())
 
+    @form.in_long_form
     def test_it_stays_up_whoever_is_killed_until_it_has_moved(self):
         self.wait_states(others='up')
         self.give(patience=LONG)
@@ -67,23 +69,23 @@ class TestMovingMembers(test_probes.Probed):
         self.assert_stays(**away)
         # The binding has moved, and the VM's first packets come later: the
         # checks are others now, of which no probe has told anything yet.
-        moved = {'address': test_probes.OWN[6], 'key': 9}
-        processes.run(self.lab, test_probes.ROUTER, [
-            'ip', 'route', 'add', 'blackhole', f'{test_probes.OWN[6]}/128'])
+        moved = {'address': probed.OWN[6], 'key': 9}
+        processes.run(self.lab, probed.ROUTER, [
+            'ip', 'route', 'add', 'blackhole', f'{probed.OWN[6]}/128'])
         self.give(**moved, patience=LONG)
         self.assert_stays(**away)
         self.assertFalse(self.has_reported())
-        processes.run(self.lab, test_probes.ROUTER, [
-            'ip', 'route', 'del', 'blackhole', f'{test_probes.OWN[6]}/128'])
+        processes.run(self.lab, probed.ROUTER, [
+            'ip', 'route', 'del', 'blackhole', f'{probed.OWN[6]}/128'])
         opened = self.connected(self.balancers[MOVING][1]['vip_address'])
         opened.sendall(b'GET / HTTP/1.0\r\n\r\n')
         self.assertIn(b' 200 ', opened.recv(65536)[:20])
-        processes.wait_for('success of its new check', self.has_reported,
-                           self.SOON)
+        self.wait('success of its new check', self.has_reported)
         # Now it is judged as any other, and is up.
         self.give(**moved)
         self.assert_stays(**away)
 
+    @form.in_long_form
     def test_one_that_is_dead_is_taken_out_when_patience_is_over(self):
         self.wait_states(others='up')
         self.give(patience=60)

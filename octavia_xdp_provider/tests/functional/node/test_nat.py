@@ -420,5 +420,4 @@ class TestUpgraded(NatCase):
     def take_over(self, library, before):
         with namespaces.inside(self.lab, 'n1'):
             upgrade.upgrade(str(self.bpffs / 'n1'),
-                            str(self.lab.run_directory / 'n1-l'), library,
-                            from_library=before)
+                            self.lock('n1'), library, from_library=before)

@@ -10,6 +10,7 @@ import unittest
 
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp.route import Route
+from octavia_xdp_provider.node import reserve
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.tests.functional.support import private_node
 
@@ -69,3 +70,20 @@ class TestFull(unittest.TestCase):
         self.free()
         wanted.set([FIRST, SECOND])
         self.assertEqual([FIRST, SECOND], list(wanted.wanted().values()))
+
+    def test_a_vip_is_withdrawn_on_a_file_system_that_others_have_filled(self):
+        wanted = announcements.Announcements(
+            self.directory, ['203.0.113.0/24'],
+            reserve.Reserve(self.files.reserve, 1 << 14))
+        wanted.keep_room()
+        wanted.set([FIRST, SECOND])
+        self.fill()
+        wanted.set([FIRST])
+        self.assertEqual([FIRST], list(wanted.wanted().values()))
+        # The room is kept again as soon as there is some.
+        self.fill()
+        self.free()
+        wanted.keep_room()
+        self.fill()
+        wanted.set([])
+        self.assertEqual([], list(wanted.wanted().values()))

@@ -40,20 +40,17 @@ class TestSctp(routed.MonitoredUplinks):
             if error.errno != errno.EPROTONOSUPPORT:
                 raise
             self.skipTest('the kernel has no SCTP')
-        self.host('client', (frames.CLIENT, '192.0.2.1'),
-                  (frames.CLIENT_V6, '2001:db8:c::1'))
+        self.add_behind(R1, 'client', (frames.CLIENT, '192.0.2.1'),
+                        (frames.CLIENT_V6, '2001:db8:c::1'))
         for name, (v4, v6) in MEMBERS.items():
-            self.host(name, (v4, v4[:-1]), (v6, v6[:-1]))
+            self.add_behind(R1, name, (v4, v4[:-1]), (v6, v6[:-1]))
             for vip in (frames.VIP, frames.VIP_V6):
                 self.ip(name, 'address', 'add', vip, 'dev', 'lo',
                         *(['nodad'] if ':' in vip else []))
             self.member_tool(name, '--vip', frames.VIP, '--vip', frames.VIP_V6,
                              '--node', '198.51.101.2', '--node',
                              '2001:db8:1::2', 'eth0')
-        # What leaves the client goes through programs, which know nothing of
-        # checksums that a device is still to fill in.
-        processes.run(self.lab, 'client', [
-            'ethtool', '-K', 'eth0', 'tx', 'off', 'gso', 'off'])
+        self.fill_in('client', 'eth0')
         # Any program does, so that veth takes frames of the node's program.
         self.member_tool(R1, '--any-source', 'node')
         namespaces.sysctl(self.lab, R1, net__ipv4__ip_forward=1,
@@ -69,17 +66,6 @@ class TestSctp(routed.MonitoredUplinks):
                 [datapath.Member(addresses[position])
                  for addresses in MEMBERS.values()],
                 datapath.Settings(slots=1009))
-
-    def host(self, name, *addresses):
-        """Behind r1; addresses: (own, r1's)."""
-        namespaces.create(self.lab, name)
-        self.addCleanup(namespaces.delete, self.lab, name)
-        namespaces.veth(self.lab, (name, 'eth0'), (R1, name))
-        for own, gateway in addresses:
-            length = 64 if ':' in own else 24
-            namespaces.address(self.lab, name, 'eth0', f'{own}/{length}')
-            namespaces.address(self.lab, R1, name, f'{gateway}/{length}')
-            self.ip(name, 'route', 'add', 'default', 'via', gateway)
 
     def member_tool(self, host, *words):
         processes.run(self.lab, host, [

@@ -8,6 +8,7 @@ import sys
 from lab import processes
 from octavia_xdp_provider.agent.bgp import exabgp
 from octavia_xdp_provider.tests.functional.support import bgp
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.support import speakers
 
 PIPES = 'octavia_xdp_provider.tests.functional.support.pipe_passing'
@@ -56,6 +57,7 @@ class TestExaBgp(speakers.SpeakerContract, bgp.BgpCase):
         processes.kill(self.lab, 'exabgp')
 
 
+@form.in_long_form
 class TestExaBgpWithinOneAs(TestExaBgp):
 
     bird, session = bgp.BIRD_IBGP, bgp.SESSION_IBGP

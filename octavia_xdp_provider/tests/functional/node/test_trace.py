@@ -47,10 +47,7 @@ class TestTrace(ctl_node.Node):
             if one.get('prog_id') in ids])
 
     def wait_traced(self, count):
-        end = time.monotonic() + SOON
-        while self.traced() != (count, count):
-            self.assertLess(time.monotonic(), end, self.traced())
-            time.sleep(0.05)
+        self.wait(f'{count} traces', lambda: self.traced() == (count, count))
 
     def start(self, *words, stdout=subprocess.DEVNULL):
         process = subprocess.Popen(

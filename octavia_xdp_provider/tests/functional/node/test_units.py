@@ -6,13 +6,15 @@ There is no broker: the agent works from its cache.
 
 import json
 import pathlib
-import time
 
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.tests.functional.support import private_systemd
+from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 HERE = private_systemd.HERE
+for_all, program = private_systemd.for_all, private_systemd.program
 HEALTH_CHECKER = pathlib.Path(__file__).parents[4] / 'build/bin/octavia-xdp-hc'
 USER = private_systemd.unprivileged_user()
 # For units with a user of their own; root's may lie below /root.
@@ -51,7 +53,7 @@ endpoint = http://127.0.0.1:1
 listen = 127.0.0.1:{CONTROLLER_PORT}
 '''
 EXABGP = f'''process octavia-xdp {{
-    run {PYTHON} {private_systemd.program('octavia-xdp-announcer')} \
+    run {PYTHON} {for_all(program('octavia-xdp-announcer'))} \
 --file {RUN}/announcements.json --network 203.0.113.0/24;
     encoder json;
     respawn true;
@@ -71,16 +73,16 @@ neighbor {private_systemd.GATEWAY} {{
 def commands():
     """Unit → its command here and what else is different."""
     def python(name, configuration):
-        return (f'{private_systemd.program(name)} --config-file '
+        return (f'{program(name)} --config-file '
                 f'{HERE}/{configuration}')
     return {
         'agent': (python('octavia-xdp-agent', 'node.conf'),
                   f'WatchdogSec={HANG_S}'),
         'result-handler': (python('octavia-xdp-result-handler', 'node.conf'),
                            f'WatchdogSec={HANG_S}'),
-        'hc': (f'{HEALTH_CHECKER} run --checks {RUN}/checks --queue '
+        'hc': (f'{for_all(HEALTH_CHECKER)} run --checks {RUN}/checks --queue '
                f'{RUN}/queue --socket {RUN}/hc.sock', ''),
-        'exabgp': (f'{PYTHON} {private_systemd.program("exabgp")} '
+        'exabgp': (f'{PYTHON} {for_all(program("exabgp"))} '
                    f'{HERE}/exabgp.conf',
                    f'Environment=PYTHONPATH={private_systemd.modules()}'),
         'controller': (
@@ -90,7 +92,9 @@ def commands():
             'database upgrade')}
 
 
-class UnitsTestCase(base.TestCase):
+class UnitsTestCase(waiting.Waiting, base.TestCase):
+
+    SOON, LOOK = private_systemd.SOON_S, 0.1
 
     def setUp(self):
         super().setUp()
@@ -106,17 +110,6 @@ class UnitsTestCase(base.TestCase):
             path.write_text(text)
         # Somebody else than root reads it.
         self.systemd.directory.chmod(0o755)
-        self.addOnException(self._show_logs)
-
-    def _show_logs(self, _exc_info):
-        for path in sorted(self.systemd.directory.glob('*.log')):
-            print(f'--- {path.name}\n{path.read_text()[-6000:]}')
-
-    def wait(self, what, condition, timeout=private_systemd.SOON_S):
-        deadline = time.monotonic() + timeout
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, f'no {what}')
-            time.sleep(0.1)
 
     def cache(self):
         """A load balancer that the controller sent before the broker went.
@@ -129,8 +122,8 @@ class UnitsTestCase(base.TestCase):
             'generation': 5,
             'document': spec.for_node(spec.complete(document))}))
         (directory / 'as_of').write_text('5')
-        self.systemd.run('mkdir', '-p', RUN)
-        self.systemd.run('cp', '-r', f'{HERE}/cached', f'{RUN}/wanted')
+        self.systemd.run('mkdir', '-p', f'{RUN}/wanted')
+        self.systemd.run('cp', '-r', f'{HERE}/cached/.', f'{RUN}/wanted')
 
     def metrics(self, port=AGENT_PORT):
         return self.systemd.get(f'http://127.0.0.1:{port}/metrics')[1]
@@ -227,6 +220,7 @@ class TestNodeUnits(UnitsTestCase):
     def may(self, user, test, name):
         return self.as_user(user, 'test', test, f'{RUN}/{name}') == 0
 
+    @form.in_long_form
     def test_a_worker_that_hangs_is_killed_and_started_again(self):
         self.cache()
         self.systemd.systemctl('start', 'agent')
@@ -244,6 +238,7 @@ class TestNodeUnits(UnitsTestCase):
         self.systemd.run('fuser', '--kill', f'{RUN}/datapath.lock',
                          check=False)
 
+    @form.in_long_form
     def test_reload_takes_mutable_options_and_names_the_others(self):
         self.systemd.systemctl('start', 'agent')
         path = self.systemd.directory / 'node.conf'

@@ -9,12 +9,12 @@ import signal
 import socket
 import time
 
-from lab import processes
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support import upgrading
+from octavia_xdp_provider.tests.support import form
 
 Encapsulation = datapath.Encapsulation
 
@@ -52,6 +52,7 @@ class TestStillNode(upgrading.UpgradeCase):
             self.upgrade(layout)
             self.assertEqual(before, self.state())
 
+    @form.in_long_form
     def test_owners_before_of_closed_slots_are_the_same_up_and_down(self):
         """With a second chance; also where the number of slots changes."""
         settings = datapath.Settings(
@@ -76,8 +77,7 @@ class TestStillNode(upgrading.UpgradeCase):
 
     def close_slots(self):
         """No packet was forwarded: it takes two seconds."""
-        processes.wait_for('end of open slots',
-                           lambda: not self.node_state.tick(), 60, 1.0)
+        self.wait('end of open slots', lambda: not self.node_state.tick())
 
     def drop_packets(self, count):
         """Packets that are cut short; the counters of what became of them."""
@@ -111,7 +111,7 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertEqual((upgrading.LAYOUT, 1001, 2, 10),
                          (done.layout_before, done.layout_after,
                           done.services, done.members))
-        self.assertEqual(17, done.maps_handed)
+        self.assertEqual(15, done.maps_handed)
         self.assertEqual(10, done.maps_new)
         self.assertGreater(done.map_bytes, 1 << 20)
         self.assertEqual([self.index(self.uplinks[0])],
@@ -223,6 +223,7 @@ class TestWithPackets(upgrading.WithPackets):
         self.assert_nothing_lost()
         self.assert_counted()
 
+    @form.in_long_form
     def test_failed_upgrades_lose_no_packet(self):
         with self.stream:
             for _ in range(5):
@@ -233,6 +234,7 @@ class TestWithPackets(upgrading.WithPackets):
         self.assert_counted()
 
 
+@form.in_long_form
 class TestWithManyServices(upgrading.WithPackets):
     """CPUs add what they count in turns: what is pending comes along."""
 

@@ -79,6 +79,7 @@ class DeathCase(upgrading.WithPackets):
         return outcomes[False], outcomes[True]
 
 
+@form.in_long_form
 class TestMapsHandedOver(DeathCase):
 
     # As many, and more until one was early enough.
@@ -128,6 +129,7 @@ class TestMapsCopied(DeathCase):
     OTHER = 1002
     UPLINKS = 2
 
+    @form.in_long_form
     def test_kill_before_each_step_leaves_one_state(self):
         self.deaths = 0
         old, new = self.kill_before_every_step(self.next_opener)
@@ -185,6 +187,7 @@ class TestMapsCopied(DeathCase):
         self.assertEqual(*(now - then for now, then in zip(
             self.packets(), self.before, strict=True)))
 
+    @form.in_long_form
     def test_repair_that_dies_is_repaired_by_the_next(self):
         """Each one who opens the node dies a step later than the one before.
 

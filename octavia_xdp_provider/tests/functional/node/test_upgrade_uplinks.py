@@ -10,6 +10,7 @@ import time
 from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support import upgrading
+from octavia_xdp_provider.tests.support import form
 
 
 class TestSeveral(upgrading.WithPackets):
@@ -36,6 +37,7 @@ class TestSeveral(upgrading.WithPackets):
                 before = after
             time.sleep(0.2)
 
+    @form.in_long_form
     def test_shared_maps_lose_no_packet(self):
         self.run_upgrades(1001, upgrading.LAYOUT, 1001)
         self.assert_nothing_lost()
@@ -46,6 +48,7 @@ class TestSeveral(upgrading.WithPackets):
         self.assert_nothing_lost(moved=12)
         self.assert_counted()
 
+    @form.in_long_form
     def test_tool_reports_each_interface(self):
         with self.stream:
             reports = [json.loads(self.tool('--json', *words))
@@ -84,6 +87,7 @@ class TestRefusedHalfway(upgrading.WithPackets):
         self.assertEqual(before[0], self.state()[2:])
         return text
 
+    @form.in_long_form
     def test_refused_switch_to_shared_maps_is_taken_back(self):
         for place in range(self.UPLINKS):
             self.stream = upgrading.Stream(self.peers())
@@ -92,6 +96,7 @@ class TestRefusedHalfway(upgrading.WithPackets):
             self.assert_nothing_lost()
             self.assert_counted()
 
+    @form.in_long_form
     def test_refused_switch_to_copied_maps_is_taken_back(self):
         for place in range(self.UPLINKS):
             self.stream = upgrading.Stream(self.peers())
@@ -105,6 +110,7 @@ class TestRefusedHalfway(upgrading.WithPackets):
             if place == 0:
                 self.assertEqual(self.stream.sent, service)
 
+    @form.in_long_form
     def test_refused_rollback_changes_all_interfaces_in_the_end(self):
         """All interfaces get the old library's program all the same."""
         with self.stream:
@@ -180,11 +186,13 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.assert_nothing_lost()
         self.assert_counted()
 
+    @form.in_long_form
     def test_interface_may_vanish_after_the_first_has_changed(self):
         self.vanish(1002, '.S')
         self.assert_nothing_lost(moved=8)
         self.assert_counted()
 
+    @form.in_long_form
     def test_interface_vanishes_and_another_fails(self):
         self.attach(self.node_state, self.more)
         with self.stream:
@@ -197,6 +205,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
             self.expect_links(*self.uplinks)
         self.assert_nothing_lost(moved=8)
 
+    @form.in_long_form
     def test_uplink_that_was_gone_before_is_left_out(self):
         """What the settings name need not be there."""
         self.uplinks.append(self.more)
@@ -213,6 +222,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
                 self.assertEqual(3, len(opened.uplinks()[0]))
         self.expect_links(*self.uplinks)
 
+    @form.in_long_form
     def test_pin_of_a_vanished_interface_is_not_of_the_next_one(self):
         """A pin that outlived its interface says nothing of the next one."""
         self.attach(self.node_state, self.more)
@@ -260,6 +270,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.assert_nothing_lost(moved=8)
         self.assert_counted()
 
+    @form.in_long_form
     def test_user_from_before_the_upgrade_cannot_attach(self):
         process = self.child(1001, link_updates='S')
         self.wait_until_stopped(process)

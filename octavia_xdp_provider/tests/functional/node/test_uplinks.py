@@ -198,8 +198,7 @@ class TestPathMtu(routed.Routed):
                           '198.51.101.1')
 
     def test_mtu_is_learnt_from_a_router(self):
-        namespaces.create(self.lab, 'member')
-        self.addCleanup(namespaces.delete, self.lab, 'member')
+        self.add_hosts('member')
         namespaces.veth(self.lab, (ROUTERS[0], 'members'),
                         ('member', 'eth0'))
         namespaces.sysctl(self.lab, ROUTERS[0], net__ipv4__ip_forward=1,

@@ -2,15 +2,10 @@
 """A node with a real ExaBGP, and a router with a real BIRD."""
 
 import dataclasses
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
-
-from oslotest import base
-from testtools import content
 
 from lab import namespaces
 from lab import paths
@@ -18,6 +13,7 @@ from lab import processes
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp import exabgp_config
 from octavia_xdp_provider.agent.bgp.route import Route
+from octavia_xdp_provider.tests.functional.support import hosts
 
 NODE = 'lb1'
 ROUTER = 'router'
@@ -65,31 +61,18 @@ SESSION_V6 = exabgp_config.Neighbour(
     peer_as=65000, families=('ipv6 unicast',))
 
 
-class BgpCase(base.BaseTestCase):
+class BgpCase(hosts.HostsCase):
     """Both hosts with their link, and the router's BIRD running."""
-
-    # Far above what it takes, far below what would go unnoticed.
-    SOON = 20
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest('network namespaces need root')
-        self.lab = paths.Lab(f'announce-{os.getpid()}')
-        self.lab.make_directories()
-        self.addCleanup(self._remove_directories)
-        for host in (NODE, ROUTER):
-            self.addCleanup(self._delete, host)
-            namespaces.create(self.lab, host)
+        self.add_hosts(NODE, ROUTER)
         namespaces.veth(self.lab, (NODE, 'eth0'), (ROUTER, 'to-lb1'))
         namespaces.address(self.lab, NODE, 'eth0', f'{NODE_ADDRESS}/29')
         namespaces.address(self.lab, ROUTER, 'to-lb1',
                            f'{ROUTER_ADDRESS}/29')
-        for host, link, address in ((NODE, 'eth0', NODE_V6),
-                                    (ROUTER, 'to-lb1', ROUTER_V6)):
-            processes.run(self.lab, host, [
-                'ip', 'address', 'add', f'{address}/64', 'dev', link,
-                'nodad'])
+        namespaces.address(self.lab, NODE, 'eth0', f'{NODE_V6}/64')
+        namespaces.address(self.lab, ROUTER, 'to-lb1', f'{ROUTER_V6}/64')
         self.directory = self.lab.run_directory
         self.start_bird()
 
@@ -126,19 +109,6 @@ class BgpCase(base.BaseTestCase):
             env={**exabgp_config.ENVIRONMENT,
                  'exabgp_daemon_user': 'root',
                  'PYTHONPATH': paths.CHECKOUT})
-
-    def _remove_directories(self):
-        for log in self.lab.logs.iterdir():
-            self.addDetail(log.name, content.text_content(log.read_text()))
-        self.lab.remove_directories()
-        shutil.rmtree(self.lab.directory)
-
-    def _delete(self, host):
-        if namespaces.exists(self.lab, host):
-            namespaces.delete(self.lab, host)
-
-    def wait(self, what, condition):
-        return processes.wait_for(what, condition, self.SOON, 0.02)
 
     def wait_routes(self, expected):
         self.wait(f'routes {expected}', lambda: self.routes() == expected)

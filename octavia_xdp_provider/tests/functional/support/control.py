@@ -8,7 +8,6 @@ the test runs on its control host.
 
 import os
 import threading
-import time
 from unittest import mock
 import uuid
 
@@ -27,6 +26,7 @@ from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.tests.functional.support import node
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 
@@ -80,7 +80,7 @@ def is_back():
     return True
 
 
-class ControlTestCase(base.TestCase):
+class ControlTestCase(waiting.Waiting, base.TestCase):
     """A driver, an Octavia in memory, and whatever a test starts."""
 
     SERVER = DATABASE
@@ -157,13 +157,6 @@ class ControlTestCase(base.TestCase):
         result = self.node()
         result.start()
         return result
-
-    def wait(self, what, condition, timeout=60):
-        deadline = time.monotonic() + timeout
-        while not condition():
-            if time.monotonic() > deadline:
-                self.fail(f'no {what} within {timeout} s')
-            time.sleep(0.05)
 
     # What Octavia's API does
 

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import sys
+import unittest
 
 from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.node import datapath
@@ -92,3 +93,19 @@ class Node(base.TwoNamespaces):
         self.addCleanup(os.close, descriptor)
         return mmap.mmap(descriptor,
                          shown['bytes_value'] * shown['max_entries'])
+
+
+class SharedNode(Node):
+    """One node for all tests of a class, which leave it as it is."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls._owner = Node('setUp')
+        cls.addClassCleanup(cls._owner.doCleanups)
+        cls._owner.setUp()
+
+    def setUp(self):
+        unittest.TestCase.setUp(self)
+        for name in ('node', 'peer', 'pins', 'lock', 'datapath', 'ifindex'):
+            setattr(self, name, getattr(self._owner, name))

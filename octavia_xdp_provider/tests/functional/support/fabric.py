@@ -9,8 +9,6 @@ What clients send to a VIP leaves by lan0; Fabric takes it at lan1, puts into
 a tunnel what an LB node would, and sends it to the member. Answers are routed.
 """
 
-import contextlib
-import ctypes
 import json
 import os
 import pathlib
@@ -26,13 +24,16 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from lab import namespaces
 from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.tests.support import waiting
 
 DATAPATH = pathlib.Path(__file__).parents[4] / 'datapath'
 TOOL = DATAPATH / 'build/octavia-xdp-member'
 
 CLIENT, CLIENT6 = '198.51.100.7', '2001:db8:c::7'
 VIP, VIP6 = '203.0.113.10', '2001:db8:f::10'
+FAMILIES = {4: (socket.AF_INET, VIP), 6: (socket.AF_INET6, VIP6)}
 OWN, OWN6 = '10.1.0.1', '2001:db8:1::1'
 GATEWAY, GATEWAY6 = '10.1.0.254', '2001:db8:1::fe'
 NODE, NODE6 = '10.0.0.17', '2001:db8:0:17::1'
@@ -57,21 +58,19 @@ def command(*words, **options):
     return done.stdout
 
 
-@contextlib.contextmanager
-def inside(name):
-    """The calling thread in a network namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    home = os.open('/proc/thread-self/ns/net', os.O_RDONLY)
-    there = os.open(f'/run/netns/{name}', os.O_RDONLY)
-    try:
-        if libc.setns(there, 0):
-            raise OSError(ctypes.get_errno(), 'setns')
-        yield
-    finally:
-        if libc.setns(home, 0):
-            os._exit(70)  # no test may go on in a wrong namespace
-        os.close(there)
-        os.close(home)
+def ip(namespace, *lines):
+    """Commands of ip in a namespace, by one process."""
+    command('ip', '-n', namespace, '-batch', '-', input='\n'.join(lines))
+
+
+def set_up(namespace, *interfaces):
+    ip(namespace, *(f'link set {one} up' for one in interfaces))
+
+
+def added(interface, *addresses):
+    """Commands for ip() that give an interface addresses, usable at once."""
+    return [f'address add {one} dev {interface}' +
+            ' nodad' * (':' in one) for one in addresses]
 
 
 def parsed(data):
@@ -138,7 +137,7 @@ def tunnel(inner, encapsulation, version=4, source=None):
     raise ValueError(encapsulation)
 
 
-class Fabric(unittest.TestCase):
+class Fabric(waiting.Waiting, unittest.TestCase):
     """Namespaces as above; sends by `self.encapsulation`, `self.outer`."""
 
     encapsulation = 'ipip'
@@ -166,9 +165,9 @@ class Fabric(unittest.TestCase):
         return command('ip', 'netns', 'exec', name, *words, **options)
 
     def sysctl(self, name, **values):
-        for key, value in values.items():
-            self.run_in(name, 'sysctl', '-qw',
-                        f'net.{key.replace("__", ".")}={value}')
+        self.run_in(name, 'sysctl', '-qw', *(
+            f'net.{key.replace("__", ".")}={value}'
+            for key, value in values.items()))
 
     def tool(self, *words):
         return self.run_in(self.member, str(TOOL), *words)
@@ -189,7 +188,7 @@ class Fabric(unittest.TestCase):
         self.run_in(name, 'ethtool', '-K', interface, *words)
 
     def socket(self, name, family, kind, protocol=0):
-        with inside(name):
+        with namespaces.entered(name):
             opened = socket.socket(family, kind, protocol)
         self.addCleanup(opened.close)
         opened.settimeout(120)
@@ -198,7 +197,7 @@ class Fabric(unittest.TestCase):
     def packets(self, name, interface):
         """Whole frames of an interface."""
         all_protocols = socket.htons(3)
-        with inside(name):
+        with namespaces.entered(name):
             opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
                                    all_protocols)
             opened.bind((interface, 3))
@@ -231,35 +230,24 @@ class Fabric(unittest.TestCase):
                         ipv4__conf__default__rp_filter=0,
                         ipv6__conf__all__accept_dad=0,
                         ipv6__conf__default__accept_dad=0)
-        for name, interface in ((self.member, 'lo'), (self.member, 'eth0'),
-                                (self.client, 'lo'), (self.client, 'gw0'),
-                                (self.client, 'lan0'),
-                                (self.client, 'lan1')):
-            command('ip', '-n', name, 'link', 'set', interface, 'up')
+        set_up(self.member, 'lo', 'eth0')
+        set_up(self.client, 'lo', 'gw0', 'lan0', 'lan1')
         # What leaves lan0 is read as bytes: whole, and with checksums.
         self.offloads(self.client, 'lan0', 'tx', 'off', 'tso', 'off', 'gso',
                       'off')
 
     def _addresses(self):
-        for name, address, interface in (
-                (self.member, f'{OWN}/24', 'eth0'),
-                (self.member, f'{OWN6}/64', 'eth0'),
-                (self.client, f'{GATEWAY}/24', 'gw0'),
-                (self.client, f'{GATEWAY6}/64', 'gw0'),
-                (self.client, CLIENT, 'lan0'), (self.client, CLIENT6, 'lan0')):
-            words = ('nodad',) if ':' in address else ()
-            command('ip', '-n', name, 'address', 'add', address, 'dev',
-                    interface, *words)
-        for vip, source in ((VIP, CLIENT), (VIP6, CLIENT6)):
-            command('ip', '-n', self.client, 'route', 'add', vip, 'dev',
-                    'lan0', 'src', source)
-            command('ip', '-n', self.client, 'neigh', 'add', vip, 'dev',
-                    'lan0', 'lladdr', VIP_MAC)
-        for gateway, words in ((GATEWAY, ()), (GATEWAY6, ('-6',))):
-            command('ip', *words, '-n', self.member, 'route', 'add',
-                    'default', 'via', gateway)
-            command('ip', '-n', self.member, 'neigh', 'add', gateway, 'dev',
-                    'eth0', 'lladdr', GATEWAY_MAC)
+        ip(self.member,
+           *added('eth0', f'{OWN}/24', f'{OWN6}/64'),
+           *(line for gateway in (GATEWAY, GATEWAY6) for line in (
+               f'route add default via {gateway}',
+               f'neigh add {gateway} dev eth0 lladdr {GATEWAY_MAC}')))
+        ip(self.client,
+           *added('gw0', f'{GATEWAY}/24', f'{GATEWAY6}/64'),
+           *added('lan0', CLIENT, CLIENT6),
+           *(line for vip, source in ((VIP, CLIENT), (VIP6, CLIENT6))
+             for line in (f'route add {vip} dev lan0 src {source}',
+                          f'neigh add {vip} dev lan0 lladdr {VIP_MAC}')))
 
     def _relay(self):
         self._in = self.packets(self.client, 'lan1')

@@ -6,12 +6,11 @@ Importing a command takes some times as long as most of them run.
 
 import io
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
-import time
-
-POLL_S = 0.02
 
 
 def run(main, words, timeout, prepare=lambda: None):
@@ -60,13 +59,14 @@ def _child(main, words, prepare, out, err):
 
 
 def _wait(pid, words, timeout):
-    deadline = time.monotonic() + timeout
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > deadline:
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
-            raise subprocess.TimeoutExpired(words, timeout)
-        time.sleep(POLL_S)
+    end = os.pidfd_open(pid)
+    try:
+        in_time, _, _ = select.select([end], [], [], timeout)
+    finally:
+        os.close(end)
+    if not in_time:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    if not in_time:
+        raise subprocess.TimeoutExpired(words, timeout)
+    return os.waitstatus_to_exitcode(status)

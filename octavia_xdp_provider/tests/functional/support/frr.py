@@ -4,6 +4,7 @@
 import json
 import pathlib
 import shutil
+import subprocess
 
 from lab import processes
 
@@ -22,6 +23,12 @@ def example(title):
             break
         lines.append(line[3:])
     return '\n'.join(lines).strip() + '\n'
+
+
+def _bfdd_has_a_socket():
+    """Of its own, for other programs, as before FRR 10."""
+    return '--bfdctl' in subprocess.run(
+        [DAEMONS / 'bfdd', '--help'], capture_output=True, text=True).stdout
 
 
 class Frr:
@@ -50,7 +57,7 @@ class Frr:
                 '--socket', self._directory / 'zserv',
                 '--vty_port', '0', '--vty_socket', self._directory,
                 *(['--bfdctl', self._directory / 'bfdd.sock']
-                  if daemon == 'bfdd' else [])],
+                  if daemon == 'bfdd' and _bfdd_has_a_socket() else [])],
             ready=socket.exists)
 
     def name(self, daemon):

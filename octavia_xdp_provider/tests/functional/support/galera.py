@@ -10,9 +10,10 @@ import pathlib
 import shutil
 import socket
 import subprocess
-import time
 
 import sqlalchemy as sa
+
+from lab import processes
 
 # Of Debian's galera-4, on which its mariadb-server depends.
 PROVIDER = pathlib.Path('/usr/lib/galera/libgalera_smm.so')
@@ -114,14 +115,17 @@ class Cluster:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log))
 
     def _wait_synced(self, number, size):
-        deadline = time.monotonic() + START_S
-        while not self._is_synced(number, size):
-            if (self._servers[-1].poll() is not None
-                    or time.monotonic() > deadline):
-                log = (self._directory / f'{number}.log').read_text(
-                    errors='replace')
-                raise RuntimeError(f'no cluster of {size}:\n{log[-6000:]}')
-            time.sleep(0.1)
+        def log():
+            path = self._directory / f'{number}.log'
+            return path.read_text(errors='replace')[-6000:]
+
+        def synced_or_dead():
+            return (self._servers[-1].poll() is not None
+                    or self._is_synced(number, size))
+        processes.wait_for(lambda: f'cluster of {size}:\n{log()}',
+                           synced_or_dead, START_S)
+        if self._servers[-1].poll() is not None:
+            raise RuntimeError(f'a server has ended:\n{log()}')
 
     def _is_synced(self, number, size):
         try:

@@ -28,7 +28,6 @@ MEMBERS = 3
 STEADY = range(0, SERVICES * MEMBERS, MEMBERS)
 OTHERS = [number for number in range(SERVICES * MEMBERS)
           if number not in STEADY]
-PATIENCE = 30
 
 
 def checker_path():
@@ -82,7 +81,7 @@ class Servers:
 
     def _serve(self):
         while self._running:
-            for key, _ in self._selector.select(0.01):
+            for key, _ in self._selector.select(0.1):
                 with self._lock, contextlib.suppress(OSError, ValueError):
                     while True:
                         key.fileobj.accept()[0].close()
@@ -212,33 +211,29 @@ class Handoff(private_node.PrivateState):
                 for number in range(SERVICES * MEMBERS)}
 
     def wait_for_truth(self):
-        self.wait_until(lambda: self.found() == self.truth(),
-                        lambda: f'{self.found()} is not {self.truth()}')
+        self.wait(lambda: f'agreement of {self.found()} with {self.truth()}\n'
+                          f'{self.logs()}',
+                  lambda: self.found() == self.truth())
         self.assertEqual([], self.datapath.faults())
 
-    def wait_until(self, condition, text=lambda: ''):
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            self.assertLess(time.monotonic(), end,
-                            f'{text()}\n{self.logs()}')
-            time.sleep(0.02)
-
     def watch(self):
-        """A server that is up must never be out of its table."""
+        """A server that is up must never be out of its table.
+
+        One that is stays so until its next check, a second later.
+        """
         while self.watching:
             states = self.found()
             self.false_downs += [number for number in STEADY
                                  if not states[number]]
             self.looks += 1
-            time.sleep(0.005)
+            time.sleep(0.05)
 
     def logs(self):
         return '\n'.join(path.read_text()[-4000:]
                          for path in sorted(self.folder.glob('*.log')))
 
     def assert_no_false_down(self):
-        self.wait_until(lambda: self.looks > 10,
-                        lambda: 'nobody watches the tables')
+        self.wait('watcher of the tables', lambda: self.looks > 10)
         self.assertEqual([], self.false_downs, self.logs())
 
     def flip(self, count=2):

@@ -12,6 +12,7 @@ import struct
 import tempfile
 import uuid
 
+from lab import namespaces
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
@@ -49,21 +50,15 @@ class VirtualMachine:
             'ip', '-n', test.member, 'link', 'add', self.tap, 'mtu', '1442',
             'type', 'veth', 'peer', 'name', 'eth0', 'address', VM_MAC, 'mtu',
             '1442', 'netns', self.namespace)
-        for namespace, interface in ((test.member, self.tap),
-                                     (self.namespace, 'lo'),
-                                     (self.namespace, 'eth0')):
-            fabric.command('ip', '-n', namespace, 'link', 'set', interface,
-                           'up')
-        for address, gateway, words in (
-                (f'{FIXED}/24', SUBNET_GATEWAY, ()),
-                (f'{FIXED6}/64', SUBNET_GATEWAY6, ('nodad',))):
-            fabric.command('ip', '-n', self.namespace, 'address', 'add',
-                           address, 'dev', 'eth0', *words)
-            fabric.command('ip', '-n', self.namespace, 'route', 'add',
-                           'default', 'via', gateway)
-            fabric.command('ip', '-n', self.namespace, 'neigh', 'add',
-                           gateway, 'dev', 'eth0', 'lladdr', ROUTER_MAC)
-        with fabric.inside(test.member):
+        fabric.set_up(test.member, self.tap)
+        fabric.set_up(self.namespace, 'lo', 'eth0')
+        fabric.ip(self.namespace,
+                  *fabric.added('eth0', f'{FIXED}/24', f'{FIXED6}/64'),
+                  *(line for gateway in (SUBNET_GATEWAY, SUBNET_GATEWAY6)
+                    for line in (
+                        f'route add default via {gateway}',
+                        f'neigh add {gateway} dev eth0 lladdr {ROUTER_MAC}')))
+        with namespaces.entered(test.member):
             self.ifindex = socket.if_nametoindex(self.tap)
 
     def plug_out(self):
@@ -92,13 +87,18 @@ class Hypervisor(fabric.Fabric):
             self.skipTest('tcx is not in this kernel')
         self.sid = False
         self.keys = {}
+        self.folder = self.pin_folder()
+        with namespaces.entered(self.member):
+            self.nic = socket.if_nametoindex('eth0')
+
+    def pin_folder(self):
+        """Where a hypervisor's programs may be, on a file system of its own.
+        """
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         fabric.command('mount', '-t', 'bpf', 'bpf', directory.name)
         self.addCleanup(fabric.command, 'umount', '-l', directory.name)
-        self.folder = str(pathlib.Path(directory.name, 'host'))
-        with fabric.inside(self.member):
-            self.nic = socket.if_nametoindex('eth0')
+        return str(pathlib.Path(directory.name, 'host'))
 
     def through_node(self, frame):
         inner = fabric.parsed(frame[14:])
@@ -152,13 +152,13 @@ class HypervisorWithVm(Hypervisor):
         self.vm = VirtualMachine(0, self)
         self.addCleanup(datapath.Datapath.remove, self.folder, str(LIBRARY))
         datapath.Datapath.create(self.folder, types.Sizes(
-            64, 8, 4096, 4096, 4096), str(LIBRARY))
+            64, 8, 4096, 4096), str(LIBRARY))
         self.host = self.open()
         self.addCleanup(lambda: self.host.close())
         self.host.set_settings(types.Settings(
             self.nic, fabric.OWN, fabric.OWN6, SID))
         self.host.set_networks(['10.0.0.0/24', '2001:db8::/48'])
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             self.host.attach(types.Hook.NIC, self.nic)
         self.plug(self.vm, (fabric.VIP, fabric.VIP6))
 
@@ -170,6 +170,6 @@ class HypervisorWithVm(Hypervisor):
         for entry in vm.entries(vips):
             self.host.set_entry(entry)
             self.keys[entry.vip, entry.protocol] = entry.key
-        with fabric.inside(self.member):
+        with namespaces.entered(self.member):
             self.host.attach(types.Hook.TAP_IN, vm.ifindex)
             self.host.attach(types.Hook.TAP_OUT, vm.ifindex)

@@ -13,8 +13,8 @@ import pathlib
 import re
 import subprocess
 import tempfile
-import time
 
+from lab import processes
 from lab.ovn import packages
 from octavia_xdp_provider.tests.functional.support import fabric
 
@@ -70,7 +70,7 @@ class _Place:
         self.run('ovsdb-tool', 'create', path, packages.schema(schema))
         self.start('ovsdb-server', path, f'--remote=punix:{socket}',
                    f'--unixctl={self.directory}/{name}.ctl')
-        wait_for(f'database {name}', socket.exists)
+        processes.wait_for(f'database {name}', socket.exists, LONG_S)
         return f'unix:{socket}'
 
 
@@ -121,7 +121,8 @@ class Switch(_Place):
                 'ovn-encap-ip': address,
                 'ovn-bridge-datapath-type': 'system'}.items()))
         self.start('ovn-controller', self.remote)
-        wait_for('br-int', lambda: 'br-int' in self.set('list-br').split())
+        processes.wait_for('br-int', lambda: 'br-int' in self.set(
+            'list-br').split(), LONG_S)
 
     def plug(self, tap, port_id):
         """As os-vif does where there is no need of hybrid plugging."""
@@ -146,14 +147,6 @@ def end(process):
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def wait_for(what, condition):
-    deadline = time.monotonic() + LONG_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f'no {what} within {LONG_S} s')
-        time.sleep(0.1)
 
 
 def _parts(text):

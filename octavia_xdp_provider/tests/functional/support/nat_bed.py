@@ -6,17 +6,11 @@
              member
 """
 
-import os
 import socket
 
-from oslotest import base
-
 from lab import namespaces
-from lab import paths
-from lab import processes
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests import instrumented
-from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import hosts
 
 ROUTER, CLIENT, MEMBER = 'r', 'client', 'member'
 NODES = ('n1', 'n2')
@@ -39,33 +33,19 @@ def address(host: str, family: int) -> str:
     return NETWORKS[host][family == 6] + '2'
 
 
-class NatBed(base.BaseTestCase):
-
-    # Far above what it takes.
-    SOON = 20
+class NatBed(hosts.HostsCase):
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest('network namespaces need root')
-        if not os.path.exists(private_node.library_path()):
-            self.skipTest('the library is not built (make -C datapath)')
-        self.lab = paths.Lab(f'nat-{os.getpid()}')
-        self.lab.make_directories()
-        self.addCleanup(self.lab.remove_directories)
-        for host in (ROUTER, *NETWORKS):
-            namespaces.create(self.lab, host)
-            self.addCleanup(namespaces.delete, self.lab, host)
-        for host in NETWORKS:
-            self._join(host)
+        self.add_hosts(ROUTER)
+        for host, networks in NETWORKS.items():
+            self.add_behind(ROUTER, host, *(
+                (f'{network}2', f'{network}1') for network in networks))
+            self.fill_in(host, 'eth0', 'gro', 'off')
+            self.fill_in(ROUTER, host, 'gro', 'off')
         namespaces.sysctl(self.lab, ROUTER, net__ipv4__ip_forward=1,
                           net__ipv6__conf__all__forwarding=1)
-        self.bpffs = self.lab.run_directory / 'bpf'
-        self.bpffs.mkdir()
-        processes.run(self.lab, None, ['mount', '-t', 'bpf', 'bpf',
-                                       self.bpffs])
-        self.addCleanup(processes.run, self.lab, None,
-                        ['umount', '-l', self.bpffs])
+        self.mount_bpffs()
         # veth takes frames of XDP where the other end has a program, too: one
         # without services passes all.
         router = self.open(ROUTER)
@@ -78,16 +58,6 @@ class NatBed(base.BaseTestCase):
                 self.route(pool, name)
         self.move_vips('n1')
 
-    def ip(self, host, *words):
-        return processes.run(self.lab, host, ['ip', *words]).stdout
-
-    def mac(self, host, link):
-        words = self.ip(host, '-o', 'link', 'show', link).split()
-        return words[words.index('link/ether') + 1]
-
-    def wait(self, what, condition):
-        return processes.wait_for(what, condition, self.SOON, 0.02)
-
     def route(self, prefix, node):
         self.ip(ROUTER, 'route', 'replace', prefix, 'via',
                 address(node, 6 if ':' in prefix else 4))
@@ -96,14 +66,6 @@ class NatBed(base.BaseTestCase):
         """As routers do when another node announces them."""
         for vip in VIP.values():
             self.route(vip, node)
-
-    def open(self, name):
-        opened = instrumented.Datapath(
-            str(self.bpffs / name), str(self.lab.run_directory / f'{name}-l'),
-            create=True, services_max=16, members_max=64, slots_max=1009,
-            library=private_node.library_path())
-        self.addCleanup(opened.close)
-        return opened
 
     def socket(self, host, family, kind=socket.SOCK_STREAM):
         with namespaces.inside(self.lab, host):
@@ -120,21 +82,6 @@ class NatBed(base.BaseTestCase):
                 datapath.Settings(slots=1009,
                                   flags=datapath.ServiceFlag.NAT))
         return key
-
-    def _join(self, host):
-        namespaces.veth(self.lab, (host, 'eth0'), (ROUTER, host))
-        for family, network in zip((4, 6), NETWORKS[host], strict=True):
-            length = 24 if family == 4 else 64
-            namespaces.address(self.lab, host, 'eth0',
-                               f'{network}2/{length}')
-            namespaces.address(self.lab, ROUTER, host, f'{network}1/{length}')
-            self.ip(host, 'route', 'add', 'default', 'via', f'{network}1')
-        # Programs know nothing of checksums that a device is still to fill
-        # in, nor of packets that it is to cut.
-        for where, link in ((host, 'eth0'), (ROUTER, host)):
-            processes.run(self.lab, where, ['ethtool', '-K', link, 'tx',
-                                            'off', 'gso', 'off', 'gro',
-                                            'off'])
 
     def leave_by_routes(self, name):
         """In place of the uplink that the node was given."""

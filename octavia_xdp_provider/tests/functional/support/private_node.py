@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A datapath on the running kernel that is gone after the test: needs root."""
 
-import contextlib
-import ctypes
 import os
 import pathlib
 import socket
@@ -11,8 +9,10 @@ import tempfile
 import unittest
 import uuid
 
+from lab import namespaces
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests import instrumented
+from octavia_xdp_provider.tests.support import waiting
 
 BUILD = pathlib.Path(__file__).parents[4] / 'datapath/build'
 VIP = '192.0.2.1'
@@ -37,7 +37,7 @@ def library_path():
             str(BUILD / 'liboctavia_xdp.so'))
 
 
-class PrivateState(unittest.TestCase):
+class PrivateState(waiting.Waiting, unittest.TestCase):
     """A BPF file system that is gone after the test."""
 
     def setUp(self):
@@ -110,20 +110,10 @@ class TwoNamespaces(PrivateState):
             return datapath.Uplink(socket.if_nametoindex('up0'), 1500,
                                    OWN_MAC, NEXT_HOP_MAC)
 
-    @contextlib.contextmanager
-    def inside(self, name):
+    @staticmethod
+    def inside(name):
         """The calling thread in a namespace."""
-        home = os.open('/proc/thread-self/ns/net', os.O_RDONLY)
-        there = os.open(f'/run/netns/{name}', os.O_RDONLY)
-        libc = ctypes.CDLL(None, use_errno=True)
-        try:
-            if libc.setns(there, 0):
-                raise OSError(ctypes.get_errno(), 'setns')
-            yield
-        finally:
-            libc.setns(home, 0)
-            os.close(there)
-            os.close(home)
+        return namespaces.entered(name)
 
     def socket(self):
         with self.inside(self.peer):

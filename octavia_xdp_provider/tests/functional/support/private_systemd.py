@@ -25,6 +25,8 @@ UNITS = DEPLOY / 'systemd'
 SYSTEMD = '/lib/systemd/systemd'
 # Inside: where the test's files are, and where logs go.
 HERE = '/run/test'
+# Inside, where any user may enter it: it may lie below root's home.
+OPEN = '/run/checkout'
 UPLINK, NEXT_HOP = 'eth0', 'gw0'
 ADDRESS, GATEWAY = '198.51.100.2', '198.51.100.1'
 # Far above what it takes on an idle machine.
@@ -36,13 +38,13 @@ mount --make-rprivate /
 mount -t proc proc /proc
 mount --bind "$1" /mnt
 mount -t tmpfs tmpfs /run
-mkdir -p /run/lock /run/systemd/system /run/test
+mkdir -p /run/lock /run/systemd/system /run/test /run/checkout
+mount --bind "$2" /run/checkout
 mount --move /mnt /run/test
 mount -t tmpfs tmpfs /var/lib
+# The kernel refuses a file system on top of itself.
 mount -t tmpfs tmpfs /sys/fs/cgroup
-mkdir /sys/fs/cgroup/systemd /sys/fs/cgroup/unified
-mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
-mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t bpf -o mode=0700 bpf /sys/fs/bpf
 for name in passwd group; do
     mount --bind /run/test/etc/$name /etc/$name
@@ -61,6 +63,8 @@ exec env -i container=other PATH="$PATH" SYSTEMD_LOG_TARGET=console \
 '''
 _SAME_VERSION = ('import sys; '
                  f'assert sys.version_info[:2] == {sys.version_info[:2]}')
+# What it says when it gives up, as process 1 does not end.
+_FROZEN = 'Freezing execution'
 _TARGET = '[Unit]\nDefaultDependencies=no\n'
 # What has to be otherwise here: programs, which may lie below the /tmp that
 # units do not see, their Python, their log, and nothing of a machine that
@@ -80,11 +84,14 @@ BindReadOnlyPaths={checkout}
 '''
 
 
-def hierarchies():
-    """Where the cgroups are that a systemd needs."""
+def hierarchy():
+    """Where the cgroups of version 2 are, which is all that a systemd needs,
+    or None. The machine may have version 1 beside it."""
     root = pathlib.Path('/sys/fs/cgroup')
-    return [path for path in (root / 'systemd', root / 'unified')
-            if (path / 'cgroup.procs').exists()]
+    for path in root, root / 'unified':
+        if (path / 'cgroup.controllers').exists():
+            return path
+    return None
 
 
 class PrivateSystemd:
@@ -97,8 +104,8 @@ class PrivateSystemd:
     def __init__(self, test, commands):
         if os.geteuid() != 0:
             test.skipTest('needs root')
-        if not os.path.exists(SYSTEMD) or len(hierarchies()) != 2:
-            test.skipTest('no systemd, or cgroups that it cannot be given')
+        if not os.path.exists(SYSTEMD) or hierarchy() is None:
+            test.skipTest('no systemd, or no cgroups of version 2')
         self._test = test
         self.directory = pathlib.Path(tempfile.mkdtemp(
             prefix='octavia-xdp-units-'))
@@ -131,22 +138,25 @@ class PrivateSystemd:
             input=users, text=True, check=True, capture_output=True)
 
     def _start(self):
-        group = f'octavia-xdp-{uuid.uuid4().hex[:8]}'
-        groups = [path / group for path in hierarchies()]
-        for path in groups:
-            path.mkdir()
-            self._test.addCleanup(self._remove, path)
-        enter = ''.join(f'echo $$ > {path}/cgroup.procs\n' for path in groups)
+        group = hierarchy() / f'octavia-xdp-{uuid.uuid4().hex[:8]}'
+        group.mkdir()
+        self._test.addCleanup(self._remove, group)
         script = self.directory / 'inside'
         script.write_text(_INSIDE)
         with open(self.directory / 'systemd.log', 'wb') as log:
             self._process = subprocess.Popen(
-                ['bash', '-c', f'{enter}exec unshare --fork --pid --mount '
-                 '--uts --ipc --net --cgroup --kill-child '
-                 f'bash {script} {self.directory}'],
+                ['bash', '-c', f'echo $$ > {group}/cgroup.procs\n'
+                 'exec unshare --fork --pid --mount --uts --ipc --net '
+                 '--cgroup --kill-child '
+                 f'bash {script} {self.directory} {CHECKOUT}'],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._test.addCleanup(self._end)
+        self._test.addOnException(self._show_logs)
         self._test.wait('systemd', self._is_up)
+
+    def _show_logs(self, _exc_info):
+        for path in sorted(self.directory.glob('*.log')):
+            print(f'--- {path.name}\n{path.read_text()[-6000:]}')
 
     def _end(self):
         # With its process 1 all of a PID namespace ends.
@@ -166,7 +176,10 @@ class PrivateSystemd:
 
     def _is_up(self):
         if self._process.poll() is not None:
-            self._test.fail(self.log('systemd'))
+            self._test.fail('systemd has ended')
+        if _FROZEN in self.log('systemd'):
+            self._test.skipTest('systemd refuses to run here: '
+                                + self.log('systemd').strip())
         children = pathlib.Path(
             f'/proc/{self._process.pid}/task/{self._process.pid}/children'
             ).read_text().split()
@@ -178,15 +191,16 @@ class PrivateSystemd:
     def run(self, *words, check=True, **options):
         """Run a command inside. Returns subprocess.CompletedProcess."""
         return subprocess.run(
-            ['nsenter', '--target', self._init, '--mount', '--pid', '--net',
-             '--ipc', '--uts', '--cgroup', '--', *words], text=True,
+            # --root: where tests themselves run in a root of their own.
+            ['nsenter', '--target', self._init, '--mount', '--root', '--pid',
+             '--net', '--ipc', '--uts', '--cgroup', '--', *words], text=True,
             capture_output=True, check=check, timeout=120, **options)
 
     def popen(self, *words):
         """Start a command inside; it ends with the test."""
         process = subprocess.Popen(
-            ['nsenter', '--target', self._init, '--mount', '--pid', '--net',
-             '--', *words], stdin=subprocess.DEVNULL,
+            ['nsenter', '--target', self._init, '--mount', '--root', '--pid',
+             '--net', '--', *words], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, text=True)
 
         def end():
@@ -259,7 +273,15 @@ def python_for_all():
 
 def modules():
     """PYTHONPATH of what this Python imports."""
-    return f'{sysconfig.get_path("purelib")}:{CHECKOUT}'
+    return f'{for_all(sysconfig.get_path("purelib"))}:{OPEN}'
+
+
+def for_all(path):
+    """Where units whose user is not root find a path of the checkout."""
+    path = pathlib.Path(path)
+    if path.is_relative_to(CHECKOUT):
+        return pathlib.Path(OPEN, path.relative_to(CHECKOUT))
+    return path
 
 
 def library():

@@ -2,39 +2,23 @@
 """A node in a network namespace, with an uplink to each of two routers."""
 
 import itertools
-import os
 import tempfile
 
-from oslotest import base
-
 from lab import namespaces
-from lab import paths
-from lab import processes
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.tests import instrumented
-from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import hosts
 
 NODE = 'node'
 ROUTERS = ('r1', 'r2')
 
 
-class Routed(base.BaseTestCase):
+class Routed(hosts.HostsCase):
     """A node with an uplink, IPv4 and IPv6, to each of two routers."""
-
-    # Far above what it takes.
-    SOON = 20
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest('network namespaces need root')
-        self.lab = paths.Lab(f'uplinks-{os.getpid()}')
-        self.lab.make_directories()
-        self.addCleanup(self.lab.remove_directories)
-        for host in (NODE, *ROUTERS):
-            namespaces.create(self.lab, host)
-            self.addCleanup(namespaces.delete, self.lab, host)
+        self.add_hosts(NODE, *ROUTERS)
         for number, router in enumerate(ROUTERS, start=1):
             link = f'eth{number}'
             namespaces.veth(self.lab, (NODE, link), (router, 'node'))
@@ -50,16 +34,6 @@ class Routed(base.BaseTestCase):
                     f'2001:db8:{number}::1', 'dev', link, 'metric',
                     str(number))
 
-    def ip(self, host, *words):
-        return processes.run(self.lab, host, ['ip', *words]).stdout
-
-    def mac(self, host, link):
-        words = self.ip(host, '-o', 'link', 'show', link).split()
-        return words[words.index('link/ether') + 1]
-
-    def wait(self, what, condition):
-        return processes.wait_for(what, condition, self.SOON, 0.02)
-
     def load(self, text):
         with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:
             file.write(text)
@@ -72,18 +46,8 @@ class MonitoredUplinks(Routed):
 
     def setUp(self):
         super().setUp()
-        if not os.path.exists(private_node.library_path()):
-            self.skipTest('the library is not built (make -C datapath)')
-        bpffs = self.lab.run_directory / 'bpf'
-        bpffs.mkdir()
-        processes.run(self.lab, None, ['mount', '-t', 'bpf', 'bpf', bpffs])
-        self.addCleanup(processes.run, self.lab, None,
-                        ['umount', '-l', bpffs])
-        self.datapath = instrumented.Datapath(
-            str(bpffs / 'pins'), str(self.lab.run_directory / 'lock'),
-            create=True, services_max=16, members_max=64, slots_max=1009,
-            library=private_node.library_path())
-        self.addCleanup(self.datapath.close)
+        self.mount_bpffs()
+        self.datapath = self.open(NODE)
         self.changes = itertools.count()
 
     def start(self, text='uplinks = eth1, eth2\n'):

@@ -8,10 +8,8 @@ the first is HypervisorWithVm's own.
 """
 
 import ipaddress
-import pathlib
 import socket
 import struct
-import tempfile
 import types as python_types
 import uuid
 
@@ -20,6 +18,7 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from lab import namespaces
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
@@ -65,53 +64,39 @@ class TwoHypervisors(hypervisor.HypervisorWithVm):
                     ipv4__conf__default__rp_filter=0)
         self.sysctl(self.client, ipv4__ip_forward=1,
                     ipv6__conf__all__forwarding=1)
-        for name, interface in ((self.other, 'lo'), (self.other, 'eth0'),
-                                (self.client, 'gw1')):
-            fabric.command('ip', '-n', name, 'link', 'set', interface, 'up')
         # room for the alternative, as where controllers choose the MTU
-        for name, interface in ((self.other, 'eth0'), (self.client, 'gw1'),
-                                (self.member, 'eth0'), (self.client, 'gw0')):
-            fabric.command('ip', '-n', name, 'link', 'set', interface, 'mtu',
-                           '1600')
-        for name, address, interface in (
-                (self.other, f'{OTHER}/24', 'eth0'),
-                (self.other, f'{OTHER6}/64', 'eth0'),
-                (self.client, f'{OTHER_GATEWAY}/24', 'gw1'),
-                (self.client, f'{OTHER_GATEWAY6}/64', 'gw1')):
-            fabric.command('ip', '-n', name, 'address', 'add', address, 'dev',
-                           interface, *(('nodad',) if ':' in address else ()))
-        for version, gateway in (('-4', OTHER_GATEWAY),
-                                 ('-6', OTHER_GATEWAY6)):
-            fabric.command('ip', version, '-n', self.other, 'route', 'add',
-                           'default', 'via', gateway)
-        for sid, address, interface in (
-                (hypervisor.SID, fabric.OWN6, 'gw0'),
-                (OTHER_SID, OTHER6, 'gw1')):
-            fabric.command('ip', '-n', self.client, 'route', 'add',
-                           f'{sid}/96', 'via', address, 'dev', interface)
-        for name, address, mac, interface in (
-                (self.other, OTHER_GATEWAY, OTHER_GATEWAY_MAC, 'eth0'),
-                (self.other, OTHER_GATEWAY6, OTHER_GATEWAY_MAC, 'eth0'),
-                (self.client, OTHER, OTHER_MAC, 'gw1'),
-                (self.client, OTHER6, OTHER_MAC, 'gw1'),
-                (self.client, fabric.OWN, fabric.MEMBER_MAC, 'gw0'),
-                (self.client, fabric.OWN6, fabric.MEMBER_MAC, 'gw0')):
-            fabric.command('ip', '-n', name, 'neigh', 'replace', address,
-                           'dev', interface, 'lladdr', mac)
+        fabric.ip(self.member, 'link set eth0 mtu 1600')
+        fabric.ip(
+            self.other, 'link set lo up', 'link set eth0 up mtu 1600',
+            *fabric.added('eth0', f'{OTHER}/24', f'{OTHER6}/64'),
+            *(line for gateway in (OTHER_GATEWAY, OTHER_GATEWAY6)
+              for line in (
+                  f'route add default via {gateway}',
+                  f'neigh replace {gateway} dev eth0 lladdr '
+                  f'{OTHER_GATEWAY_MAC}')))
+        fabric.ip(
+            self.client, 'link set gw1 up mtu 1600', 'link set gw0 mtu 1600',
+            *fabric.added('gw1', f'{OTHER_GATEWAY}/24',
+                          f'{OTHER_GATEWAY6}/64'),
+            *(f'route add {sid}/96 via {address} dev {interface}'
+              for sid, address, interface in (
+                  (hypervisor.SID, fabric.OWN6, 'gw0'),
+                  (OTHER_SID, OTHER6, 'gw1'))),
+            *(f'neigh replace {address} dev {interface} lladdr {mac}'
+              for address, mac, interface in (
+                  (OTHER, OTHER_MAC, 'gw1'), (OTHER6, OTHER_MAC, 'gw1'),
+                  (fabric.OWN, fabric.MEMBER_MAC, 'gw0'),
+                  (fabric.OWN6, fabric.MEMBER_MAC, 'gw0'))))
 
     def _start_other(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        fabric.command('mount', '-t', 'bpf', 'bpf', directory.name)
-        self.addCleanup(fabric.command, 'umount', '-l', directory.name)
-        folder = str(pathlib.Path(directory.name, 'host'))
+        folder = self.pin_folder()
         self.addCleanup(datapath.Datapath.remove, folder, str(LIBRARY))
         datapath.Datapath.create(folder, types.Sizes(
-            64, 8, 4096, 4096, 4096), str(LIBRARY))
+            64, 8, 4096, 4096), str(LIBRARY))
         other = datapath.Datapath(folder, str(LIBRARY))
         self.addCleanup(other.close)
         self.hosts = self.host, other
-        with fabric.inside(self.other):
+        with namespaces.entered(self.other):
             nic = socket.if_nametoindex('eth0')
             other.attach(types.Hook.NIC, nic)
         other.set_settings(types.Settings(nic, OTHER, OTHER6, OTHER_SID))
@@ -128,7 +113,7 @@ class TwoHypervisors(hypervisor.HypervisorWithVm):
         for entry in self.other_vm.entries((fabric.VIP, fabric.VIP6)):
             other.set_entry(entry)
             self.other_keys[entry.vip, entry.protocol] = entry.key
-        with fabric.inside(self.other):
+        with namespaces.entered(self.other):
             other.attach(types.Hook.TAP_IN, self.other_vm.ifindex)
             other.attach(types.Hook.TAP_OUT, self.other_vm.ifindex)
 

@@ -28,7 +28,7 @@ BLOCK_CHANGED = 4096
 LINE = 64
 # Of a frame of several buffers the program pulls so many bytes into the first.
 PULLED = 256
-TIME_SHIFT = 13  # of a remembered flow's word
+TIME_SHIFT = 14  # of a remembered flow's word
 
 
 def clock() -> int:
@@ -119,7 +119,6 @@ class Compared:
         self.node = node
         self.members: dict[int, list[state.Member]] = {}
         self.services: list[state.Service] = []
-        self.limited: dict[int, int] = {}  # limits by the services' indices
         self.pools: list[tuple[bytes, int]] = []
         self.peers: tuple[bytes, ...] = ()
         self.seek_udp_until = 0
@@ -258,7 +257,6 @@ class Compared:
 
     def delete_service(self, service: state.Service):
         self.datapath.delete_service(service)
-        self.limited.pop(service.index, None)
         self.services.remove(service)
         self.members.pop(id(service), None)
         self.refresh()
@@ -316,9 +314,6 @@ class Compared:
         service.changed = {one for one in range(slots) if changed and
                            bits >> one & 1}
         service.learning = bool(flags & BLOCK_LEARNING)
-        if service.connection_limit and not self.limited.get(service.index):
-            self.model.connections.forget(service)
-        self.limited[service.index] = service.connection_limit
         wanted = {one.name: one for one in self.members[id(service)]}
         service.members = {}
         for one in self.datapath.members(service):
@@ -343,7 +338,6 @@ class Compared:
             self.datapath.delete_service(service)
         self.services.clear()
         self.members.clear()
-        self.limited.clear()
         for name in ('fragments', 'sources', 'nat_owners'):
             self.maps[name].clear()
         node.seed, node.flow_sets = self.node.seed, self.node.flow_sets
@@ -429,9 +423,6 @@ class Compared:
         """After the clock ticked amid a batch: take over what the program
         remembers."""
         self._begin_fragments()
-        for service in self.services:
-            if service.connection_limit:
-                self._begin_connections(service)
         self.model.memory.sets = {
             where: self.remembered(where)
             for where in range(self.node.flow_sets)}
@@ -442,44 +433,23 @@ class Compared:
         self.maps['fragments'].clear()
         self.model.fragments = forward.fragments.Fragments()
 
-    def _begin_connections(self, service: state.Service):
-        """Without any: nobody can read whose the program knows."""
-        limit, service.connection_limit = service.connection_limit, 0
-        resets, service.sends_reset = service.sends_reset, False
-        members, slots = self.members[id(service)], self.slots
-        self.slots = len(service.now)
-        self.set_service(service, members)
-        service.connection_limit, service.sends_reset = limit, resets
-        self.set_service(service, members)
-        self.slots = slots
-
     def compare_connections(self):
         for service in self.services:
             if not service.connection_limit:
                 continue
-            mine = (self.model.nat.active(service) if service.nat else
-                    self.model.connections.open(service))
+            mine = self.model.nat.active(service)
             theirs = self.datapath.service(service).open_connections
             if mine != theirs:
                 raise Difference(f'{service.port}: {mine} connections in the '
                                  f'model, {theirs} in the program')
 
     def tick(self):
-        """The node's, which at times ends connections by their age."""
-        begin, before = clock() // UNIT, self._ticked()
+        """The node's."""
+        begin = clock() // UNIT
         self.datapath.tick()
         if clock() // UNIT != begin:
             self.resynchronize()
-        if before not in (0, self._ticked()):
-            for service in self.services:
-                if service.connection_limit:
-                    self.model.connections.age(service, begin)
         self.refresh()
-
-    def _ticked(self) -> int:
-        """When the node looked at ages; 0: not yet."""
-        return struct.unpack_from(
-            '=Q', self.maps['config'].read(bytes(4)), 160)[0]
 
     def begin_unit(self):
         """A unit of time begins with its whole budget of answers."""
@@ -489,8 +459,10 @@ class Compared:
     def remembered(self, where: int) -> list[flows.Entry | None]:
         """One set of the program's memory of flows."""
         raw = self.maps['flows'].read(struct.pack('=I', where))
-        return [flows.Entry(word >> 27, word >> TIME_SHIFT & flows.TIME_MASK,
-                            bool(word & 0x1000), word & 0xfff)
+        return [flows.Entry(word >> flows.NAME_SHIFT,
+                            word >> TIME_SHIFT & flows.TIME_MASK,
+                            bool(word & 0x1000), word & 0xfff,
+                            bool(word & 0x2000))
                 if word else None for word in struct.unpack('=8Q', raw)]
 
     def compare_memory(self):

@@ -32,7 +32,6 @@ PEERS = ('10.2.0.0/16', '2001:db8:2::/48')
 PEER, PEER6, PEER_SID = '10.2.0.1', '2001:db8:2::11', '2001:db8:2:1:2:3::'
 CLIENT, CLIENT6 = '198.51.100.7', '2001:db8:c::7'
 DENIED, DENIED6 = '203.0.113.7', '2001:db8:d::7'
-CLOSED, CLOSED6 = '172.16.0.9', '2001:db8:e::9'
 VIP, VIP6 = '192.0.2.1', '2001:db8:f::1'
 OTHER_VIP, OTHER_VIP6 = '192.0.2.2', '2001:db8:f::2'
 FIXED, FIXED6 = '192.168.7.5', 'fd00:7::5'
@@ -166,15 +165,14 @@ class Hypervisor:
         self._directory, _ = environment.bpf_filesystem()
         self.folder = str(self._directory)
         datapath.Datapath.create(self.folder, sizes or types.Sizes(
-            64, 8, 4096, 4096, 4096), str(LIBRARY))
+            64, 8, 4096, 4096), str(LIBRARY))
         self.datapath = self.open()
         self.sets: dict[int, tuple[str, ...]] = {}
+        self.rules: dict[str, tuple[types.Rule, ...]] = {}
         self.outcomes: collections.Counter[str] = collections.Counter()
-        self.model = model.Model(
-            NODES, (CLOSED + '/32', CLOSED6 + '/128'), PEERS, LOCAL, LOCAL6,
-            SID)
+        self.model = model.Model(NODES, PEERS, LOCAL, LOCAL6, SID)
         self.set_settings()
-        self.datapath.set_networks(NODES, (CLOSED + '/32', CLOSED6 + '/128'))
+        self.datapath.set_networks(NODES)
         self.datapath.set_peers(PEERS)
         for port in self.taps:
             self.set_rules(port, RULES)
@@ -193,7 +191,7 @@ class Hypervisor:
     def set_settings(self, reply_ifindex: int = environment.LOOPBACK) -> None:
         self.model.reply_ifindex = reply_ifindex
         self.datapath.set_settings(types.Settings(
-            reply_ifindex, LOCAL, LOCAL6, SID, *[IDLE] * 5))
+            reply_ifindex, LOCAL, LOCAL6, SID, *[IDLE] * 4))
 
     def set_reply_mtu(self, mtu: int = REPLY_MTU) -> None:
         """Of the interface by which answers leave."""
@@ -205,11 +203,26 @@ class Hypervisor:
                   is_open: bool = False, flows_max: int = 0) -> None:
         self.datapath.set_port(types.Port(port, self.taps[port], is_open,
                                           flows_max), rules)
+        self.rules[port] = rules
         known = self.model.ports.setdefault(port, model.Port(self.taps[port]))
         known.open = is_open
         known.rules = tuple(model_rule(rule, self.sets) for rule in rules)
         known.flows_max = flows_max or 500000
         known.generation += 1
+
+    def bring_tap(self, port: str) -> None:
+        """The VM of the port comes from another hypervisor."""
+        for ifindex in (0, self.taps[port]):
+            self.datapath.set_port(types.Port(
+                port, ifindex, self.model.ports[port].open,
+                self.model.ports[port].flows_max), self.rules[port])
+        self.model.ports[port].arriving = True
+
+    def go_on_arriving(self) -> None:
+        """Of time the model knows nothing: as if it stood still."""
+        for port, known in self.model.ports.items():
+            if known.arriving:
+                self.bring_tap(port)
 
     def _compare(self, kind: str, frame: bytes,
                  wanted: tuple[int | None, bytes, str],
@@ -252,18 +265,20 @@ class Hypervisor:
             raise Difference(f'outcomes {found}, not {wanted}')
 
     def check_flows(self) -> None:
-        """Of each flow: its client, listener and what is known of it."""
+        """Of each flow: its client, listener and what is known of it. A
+        direct one is of the member's port, and of no listener."""
         wanted = collections.Counter()
         for (_, client, port), flow in self.model.flows.items():
-            wanted[client, port, flow.key, flow.guessed, flow.closing,
-                   flow.confirmed] += 1
+            wanted[client, port, None if flow.direct else flow.key,
+                   flow.direct, flow.closing, flow.confirmed] += 1
         for (_, _, client, number, _), key in self.model.echoes.items():
             wanted[client, number, key, False, False, False] += 1
         found = collections.Counter()
         for table in (types.Table.CONFIRMED, types.Table.HALF_OPEN):
             for flow in self.datapath.flows(table):
                 packed = ipaddress.ip_address(flow.client).packed
-                found[packed, flow.client_port, flow.key, flow.guessed,
+                found[packed, flow.client_port,
+                      None if flow.direct else flow.key, flow.direct,
                       flow.closing, table == types.Table.CONFIRMED] += 1
         if found != wanted:
             raise Difference(f'flows: too many {found - wanted}, '

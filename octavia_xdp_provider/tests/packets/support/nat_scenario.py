@@ -197,6 +197,11 @@ class NatScenario(scenario.Scenario):
         service.by_source = service.quic = service.second_chance = False
         service.encapsulation = state.Encapsulation.IPIP
         service.dscp = service.sid_function = 0
+        service.connection_limit = (
+            self.rng.choice((0, 0, 0, 1, 3, 20))
+            if service.protocol == state.TCP else 0)
+        service.sends_reset = bool(service.connection_limit and
+                                   self.rng.random() < 0.5)
 
     def some_members(self, service: state.Service) -> list[state.Member]:
         if not self.is_nat(service):

@@ -86,11 +86,6 @@ class Scenario:
             service.protocol == state.TCP and not service.by_source and
             service.encapsulation in SECOND_CHANCE and rng.random() < 0.7)
         service.idle_timeout = rng.choice((10, 60, 350))
-        service.connection_limit = (
-            rng.choice((0, 0, 0, 1, 3, 20))
-            if service.protocol == state.TCP else 0)
-        service.sends_reset = bool(service.connection_limit and
-                                   rng.random() < 0.5)
         service.new_flow_rate = rng.choice((0,) * 9 + (1, 2))
         service.new_flow_burst = (rng.choice((0, 5))
                                   if service.new_flow_rate else 0)
@@ -273,7 +268,6 @@ class Scenario:
         for start in range(0, len(frames), self.batch):
             self.compared.run(frames[start:start + self.batch])
             self.compared.compare_memory()
-            self.compared.compare_connections()
 
 
 def clients_of(family: int) -> list[bytes]:

@@ -85,7 +85,8 @@ class FakeDatapath(PoolsDatapath):
     def services(self):
         return [datapath.Service(
             key, 0, 13313, len(members),
-            sum(state.healthy and state.admin_up for state in members), 1,
+            sum(bool(state.healthy and state.admin_up and state.weight)
+                for state in members), 1,
             datapath.Counters(3, 1500, 1), active=self.active,
             reply_bytes=self.reply_bytes)
             for key, members in sorted(self.held.items())]

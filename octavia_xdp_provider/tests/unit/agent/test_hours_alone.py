@@ -15,7 +15,7 @@ from octavia_xdp_provider.common import fetching
 from octavia_xdp_provider.common import link as common_link
 from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import wanted
-from octavia_xdp_provider.tests.unit.agent import test_link
+from octavia_xdp_provider.tests.unit.agent import linking
 
 # One attempt each RETRY_S and report_interval.
 TURN_S = 6
@@ -23,7 +23,7 @@ HOUR = 3600 // TURN_S
 HOURS = 6
 
 
-class TestHoursAlone(test_link.LinkTestCase):
+class TestHoursAlone(linking.LinkTestCase):
 
     def setUp(self):
         super().setUp()
@@ -61,7 +61,7 @@ class TestHoursAlone(test_link.LinkTestCase):
     def turn(self):
         """Members change, counters count, and the link tries to say so."""
         self.now += TURN_S
-        self.worker.held = {'a': test_link.held(state=next(self.states))}
+        self.worker.held = {'a': linking.held(state=next(self.states))}
         self.link._figures_at = 0.0
         return self.link._try(self.link._turn)
 

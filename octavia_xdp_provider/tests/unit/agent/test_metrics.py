@@ -38,7 +38,8 @@ class TestCollector(reconciling.ReconcilerTestCase):
             mock.Mock(result=None,
                       active_flows=self.reconciler.active_flows,
                       total=self.reconciler.total),
-            mock.Mock(ready=frozenset({4})), self.announce))
+            mock.Mock(ready=frozenset({4})), self.announce,
+            mock.Mock(work=lambda: {'octavia-xdp-hc': False})))
 
     def value(self, name, **labels):
         return self.registry.get_sample_value(

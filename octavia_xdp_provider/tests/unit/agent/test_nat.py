@@ -16,28 +16,13 @@ from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import nat_node
 from octavia_xdp_provider.tests.unit.agent import planning
 from octavia_xdp_provider.tests.unit.agent import reconciling
-
-POOL, POOL_V6 = '198.51.100.0/30', '2001:db8:0:1::/126'
-
-
-def document(**more):
-    return base.document(flavor={'forwarding': 'nat'}, **more)
-
-
-class NatTestCase(base.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.dataplane = reconciling.PoolsDatapath()
-        self.own = set()
-
-    def make(self, pools=POOL, **more):
-        conf = self.load('\n'.join((
-            '[nat]', f'pools = {pools}',
-            *(f'{name} = {value}' for name, value in more.items()))))
-        return nat.Nat(conf, self.dataplane, lambda: self.own)
+from octavia_xdp_provider.tests.unit.agent.nat_node import document
+from octavia_xdp_provider.tests.unit.agent.nat_node import peers
+from octavia_xdp_provider.tests.unit.agent.nat_node import POOL
+from octavia_xdp_provider.tests.unit.agent.nat_node import POOL_V6
 
 
 class TestOptions(base.TestCase):
@@ -93,11 +78,11 @@ class TestOptions(base.TestCase):
         conf = self.load(f'[nat]\npools = {POOL}')
         # Where no networks of members are set a node takes all.
         policy = options.allowed_addresses(conf, ())
-        self.assertIn(POOL, policy.member_problem('198.51.100.1')[0])
+        self.assertIn(POOL, policy.member_problem('198.51.100.1')[2])
         self.assertIsNone(policy.member_problem('198.51.100.4'))
 
 
-class TestPools(NatTestCase):
+class TestPools(nat_node.NatTestCase):
 
     def test_they_are_set_once_and_reported(self):
         one = self.make(f'{POOL}, {POOL_V6}')
@@ -161,7 +146,7 @@ class TestPools(NatTestCase):
         self.assertRaises(datapath.DatapathError, self.make().refresh)
 
 
-class TestTimeouts(NatTestCase):
+class TestTimeouts(nat_node.NatTestCase):
 
     WANTED = {'tcp_opening_timeout': 30, 'tcp_closing_timeout': 50,
               'tcp_time_wait_timeout': 20, 'udp_opening_timeout': 40}
@@ -211,7 +196,7 @@ class TestTimeouts(NatTestCase):
                          one.share(document()).idle_times)
 
 
-class TestShares(NatTestCase):
+class TestShares(nat_node.NatTestCase):
 
     def test_projects_have_numbers_of_their_own_which_stay(self):
         one = self.make(tenant_share=100)
@@ -336,12 +321,7 @@ class TestServices(base.TestCase):
         self.assertFalse(service.settings.flags)
 
 
-def peers(**addresses):
-    return [{'host': host, 'address': address}
-            for host, address in addresses.items()]
-
-
-class TestPeers(NatTestCase):
+class TestPeers(nat_node.NatTestCase):
 
     def setUp(self):
         super().setUp()
@@ -547,12 +527,30 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual({reconciling.PREFIX}, self.announced())
         self.assertEqual([], self.datapath.pools)
 
-    def test_a_pool_that_cannot_be_is_a_problem_of_the_node(self):
+    def test_a_pool_that_cannot_be_is_reported(self):
         self.own = {'198.51.100.1'}
         result = self.run_pass(self.document)
         self.assertIn('198.51.100.1', result.failed['lb'])
-        self.assertEqual([self.nat.problem], self.reconciler.problems)
+        self.assertEqual({'pools': [], 'problem': self.nat.problem},
+                         self.reconciler.nat_state())
         self.assertEqual(set(), self.announced())
+
+    def test_a_problem_of_nat_is_one_of_what_uses_it_alone(self):
+        other = dict(base.document(vip_address='203.0.113.11'), id='other')
+        self.run_pass(self.document, other)
+        self.own = {'198.51.100.1'}
+        result = self.run_pass(self.document, other)
+        self.assertEqual({'lb': self.nat.problem}, result.failed)
+        self.assertEqual([], self.reconciler.problems)
+        self.assertEqual([self.nat.problem, None], [
+            self.reconciler.held[key]['error'] for key in ('lb', 'other')])
+        # What was there before goes on.
+        self.assertEqual([POOL], self.reconciler.nat_state()['pools'])
+        self.assertIn(self.nat.problem,
+                      self.reconciler.nat_state()['problem'])
+        self.own = set()
+        self.assertEqual({}, self.run_pass(self.document, other).failed)
+        self.assertNotIn('problem', self.reconciler.nat_state())
 
     def test_flows_and_bytes_are_counted_also_when_it_is_withdrawn(self):
         self.run_pass(self.document)

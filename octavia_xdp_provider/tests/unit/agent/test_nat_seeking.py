@@ -12,8 +12,8 @@ from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.agent import seeking
 from octavia_xdp_provider.common import nat as common_nat
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.unit.agent import nat_node
 from octavia_xdp_provider.tests.unit.agent import reconciling
-from octavia_xdp_provider.tests.unit.agent import test_nat
 
 IDLE_S = 300
 SEEK_S = IDLE_S + seeking.MARGIN_S
@@ -22,12 +22,12 @@ OTHERS_S = common_nat.OTHERS_S
 LAST_RESORT, USUAL = 'last resort', 'usual'
 
 
-class SeekingTestCase(test_nat.NatTestCase):
+class SeekingTestCase(nat_node.NatTestCase):
 
     def setUp(self):
         super().setUp()
         self.one = self.make()
-        self.peers = test_nat.peers(
+        self.peers = nat_node.peers(
             a='198.51.100.8', **{self.one._host: '198.51.100.0'})
 
     def refresh(self, peers, moving=False):
@@ -128,8 +128,8 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
     def setUp(self):
         super().setUp()
         self.conf = self.load(
-            f'[agent]\nwithdraw_grace = 0\n[nat]\npools = {test_nat.POOL}\n')
-        self.announce._networks.append(ipaddress.ip_network(test_nat.POOL))
+            f'[agent]\nwithdraw_grace = 0\n[nat]\npools = {nat_node.POOL}\n')
+        self.announce._networks.append(ipaddress.ip_network(nat_node.POOL))
         self.unmonitored()
         self.document['flavor'] = {'forwarding': 'nat'}
         self.protocol('UDP')
@@ -191,7 +191,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.document['flavor'] = {}
         self.document['vip_address'] = '203.0.113.99'
         self.reconcile()
-        self.assertEqual({test_nat.POOL, '203.0.113.99/32'},
+        self.assertEqual({nat_node.POOL, '203.0.113.99/32'},
                          self.announced())
         self.assertEqual(0, self.datapath.seeks_s)
 
@@ -213,7 +213,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
 
     def test_nodes_that_are_not_told_are_not_waited_for(self):
         self.reconcile()
-        self.nat.want_peers(test_nat.peers(
+        self.nat.want_peers(nat_node.peers(
             a='192.0.2.0', **{self.conf.host: '198.51.100.0'}), None)
         self.assertEqual(LAST_RESORT, self.reconcile(True))
 
@@ -246,7 +246,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.reconcile()
         self.reconcile(True, True)
         self.run_pass()  # It is deleted.
-        self.assertEqual({test_nat.POOL}, self.announced())
+        self.assertEqual({nat_node.POOL}, self.announced())
 
     def test_what_need_not_wait_drains_at_once(self):
         self.reconcile()

@@ -111,7 +111,8 @@ class TestSearch(base.TestCase):
         found = self.search(device, sum_seconds=9.0)
 
         self.assertLessEqual(found.rate, threshold + 1)
-        self.assertGreaterEqual(found.rate, 0.9 * threshold, found)
+        # A tenth, as the search promises, and what rounding adds to it.
+        self.assertGreaterEqual(found.rate, 0.899 * threshold, found)
         lossy = sum(trial.lost > 0 for trial in device.counted(found.rate))
         self.assertEqual(bool(lossy), any('lost more' in mark
                                           for mark in found.marks))

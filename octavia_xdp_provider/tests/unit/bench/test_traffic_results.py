@@ -19,16 +19,16 @@ from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import sinks
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.bench import test_traffic_streams
+from octavia_xdp_provider.tests.unit.bench import profiles
 
 FLOWS = 10
 IDENTIFIER = 0x120
 
 
 def stream(**fields):
-    profile = interface.Profile(test_traffic_streams.to(
+    profile = interface.Profile(profiles.to(
         '203.0.113.1', '203.0.113.2'), FLOWS, **fields)
-    return test_traffic_streams.make(profile)
+    return profiles.make(profile)
 
 
 def sent(count, **fields):

@@ -15,28 +15,15 @@ from bench import errors
 from bench.traffic import flows
 from bench.traffic import formats
 from bench.traffic import interface
-from bench.traffic import next_hops
 from bench.traffic import sizes
 from bench.traffic import streams
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.bench.profiles import make
+from octavia_xdp_provider.tests.unit.bench.profiles import to
 
 DOCUMENT = (pathlib.Path(bench.__file__).parents[1] /
             'doc/source/contributor/benchmarks/traffic.rst')
 IPV4, IPV6 = '203.0.113.1', '2001:db8::1'
-HOP = next_hops.NextHop('eth0', 7, 1500, '02:00:00:00:00:01',
-                        '02:00:00:00:00:02')
-
-
-def to(*addresses, protocol='udp', port=80, weight=1):
-    return tuple(interface.Destination(address, port, protocol, weight)
-                 for address in addresses)
-
-
-def make(profile, rate=1000.0, seconds=1, part=(0, 1), hop=HOP):
-    streams.check(profile, rate, seconds)
-    return streams.make(
-        profile, rate, seconds,
-        {each.address: hop for each in profile.destinations}, 0x120, part)
 
 
 class TestSizes(base.TestCase):

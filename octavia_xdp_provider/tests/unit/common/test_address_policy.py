@@ -22,9 +22,10 @@ def policy(**more):
 class TestMembers(base.TestCase):
 
     def refused(self, word, address, **more):
+        """The word is the operator's."""
         problem = policy(**more).member_problem(address)
         self.assertIsNotNone(problem, address)
-        self.assertIn(word, problem[0])
+        self.assertIn(word, problem[0] + problem[2])
 
     def test_members_lie_in_the_networks_that_are_listed(self):
         listed = networks('10.0.0.0/8', '2001:db8:200::/48')
@@ -63,6 +64,38 @@ class TestMembers(base.TestCase):
                 member_networks=everywhere).member_problem(address), address)
 
 
+    def test_what_the_operator_closes_looks_alike(self):
+        """A tenant can't find out what is there by trying addresses."""
+        given = [policy(own_addresses=frozenset({'10.1.2.3'}),
+                        member_networks=networks('10.1.2.0/24', '10.9.0.0/16')
+                        ).member_problem(address)
+                 for address in ('10.1.2.3', '10.9.0.1', '10.2.0.1')]
+        given.append(address_policy.closed('10.3.0.1', 'a detail'))
+        self.assertEqual(1, len({
+            why.partition(' ')[2] + instead for why, instead, _ in given}))
+        self.assertEqual(4, len({detail for _, _, detail in given}))
+
+
+class TestNothingOfTheOperators(base.TestCase):
+    """Texts for tenants name no networks but what they have given."""
+
+    def test_members_and_vips(self):
+        own = policy(own_addresses=frozenset({'10.1.2.3'}),
+                     member_networks=networks('10.0.0.0/8'),
+                     vip_subnet_ids=frozenset({SUBNET}),
+                     vip_network_ids=frozenset({NETWORK}))
+        for problem in (own.member_problem('10.1.2.3'),
+                        own.member_problem('10.9.0.1'),
+                        own.member_problem('192.168.0.1'),
+                        own.member_problem('203.0.113.1'),
+                        own.vip_problem('192.0.2.1'),
+                        own.vip_origin_problem('other', 'another')):
+            self.assertNotRegex(
+                ' '.join(problem[:2]),
+                '/|203.0.113.0|10.0.0.0|10.9.0.0|LB node |a-subnet|a-netw')
+            self.assertRegex(problem[2], r'/\d|LB node|a-subnet')
+
+
 class TestVips(base.TestCase):
 
     def test_a_vip_is_of_a_subnet_that_the_operator_names(self):
@@ -72,8 +105,7 @@ class TestVips(base.TestCase):
                 SUBNET, NETWORK))
             problem = policy(**more).vip_origin_problem('other', 'another')
             self.assertIn('other', problem[0])
-            self.assertTrue(
-                {SUBNET, NETWORK} & set(problem[1].split(': ')[1].split()))
+            self.assertTrue({SUBNET, NETWORK} & set(problem[2].split()))
 
     def test_either_list_is_enough(self):
         both = policy(vip_subnet_ids=frozenset({SUBNET}),

@@ -192,7 +192,9 @@ class TestDocument(base.BaseTestCase):
             (None, None),
             ('198.18.0.1', None),
             ('-a.example', None),
-            ('a.example.', None),
+            ('a.example.', 'a.example'),
+            ('a.example..', None),
+            ('.', None),
             ('a.' * 126 + 'bc', None),
         ):
             options = checks_file.TlsOptions.for_host(host)

@@ -34,7 +34,7 @@ class TestTunnels(base.TestCase):
         error = self.assertRaises(errors.Refused, validation.validate, given,
                                   *arguments)
         self.assertEqual(f'tunnel.{field}', error.option)
-        self.assertIn(word, error.why)
+        self.assertIn(word, f'{error.why} {error.detail}')
         self.assertTrue(error.instead)
 
     def test_ways_of_one_pool_may_be_of_all_kinds(self):

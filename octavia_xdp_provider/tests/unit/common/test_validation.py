@@ -243,7 +243,8 @@ class TestTogether(base.TestCase):
             errors.Refused, rules.validate_together, mine,
             document(five, '198.18.10.13', '198.18.10.12'))
         self.assertIn('198.18.10.12', str(error))
-        self.assertIn('DSCP 5', str(error))
+        self.assertIn('DSCP 5', error.for_operator)
+        self.assertNotIn('DSCP 5', str(error))
         plain = document({}, '198.18.10.11')
         self.assertFalse(rules.concerns_others(plain))
         rules.validate_together(plain, document({}, '198.18.10.11'))

@@ -187,7 +187,7 @@ class TestDocument(base.TestCase):
                 document['pools']['pool']['members']['m1'][name] = address
                 error = self.refused(document, POLICY)
                 self.assertEqual(name, error.option)
-                self.assertIn(word, error.why)
+                self.assertIn(word, error.for_operator)
                 # What gets no packets is no reason to refuse the rest.
                 for part in (document, document['listeners']['listener'],
                              document['pools']['pool']):

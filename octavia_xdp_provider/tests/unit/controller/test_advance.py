@@ -4,6 +4,7 @@
 from unittest import mock
 
 from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import errors as xdp_errors
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.unit import base
@@ -162,16 +163,76 @@ class TestDeletion(advancing.AdvanceTestCase):
             self.assertEqual('DELETED', self.provisioning(key))
         self.assertEqual([], self.store.load_balancers())
 
-    def test_it_stays_pending_until_nodes_have_removed_it_or_are_dead(self):
+    def wait(self):
+        """A live node does not confirm it for as long as is waited for."""
+        self.work()
+        self.report('a')
+        self.now += self.conf.controller.deletion_timeout + 1
+        self.work()
+
+    def test_it_is_an_error_while_a_live_node_does_not_confirm(self):
         self.delete()
         self.work()
-        self.now += 10 * self.conf.controller.status_timeout
+        self.report('a')
+        self.now += self.conf.controller.deletion_timeout - 1
         self.work()
         self.assertEqual('ACTIVE', self.provisioning())
-        self.report('a')
+        self.now += 2
+        with self.assertLogs('octavia_xdp_provider', 'ERROR') as logged:
+            self.work()
+        self.assertEqual('ERROR', self.provisioning())
+        self.assertIn('nodes b have not', logged.output[0])
+        sent = len(self.octavia.messages)
+        self.store.mark(['lb'])
+        self.work()
+        self.assertEqual(sent, len(self.octavia.messages))
+        self.report('b')
+        self.work()
+        self.assertEqual('DELETED', self.provisioning())
+        self.assertEqual([], self.store.load_balancers())
+
+    def test_it_is_one_again_if_octavia_did_not_hear(self):
+        self.delete()
+        self.work()
+        self.octavia.available = False
+        self.assertRaises(errors.OctaviaUnavailable, self.wait)
+        self.octavia.available = True
+        self.now += 61
+        self.work()
+        self.assertEqual('ERROR', self.provisioning())
+
+    def test_a_tenant_may_delete_it_again(self):
+        self.delete()
+        self.wait()
+        self.delete()
+        self.now += 5
+        self.wait()
+        self.assertEqual('ERROR', self.provisioning())
+        self.assertEqual('ERROR', self.octavia.trees['lb'][
+            'loadbalancer', 'lb'])
         self.set_conditions(b='dead')
         self.work()
         self.assertEqual('DELETED', self.provisioning())
+
+    def test_nothing_else_can_be_done_with_it(self):
+        self.delete()
+        self.wait()
+        error = self.assertRaises(xdp_errors.Conflict, self.request, {
+            'object': 'loadbalancer', 'action': 'failover',
+            'object_id': 'lb', 'load_balancer_id': 'lb'})
+        self.assertIn('lb is being deleted', str(error))
+
+    def test_its_address_is_nobody_elses_while_a_node_may_announce_it(self):
+        other = advancing.created()
+        other = dict(other, object_id='other', load_balancer_id='other')
+        other['fields'].update(listeners={}, pools={})
+        self.delete()
+        self.work()
+        self.report('a')
+        error = self.assertRaises(xdp_errors.Conflict, self.request, other)
+        self.assertIn('is being deleted', str(error))
+        self.set_conditions(b='dead')
+        self.request(other)
 
     def test_one_that_is_sent_twice_ends(self):
         """The controller was killed after Octavia knew."""
@@ -311,12 +372,20 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
                  'object_id': 'listener', 'load_balancer_id': 'lb',
                  'fields': {'connection_limit': limit}}, advancing.PATH)
 
+    def create_nat(self):
+        for host, pool in (('a', '203.0.113.128/31'),
+                           ('b', '203.0.113.130/31')):
+            self.store.set_nat_pools(host, (pool,))
+            self.seen(host, {'document_version': spec.NAT_SINCE,
+                             'nat': {'pools': [pool]}})
+        self.do(advancing.created(flavor={'forwarding': 'nat'}))
+
     def test_nobody_is_named_without_a_limit(self):
-        self.do(advancing.created())
+        self.create_nat()
         self.assertIsNone(self.announcing())
 
     def test_nodes_that_are_heard_share_it(self):
-        self.do(advancing.created())
+        self.create_nat()
         self.notified.clear()
         self.limit(10)
         self.assertEqual(['a', 'b'], self.announcing())

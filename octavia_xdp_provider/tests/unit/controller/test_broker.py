@@ -33,12 +33,13 @@ class TestBroker(base.TestCase):
     def test_commands_and_definitions_grant_the_same(self):
         grants = (broker.for_control('c', 'd'), broker.for_node('lb1', 'x'))
         found = broker.definitions(*grants)
-        commands = [command for one in grants
-                    for command in broker.commands(one)]
+        commands = [command.words for grant in grants
+                    for command in broker.commands(grant)]
         self.assertEqual(
-            {(entry['user'], entry['vhost'])
+            {(entry['vhost'], entry['user'], entry['configure'],
+              entry['write'], entry['read'])
              for entry in found['permissions']},
-            {(command[3], command[2]) for command in commands
+            {command[2:] for command in commands
              if command[0] == 'set_permissions'})
         self.assertEqual(
             {entry['name'] for entry in found['vhosts']},

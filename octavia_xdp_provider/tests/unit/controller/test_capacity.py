@@ -9,16 +9,17 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
-from octavia_xdp_provider.tests.unit.controller import test_requests
+from octavia_xdp_provider.tests.unit.controller import requesting
 
 
 class TestCapacity(store_base.StoreTestCase):
 
-    def node(self, host, in_service=True, **state):
+    def node(self, host, in_service=True, pools=(), **state):
+        """:param pools: for NAT, that are registered."""
         with self.store._write() as session:
             session.merge(models.Node(
                 host=host, last_seen=0, in_service=in_service,
-                state=json.dumps(state)))
+                state=json.dumps(state), nat_pools=json.dumps(list(pools))))
 
     def place(self, key, *hosts):
         with self.store._write() as session:
@@ -41,6 +42,12 @@ class TestCapacity(store_base.StoreTestCase):
             'load_balancer_id': key, 'fields': tree})
         return key
 
+    def assertTold(self, text, error):
+        """The operator is told this, and the tenant nothing of it."""
+        self.assertIn(text, error.for_operator)
+        self.assertNotRegex(
+            str(error), r'\b[ab] has|LB node [ab]|of a:|\d/\d|1 of 1')
+
     def test_without_nodes_or_numbers_nothing_is_refused(self):
         self.create(1)
         self.node('a')
@@ -50,7 +57,7 @@ class TestCapacity(store_base.StoreTestCase):
         self.node('a', services=0, services_max=1)
         self.place(self.create(1), 'a')
         error = self.assertRaises(errors.Refused, self.create, 2)
-        self.assertIn('a has 1 of 1 services', str(error))
+        self.assertTold('a has 1 of 1 services', error)
         self.assertIsNone(self.store.load_balancer('lb2'))
         self.node('b', services=0, services_max=1)
         self.create(2)
@@ -81,7 +88,7 @@ class TestCapacity(store_base.StoreTestCase):
                     'object_id': 'l2', 'load_balancer_id': 'lb',
                     'fields': {'protocol': 'TCP', 'protocol_port': 81}}
         error = self.assertRaises(errors.Refused, self.request, listener)
-        self.assertIn('b has 1 of 1 services', str(error))
+        self.assertTold('b has 1 of 1 services', error)
         # What needs nothing more is done on full nodes.
         self.request({'object': 'listener', 'action': 'update',
                       'object_id': 'listener', 'load_balancer_id': 'lb',
@@ -100,17 +107,17 @@ class TestCapacity(store_base.StoreTestCase):
         self.node('a', addresses=['198.18.10.12', '2001:db8::12'])
         error = self.assertRaises(errors.Refused, self.create, 1)
         self.assertEqual('address', error.option)
-        self.assertIn('LB node a', str(error))
+        self.assertTold('LB node a', error)
 
     def test_members_that_were_there_before_a_node_stay(self):
         self.store.create(base.document())
         self.node('a', addresses=['198.18.10.12'])
-        self.request(test_requests.member('delete', 'm1'))
+        self.request(requesting.member('delete', 'm1'))
 
     NAT = {'forwarding': 'nat'}
 
     def able(self, host, *pools, **more):
-        self.node(host, document_version=spec.NAT_SINCE,
+        self.node(host, pools=pools, document_version=spec.NAT_SINCE,
                   nat={'pools': list(pools)}, **more)
 
     def test_nat_needs_one_node_that_can_do_it(self):
@@ -120,7 +127,7 @@ class TestCapacity(store_base.StoreTestCase):
         error = self.assertRaises(errors.Refused, self.create, 2,
                                   flavor=self.NAT)
         self.assertEqual('flavor', error.option)
-        self.assertIn('of a: it has no [nat] pools', str(error))
+        self.assertTold('of a: it has no [nat] pools', error)
         self.create(3)  # Others have no need of it.
         self.able('c', '198.51.100.0/28', in_service=False)
         self.assertRaises(errors.Refused, self.create, 4, flavor=self.NAT)
@@ -145,7 +152,7 @@ class TestCapacity(store_base.StoreTestCase):
                    'pool_id': 'pool', 'fields': base.member(
                        '2001:db8:18::11')}
         error = self.assertRaises(errors.Refused, self.request, request)
-        self.assertIn('no IPv6', str(error))
+        self.assertIn('IPv6 members', str(error))
         self.able('a', '198.51.100.0/28', '2001:db8:0:1::/120')
         self.request(request)
 
@@ -155,4 +162,16 @@ class TestCapacity(store_base.StoreTestCase):
             error = self.assertRaises(errors.Refused, self.create, 1,
                                       flavor=flavor)
             self.assertEqual('address', error.option)
-            self.assertIn('of the LB node a', str(error))
+            self.assertTold('of the LB node a', error)
+
+    def test_what_a_node_says_of_pools_keeps_nobody_away(self):
+        self.node('a', document_version=spec.NAT_SINCE,
+                  nat={'pools': ['0.0.0.0/0', '::/0']})
+        self.create(1)
+        # Nor is it given what it would be able to do by them.
+        error = self.assertRaises(errors.Refused, self.create, 2,
+                                  flavor=self.NAT)
+        self.assertTold('0.0.0.0/0, ::/0 are not registered', error)
+        # Those that are count, whatever it says, and out of service too.
+        self.node('a', False, pools=['198.18.10.0/28'])
+        self.assertRaises(errors.Refused, self.create, 3)

@@ -41,6 +41,17 @@ class TestEnded(advancing.AdvanceTestCase):
         self.assertEqual({'a', 'b'}, self.notified)
         self.assertIn('m3', self.members())
 
+    def test_details_of_a_refusal_are_in_the_answer_and_the_log(self):
+        self.store.register_node('c')
+        self.store.seen('c', {'services': 0, 'services_max': 0})
+        self.store.set_in_service('a', False)
+        self.store.set_in_service('b', False)
+        with self.assertLogs('octavia_xdp_provider.controller') as logged:
+            answer = self.api.change(None, advancing.created(), 'r')
+        self.assertNotIn('c has', answer['refused'])
+        self.assertIn('c has 0 of 0 services', answer['detail'])
+        self.assertIn(answer['detail'], logged.output[-1])
+
     def test_what_was_rolled_back_has_no_effect(self):
         self.do(advancing.created())
         before = self.store.load_balancer('lb')

@@ -62,6 +62,13 @@ class TestCollector(base.StoreTestCase):
             self.value('node_bgp_sessions', host='lb1', state='up'),
             self.value('node_bgp_sessions', host='lb1', state='down')))
 
+    def test_what_one_node_has_said_hides_no_other(self):
+        """An earlier release has stored it."""
+        self.seen('lb1', {'bgp_established': [1, 2, 3]})
+        self.seen('lb2', {'bgp_established': [1, 2]})
+        self.assertEqual(1, self.value('node_bgp_sessions', host='lb2',
+                                       state='up'))
+
     def test_a_node_is_not_behind_with_what_it_has_just_got(self):
         self.seen('lb1', {})
         self.create('a', 1)

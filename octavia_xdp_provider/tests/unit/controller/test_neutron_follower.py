@@ -7,13 +7,13 @@ from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import follower
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.controller import test_neutron_ports
-from octavia_xdp_provider.tests.unit.controller.test_neutron_ports import red
+from octavia_xdp_provider.tests.unit.controller import ports
+from octavia_xdp_provider.tests.unit.controller.ports import red
 
 PER_STEP, NUMBER = 2, 6
 
 
-class Neutron(test_neutron_ports.Neutron):
+class Neutron(ports.Neutron):
 
     def ports(self, addresses, **filters):
         self.looked_at = sorted(addresses)
@@ -21,7 +21,7 @@ class Neutron(test_neutron_ports.Neutron):
 
 
 def port(number):
-    found = test_neutron_ports.port(f'port-{number}')
+    found = ports.port(f'port-{number}')
     found['fixed_ips'] = [{'subnet_id': 'sub-red',
                            'ip_address': f'10.0.0.{number}'}]
     return found
@@ -35,7 +35,7 @@ class TestFollower(base.TestCase):
         self.members = [red(address=f'10.0.0.{number}')
                         for number in range(2, 2 + NUMBER)]
         self.neutron = Neutron(
-            [*self.ports, test_neutron_ports.router_port()])
+            [*self.ports, ports.router_port()])
         self.follower = follower.Follower(self.neutron, PER_STEP)
         self.assertEqual(set(self.members), set(self.step()))
 
@@ -100,3 +100,31 @@ class TestFollower(base.TestCase):
         self.step()
         self.members.append(gone)
         self.assertEqual([gone], list(self.step()))
+
+    def test_many_members_of_one_project_hold_up_no_other(self):
+        quick = findings.Wanted('quick', '10.0.0.99', 'sub-red')
+        self.members.append(quick)
+        self.step()
+        for _ in range(3):
+            self.step()
+            self.assertIn(quick.address, self.neutron.looked_at)
+        # And the others have their turns nevertheless.
+        looked_at = set()
+        for _ in range(NUMBER):
+            self.step()
+            looked_at.update(self.neutron.looked_at)
+        self.assertEqual({member.address for member in self.members},
+                         looked_at)
+
+    def test_so_do_many_that_are_new(self):
+        at_once = 2
+        self.follower = follower.Follower(self.neutron, PER_STEP, at_once)
+        self.members.append(findings.Wanted('quick', '10.0.0.99', 'sub-red'))
+        self.step()
+        self.assertEqual(at_once, len(self.neutron.looked_at))
+        self.assertIn('10.0.0.99', self.neutron.looked_at)
+        seen = set(self.neutron.looked_at)
+        for _ in range(NUMBER):
+            self.follower.step(in_turns=False)
+            seen.update(self.neutron.looked_at)
+        self.assertEqual({member.address for member in self.members}, seen)

@@ -8,81 +8,14 @@ from octavia_xdp_provider.controller.neutron_ports import options
 from octavia_xdp_provider.controller.neutron_ports import search
 from octavia_xdp_provider.controller.neutron_ports import security
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller.ports import ADDRESS
+from octavia_xdp_provider.tests.unit.controller.ports import Neutron
+from octavia_xdp_provider.tests.unit.controller.ports import port
+from octavia_xdp_provider.tests.unit.controller.ports import red
+from octavia_xdp_provider.tests.unit.controller.ports import router_port
+from octavia_xdp_provider.tests.unit.controller.ports import rule
 
-ADDRESS, GATEWAY = '10.0.0.11', '10.0.0.1'
 OBSTACLE = findings.Obstacle
-
-
-def port(key='port', project='red', **more):
-    return {
-        'id': key, 'project_id': project, 'network_id': f'net-{project}',
-        'fixed_ips': [{'subnet_id': f'sub-{project}',
-                       'ip_address': ADDRESS}],
-        'mac_address': 'FA:16:3E:00:00:11', 'device_owner': 'compute:nova',
-        'status': 'ACTIVE', 'port_security_enabled': True,
-        'security_groups': [f'group-{project}'], 'revision_number': 7,
-        'binding:host_id': 'hv1', 'binding:vif_type': 'ovs',
-        'binding:vnic_type': 'normal', 'binding:profile': {}, **more}
-
-
-def router_port(project='red'):
-    return port(f'router-{project}', project, fixed_ips=[
-        {'subnet_id': f'sub-{project}', 'ip_address': GATEWAY}],
-        device_owner='network:router_interface',
-        mac_address='fa:16:3e:00:00:01', security_groups=[])
-
-
-def rule(**more):
-    return {'direction': 'ingress', 'ethertype': 'IPv4', 'protocol': 'tcp',
-            'port_range_min': 8080, 'port_range_max': 8080,
-            'remote_ip_prefix': None, 'remote_group_id': None, **more}
-
-
-class Neutron:
-    """Lists and filters as Neutron's API does, and counts calls."""
-
-    def __init__(self, ports, rules=(), **hidden):
-        self.calls = 0
-        self._ports = ports
-        self._rules = list(rules)
-        self._hidden = hidden
-        self.gateway = GATEWAY
-        self.gateways_of = {}  # of other subnets
-
-    def ports(self, addresses, subnet_id=None, project_id=None):
-        self.calls += 1
-        wanted = set(addresses)
-        return [row for row in self._ports
-                if project_id in (None, row['project_id'])
-                and any(fixed['ip_address'] in wanted
-                        and subnet_id in (None, fixed['subnet_id'])
-                        for fixed in row['fixed_ips'])]
-
-    def gateways(self, subnets):
-        self.calls += 1
-        found = {row['gateway_ip'] for row in subnets}
-        return [row for row in self._ports
-                if row['fixed_ips'][0]['ip_address'] in found]
-
-    def networks(self, ids):
-        return self._rows('networks', ids, mtu=1442)
-
-    def subnets(self, ids):
-        return [{**row, 'gateway_ip': self.gateways_of.get(
-            row['id'], self.gateway)} for row in self._rows('subnets', ids)]
-
-    def security_groups(self, ids):
-        return self._rows('groups', ids, security_group_rules=self._rules)
-
-    def _rows(self, kind, ids, **fields):
-        self.calls += 1
-        return [{'id': key, **fields} for key in set(ids)
-                if key not in self._hidden.get(kind, ())]
-
-
-def red(**more):
-    return findings.Wanted('red', **{
-        'address': ADDRESS, 'subnet_id': 'sub-red', **more})
 
 
 class TestOptions(base.TestCase):
@@ -162,6 +95,28 @@ class TestSearch(base.TestCase):
         self.assertEqual(OBSTACLE.NO_PORT, found[elsewhere].obstacle)
         self.assertIsNone(found[red()].obstacle)
 
+    def test_a_port_on_another_projects_network_is_not_reached(self):
+        neutron = Neutron([port('theirs', 'blue'), router_port('blue')])
+        member = red(subnet_id='sub-blue')
+        for address in (ADDRESS, '10.0.0.99'):
+            # Whether somebody has the address is not said either.
+            finding = self.find(neutron, red(subnet_id='sub-blue',
+                                             address=address))
+            self.assertEqual((None, OBSTACLE.FOREIGN),
+                             (finding.port, finding.obstacle))
+            self.assertIn('sub-blue', finding.reason)
+        for projects in (['red'], ['green', 'red'], ['*']):
+            neutron.shared_with = {'net-blue': projects}
+            self.assertEqual('theirs', self.find(neutron, member).port.id)
+        # Another look, after the network was shared no longer.
+        neutron.shared_with = {'net-blue': ['green']}
+        self.assertEqual(OBSTACLE.FOREIGN,
+                         self.find(neutron, member).obstacle)
+
+    def test_a_port_of_the_project_on_any_network_is_its_own(self):
+        neutron = Neutron([port(network_id='net-blue'), router_port()])
+        self.assertIsNone(self.find(neutron, red()).obstacle)
+
     def test_an_address_in_another_spelling_is_the_same(self):
         one = port(fixed_ips=[{'subnet_id': 'sub-red',
                                'ip_address': '2001:db8::b'}])
@@ -183,6 +138,30 @@ class TestSearch(base.TestCase):
         neutron.gateway = None
         self.assertIn('has no gateway', self.find(neutron, red()).reason)
 
+    def test_a_port_that_is_switched_off(self):
+        for off, disabled in ((port(admin_state_up=False), ()),
+                              # Not taken for one that comes back by itself.
+                              (port(admin_state_up=False, **{
+                                  'binding:host_id': ''}), ()),
+                              (port(), ['net-red'])):
+            neutron = Neutron([off, router_port()])
+            neutron.disabled |= set(disabled)
+            finding = self.find(neutron, red())
+            self.assertEqual((None, OBSTACLE.DISABLED),
+                             (finding.port, finding.obstacle))
+            self.assertIn('disabled', finding.reason)
+
+    def test_a_router_that_is_switched_off_is_no_gateway(self):
+        for off, disabled, word in (
+                ({'admin_state_up': False}, (), 'gateway is disabled'),
+                ({}, ['of-red'], 'router of-red is disabled')):
+            neutron = Neutron([port(), {**router_port(), **off}])
+            neutron.disabled |= set(disabled)
+            finding = self.find(neutron, red())
+            self.assertEqual((OBSTACLE.NO_GATEWAY, None),
+                             (finding.obstacle, finding.port.gateway_mac))
+            self.assertIn(word, finding.reason)
+
     def test_without_port_security_no_rule_counts(self):
         finding = self.find(Neutron([
             port(port_security_enabled=False), router_port()], [rule()]),
@@ -193,7 +172,7 @@ class TestSearch(base.TestCase):
 
     def test_groups_that_cannot_be_read_are_not_taken_for_empty_ones(self):
         for kind, key in (('groups', 'group-red'), ('networks', 'net-red'),
-                          ('subnets', 'sub-red')):
+                          ('subnets', 'sub-red'), ('routers', 'of-red')):
             finding = self.find(Neutron(
                 [port(), router_port()], **{kind: [key]}), red())
             self.assertEqual((None, OBSTACLE.NOT_VISIBLE),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node may say, and what it cannot do to others."""
+"""What a node may ask, and what it cannot do to others."""
 
 from unittest import mock
 
@@ -10,54 +10,10 @@ from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import placements
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.controller import base as store_base
-
-UP = {'m1': 'up'}
+from octavia_xdp_provider.tests.unit.controller import reporting
 
 
-def held(generation, error=None, members=UP, announced=True):
-    return {'generation': generation, 'error': error, 'members': members,
-            'announced': announced}
-
-
-def report(as_of=9, complete=True, **more):
-    return {'as_of': as_of, 'complete': complete, 'held': {}, 'gone': [],
-            'counters': {}, 'state': None, **more}
-
-
-class NodeApiTestCase(store_base.StoreTestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.touched = []
-        self.appeared = []
-        arguments = (self.store,
-                     lambda host, ids, held: self.touched.append(ids),
-                     lambda: self.appeared.append(1))
-        self.api = node_api.NodesEndpoint(*arguments)
-        self.old = node_api.NodesEndpointV1(*arguments)
-        self.store.create(base.document())
-        self.store.create(self.other())
-        for host, key in (('a', 'lb'), ('b', 'other')):
-            self.store.register_node(host)
-            self.store.place(key, add=[host])
-
-    def other(self):
-        tree = base.tree(vip_address='203.0.113.11')
-        tree['listeners'] = {'foreign': dict(tree['listeners']['listener'],
-                                             default_pool_id='pool2')}
-        tree['pools'] = {'pool2': tree['pools']['pool']}
-        return spec.document('other', tree)
-
-    def placement(self, key='lb'):
-        placement, = self.store.placements([key])
-        return placement
-
-    def take(self, epoch, seq, host='a', **more):
-        return self.api.report({}, host, epoch, seq, report(**more))
-
-
-class TestPeersOfNat(NodeApiTestCase):
+class TestPeersOfNat(reporting.NodeApiTestCase):
 
     def setUp(self):
         super().setUp()
@@ -67,8 +23,19 @@ class TestPeersOfNat(NodeApiTestCase):
 
     def has(self, host, *pools):
         self.store.register_node(host)
+        self.store.set_nat_pools(host, pools)
         self.take(1, 1, host, state={'nat': {'pools': list(pools)}
                                      if pools else None})
+
+    def test_a_node_is_no_peer_at_addresses_that_are_not_its_own(self):
+        self.has('a', '198.51.100.0/31')
+        self.has('b', '198.51.100.2/31')
+        for epoch, claimed in enumerate(
+                ('198.51.100.0/31', '0.0.0.0/0', '192.0.2.0/24'), 2):
+            self.take(epoch, 1, 'b', state={'nat': {'pools': [
+                claimed, '198.51.100.2/31']}})
+            self.assertEqual([('a', '198.51.100.0'), ('b', '198.51.100.2')],
+                             self.peers())
 
     def peers(self):
         self.now += 10
@@ -155,72 +122,7 @@ class TestPeersOfNat(NodeApiTestCase):
         self.assertIn('ix_placements_host_draining_since', str(plan))
 
 
-class TestReports(NodeApiTestCase):
-
-    def test_what_a_node_reports_is_kept_for_all_controllers(self):
-        answer = self.take(1, 1, held={'lb': held(3, 'full')})
-        self.assertEqual({'taken': True, 'epoch': 1, 'seq': 1}, answer)
-        placement = self.placement()
-        self.assertEqual((3, 'full', UP, True), (
-            placement.synced_generation, placement.error, placement.members,
-            placement.announced))
-        self.assertEqual([{'lb'}], self.touched)
-
-    def test_a_report_is_taken_once_and_in_order(self):
-        self.take(1, 1, held={'lb': held(3)})
-        self.take(1, 2, held={'lb': held(4)})
-        for seq, taken in ((2, True), (1, False), (4, False)):
-            self.assertEqual(
-                {'taken': taken, 'epoch': 1, 'seq': 2},
-                self.take(1, seq, held={'lb': held(99)}))
-        self.assertEqual(4, self.placement().synced_generation)
-
-    def test_an_epoch_begins_with_its_first_report(self):
-        self.take(7, 1)
-        for epoch, seq in ((6, 1), (8, 2)):
-            self.assertEqual({'taken': False, 'epoch': 7, 'seq': 1},
-                             self.take(epoch, seq))
-        self.assertTrue(self.take(8, 1)['taken'])
-
-    def test_what_a_new_epoch_does_not_report_is_not_there(self):
-        self.take(1, 1, held={'lb': held(3)})
-        self.take(2, 1, complete=False)
-        self.assertEqual(3, self.placement().synced_generation)
-        self.take(2, 2)
-        placement = self.placement()
-        self.assertEqual((0, None, None), (
-            placement.synced_generation, placement.members,
-            placement.announced))
-
-    def test_a_removal_counts_only_when_the_node_had_seen_it(self):
-        self.take(1, 1, held={'lb': held(3)})
-        self.store.place('lb', remove=['a'])
-        removed = self.placement().removed_generation
-        self.take(1, 2, as_of=removed - 1, gone=['lb'])
-        self.take(1, 3, as_of=removed, complete=False)
-        self.assertEqual('a', self.placement().host)
-        self.take(1, 4, as_of=removed)
-        self.assertEqual([], self.store.placements(['lb']))
-
-    def test_nothing_of_an_unchanged_report_is_looked_at(self):
-        self.take(1, 1, held={'lb': held(3)})
-        self.touched.clear()
-        self.take(1, 2, held={'lb': held(3)})
-        self.assertEqual([], self.touched)
-
-    def node(self, host='a'):
-        return {node.host: node for node in self.store.nodes()}[host]
-
-    def test_a_node_is_alive_since_its_first_report(self):
-        self.assertEqual(0, self.node().last_seen)
-        self.take(1, 1, state={'version': '1'})
-        self.take(1, 2)
-        self.assertLess(0, self.node().last_seen)
-        self.assertEqual({'version': '1'}, self.node().state)
-        self.assertEqual([1], self.appeared)
-
-
-class TestBoundary(NodeApiTestCase):
+class TestBoundary(reporting.NodeApiTestCase):
     """A node that was taken over."""
 
     def test_who_is_not_registered_is_refused_and_stays_unknown(self):
@@ -238,10 +140,10 @@ class TestBoundary(NodeApiTestCase):
         before = self.store.placements()
         for epoch in (1, 2):
             self.take(epoch, 1, host='stolen', held={
-                'lb': held(9, 'x'), 'other': held(9), 'none': held(9)},
-                gone=['lb'], as_of=2 ** 40)
+                'lb': reporting.held(9, 'x'), 'other': reporting.held(9),
+                'none': reporting.held(9)}, gone=['lb'], as_of=2 ** 40)
         self.old.report({}, 'stolen', {
-            'as_of': 2 ** 40, 'members': {'lb': UP}, 'counters': {},
+            'as_of': 2 ** 40, 'members': {'lb': reporting.UP}, 'counters': {},
             'state': {}, 'synced': {'lb': {'generation': 9, 'error': 'x'}}})
         self.assertEqual(before, self.store.placements())
 
@@ -251,7 +153,7 @@ class TestBoundary(NodeApiTestCase):
         self.store.count('a', {'lb': counters})
         self.assertEqual({}, self.store.statistics(10))
         # Nor by a row that another node has made.
-        self.api.report({}, 'b', 1, 1, report(counters={
+        self.api.report({}, 'b', 1, 1, reporting.report(counters={
             'other': {'foreign': {'bytes': 5, 'flows': 1}}}))
         self.take(1, 2, counters={'lb': counters})
         self.assertEqual({'foreign': (5, 1, 0, 0, 0)},
@@ -265,21 +167,53 @@ class TestBoundary(NodeApiTestCase):
             self.api.compare({}, 'a')['generations']))
         self.assertEqual([], self.api.documents({}, 'a', ['other']))
 
+    def test_counters_that_begin_anew_all_the_time_reach_an_end(self):
+        for seq in range(20):
+            # Its counters and those of others add up all the same.
+            for host, key, listener in (('a', 'lb', 'listener'),
+                                        ('b', 'other', 'foreign')):
+                self.take(1, seq + 1, host, counters={key: {listener: {
+                    'bytes': (seq % 2) * messages.COUNTER_MAX, 'flows': 1}}})
+        with self.store._write() as session:
+            session.add(models.ListenerCounter(
+                listener_id='listener', host='b', load_balancer_id='lb',
+                last_bytes=0, last_flows=0, total_flows=1,
+                total_bytes=2 ** 63 - 1))
+        found = self.store.statistics(60)
+        self.assertLessEqual(2 ** 63 - 1, found['listener'].bytes)
+        self.assertEqual(2, found['listener'].flows)
+        self.assertLessEqual(2 ** 63 - 1, self.store.traffic_of_nodes()[
+            'b'].bytes)
+
     def test_malformed_messages_are_refused_by_name(self):
         for field, bad in (
                 ('as_of', -1), ('as_of', '1'), ('complete', 1),
-                ('held', {'../x': held(1)}),
-                ('held', {'lb': held(2 ** 63)}),
-                ('held', {'lb': held(1, error='x' * 9000)}),
-                ('held', {'lb': held(1, members={'m': 'fine'})}),
-                ('held', {f'lb{number}': held(1) for number in range(
+                ('held', {'../x': reporting.held(1)}),
+                ('held', {'lb': reporting.held(2 ** 63)}),
+                ('held', {'lb': reporting.held(1, error='x' * 9000)}),
+                ('held', {'lb': reporting.held(1, members={'m': 'fine'})}),
+                ('held', {f'lb{number}': reporting.held(1) for number in range(
                     messages.REPORT_PAGE + 1)}),
                 ('counters', {'lb': {'l': {'bytes': -1, 'flows': 0}}}),
                 ('counters', {'lb': {'l': {'bytes': 1, 'flows': 0,
                                            'drops': -1}}}),
                 ('counters', {'lb': {'l': {'bytes': 1, 'flows': 0,
                                            'active': -1}}}),
+                *(('counters', {'lb': {'l': {'bytes': 1, 'flows': 0,
+                                             name: 2 ** 61}}})
+                  for name in ('bytes', 'flows', 'drops', 'active',
+                               'bytes_out')),
                 ('state', {'services': 'many'}),
+                ('state', {'services': 2 ** 40}),
+                *(('state', {'bgp_established': value}) for value in (
+                    [], [1], [1, 2, 3], [2, 1], [0, 10 ** 6], [0, '1'])),
+                *(('state', {'health_checker': value}) for value in (
+                    [], {'up': '1'}, {'checks': None},
+                    {'stretch_percent': 'x'}, {'late_p99_ms': float('nan')},
+                    {'late_p99_ms': float('inf')})),
+                *(('state', {'uplinks': value}) for value in (
+                    5, [5], [{'v4': 5}], [{'v6': {'mac': 1}}])),
+                ('state', {'nat': {'flows': 2 ** 62}}),
                 ('state', {'more': 'x' * messages.STATE_BYTES_MAX}),
                 ('unknown', 1)):
             error = self.assertRaises(
@@ -290,7 +224,7 @@ class TestBoundary(NodeApiTestCase):
         self.assertEqual({0}, {node.last_seen for node in self.store.nodes()})
 
 
-class TestPages(NodeApiTestCase):
+class TestPages(reporting.NodeApiTestCase):
 
     def test_pages_together_are_everything(self):
         self.take(1, 1)
@@ -312,6 +246,48 @@ class TestPages(NodeApiTestCase):
             after = page['more']
         self.assertEqual(['lb', *(f'lb{n}' for n in range(20, 25))], listed)
 
+    def sized(self, *sizes):
+        """Load balancers lb20 … with documents of so many bytes at least."""
+        self.take(1, 1)
+        for number, size in enumerate(sizes, 20):
+            self.store.create(spec.document(f'lb{number}', base.tree(
+                name='x' * size, vip_address=f'203.0.113.{number}', pools={},
+                listeners={})))
+            self.store.place(f'lb{number}', add=['a'])
+
+    def pages(self):
+        """Ids of changed ones by page, as a node fetches them."""
+        found, after = [], None
+        while not found or after:
+            page = self.api.fetch({}, 'a', 0, after)
+            for one in page['changed']:
+                self.assertEqual(one['id'], one['document']['id'])
+            found.append([one['id'] for one in page['changed']])
+            after = page['more']
+        return found
+
+    def test_pages_are_bounded_in_bytes(self):
+        large = messages.DOCUMENTS_PAGE_BYTES // 2
+        self.sized(large, large, 3 * large, 10, 10)
+        self.assertEqual([['lb', 'lb20'], ['lb21'], ['lb22'],
+                          ['lb23', 'lb24']], self.pages())
+
+    def test_one_that_no_message_holds_disturbs_no_other(self):
+        self.sized(10, 5000, 10, 5000)
+        with mock.patch.object(messages, 'DOCUMENT_BYTES_MAX', 4096):
+            self.assertEqual([['lb', 'lb20', 'lb22']], self.pages())
+            # Nor where a node compares everything.
+            self.assertEqual(['lb22'], [one['id'] for one in (
+                self.api.documents({}, 'a', ['lb21', 'lb22', 'lb23']))])
+
+    def test_pages_of_those_that_no_message_holds_end(self):
+        self.sized(5000, 5000, 5000)
+        with mock.patch.object(messages, 'DOCUMENT_BYTES_MAX', 10):
+            page = self.store.changes('a', 0, limit=2)
+            self.assertEqual(([], 'lb20'), (page['changed'], page['more']))
+            page = self.store.changes('a', 0, 'lb20', limit=2)
+            self.assertEqual(([], None), (page['changed'], page['more']))
+
     def test_only_what_has_changed_is_sent(self):
         self.take(1, 1)
         as_of = self.api.fetch({}, 'a', 0)['as_of']
@@ -331,7 +307,7 @@ class TestPages(NodeApiTestCase):
         self.assertTrue(self.api.fetch({}, 'stranger', 0)['compare'])
 
 
-class TestHeartbeat(NodeApiTestCase):
+class TestHeartbeat(reporting.NodeApiTestCase):
 
     def last_seen(self):
         return {node.host: node.last_seen for node in self.store.nodes()}
@@ -348,19 +324,19 @@ class TestHeartbeat(NodeApiTestCase):
         self.assertEqual(0, self.last_seen()['b'])
 
 
-class TestVersion1(NodeApiTestCase):
+class TestVersion1(reporting.NodeApiTestCase):
     """Nodes of an earlier release are served as well."""
 
     def test_it_fetches_and_reports_everything(self):
         answer = self.old.fetch({}, 'a', {})
         self.assertEqual(['lb'], list(answer['documents']))
         self.old.report({}, 'a', {
-            'as_of': answer['as_of'], 'members': {'lb': UP},
+            'as_of': answer['as_of'], 'members': {'lb': reporting.UP},
             'counters': {'lb': {'listener': {'bytes': 7, 'flows': 1}}},
             'state': {'announced': ['203.0.113.10/32']},
             'synced': {'lb': {'generation': 3, 'error': None}}})
         placement = self.placement()
-        self.assertEqual((3, UP, None), (
+        self.assertEqual((3, reporting.UP, None), (
             placement.synced_generation, placement.members,
             placement.announced))
         self.assertEqual({'listener': (7, 1, 0, 0, 0)},
@@ -368,7 +344,7 @@ class TestVersion1(NodeApiTestCase):
 
     def test_a_node_may_change_its_version_both_ways(self):
         for epoch in (1, 2):
-            self.take(epoch, 1, held={'lb': held(3)})
+            self.take(epoch, 1, held={'lb': reporting.held(3)})
             self.assertTrue(self.placement().announced)
             self.old.report({}, 'a', {
                 'as_of': 9, 'members': {}, 'counters': {}, 'state': {},

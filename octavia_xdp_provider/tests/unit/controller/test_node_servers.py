@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node's server lets by; the broker's part is a functional test."""
 
+import threading
+
 import fixtures
 import oslo_messaging
 import prometheus_client
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.controller import bounded_calls
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import clocks
 
 
 class Endpoint:
@@ -28,29 +32,16 @@ class Endpoint:
         self.calls.append(('secret', host))
 
 
-class Clock:
-    """Time passes only where somebody sleeps."""
-
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-
 class TestBoundEndpoint(base.TestCase):
 
     def setUp(self):
         super().setUp()
         self.endpoint = Endpoint()
         self.registry = prometheus_client.CollectorRegistry()
-        self.clock = Clock()
+        self.clock = clocks.Clock()
         self.bound = node_servers.BoundEndpoint(
-            'lb1', self.endpoint, node_servers.Rate(1000),
-            metrics.Metrics(self.registry), self.clock)
+            'lb1', self.endpoint, bounded_calls.Complaints(self.clock),
+            metrics.Metrics(self.registry))
 
     def refusal(self, method, **arguments):
         """What the caller is answered; that the server expects it."""
@@ -79,7 +70,7 @@ class TestBoundEndpoint(base.TestCase):
                           self.refusal(self.bound.report, host='lb1'))
         self.assertEqual(1, len(log.output.splitlines()), log.output)
         self.assertIn('lb1: its report is refused', log.output)
-        self.clock.now += node_servers.COMPLAINT_S
+        self.clock.now += bounded_calls.COMPLAINT_S
         self.refusal(self.bound.report, host='lb1')
         self.assertEqual(2, len(log.output.splitlines()), log.output)
         self.assertEqual(6, self.registry.get_sample_value(
@@ -90,25 +81,39 @@ class TestBoundEndpoint(base.TestCase):
         self.assertFalse(hasattr(self.bound, '_secret'))
 
 
-class TestRate(base.TestCase):
+class TestNodeServers(base.TestCase):
 
-    def test_what_is_beyond_the_rate_waits(self):
-        clock = Clock()
-        rate = node_servers.Rate(10, clock, clock.sleep)
-        for _ in range(20):
-            rate.wait()
-        self.assertEqual(100.0, clock.now)
-        for _ in range(50):
-            rate.wait()
-        self.assertAlmostEqual(105.0, clock.now)
+    def test_what_serves_a_node_is_started_again_if_it_ends(self):
+        """Nobody else would: the node is registered, and stays so."""
+        conf = self.load('[nodes]\ntransport_url = fake:///{vhost}\n')
+        clock = clocks.Clock()
+        self.useFixture(fixtures.MockPatchObject(
+            node_servers.time, 'monotonic', clock))
+        attempted, fails = threading.Semaphore(0), [True]
+        transport = node_servers.rpc.transport
 
-    def test_a_pause_allows_no_more_than_the_burst(self):
-        clock = Clock()
-        rate = node_servers.Rate(10, clock, clock.sleep)
-        clock.now += 3600
-        for _ in range(20):
-            rate.wait()
-        self.assertEqual(3700.0, clock.now)
-        for _ in range(10):
-            rate.wait()
-        self.assertAlmostEqual(3701.0, clock.now)
+        def attempt(*arguments, **options):
+            attempted.release()
+            if fails:
+                raise ValueError('what nobody has thought of')
+            return transport(*arguments, **options)
+
+        self.useFixture(fixtures.MockPatchObject(
+            node_servers.rpc, 'transport', attempt))
+        servers = node_servers.NodeServers(
+            conf, lambda: ['lb1'], {'topic': [Endpoint()]})
+        self.addCleanup(servers.ensure, ())
+        servers.ensure(['lb1'])
+        self.assertTrue(attempted.acquire(timeout=60))
+        ended, = servers.threads()
+        ended.join(60)
+        servers.ensure(['lb1'])
+        self.assertFalse(attempted.acquire(blocking=False))
+        fails.clear()
+        clock.now += node_servers.RETRY_S
+        servers.ensure(['lb1'])
+        self.assertTrue(attempted.acquire(timeout=60))
+        clock.now += node_servers.RETRY_S
+        served = servers.threads()
+        servers.ensure(['lb1'])
+        self.assertEqual(served, servers.threads())

@@ -2,16 +2,18 @@
 """What a node says of itself has its load balancers looked at, if it counts.
 """
 
-from octavia_xdp_provider.tests.unit.controller import test_node_api
+from octavia_xdp_provider.tests.unit.controller import reporting
 
 # A node that lacks nothing.
 GOOD = {'version': '1', 'problems': [], 'bgp_established': [2, 2],
         'uplinks_ready': [4, 6], 'health_checker': {'probes': 1}}
 BAD = ({'problems': ['the speaker does not run']}, {'bgp_established': [1, 2]},
-       {'uplinks_ready': []}, {'health_checker': None})
+       {'uplinks_ready': []}, {'health_checker': None},
+       {'processes': {'octavia-xdp-result-handler': 'stands still'}},
+       {'processes': {'octavia-xdp-exabgp': 'does not run'}})
 
 
-class TestNodeState(test_node_api.NodeApiTestCase):
+class TestNodeState(reporting.NodeApiTestCase):
 
     def setUp(self):
         super().setUp()
@@ -56,6 +58,11 @@ class TestNodeState(test_node_api.NodeApiTestCase):
         self.report(bgp_established=[1, 2])
         self.finish_all()
         self.report(bgp_established=[1, 2], health_checker=None)
+        self.assertEqual({'lb'}, self.finish_all())
+        self.report(bgp_established=[1, 2])
+        self.finish_all()
+        self.report(bgp_established=[1, 2], processes={
+            'octavia-xdp-result-handler': 'stands still'})
         self.assertEqual({'lb'}, self.finish_all())
 
     def test_what_changes_no_status_is_no_work(self):

@@ -118,7 +118,8 @@ CASES = {
         'does not announce the VIP though a member takes flows': (
             base.document(), [node(announced=False)]),
         'a BGP session is down, no uplink can be used, the health checker '
-        'does not answer': (base.document(), [node(problems=['1 of 2'])]),
+        'does not answer, or another of its processes stands still': (
+            base.document(), [node(problems=['1 of 2'])]),
         'anything else': (base.document(), [node()]),
     },
 }
@@ -333,3 +334,12 @@ class TestView(base.TestCase):
         self.assertEqual({}, found.members)
         self.assertEqual(['the health checker does not answer'],
                          found.problems)
+
+    def test_a_node_whose_tables_stand_still_has_no_say_about_members(self):
+        found = self.view({'processes': {
+            'octavia-xdp-result-handler': 'it stands still'}})
+        self.assertEqual({}, found.members)
+        self.assertEqual(['it stands still'], found.problems)
+        found = self.view({'processes': {
+            'octavia-xdp-exabgp': 'it does not run'}})
+        self.assertEqual(node(problems=['it does not run']), found)

@@ -53,11 +53,12 @@ class TestWork(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        # What is looked at now and then shall not fall into a count.
+        # What is done now and then, or by chance, shall not fall into a count.
         self.hold_time()
-        self.useFixture(fixtures.MonkeyPatch(
-            'octavia_xdp_provider.controller.store.pool.ASKED_S',
-            float('inf')))
+        for name, value in (('pool.ASKED_S', float('inf')),
+                            ('requests.FORGET_SHARE', 0)):
+            self.useFixture(fixtures.MonkeyPatch(
+                f'octavia_xdp_provider.controller.store.{name}', value))
         self.octavia = store_base.FakeOctavia()
         self.named = set()
         self.epochs = {}

@@ -3,10 +3,10 @@
 report to the documents of nodes."""
 
 from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.tests.unit.controller import test_zero_touch
+from octavia_xdp_provider.tests.unit.controller import hypervisors
 
 
-class TestAlternatives(test_zero_touch.ZeroTouchTestCase):
+class TestAlternatives(hypervisors.ZeroTouchTestCase):
 
     FEATURES = ('ping', 'second_chance')
 
@@ -60,7 +60,7 @@ class TestAlternatives(test_zero_touch.ZeroTouchTestCase):
         self.assertNotIn('peers', self.common())
 
 
-class TestWithoutSecondChance(test_zero_touch.ZeroTouchTestCase):
+class TestWithoutSecondChance(hypervisors.ZeroTouchTestCase):
 
     def test_nothing_changes(self):
         self.hv1.state['features'] = ['ping', 'second_chance']

@@ -11,7 +11,7 @@ from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import service
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.controller import test_zero_touch
+from octavia_xdp_provider.tests.unit.controller import hypervisors
 
 
 class Clock:
@@ -24,7 +24,7 @@ class Clock:
         return self.now
 
 
-class MovesTestCase(test_zero_touch.ZeroTouchTestCase):
+class MovesTestCase(hypervisors.ZeroTouchTestCase):
 
     NODE = spec.VERSION
     PATIENCE = 30

@@ -119,9 +119,9 @@ class Simulation:
         flow = self._flow(service, packet)
         value = select.flow_hash(*flow)
         slot = self.model.slots.look_up(service, flow, value)
-        where, tag = self.model.memory.name(flow, service)
+        where, name = self.model.memory.name(flow, service)
         entry = next((one for one in self.model.memory.ways(where)
-                      if one is not None and one.tag == tag), None)
+                      if one is not None and one.name == name), None)
         return inspection.Selection(
             slot.slots, slot.number, select.flow_entropy(value), 0,
             self._number(slot.now),

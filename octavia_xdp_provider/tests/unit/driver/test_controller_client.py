@@ -123,6 +123,13 @@ class TestControllerClient(base.TestCase):
             self.assertRaises(expected, self.client.change, CHANGE)
         self.client.check_answers()
 
+    def test_details_of_a_refusal_are_the_operators(self):
+        self.controller.answer = {'refused': 'no room', 'detail': 'a is full'}
+        error = self.assertRaises(exceptions.UnsupportedOptionError,
+                                  self.client.change, CHANGE)
+        self.assertEqual(('no room', 'no room (a is full)'), (
+            error.user_fault_string, error.operator_fault_string))
+
     def test_a_controller_that_is_away_is_not_waited_for_twice(self):
         self.controller.answer = oslo_messaging.MessagingTimeout('x')
         with mock.patch.object(self.controller, 'ping',

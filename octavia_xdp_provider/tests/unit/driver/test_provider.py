@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the driver requests of the controller for each of Octavia's calls."""
 
+import contextlib
 import dataclasses
+import threading
 from unittest import mock
 
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
+import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import zone
@@ -14,14 +18,14 @@ from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.driver import transactions
 from octavia_xdp_provider.driver import vip_port
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.driver import test_support
+from octavia_xdp_provider.tests.unit.driver import policies
 
 
 class TestProvider(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.controller = mock.Mock(policy=test_support.POLICY)
+        self.controller = mock.Mock(policy=policies.POLICY)
         patch = mock.patch.object(controller_client.ControllerClient, 'get',
                                   return_value=self.controller)
         patch.start()
@@ -189,14 +193,14 @@ class TestProvider(base.TestCase):
 
     def test_flavors_must_go_together_with_the_operators_defaults(self):
         self.controller.policy = dataclasses.replace(
-            test_support.POLICY, defaults={'new_flow_burst': 5,
+            policies.POLICY, defaults={'new_flow_burst': 5,
                                            'new_flow_rate': 5})
         self.driver.validate_flavor({'new_flow_rate': 0})
         self.driver.validate_flavor({})
 
     def test_a_load_balancer_keeps_the_defaults_of_its_creation(self):
         self.controller.policy = dataclasses.replace(
-            test_support.POLICY, defaults={'member_port': 'rewrite'})
+            policies.POLICY, defaults={'member_port': 'rewrite'})
         self.driver.loadbalancer_create(self.balancer(
             flavor={'replicas': 3}))
         self.assertEqual({'member_port': 'rewrite', 'replicas': 3},
@@ -258,8 +262,8 @@ class TestProvider(base.TestCase):
 
     def test_vips_of_other_subnets_are_refused_before_there_is_a_port(self):
         self.controller.policy = dataclasses.replace(
-            test_support.POLICY, addresses=dataclasses.replace(
-                test_support.POLICY.addresses,
+            policies.POLICY, addresses=dataclasses.replace(
+                policies.POLICY.addresses,
                 vip_subnet_ids=frozenset({'s'}),
                 vip_network_ids=frozenset({'n'})))
         for vip in ({}, {'vip_subnet_id': 't', 'vip_network_id': 'n'}):
@@ -288,7 +292,7 @@ class TestPorts(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.controller = mock.Mock(policy=test_support.POLICY)
+        self.controller = mock.Mock(policy=policies.POLICY)
         self.network = mock.Mock()
         self.network.get_port.return_value = mock.Mock(
             device_owner='Octavia', device_id='lb-lb')
@@ -305,11 +309,14 @@ class TestPorts(base.TestCase):
         self.addCleanup(patch.stop)
         self.driver = provider.XdpProviderDriver()
 
-    def create(self, expected=None, port_id=None, **more):
-        """What octavia-api does for one request."""
+    def create_port(self, port_id=None):
         self.assertRaises(
             exceptions.NotImplementedError, self.driver.create_vip_port,
             'lb', 'p', {'vip_subnet_id': 's', 'vip_port_id': port_id}, [])
+
+    def create(self, expected=None, port_id=None, **more):
+        """What octavia-api does for one request."""
+        self.create_port(port_id)
         balancer = data_models.LoadBalancer(
             loadbalancer_id='lb', vip_address='203.0.113.9',
             vip_port_id='port', **more)
@@ -347,6 +354,55 @@ class TestPorts(base.TestCase):
                 device_owner=owner, device_id=device)
             self.create(exceptions.Conflict)
         self.network.delete_port.assert_not_called()
+
+    def roll_back(self, end=orm.Session.rollback, port_id=None, create=False):
+        """A transaction of Octavia's, which ends before the driver is called
+        once more, or after that.
+
+        :returns: ids of the ports that were deleted.
+        """
+        self.network.network_proxy.ports.return_value = [
+            mock.Mock(id='port')]
+        self.network.delete_port.reset_mock()
+        before = set(threading.enumerate())
+        engine = sa.create_engine('sqlite://')
+        self.addCleanup(engine.dispose)
+        with orm.Session(engine) as session:
+            session.execute(sa.text('SELECT 1'))
+            if create:
+                self.create(port_id=port_id)
+            else:
+                self.create_port(port_id)
+            with contextlib.suppress(ConnectionError):
+                end(session)
+        for thread in set(threading.enumerate()) - before:
+            thread.join()
+        return [call.args[0] for call
+                in self.network.delete_port.call_args_list]
+
+    def test_what_octavia_itself_refuses_frees_the_port(self):
+        for create in (False, True):
+            self.assertEqual(['port'], self.roll_back(create=create))
+            self.network.network_proxy.ports.assert_called_with(
+                device_owner='Octavia', device_id='lb-lb')
+        self.assertEqual([], self.roll_back(port_id='port'))
+        self.assertEqual([], self.roll_back(orm.Session.commit, create=True))
+
+    def test_a_commit_that_has_no_answer_leaves_the_port(self):
+        def fail(session):
+            with mock.patch.object(session.bind.dialect, 'do_commit',
+                                   side_effect=ConnectionError):
+                session.commit()
+        self.assertEqual([], self.roll_back(fail, create=True))
+
+    def test_a_port_that_was_freed_is_not_looked_for_again(self):
+        self.controller.change.side_effect = exceptions.Conflict()
+
+        def refused(session):
+            self.create(exceptions.Conflict)
+            session.rollback()
+        self.assertEqual(['port'], self.roll_back(refused))
+        self.network.network_proxy.ports.assert_not_called()
 
     def test_a_port_that_cannot_be_freed_changes_no_answer(self):
         self.controller.change.side_effect = exceptions.Conflict()

@@ -14,9 +14,10 @@ from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.driver import subnets
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.driver import test_support
+from octavia_xdp_provider.tests.unit.driver import policies
 
 SUBNET = str(uuid.uuid4())
+NETWORK = str(uuid.uuid4())
 
 
 class SubnetNotFound(Exception):
@@ -29,7 +30,11 @@ class TestSubnets(base.TestCase):
         super().setUp()
         self.network = mock.Mock()
         self.network.get_subnet.return_value = types.SimpleNamespace(
-            cidr='198.18.10.0/24')
+            cidr='198.18.10.0/24', network_id=NETWORK)
+        self.network.get_network.return_value = types.SimpleNamespace(
+            project_id='red')
+        self.shared_with = []
+        self.network.network_proxy.rbac_policies = self.policies
         for name, value in (
                 ('driver.DriverManager', mock.Mock(
                     return_value=types.SimpleNamespace(
@@ -40,16 +45,51 @@ class TestSubnets(base.TestCase):
             self.addCleanup(patch.stop)
         self.subnets = subnets.Subnets()
 
-    def member(self, address='198.18.10.11', subnet=SUBNET):
-        return data_models.Member(address=address, subnet_id=subnet)
+    def policies(self, object_type, object_id, action):
+        self.assertEqual(('network', NETWORK, 'access_as_shared'),
+                         (object_type, object_id, action))
+        return iter([types.SimpleNamespace(target_project_id=project)
+                     for project in self.shared_with])
 
-    def refused(self, *members):
-        error = self.assertRaises(errors.Refused, self.subnets.check, members)
+    def member(self, address='198.18.10.11', subnet=SUBNET, project='red'):
+        return data_models.Member(address=address, subnet_id=subnet,
+                                  project_id=project)
+
+    def refused(self, *members, addresses=True):
+        error = self.assertRaises(errors.Refused, self.subnets.check, members,
+                                  addresses)
         self.assertEqual('subnet_id', error.option)
         return str(error)
 
+    def test_another_projects_subnet_is_as_one_that_is_not_there(self):
+        foreign = self.refused(self.member(project='blue'), addresses=False)
+        self.assertIn(SUBNET, foreign)
+        self.network.get_subnet.side_effect = SubnetNotFound('none')
+        self.subnets = subnets.Subnets()
+        self.assertEqual(foreign, self.refused(self.member(project='blue'),
+                                               addresses=False))
+
+    def test_a_network_that_is_shared_may_be_used(self):
+        for self.shared_with in (['green', 'blue'], ['*']):
+            self.subnets = subnets.Subnets()
+            self.subnets.check([self.member(project='blue'), self.member()])
+        self.shared_with = ['green']
+        self.subnets = subnets.Subnets()
+        self.refused(self.member(project='blue'), addresses=False)
+
+    def test_a_network_that_is_shared_no_longer(self):
+        self.shared_with = ['blue']
+        self.subnets.check([self.member(project='blue')])
+        self.shared_with = []
+        with mock.patch.object(subnets, '_HOLDS_S', 0):
+            self.refused(self.member(project='blue'), addresses=False)
+
+    def test_nobody_is_taken_for_the_owner_of_nothing(self):
+        self.refused(self.member(project=None), addresses=False)
+
     def test_an_address_in_its_subnet(self):
-        self.subnets.check([self.member(), self.member('198.18.10.255')])
+        self.subnets.check([self.member(), self.member('198.18.10.255')],
+                           addresses=True)
 
     def test_an_address_beside_its_subnet_is_refused(self):
         for address in ('198.18.11.1', '2001:db8::1'):
@@ -72,7 +112,8 @@ class TestSubnets(base.TestCase):
 
     def test_members_without_a_subnet_ask_nobody(self):
         self.subnets.check([self.member(subnet=None),
-                            self.member(subnet=data_models.Unset)])
+                            self.member(subnet=data_models.Unset)],
+                           addresses=True)
         self.network.get_subnet.assert_not_called()
 
     def test_members_below_a_load_balancer_are_found(self):
@@ -87,27 +128,47 @@ class TestSubnets(base.TestCase):
 
 class TestDriver(base.TestCase):
 
-    def asked(self, check_subnets):
-        """What the driver asks of, in a batch that is refused for it."""
-        refuse = mock.Mock(side_effect=errors.Refused('subnet_id', 'a', 'b'))
-        policy = dataclasses.replace(test_support.POLICY,
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.object(
+            subnets.ALL, 'check',
+            side_effect=errors.Refused('subnet_id', 'a', 'b'))
+        self.check = patch.start()
+        self.addCleanup(patch.stop)
+
+    def refused(self, call, *arguments, check_subnets=False):
+        """Members that the driver asks of, and whether of addresses too."""
+        self.check.reset_mock()
+        policy = dataclasses.replace(policies.POLICY,
                                      check_subnets=check_subnets)
         controller = mock.Mock(policy=policy)
+        with mock.patch.object(controller_client.ControllerClient, 'get',
+                               return_value=controller):
+            self.assertRaises(
+                exceptions.UnsupportedOptionError,
+                getattr(provider.XdpProviderDriver(), call), *arguments)
+        self.assertFalse(controller.change.called)
+        (members, addresses), _ = self.check.call_args
+        return [member.member_id for member in members], addresses
+
+    def test_wherever_members_come_from(self):
         member = data_models.Member(
             member_id='m', address='198.18.10.11', protocol_port=80,
             subnet_id=SUBNET)
-        with mock.patch.object(controller_client.ControllerClient, 'get',
-                               return_value=controller), \
-                mock.patch.object(subnets.ALL, 'check', refuse):
-            driver = provider.XdpProviderDriver()
-            if check_subnets:
-                self.assertRaises(exceptions.UnsupportedOptionError,
-                                  driver.member_batch_update, 'p', [member])
-            else:
-                driver.member_batch_update('p', [member])
-        self.assertEqual(not check_subnets, controller.change.called)
-        return refuse.called
+        pool = data_models.Pool(pool_id='p', members=[member])
+        listener = data_models.Listener(listener_id='l', default_pool=pool)
+        for call, *arguments in (
+                ('member_create', member),
+                ('member_batch_update', 'p', [member]),
+                ('pool_create', pool),
+                ('listener_create', listener),
+                ('loadbalancer_create', data_models.LoadBalancer(
+                    loadbalancer_id='b', listeners=[listener])),
+                ('loadbalancer_create', data_models.LoadBalancer(
+                    loadbalancer_id='b', pools=[pool]))):
+            self.assertEqual((['m'], False), self.refused(call, *arguments))
 
-    def test_only_where_the_operator_wants_it(self):
-        self.assertFalse(self.asked(False))
-        self.assertTrue(self.asked(True))
+    def test_of_addresses_where_the_operator_wants_it(self):
+        member = data_models.Member(member_id='m', address='198.18.10.11')
+        self.assertEqual((['m'], True), self.refused(
+            'member_create', member, check_subnets=True))

@@ -44,10 +44,10 @@ class HostDropsTest(base.TestCase):
         self.assertEqual(
             {('NOT_ALLOWED', A): 4, ('NOT_ALLOWED', B): 1, ('KEY', None): 7},
             self.read({Outcome.DROP_NOT_ALLOWED: 5, Outcome.DROP_KEY: 7,
-                       Outcome.GUESSED: 3},
+                       Outcome.FLOWS_FULL: 3},
                       {(A, Outcome.DROP_NOT_ALLOWED): 4,
                        (B, Outcome.DROP_NOT_ALLOWED): 1,
-                       (B, Outcome.GUESSED): 3}))
+                       (B, Outcome.FLOWS_FULL): 3}))
 
     def test_what_a_port_lost_stays_when_it_goes_and_comes_again(self):
         outcome = Outcome.DROP_NO_TAP

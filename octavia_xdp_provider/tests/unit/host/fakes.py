@@ -67,9 +67,9 @@ class Datapath:
         self._call('set_settings')
         self.settings = settings
 
-    def set_networks(self, nodes, closed=()):
+    def set_networks(self, networks):
         self._call('set_networks')
-        self.networks = list(nodes), list(closed)
+        self.networks = list(networks)
 
     def set_peers(self, networks):
         self._call('set_peers')

@@ -27,10 +27,10 @@ class Datapath:
 
     def drops(self):
         return {(fakes.PORT, Outcome.DROP_NOT_ALLOWED): 6,
-                (fakes.PORT, Outcome.GUESSED): 9}
+                (fakes.PORT, Outcome.FLOWS_FULL): 9}
 
     def outcomes(self):
-        return {Outcome.PASS: 0, Outcome.GUESSED: 9,
+        return {Outcome.PASS: 0, Outcome.FLOWS_FULL: 9,
                 Outcome.DROP_NOT_ALLOWED: 6, Outcome.DROP_KEY: 2}
 
 

@@ -17,8 +17,8 @@ CLIENT = '198.51.100.7'
 
 
 def flow(key, port, idle=0, closing=False):
-    return types.Flow(CLIENT, port, key, fakes.PORT, idle, True, False,
-                      closing, False)
+    return types.Flow(CLIENT, port, key, fakes.PORT, idle, True, closing,
+                      False, False)
 
 
 def message(key, port, closing=False):
@@ -51,25 +51,24 @@ class TestLeaving(base.TestCase):
         self.controller = mock.Mock()
         self.controller.flows.return_value = True
 
-    def leaving(self, *flows, shared=(1, 2)):
-        self.datapath = Datapath(*flows)
-        leaving = moved_flows.Leaving(self.datapath)
-        leaving.look({fakes.PORT: shared})
+    def leaving(self, *flows):
+        self.now, self.datapath = 0.0, Datapath(*flows)
+        leaving = moved_flows.Leaving(self.datapath, lambda: self.now)
+        leaving.look({fakes.PORT})
         return leaving
 
     def sent(self):
         return [one for call in self.controller.flows.call_args_list
                 for one in call.args[2]]
 
-    def test_flows_of_shared_ports_are_sent_once(self):
-        leaving = self.leaving(flow(1, 1000), flow(2, 1001, closing=True),
-                               flow(3, 1002))
+    def test_flows_are_sent_once(self):
+        leaving = self.leaving(flow(1, 1000), flow(2, 1001, closing=True))
         self.assertTrue(leaving.is_waiting)
         leaving.send(self.controller, 'hv1')
         self.controller.flows.assert_called_once_with('hv1', fakes.PORT, [
             message(1, 1000), message(2, 1001, True)])
         self.assertFalse(leaving.is_waiting)
-        leaving.look({fakes.PORT: (1, 2)})
+        leaving.look({fakes.PORT})
         leaving.send(self.controller, 'hv1')
         self.assertEqual(1, self.controller.flows.call_count)
         self.assertEqual(1, self.datapath.reads)
@@ -85,10 +84,19 @@ class TestLeaving(base.TestCase):
 
     def test_a_tap_that_comes_back_ends_it(self):
         leaving = self.leaving(flow(1, 1000))
-        leaving.look({})
+        leaving.look(set())
         self.assertFalse(leaving.is_waiting)
-        leaving.look({fakes.PORT: (1, 2)})
+        leaving.look({fakes.PORT})
         self.assertTrue(leaving.is_waiting)
+
+    def test_a_port_that_no_other_hypervisor_has_is_given_up(self):
+        leaving = self.leaving(flow(1, 1000))
+        for self.now, waits in ((moved_flows.PATIENCE_S - 1, True),
+                                (moved_flows.PATIENCE_S, False),
+                                (2 * moved_flows.PATIENCE_S, False)):
+            leaving.look({fakes.PORT})
+            self.assertEqual(waits, leaving.is_waiting)
+        self.assertEqual(1, self.datapath.reads)
 
     def test_a_controller_that_does_not_answer_is_asked_again(self):
         leaving = self.leaving(flow(1, 1000))

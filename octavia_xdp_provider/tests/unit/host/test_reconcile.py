@@ -205,8 +205,7 @@ class TestErrors(ReconcileTestCase):
         self.datapath.failing = {('attach', 2)}
         self.assertEqual(['attach fails'],
                          self.reconciler.prepare(SETTINGS, COMMON))
-        self.assertEqual((['192.0.2.0/24'], ['10.9.0.0/16']),
-                         self.datapath.networks)
+        self.assertEqual(['192.0.2.0/24'], self.datapath.networks)
 
     def test_settings_are_written_by_each_pass(self):
         """With them the library reads the MTU by which answers leave."""
@@ -238,12 +237,6 @@ class TestErrors(ReconcileTestCase):
         self.datapath.failing = set()
         self.assertEqual([], self.reconciler.prepare(SETTINGS, common))
         self.assertEqual(['10.2.0.0/16'], self.datapath.peers)
-
-    def test_closed_networks_of_both_sides(self):
-        for closed in ((), ('10.8.0.0/16',), ('10.8.0.0/16', '10.7.0.0/16')):
-            self.reconciler.prepare(SETTINGS._replace(closed=closed), COMMON)
-            self.assertEqual((['192.0.2.0/24'], ['10.9.0.0/16', *closed]),
-                             self.datapath.networks)
 
 
 class TestAddressSets(ReconcileTestCase):

@@ -39,11 +39,6 @@ class TestSettings(base.TestCase):
         self.assertEqual(([], 3, '2001:db8:1:2:3:4::'), (
             found.geneve, found.datapath.reply_ifindex, found.datapath.sid))
 
-    def test_closed_networks_are_read_in_standard_form(self):
-        self.assertEqual((), self.find().closed)
-        self.assertEqual(('10.8.0.0/16', '2001:db8::/32'), self.find(
-            'closed_networks = 10.8.0.0/16, 2001:DB8::/32').closed)
-
     def test_library_is_what_is_built(self):
         layout = re.search(r'#define HOST_LAYOUT (\d+)', (
             INCLUDE / 'host.h').read_text())[1]
@@ -70,7 +65,6 @@ class TestSettings(base.TestCase):
                            ('local_address = ::1', 'local_address'),
                            ('local_address_v6 = 192.0.2.1',
                             'local_address_v6'),
-                           ('closed_networks = all', 'closed_networks'),
                            ('underlay_interfaces =', 'underlay_interfaces'),
                            ('encapsulations = gre', 'encapsulations'),
                            ('listen = here', 'listen')):

@@ -11,11 +11,11 @@ from octavia_xdp_provider.host import fetching
 from octavia_xdp_provider.host import link
 from octavia_xdp_provider.host import reconcile
 from octavia_xdp_provider.host.taps import Tap
-from octavia_xdp_provider.tests.unit.controller import test_zero_touch
+from octavia_xdp_provider.tests.unit.controller import hypervisors
 from octavia_xdp_provider.tests.unit.host import fakes
 
 TAPS = {port: Tap(f'tap{number}', 7 + number) for number, port
-        in enumerate(test_zero_touch.PORTS.values())}
+        in enumerate(hypervisors.PORTS.values())}
 
 
 class Calls:
@@ -29,7 +29,7 @@ class Calls:
         return lambda *arguments: method({}, *arguments)
 
 
-class Agent(test_zero_touch.Host):
+class Agent(hypervisors.Host):
     """A hypervisor with all that its agent does in a turn."""
 
     def __init__(self, test, name, number):
@@ -62,10 +62,10 @@ class Agent(test_zero_touch.Host):
         return set(self.datapath.held_entries)
 
 
-class TestWithController(test_zero_touch.ZeroTouchTestCase):
+class TestWithController(hypervisors.ZeroTouchTestCase):
 
     def setUp(self):
-        self.patch(test_zero_touch, 'Host', Agent)
+        self.patch(hypervisors, 'Host', Agent)
         super().setUp()
 
     def test_members_are_served_and_leave_nothing(self):
@@ -76,8 +76,8 @@ class TestWithController(test_zero_touch.ZeroTouchTestCase):
             member['tunnel']['keys']['listener']
             for member in self.sent().values()})
         self.assertEqual(
-            {(test_zero_touch.PORTS[name], address, 8080, 80)
-             for name, address in test_zero_touch.ADDRESSES.items()},
+            {(hypervisors.PORTS[name], address, 8080, 80)
+             for name, address in hypervisors.ADDRESSES.items()},
             {(one.port_id, one.fixed, one.port, one.vip_port)
              for one in entries.values()})
         self.assertEqual(4, len(self.hv1.datapath.pinned()))

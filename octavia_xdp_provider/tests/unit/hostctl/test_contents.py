@@ -78,20 +78,15 @@ class TestHost(base.TestCase):
             text, = contents.of_peers(common, {'10.2.0.0/16'})
             self.assertIn('10.2.0.0/16', text)
 
-    def test_networks_that_differ_are_listed_by_their_use(self):
+    def test_networks_of_lb_nodes_that_differ(self):
         common = {'networks': ['192.0.2.0/24'], 'closed': ['10.9.0.0/16']}
-        held = {'192.0.2.0/24': True, '10.9.0.0/16': False,
-                '10.8.0.0/16': False}
         self.assertEqual([], list(contents.of_networks(
-            common, ['10.8.0.0/16'], held)))
+            common, {'192.0.2.0/24'})))
         self.assertEqual(
-            ['where no answer is guessed: networks that are not wanted: '
-             '10.8.0.0/16'], list(contents.of_networks(common, [], held)))
-        text, = contents.of_networks(common, ['10.8.0.0/16'], {
-            '10.9.0.0/16': False, '10.8.0.0/16': False})
-        self.assertIn('of LB nodes: networks that are missing: 192.0.2.0/24',
-                      text)
-        text, = contents.of_networks(None, [], held)
+            ['of LB nodes: networks that are missing: 192.0.2.0/24',
+             'of LB nodes: networks that are not wanted: 10.8.0.0/16'],
+            list(contents.of_networks(common, {'10.8.0.0/16'})))
+        text, = contents.of_networks(None, {'192.0.2.0/24'})
         self.assertIn('no controller', text)
 
     def test_settings_that_differ_are_described(self):

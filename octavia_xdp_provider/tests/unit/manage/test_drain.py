@@ -2,87 +2,14 @@
 """Draining nodes, moving load balancers, evening out the load."""
 
 import json
-import threading
 from unittest import mock
 
-from octavia_xdp_provider.controller import duty
-from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.manage import waiting
 from octavia_xdp_provider.tests.unit import base as unit
-from octavia_xdp_provider.tests.unit.manage import base
+from octavia_xdp_provider.tests.unit.manage import operating
 
 
-class OperatorTestCase(base.ManageTestCase):
-    """Nodes that do as they shall, and a controller without Octavia."""
-
-    def setUp(self):
-        super().setUp()
-        with open(self.conf.default_config_files[0], 'a') as file:
-            file.write('[placement]\ndrain_time = 0.01\nreplicas = 1\n'
-                       'rebalance_moves_max = 0\n')
-        self.conf.reload_config_files()
-        self.enterContext(mock.patch.object(waiting, 'POLL_S', 0.01))
-        self.scheduler = service.Scheduler(self.conf, self.store)
-        self.duty = duty.Duty(
-            self.conf, self.store, duty.Leadership(self.store, 'test', 60),
-            self.scheduler, lambda hosts: None, lambda: None)
-        self.epoch = 0
-        self.announcing = True
-        self.open_slots = None  # messages.OpenSlots of all nodes
-
-    def create(self, key, *hosts, name='web', number=10):
-        self.store.create(dict(
-            unit.document(), id=key, name=name,
-            vip_address=f'203.0.113.{number}', pools={}, listeners={}))
-        self.store.place(key, hosts)
-
-    def report(self, *hosts):
-        """These nodes have done all, and announce it."""
-        self.epoch += 1
-        state = {}
-        if self.open_slots is not None:
-            state['open_slots'] = self.open_slots
-        for host in hosts:
-            self.store.register_node(host)
-            answer = self.store.changes(host, 0)
-            taken = self.store.take(host, self.epoch, 1, {
-                'as_of': answer['as_of'], 'complete': True, 'gone': [],
-                'counters': {}, 'state': state, 'held': {
-                    entry['id']: {
-                        'generation': entry['generation'], 'error': None,
-                        'members': {}, 'announced': self.announcing}
-                    for entry in answer['changed']}})
-            self.assertTrue(taken.answer['taken'])
-
-    def run_controller(self, *hosts):
-        self.report(*hosts)
-        self.duty.step()
-        for item in self.store.claim('worker', 50, 60):
-            row = self.store.load_balancer(item.load_balancer_id)
-            placed = self.scheduler.place(
-                self.store.situation(row.id))
-            self.store.finish(item, 'worker', placed.again_in_s)
-
-    def while_nodes_work(self, hosts, function):
-        """A command's outcome while controller and nodes go on."""
-        found = []
-        thread = threading.Thread(
-            target=lambda: found.append(function()))
-        thread.start()
-        while thread.is_alive():
-            self.run_controller(*hosts)
-        thread.join()
-        return found[0]
-
-    def hosts(self, key):
-        return sorted(row.host for row in self.store.placements([key]))
-
-    def draining(self, key):
-        return [row.host for row in self.store.placements([key])
-                if row.draining_since is not None]
-
-
-class TestDrain(OperatorTestCase):
+class TestDrain(operating.OperatorTestCase):
 
     def test_a_drained_node_is_empty_when_others_have_taken_over(self):
         self.report('lb1')
@@ -203,7 +130,7 @@ class TestDrain(OperatorTestCase):
         self.assertIn('lb9 is unknown', self.refused('node', 'drain', 'lb9'))
 
 
-class TestMove(OperatorTestCase):
+class TestMove(operating.OperatorTestCase):
 
     def setUp(self):
         super().setUp()
@@ -252,7 +179,7 @@ class TestMove(OperatorTestCase):
         self.assertEqual(['lb1'], self.hosts('a'))
 
 
-class TestLoadBalancers(OperatorTestCase):
+class TestLoadBalancers(operating.OperatorTestCase):
 
     def setUp(self):
         super().setUp()
@@ -272,6 +199,22 @@ class TestLoadBalancers(OperatorTestCase):
         self.assertEqual([], self.listed('lb', 'list', '--project', 'x'))
         self.assertIn('203.0.113.10', self.done('lb', 'list'))
 
+    def test_a_limit_that_nodes_do_not_enforce_is_a_problem(self):
+        def limit(document):
+            listener = unit.document()['listeners']['listener']
+            return {**document, 'listeners': {'l': {
+                **listener, 'default_pool_id': None,
+                'connection_limit': 10}}}
+        self.store.change('a', limit)
+        self.run_controller('lb1', 'lb2')
+        self.run_controller('lb1', 'lb2')
+        row, = self.listed('lb', 'list', '--problems')
+        self.assertEqual(('a', 'limit without effect'),
+                         (row['id'], row['state']))
+        problem, = row['problems']
+        self.assertIn('listener l: connection_limit 10', problem)
+        self.assertEqual([problem], self.listed('lb', 'show', 'a')['problems'])
+
     def test_a_failing_node_is_a_problem_with_its_reason(self):
         answer = self.store.changes('lb1', 0)
         self.store.take('lb1', 99, 1, {
@@ -280,14 +223,57 @@ class TestLoadBalancers(OperatorTestCase):
                 'generation': answer['changed'][0]['generation'],
                 'error': 'full', 'members': {}, 'announced': False}}})
         row, = self.listed('lb', 'list', '--problems')
-        self.assertEqual(('a', 'failing'), (row['id'], row['state']))
+        self.assertEqual(('a', 'failing', ['lb1: full']),
+                         (row['id'], row['state'], row['problems']))
         node, = self.listed('lb', 'show', 'web')['nodes']
         self.assertEqual(('lb1', 'failing', 'full'),
                          (node['host'], node['state'], node['error']))
         self.assertIn('full', self.done('lb', 'show', 'a'))
 
+    def test_a_node_that_does_not_remove_it_is_named(self):
+        self.store.delete('a')
+        row, = self.listed('lb', 'list', '--problems')
+        problem, = row['problems']
+        self.assertRegex(problem,
+                         r'^lb1: has not removed it, heard \d+ s ago$')
+        balancer = self.store.load_balancer('a')
+        self.store.note_sent('a', balancer.generation, failed=True)
+        for found in (self.listed('lb', 'list', '--problems')[0],
+                      self.listed('lb', 'show', 'a')):
+            problem, = found['problems']
+            self.assertIn('it is ERROR in Octavia', problem)
 
-class TestRebalance(OperatorTestCase):
+    def test_each_state_that_is_not_ok_has_a_reason(self):
+        self.store.request({
+            'object': 'loadbalancer', 'action': 'delete', 'object_id': 'a',
+            'load_balancer_id': 'a'}, 'request')
+        self.create('c', number=12)
+        self.create('d', 'lb1', number=13)
+        self.create('e', 'lb1', 'lb2', number=14)
+        self.report('lb1', 'lb2')
+        self.store.place('b', remove=['lb2'])
+        self.store.place('e', drain=['lb1'])
+        self.store.change('d', lambda document: document)
+        self.assertEqual({
+            'a': ('pending', ['a change waits for Octavia\'s commit']),
+            'b': ('leaving', ['lb2: has not given it up yet, heard 0 s ago']),
+            'c': ('without a node',
+                  ['it is not placed yet, or no node is registered']),
+            'd': ('loading', ['lb1: has not done the newest change, '
+                              'heard 0 s ago']),
+            'e': ('draining', ['lb1: others take it over from this node'])},
+            {row['id']: (row['state'], row['problems']) for row
+             in self.listed('lb', 'list', '--problems')})
+        self.store.set_in_service('lb1', False)
+        self.store.set_in_service('lb2', False)
+        self.duty.step()
+        row, = [row for row in self.listed('lb', 'list')
+                if row['id'] == 'c']
+        self.assertEqual(['lb1: the node is disabled',
+                          'lb2: the node is disabled'], row['problems'])
+
+
+class TestRebalance(operating.OperatorTestCase):
 
     def setUp(self):
         super().setUp()

@@ -8,12 +8,13 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.tests.unit import base as unit
-from octavia_xdp_provider.tests.unit.manage import test_drain
+from octavia_xdp_provider.tests.unit.manage import operating
 
 NODES = ('lb1', 'lb2')
+POOLS = {'lb1': '198.51.100.0/31', 'lb2': '198.51.100.2/31'}
 
 
-class TestDrainNat(test_drain.OperatorTestCase):
+class TestDrainNat(operating.OperatorTestCase):
 
     def setUp(self):
         super().setUp()
@@ -33,13 +34,13 @@ class TestDrainNat(test_drain.OperatorTestCase):
         """These nodes have done all, and announce what they shall."""
         self.epoch += 1
         for host in hosts:
-            self.store.register_node(host)
+            self.store.register_node(host, [POOLS[host]])
             answer = self.store.changes(host, 0)
             flows = self.flows if host == 'lb1' else 0
             taken = self.store.take(host, self.epoch, 1, {
                 'as_of': answer['as_of'], 'complete': True, 'gone': [],
                 'state': {'document_version': spec.NAT_SINCE,
-                          'nat': {'pools': ['198.51.100.0/31'],
+                          'nat': {'pools': [POOLS[host]],
                                   'flows': flows}},
                 'counters': {entry['id']: {'listener': {
                     'bytes': 0, 'flows': 5, 'active': flows}}

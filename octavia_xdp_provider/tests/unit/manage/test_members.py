@@ -6,7 +6,7 @@ from unittest import mock
 from octavia_xdp_provider.controller.neutron_ports import client
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.tests.unit import base as unit
-from octavia_xdp_provider.tests.unit.controller import test_neutron_ports
+from octavia_xdp_provider.tests.unit.controller import ports
 from octavia_xdp_provider.tests.unit.manage import base
 
 
@@ -25,8 +25,8 @@ class TestMembers(base.ManageTestCase):
             client, 'Neutron', lambda conf: neutron))
 
     def test_each_member_is_shown_with_its_hypervisor_or_the_reason(self):
-        self.neutron(test_neutron_ports.Neutron([
-            test_neutron_ports.port(), test_neutron_ports.router_port()]))
+        self.neutron(ports.Neutron([
+            ports.port(), ports.router_port()]))
         first, second = self.listed('lb', 'members', 'web')
         self.assertEqual(
             ('m1', 'hv1', True, '', 'group-red', 'ipip'),
@@ -38,11 +38,11 @@ class TestMembers(base.ManageTestCase):
         self.assertIn('no port in project red', second['reason'])
 
     def test_a_migration_and_an_open_port_are_seen(self):
-        self.neutron(test_neutron_ports.Neutron([
-            test_neutron_ports.port(
+        self.neutron(ports.Neutron([
+            ports.port(
                 port_security_enabled=False,
                 **{'binding:profile': {'migrating_to': 'hv2'}}),
-            test_neutron_ports.router_port()]))
+            ports.router_port()]))
         first, _second = self.listed('lb', 'members', 'a')
         self.assertEqual(('hv1, moving to hv2', 'open'), (
             first['hypervisor'], first['security_groups']))
@@ -52,7 +52,7 @@ class TestMembers(base.ManageTestCase):
             'lb', 'members', 'a'))
 
     def test_a_neutron_that_does_not_answer_is_no_empty_list(self):
-        neutron = test_neutron_ports.Neutron([])
+        neutron = ports.Neutron([])
         neutron.ports = mock.Mock(
             side_effect=errors.NeutronUnavailable('no route'))
         self.neutron(neutron)

@@ -6,6 +6,7 @@ from unittest import mock
 
 import fixtures
 
+from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.tests.unit.manage import base
 
@@ -13,7 +14,7 @@ NODES_URL = 'rabbit://octavia-xdp-controller:s@broker:5671/{vhost}'
 
 # Notes its arguments, and fails as RabbitMQ's does.
 RABBITMQCTL = '''#!/bin/sh
-echo "$@" >> "$RECORD"
+echo "$@ $(cat)" >> "$RECORD"
 case "$*" in
     *add_vhost*) echo "Error: virtual host already exists" >&2; exit 70 ;;
     *"$FAILS"*) echo "Error: access to the node refused" >&2; exit 69 ;;
@@ -51,28 +52,79 @@ class TestNodes(base.ManageTestCase):
             node[name] for name in ('host', 'alive', 'in_service',
                                     'last_report')))
 
+    def test_what_does_not_work_on_a_node_is_in_the_first_table(self):
+        self.seen('lb1', {'processes': {
+            'octavia-xdp-result-handler': 'the handler stands still',
+            'octavia-xdp-exabgp': None}})
+        self.seen('lb2', {})
+        one, other = self.listed('node', 'list')
+        self.assertEqual((['the handler stands still'], []),
+                         (one['problems'], other['problems']))
+        out = self.done('node', 'list')
+        self.assertIn('the handler stands still', out)
+        with self.store._write() as session:
+            session.get(models.Node, 'lb2').last_seen -= 60
+        self.assertIn('not heard for 6', self.done('node', 'list'))
+        self.assertRegex(self.done('top', '--batch', '-n', '1'),
+                         'lb1 .*the handler stands still')
+
+    def test_what_a_node_says_of_itself_has_a_line_for_each_figure(self):
+        self.seen('lb1', {'uplinks': [{'name': 'eth0', 'v4': {
+            'mac': '02:00:00:00:00:01'}}], 'services': 7})
+        out = self.done('node', 'show', 'lb1')
+        for line in 'services: 7', 'uplinks[0].v4.mac: 02:00:00:00:00:01':
+            self.assertIn(line, out)
+
     def test_what_nodes_do_by_nat_is_listed(self):
         for host, nat in (
                 ('lb1', {'pools': ['198.51.100.0/28'], 'ports': 1032192,
                          'flows': 7, 'share': 516096, 'peers': 2,
                          'projects': {'p': 7}}),
                 ('lb2', None)):
-            self.done('node', 'create', host)
+            self.done('node', 'create', host,
+                      *(('--nat-pool', nat['pools'][0]) if nat else ()))
             self.seen(host, {'nat': nat})
         one, other = self.listed('node', 'nat')
         self.assertEqual(
             {'host': 'lb1', 'pools': ['198.51.100.0/28'], 'ports': 1032192,
              'flows': 7, 'share': 516096, 'peers': 2,
-             'projects': {'p': 7}}, one)
+             'projects': {'p': 7}, 'unregistered': None, 'problem': None},
+            one)
         self.assertEqual(('lb2', None), (other['host'], other['pools']))
         self.assertIn('198.51.100.0/28', self.done('node', 'nat'))
+
+    def test_a_problem_of_nat_is_in_the_first_table(self):
+        self.seen('lb1', {'nat': {'pools': [], 'problem': 'a bad pool'}})
+        self.assertEqual(['a bad pool'],
+                         self.listed('node', 'list')[0]['problems'])
+        self.assertIn('a bad pool', self.done('node', 'nat'))
+        self.assertRegex(self.done('top', '--batch', '-n', '1'), 'a bad pool')
+
+    def test_pools_for_nat_are_those_that_are_registered(self):
+        for host, pool in (('lb1', '198.51.100.0/28'),
+                           ('lb2', '198.51.100.16/28')):
+            self.done('node', 'create', host, '--nat-pool', pool)
+        self.seen('lb1', {'nat': {'pools': ['198.51.100.0/28', '0.0.0.0/0']}})
+        one, _ = self.listed('node', 'nat')
+        self.assertEqual((['198.51.100.0/28'], ['0.0.0.0/0']),
+                         (one['pools'], one['unregistered']))
+        self.assertIn('198.51.100.16/28 of lb2', self.refused(
+            'node', 'nat-pools', 'lb1', '198.51.100.0/27'))
+        self.refused('node', 'create', 'lb3', '--nat-pool', '0.0.0.0/0')
+        self.refused('node', 'nat-pools', 'lb1', 'pool')
+        self.assertIn('lb9 is unknown',
+                      self.refused('node', 'nat-pools', 'lb9'))
+        self.done('node', 'nat-pools', 'lb1')
+        one, _ = self.listed('node', 'nat')
+        self.assertEqual([], one['pools'])
 
     def test_create_prints_commands_and_the_nodes_configuration(self):
         out = self.done('node', 'create', 'lb1')
         self.assertIn(
             'rabbitmqctl add_vhost octavia-xdp-node-lb1', out)
-        user, _, rest = out.partition('add_user octavia-xdp-node-lb1 ')[
-            2].partition('\n')
+        _, _, rest = out.partition("printf '%s\\n' ")
+        user, _, rest = rest.partition(
+            ' | rabbitmqctl add_user octavia-xdp-node-lb1\n')
         self.assertIn(
             f'transport_url = rabbit://octavia-xdp-node-lb1:{user}@'
             'broker:5671/octavia-xdp-node-lb1', rest)
@@ -82,12 +134,19 @@ class TestNodes(base.ManageTestCase):
         second = self.done('node', 'create', 'lb1')
         self.assertIn('add_user octavia-xdp-node-lb1', first)
         self.assertIn('change_password octavia-xdp-node-lb1', second)
+        self.assertNotIn('close_all_user_connections', first)
+        self.assertIn('close_all_user_connections octavia-xdp-node-lb1',
+                      second)
         self.assertEqual(1, len(self.listed('node', 'list')))
 
     def test_apply_runs_what_is_printed_otherwise(self):
         self.rabbitmqctl()
         out = self.done('node', 'create', 'lb1', '--apply')
         self.assertNotIn('rabbitmqctl', out)
+        url = out.partition('octavia-xdp-node-lb1:')[2]
+        self.assertEqual(
+            f'--quiet add_user octavia-xdp-node-lb1 {url.partition("@")[0]}',
+            self.recorded()[0])
         words = [line.split()[1] for line in self.recorded()]
         self.assertEqual(
             ['add_user', 'add_vhost', 'set_vhost_limits', 'set_policy',

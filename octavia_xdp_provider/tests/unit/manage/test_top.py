@@ -41,7 +41,7 @@ class TestFleet(TopTestCase):
     def setUp(self):
         super().setUp()
         self.clock = 0.0
-        self.fleet = fleet.Fleet(self.store, lambda: self.clock)
+        self.fleet = fleet.Fleet(self.store, 15.0, lambda: self.clock)
 
     def rows(self, subject, order='bits', limit=20):
         for number in range(3):
@@ -55,7 +55,8 @@ class TestFleet(TopTestCase):
         self.assertEqual({
             'name': 'lb1', 'bits': 800, 'flows': 1.0, 'drops': 0.1,
             'active': 7, 'announced': 1, 'bgp': [1, 2], 'uplinks': '1/1',
-            'members': [2, 3], 'load_balancers': 1, 'failing': 0},
+            'members': [2, 3], 'load_balancers': 1, 'failing': 0,
+            'problems': ['1 of 2 BGP sessions are up']},
             {name: one[name] for name in one if name not in (
                 'condition', 'behind', 'lag', 'silence_s')})
         self.assertEqual(('lb2', 0, None, None), (

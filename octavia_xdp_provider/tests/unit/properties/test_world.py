@@ -13,8 +13,8 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.properties import machines
 from octavia_xdp_provider.tests.unit.properties import node
-from octavia_xdp_provider.tests.unit.properties import test_faults
 from octavia_xdp_provider.tests.unit.properties import world
 
 _BEFORE = (options.load, rpc.DriverClient, bounded_calls.within)
@@ -43,7 +43,7 @@ class TestWorld(base.TestCase):
         with mock.patch.object(node, 'Node', side_effect=Broken):
             self.assertRaises(
                 Broken, world.World, directory.name,
-                lambda text: self.load(text), test_faults.manager)
+                lambda text: self.load(text), machines.manager)
         self.assert_nothing_left()
 
     def test_a_machine_that_cannot_be_made_leaves_no_world(self):
@@ -53,7 +53,7 @@ class TestWorld(base.TestCase):
             made.append(one._path)
             raise Broken
         with mock.patch.object(world.World, 'round', fail):
-            self.assertRaises(Broken, test_faults.Machine)
+            self.assertRaises(Broken, machines.Machine)
         self.assert_nothing_left()
         self.assertFalse(os.path.exists(os.path.dirname(made[0])))
 
@@ -61,7 +61,7 @@ class TestWorld(base.TestCase):
 class TestAddresses(base.TestCase):
 
     def test_neutron_gives_no_address_out_that_an_open_creation_has(self):
-        machine = test_faults.Machine()
+        machine = machines.Machine()
         self.addCleanup(machine._stack.close)
 
         def create(commits):

@@ -56,9 +56,9 @@ class TestResultHandler(handling.HandlerTestCase):
             file.truncate(os.path.getsize(path) - 1)
         self.delta(2, record(6, UP))
         self.assertEqual({6: True}, self.step())
-        rejected = sorted(os.listdir(f'{self.queue}/rejected'))
+        rejected = sorted(os.listdir(f'{self.directory}/rejected'))
         self.assertEqual(2, len(rejected))
-        with open(f'{self.queue}/rejected/{rejected[1]}') as file:
+        with open(f'{self.directory}/rejected/{rejected[1]}') as file:
             self.assertIn('torn', file.read())
         self.assertEqual(1, self.value('rejected_files_total',
                                        reason='torn'))
@@ -67,7 +67,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.write('README', b'hello')
         self.delta(1, record(5, UP))
         self.assertEqual({5: True}, self.step())
-        self.assertIn('README', os.listdir(f'{self.queue}/rejected'))
+        self.assertIn('README', os.listdir(f'{self.directory}/rejected'))
 
     def test_a_rejected_file_is_healed_by_the_next_snapshot(self):
         self.write(queue_file.delta_name(BOOT, 1), b'OXPQ nonsense')

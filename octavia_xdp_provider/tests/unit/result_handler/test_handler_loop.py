@@ -8,6 +8,7 @@ import time
 from unittest import mock
 
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.result_handler import handler
 from octavia_xdp_provider.result_handler import queue_file
@@ -92,6 +93,24 @@ class TestRun(handling.HandlerTestCase):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.005)
         self.renamed(1, *records)
+
+    def test_only_what_is_done_is_a_sign_of_life(self):
+        path = self.handler._files.handler_heartbeat
+        end = time.monotonic() + 10
+        while heartbeat.age_s(path) is None:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
+        self.renamed(1, record(5, UP))
+        while not self.value('failures_total'):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        before = os.stat(path).st_mtime_ns
+        failures = self.value('failures_total')
+        while self.value('failures_total') < failures + 2:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.assertEqual(before, os.stat(path).st_mtime_ns)
 
     def test_a_failure_is_tried_again(self):
         self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')

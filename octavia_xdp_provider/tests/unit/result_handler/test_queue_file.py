@@ -82,7 +82,7 @@ class TestDirectory(base.BaseTestCase):
         self.path = anchor.parent / 'queue'
         self.path.mkdir()
         self.queue = queue_directory.QueueDirectory(
-            self.path, keep_rejected=3
+            self.path, anchor.parent / 'rejected', keep_rejected=3
         )
 
     def put(self, boot, first, count=1, name=None):
@@ -103,7 +103,9 @@ class TestDirectory(base.BaseTestCase):
         self.queue.snapshot_path.write_bytes(data)
 
     def test_no_directory_is_an_empty_one(self):
-        queue = queue_directory.QueueDirectory(self.path / 'nowhere')
+        queue = queue_directory.QueueDirectory(
+            self.path / 'nowhere', self.path / 'rejected'
+        )
 
         self.assertEqual([], queue.pending())
         self.assertEqual([], queue.foreign())
@@ -161,7 +163,7 @@ class TestDirectory(base.BaseTestCase):
         self.put(2, 1)
         self.put_snapshot()
         (self.path / '.tmp-0000').touch()
-        (self.path / queue_directory.REJECTED_NAME).mkdir()
+        (self.path / 'rejected').mkdir()
         strange = self.path / 'core'
         strange.touch()
         capital = self.put(2, 1, name=rq.delta_name(0xA, 1).upper())

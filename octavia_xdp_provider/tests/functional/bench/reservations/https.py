@@ -6,11 +6,11 @@ import pathlib
 import socket
 import ssl
 import subprocess
-import time
 import uuid
 
 import bench
 from lab import paths
+from lab import processes
 from lab.control import certificates
 
 DOCUMENTED = (pathlib.Path(bench.__file__).parents[1] /
@@ -90,13 +90,12 @@ def proxy(test, url, certificate, folder, more=''):
 
 
 def _wait(test, server, port, context):
-    end = time.monotonic() + WAIT_S
-    while True:
+    def answers():
         test.assertIsNone(server.poll(), 'nginx has ended')
         try:
             with socket.create_connection(('127.0.0.1', port), WAIT_S) as one:
                 context.wrap_socket(one, server_hostname='127.0.0.1').close()
-            return
         except ConnectionError:
-            test.assertLess(time.monotonic(), end, 'nginx does not listen')
-            time.sleep(0.05)
+            return False
+        return True
+    processes.wait_for('nginx that listens', answers, WAIT_S, 0.05)

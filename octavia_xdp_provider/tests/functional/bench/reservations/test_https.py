@@ -15,6 +15,7 @@ from requests import adapters
 from octavia_xdp_provider.tests.functional.bench.reservations import command
 from octavia_xdp_provider.tests.functional.bench.reservations import https
 from octavia_xdp_provider.tests.functional.bench.reservations import pages
+from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.bench.reservations import samples
 
@@ -126,18 +127,21 @@ class TestTls(HttpsCase):
         with contextlib.suppress(ConnectionError, http.client.HTTPException):
             self.assertNotEqual(200, connection.getresponse().status)
 
+    @form.in_long_form
     def test_the_certificate_is_the_one_that_is_given(self):
         other = self.session()
         other.verify = https.Certificate(self).authority
         self.assertRaises(requests.exceptions.SSLError, other.get,
                           f'{self.url}/login', timeout=WAIT_S)
 
+    @form.in_long_form
     def test_without_a_proxy_nobody_says_who_sends_a_request(self):
         self.assertEqual(
             [403] * 5 + [429],
             self.throttled(['127.0.0.1'] * 6, **{'X-Remote-User': 'bob'}))
 
 
+@form.in_long_form
 class TestBehindProxy(HttpsCase):
 
     def serve(self, *options, more=''):
@@ -173,6 +177,7 @@ class TestBehindProxy(HttpsCase):
         self.assertNotIn('bob', self.bed.run('list')[1])
 
 
+@form.in_long_form
 class TestSocket(HttpsCase):
 
     def test_a_socket_is_opened_by_its_owner_alone(self):

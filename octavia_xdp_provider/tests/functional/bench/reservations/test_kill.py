@@ -94,6 +94,7 @@ class TestKill(base.TestCase):
             self.assertEqual(['reserve'], self.actions(bed))
             self.assertIn(VRF, self.synced(bed))
 
+    @form.in_long_form
     def test_release(self):
         self.prepare(('reserve', 'lb1', 'gen1', '--purpose', 'a-test'),
                      ('sync',))
@@ -104,6 +105,7 @@ class TestKill(base.TestCase):
             self.assertEqual(['reserve', 'release'], self.actions(bed))
             self.assertNotIn(VRF, self.synced(bed))
 
+    @form.in_long_form
     def test_sync(self):
         self.prepare(('reserve', 'lb1', '--purpose', 'a-test'))
         for bed in self.steps(5, 'sync'):

@@ -7,13 +7,14 @@ import pathlib
 import re
 import stat
 import threading
-import time
 
 import fixtures
 import requests
 
 from octavia_xdp_provider.tests.functional.bench.reservations import command
 from octavia_xdp_provider.tests.functional.bench.reservations import pages
+from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.bench.reservations import samples
 
@@ -24,7 +25,9 @@ WAIT_S = 120
 TEXT = samples.TEXT[:samples.TEXT.index('kernels:')]
 
 
-class TestPages(base.TestCase):
+class TestPages(waiting.Waiting, base.TestCase):
+
+    SOON, LOOK = WAIT_S, 0.1
 
     def setUp(self):
         super().setUp()
@@ -55,12 +58,6 @@ class TestPages(base.TestCase):
         return self.post(session, '/reserve', machines=machines,
                          purpose='rates', hours='8')
 
-    def wait_for(self, condition, what):
-        end = time.monotonic() + WAIT_S
-        while not condition():
-            self.assertLess(time.monotonic(), end, f'no {what}')
-            time.sleep(0.2)
-
     def test_from_login_to_a_sync_that_was_asked_for(self):
         alice = self.session('alice')
         # Through whichever of the processes: their key is one.
@@ -73,8 +70,8 @@ class TestPages(base.TestCase):
         self.assertIn('lb1 is taken by alice until', refused.text)
         self.assertIn('vrf bed1', bob.get(f'{self.url}/diff').text)
         self.assertIn('Started', self.post(alice, '/sync/start').text)
-        self.wait_for(lambda: 'applied: commit' in alice.get(
-            f'{self.url}/sync').text, 'end of the sync')
+        self.wait('end of the sync', lambda: 'applied: commit' in alice.get(
+            f'{self.url}/sync').text)
         self.assertIn('vrf bed1', (self.bed.switches / 'leaf1/interfaces'
                                    ).read_text())
         self.assertIn('Nothing', bob.get(f'{self.url}/diff').text)
@@ -82,6 +79,7 @@ class TestPages(base.TestCase):
             alice, '/leases/1/release').text)
         self.assertIn('release', bob.get(f'{self.url}/log').text)
 
+    @form.in_long_form
     def test_of_many_browsers_exactly_one_wins(self):
         sessions = [self.session(name) for name in ('alice', 'bob') * 3]
         tokens = [self.token(one) for one in sessions]
@@ -99,6 +97,7 @@ class TestPages(base.TestCase):
             thread.join()
         self.assertEqual([302] + [409] * 5, sorted(answers))
 
+    @form.in_long_form
     def test_attempts_are_counted_by_all_processes_together(self):
         answers = []
         for _ in range(7):
@@ -110,6 +109,7 @@ class TestPages(base.TestCase):
                 }).status_code)
         self.assertEqual([403] * 5 + [429] * 2, answers)
 
+    @form.in_long_form
     def test_without_a_token_or_a_session_nothing_changes(self):
         alice = self.session('alice')
         data = {'machines': 'lb1', 'purpose': 'x', 'hours': '1'}
@@ -122,6 +122,7 @@ class TestPages(base.TestCase):
         self.assertEqual(0, self.bed.run('log')[0])
         self.assertEqual('', self.bed.run('log')[1])
 
+    @form.in_long_form
     def test_malformed_requests_do_not_end_it(self):
         host, port = self.url.removeprefix('http://').split(':')
         for body in (b'', b'\xff\xfe=%%%', b'a' * 70_000):
@@ -133,6 +134,7 @@ class TestPages(base.TestCase):
         self.assertEqual(200, requests.get(f'{self.url}/login',
                                            timeout=WAIT_S).status_code)
 
+    @form.in_long_form
     def test_what_is_secret_is_for_its_owner_alone(self):
         self.session('alice')
         for name in 'secret_key', 'users', 'leases.sqlite':

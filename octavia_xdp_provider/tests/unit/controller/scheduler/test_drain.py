@@ -47,6 +47,12 @@ class TestDrain(unit.TestCase):
         self.assertEqual(({'a': Why.DISABLED}, ()),
                          (move.remove, move.restore))
 
+    def test_a_drain_does_not_wait_for_a_clock_that_was_set_back(self):
+        drained = placed('a', draining_since=NOW + 7200)
+        move = self.decide({'a': base.DISABLED, 'b': base.LIVE}, drained,
+                           placed('b'))
+        self.assertEqual({'a': Why.DISABLED}, move.remove)
+
     def test_a_node_that_has_not_seen_it_is_waited_for(self):
         self.assertIsNone(self.decide(
             {'a': base.DISABLED, 'b': base.LIVE},

@@ -15,7 +15,7 @@ class TestLiveness(unit.TestCase):
         self.start()
 
     def start(self):
-        self.liveness = liveness.Liveness(10)
+        self.liveness = liveness.Liveness(10, 60)
         self.liveness.observe(self.now, [self.last_seen])
 
     def silence(self, last_seen):
@@ -31,8 +31,22 @@ class TestLiveness(unit.TestCase):
 
     def test_nobody_is_silent_for_longer_than_the_controller_listens(self):
         self.assertEqual(0, self.silence(last_seen=0))
-        self.watch(5)
+        self.watch(6)
         self.assertEqual(5, self.silence(last_seen=0))
+
+    def test_nobody_is_silent_before_somebody_was_heard(self):
+        self.watch(59, heard=False)
+        self.assertEqual(0, self.silence(last_seen=0))
+        self.assertTrue(self.liveness.hears_nobody)
+        self.watch(6)
+        self.assertFalse(self.liveness.hears_nobody)
+        self.assertEqual(5, self.silence(last_seen=0))
+
+    def test_silence_of_all_counts_in_the_end(self):
+        self.watch(60, heard=False)
+        self.assertFalse(self.liveness.hears_nobody)
+        self.watch(7, heard=False)
+        self.assertEqual(7, self.silence(last_seen=1000))
 
     def test_silence_while_others_report_is_the_nodes_own(self):
         self.watch(60)

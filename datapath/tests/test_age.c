@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How old something is of which a few bits of its time were kept, and what is
+ * made of a time that is still to come: another CPU has read the clock later.
+ */
+#include <bpf/bpf.h>
+
+#include "age_since.h"
+#include "clock.h"
+#include "watch_fixture.h"
+
+static uint64_t age(uint64_t then, uint64_t now)
+{
+	return age_since(then, now, FLOW_TIME_MASK, AGE_AHEAD);
+}
+
+static void test_ages_are_differences(void **state)
+{
+	(void)state;
+	assert_int_equal(age(100, 100), 0);
+	assert_int_equal(age(100, 116), 16);
+	assert_int_equal(age(0, 16000), 16000);
+	assert_int_equal(age(100, 100 + FLOW_TIME_MASK - AGE_AHEAD),
+			 FLOW_TIME_MASK - AGE_AHEAD);
+	assert_int_equal(age_since(7, 5000000007, ~0U, AGE_AHEAD_MS),
+			 5000000000 - (1ULL << 32));
+}
+
+static void test_bits_above_those_that_were_kept_do_not_matter(void **state)
+{
+	(void)state;
+	assert_int_equal(age(FLOW_TIME_MASK, FLOW_TIME_MASK + 4), 4);
+	assert_int_equal(age(FLOW_TIME_MASK, 3), 4);
+	assert_int_equal(age(0xabcd0000 | 100, 0x12340000 | 116), 16);
+	assert_int_equal(age_since(0xfffffffe, 3, ~0U, AGE_AHEAD), 5);
+}
+
+static void test_what_is_to_come_is_0_old(void **state)
+{
+	(void)state;
+	for (uint64_t ahead = 1; ahead <= AGE_AHEAD; ahead++) {
+		assert_int_equal(age(100 + ahead, 100), 0);
+		assert_int_equal(age(ahead - 1, FLOW_TIME_MASK), 0);
+	}
+	assert_int_equal(
+		age_since(1000 + AGE_AHEAD_MS, 1000, ~0U, AGE_AHEAD_MS), 0);
+}
+
+static void test_flows_that_are_noted_meanwhile_are_alive(void **state)
+{
+	(void)state;
+	open_flows(0, 10);
+	let_pass(-2);
+	assert_int_equal(alive(&web), 10);
+	tick(SECOND, 0);
+	assert_int_equal(alive(&web), 10);
+}
+
+/* A CPU that read the clock before the bucket was filled for the last time
+ * fills it no second time. */
+static void test_no_bucket_is_filled_by_a_clock_that_is_late(void **state)
+{
+	struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 2};
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct source_budget budget = {};
+	struct source_key source;
+	struct oxp_member member;
+	struct frame syn;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &key, &settings, &member, 1);
+	make_frame(&syn, &web, 0, &(struct variation){.tcp_flags = SYN});
+	expect_forwarded(&syn);
+	assert_int_equal(
+		bpf_map_get_next_key(node->map[MAP_SOURCES], NULL, &source), 0);
+	budget.time = coarse_time() / 1000000 + 1000;
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_SOURCES], &source,
+					     &budget, BPF_ANY),
+			 0);
+	expect_dropped(&syn, OXP_DROP_RATE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ages_are_differences),
+		cmocka_unit_test(
+			test_bits_above_those_that_were_kept_do_not_matter),
+		cmocka_unit_test(test_what_is_to_come_is_0_old),
+		WATCHING(test_flows_that_are_noted_meanwhile_are_alive),
+		TEST(test_no_bucket_is_filled_by_a_clock_that_is_late),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

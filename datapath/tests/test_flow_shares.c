@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The table of remembered flows is for all services of a node: what one of them
+ * does with it costs no other one's flows. Two services have two members each,
+ * of which the first one drains, so that its slots are open.
+ */
+#include <netinet/in.h>
+
+#include "batch.h"
+#include "remembered.h"
+#include "state.h"
+
+#define PLACES 8192
+#define FLOWS 2000
+#define IDLE 60 /* seconds */
+#define FIN 1
+#define SYN 2
+#define RST 4
+#define ACK 16
+#define DRAINED 1 /* last byte of its address */
+#define OTHER 2
+
+static const uint16_t greedy = 80, victim = 81;
+
+static struct oxp_node *open_node(void)
+{
+	struct oxp_options options = {
+		.pin_directory = "/mnt/bpf/one",
+		.lock_file = "/mnt/lock-one",
+		.services_max = 4,
+		.members_max = 64,
+		.flows_max = PLACES,
+		.create = 1,
+	};
+	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+	struct oxp_uplink uplink = {
+		.ifindex = 1,
+		.mtu = 1500,
+		.own_mac = {2, 0, 0, 0, 0, 1},
+		.next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
+	};
+	struct oxp_node *node;
+
+	if (oxp_open(&options, &node, error) ||
+	    oxp_node_settings_set(node, &settings, error) ||
+	    oxp_uplinks_set(node, &uplink, 1, error))
+		fail_msg("open: %s", error);
+	return node;
+}
+
+static void close_node(struct oxp_node *node)
+{
+	assert_int_equal(oxp_test_verify(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
+	oxp_close(node);
+}
+
+static void set_with_timeout(struct oxp_node *node, uint16_t port,
+			     uint16_t idle_timeout_s, bool drains)
+{
+	struct oxp_service_settings settings = {
+		.idle_timeout_s = idle_timeout_s,
+	};
+	struct oxp_key key = tcp_key(VIP, port);
+	struct oxp_member members[2];
+
+	make_members(members, 2, 0, 0);
+	members[0].weight = !drains;
+	set_service_as(node, &key, &settings, members, 2);
+}
+
+/* The first member had half of the flows. */
+static void begin_to_drain(struct oxp_node *node, uint16_t port)
+{
+	set_with_timeout(node, port, IDLE, false);
+	set_with_timeout(node, port, IDLE, true);
+}
+
+static struct client client_of(uint32_t number)
+{
+	return (struct client){.source = 0xc6330000 + (number >> 14),
+			       .port = 1024 + (number & 0x3fff)};
+}
+
+/* The same packet of each client; members[i], unless NULL: where client
+ * first + i's went. */
+static void send_all(struct oxp_node *node, uint16_t port, uint32_t first,
+		     uint32_t count, uint8_t flags, uint8_t *members)
+{
+	static struct batch batch;
+	struct oxp_key key = tcp_key(VIP, port);
+	uint8_t out[BATCH];
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct client client = client_of(first + i);
+		uint32_t place = batch.count;
+
+		batch_add(&batch, &key, &client, flags);
+		if (place + 1 < BATCH && i + 1 < count)
+			continue;
+		batch_run(&batch, node, out);
+		if (members)
+			memcpy(members + i - place, out, place + 1);
+	}
+}
+
+/* Connections of other clients each time. Returns how many would be reset: SYN
+ * and ACK went to two different members. */
+static uint32_t connect_all(struct oxp_node *node, uint16_t port,
+			    uint32_t first, uint32_t count,
+			    uint32_t *to_drained)
+{
+	uint8_t by_syn[BATCH], by_ack[BATCH];
+	uint32_t split = 0;
+
+	*to_drained = 0;
+	for (uint32_t end = first + count; first < end; first += BATCH) {
+		uint32_t some = end - first < BATCH ? end - first : BATCH;
+
+		send_all(node, port, first, some, SYN, by_syn);
+		send_all(node, port, first, some, ACK, by_ack);
+		for (uint32_t i = 0; i < some; i++) {
+			split += by_syn[i] != by_ack[i];
+			*to_drained += by_syn[i] == DRAINED;
+		}
+	}
+	return split;
+}
+
+static uint64_t not_remembered(struct oxp_node *node)
+{
+	struct oxp_outcome_counters all[OXP_OUTCOMES];
+
+	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
+			 OXP_OUTCOMES);
+	return all[OXP_MEMORY_FULL].packets;
+}
+
+/* Until it is full of connections that are alive. */
+static void fill(struct oxp_node *node, uint16_t port)
+{
+	uint32_t to_drained;
+
+	begin_to_drain(node, port);
+	connect_all(node, port, 0, 8 * PLACES, &to_drained);
+	assert_int_equal(refresh_later(node, 0), PLACES);
+}
+
+static void test_another_service_fills_it(void **state)
+{
+	struct oxp_node *node = open_node();
+	uint32_t to_drained;
+
+	(void)state;
+	fill(node, greedy);
+	begin_to_drain(node, victim);
+	assert_int_equal(connect_all(node, victim, 1 << 20, FLOWS, &to_drained),
+			 0);
+	/* There are four places in each set for them. Two that begin in one
+	 * at once have to wait for each other. */
+	assert_in_range(to_drained, 0, FLOWS / 10);
+	close_node(node);
+}
+
+static void test_a_service_fills_it_itself(void **state)
+{
+	struct oxp_node *node = open_node();
+	uint32_t to_drained;
+	uint64_t before;
+
+	(void)state;
+	fill(node, greedy);
+	before = not_remembered(node);
+	assert_int_equal(connect_all(node, greedy, 1 << 20, FLOWS, &to_drained),
+			 0);
+	assert_true(not_remembered(node) > before);
+	assert_int_equal(to_drained, not_remembered(node) - before);
+	close_node(node);
+}
+
+/* A flood of SYNs to one service costs another one a place in each set. */
+static void test_a_flood_leaves_others_what_they_have(void **state)
+{
+	static uint8_t before[PLACES], after[PLACES];
+	struct oxp_node *node = open_node();
+	uint32_t moved = 0, remembered = 0;
+
+	(void)state;
+	begin_to_drain(node, greedy);
+	connect_all(node, greedy, 0, PLACES / 2, &moved);
+	send_all(node, greedy, 0, PLACES / 2, ACK, before);
+	begin_to_drain(node, victim);
+	send_all(node, victim, 1 << 20, 8 * PLACES, SYN, NULL);
+	send_all(node, greedy, 0, PLACES / 2, ACK, after);
+	moved = 0;
+	for (uint32_t i = 0; i < PLACES / 2; i++) {
+		remembered += before[i] == OTHER;
+		moved += before[i] != after[i];
+	}
+	assert_true(remembered > PLACES / 4);
+	assert_in_range(moved, 0, PLACES / FLOW_SET_WAYS);
+	close_node(node);
+}
+
+static void test_connections_that_ended_give_way(void **state)
+{
+	static const uint8_t ends[] = {FIN | ACK, RST};
+	struct oxp_node *node = open_node();
+	uint32_t to_drained;
+	uint64_t before;
+
+	(void)state;
+	fill(node, greedy);
+	for (int i = 0; i < 2; i++) {
+		send_all(node, greedy, i << 20, 8 * PLACES, ends[i], NULL);
+		/* of what the member sends at the end */
+		send_all(node, greedy, i << 20, 8 * PLACES, ACK, NULL);
+		refresh_later(node, -3);
+		before = not_remembered(node);
+		connect_all(node, greedy, (i + 1) << 20, PLACES / 4,
+			    &to_drained);
+		assert_int_equal(not_remembered(node), before);
+		assert_int_equal(to_drained, 0);
+		connect_all(node, greedy, (i + 1) << 20, 8 * PLACES,
+			    &to_drained);
+	}
+	close_node(node);
+}
+
+/* Anybody can send a RST: what goes on for long after it is alive. */
+static void test_a_reset_that_ended_nothing(void **state)
+{
+	struct oxp_node *node = open_node();
+	uint32_t to_drained;
+	uint64_t before;
+
+	(void)state;
+	fill(node, greedy);
+	send_all(node, greedy, 0, 8 * PLACES, RST, NULL);
+	refresh_later(node, -(FLOW_ENDED_AGE + 2));
+	send_all(node, greedy, 0, 8 * PLACES, ACK, NULL);
+	refresh_later(node, -3);
+	before = not_remembered(node);
+	assert_int_equal(connect_all(node, greedy, 1 << 20, FLOWS, &to_drained),
+			 0);
+	assert_true(to_drained > FLOWS / 4);
+	assert_int_equal(to_drained, not_remembered(node) - before);
+	close_node(node);
+}
+
+static void test_a_long_timeout_goes_with_its_service(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 82);
+	struct oxp_node *node = open_node();
+	uint32_t to_drained;
+	uint64_t before;
+
+	(void)state;
+	set_with_timeout(node, 82, 16000, false);
+	fill(node, greedy);
+	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
+	assert_true(oxp_slots_age(node, error) >= 0);
+	refresh_later(node, -(IDLE + 3));
+	begin_to_drain(node, victim);
+	before = not_remembered(node);
+	connect_all(node, victim, 1 << 20, FLOWS, &to_drained);
+	assert_int_equal(not_remembered(node), before);
+	assert_int_equal(to_drained, 0);
+	close_node(node);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_another_service_fills_it),
+		cmocka_unit_test(test_a_service_fills_it_itself),
+		cmocka_unit_test(test_a_flood_leaves_others_what_they_have),
+		cmocka_unit_test(test_connections_that_ended_give_way),
+		cmocka_unit_test(test_a_reset_that_ended_nothing),
+		cmocka_unit_test(test_a_long_timeout_goes_with_its_service),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two commands of README.rst, where nobody has installed anything.
+
+    python -m lab.newcomer --release trixie
+    python -m lab.newcomer --release bookworm --command demo
+    python -m lab.newcomer --release trixie -- tools/test unit
+
+Needs root, and mmdebstrap. A minimal Debian with git, make, python3 and
+certificates gets a clone of what is committed here; what ran, and how long,
+goes into build/newcomer/RELEASE.json, with the output beside it. The exit
+status is 0 only if every step held.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+
+from lab import demo_steps
+from lab import paths
+from lab.newcomer import root
+from lab.packages import commands
+
+RELEASES = ('bookworm', 'trixie')
+COMMANDS = ('demo', 'test')
+# Below a directory that is root's alone, as a new machine's /root is.
+PLACE = '/root/src'
+
+
+class Newcomer:
+    """Steps, in order; each returns a line of detail."""
+
+    def __init__(self, options):
+        self._place = options.place
+        self._words = options.words
+        self._commands = options.command or COMMANDS
+        self._root = root.Root(options.release)
+        self.report = root.FOLDER / f'{options.release}.json'
+        self._logs = root.FOLDER / f'{options.release}-logs'
+        shutil.rmtree(self._logs, ignore_errors=True)
+        self._logs.mkdir()
+
+    def steps(self):
+        """Names and functions."""
+        yield 'make a minimal root', self._root.make
+        yield 'clone what is committed', self._clone
+        if self._words:
+            yield ' '.join(self._words), lambda: self._run(
+                'command', *self._words)
+            return
+        for command in self._commands:
+            yield (f'make {command}',
+                   lambda command=command: self._run(command, 'make', command))
+
+    def _clone(self):
+        clone = self._root.path / self._place.lstrip('/')
+        commands.run('git', 'clone', '--quiet', '--no-local', paths.CHECKOUT,
+                     clone)
+        changed = commands.run('git', 'status', '--porcelain',
+                               cwd=paths.CHECKOUT)
+        return (f'{commands.run("git", "describe", "--always", cwd=clone)}'
+                f'{", without changes that are not committed" * bool(changed)}'
+                ).replace('\n', '')
+
+    def _run(self, name, *words):
+        log = self._logs / f'{name}.log'
+        try:
+            return self._root.run(self._place, log, *words, show=True)
+        finally:
+            made = self._root.path / self._place.lstrip('/') / 'build/logs'
+            if made.is_dir():
+                shutil.copytree(made, self._logs / name)
+
+    def end(self):
+        """Remove the root."""
+        self._root.end()
+
+
+def _options():
+    arguments = sys.argv[1:]
+    words = []
+    if '--' in arguments:
+        place = arguments.index('--')
+        arguments, words = arguments[:place], arguments[place + 1:]
+    parser = argparse.ArgumentParser(
+        prog='python -m lab.newcomer', description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--release', choices=RELEASES, required=True)
+    parser.add_argument('--command', choices=COMMANDS, action='append',
+                        help='of README.rst; may be repeated; both by default')
+    parser.add_argument('--place', default=PLACE,
+                        help='where the clone is, in the root; %(default)s')
+    options = parser.parse_args(arguments)
+    options.words = words
+    return options
+
+
+def main():
+    """Run all steps; end with 1 at the first one that did not hold."""
+    options = _options()
+    if os.geteuid() != 0:
+        print('lab.newcomer: needs root', file=sys.stderr)
+        return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    newcomer = Newcomer(options)
+    report = demo_steps.Steps(None, newcomer.report)
+    try:
+        for name, function in newcomer.steps():
+            report.step(name, function)
+    except demo_steps.StepFailed as error:
+        print(f'FAILED: {error}', file=sys.stderr)
+        return 1
+    finally:
+        newcomer.end()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose turn it is, so that no project waits for another one's members."""
+
+from collections.abc import Iterator
+
+from octavia_xdp_provider.controller.neutron_ports import findings
+
+
+class Turns:
+    """Members in the order in which they were added, project by project.
+
+    A project that has few members gets a turn for each of them as often as
+    one with many gets a turn for some.
+    """
+
+    def __init__(self) -> None:
+        # Projects in the order of their turns, the next one first.
+        self._of: dict[str, dict[findings.Wanted, None]] = {}
+
+    def add(self, member: findings.Wanted) -> None:
+        """At the end, unless it is there."""
+        self._of.setdefault(member.project_id, {}).setdefault(member)
+
+    def discard(self, member: findings.Wanted) -> None:
+        members = self._of.get(member.project_id, {})
+        members.pop(member, None)
+        if not members:
+            self._of.pop(member.project_id, None)
+
+    def next(self, number: int) -> Iterator[findings.Wanted]:
+        """So many members at most. They stay; who has had them is behind the
+        others then."""
+        rounds = {project: iter(members)
+                  for project, members in self._of.items()}
+        while rounds and number > 0:
+            for project, members in list(rounds.items())[:number]:
+                member = next(members, None)
+                if member is None:
+                    del rounds[project]
+                    continue
+                number -= 1
+                self._of[project] = self._of.pop(project)
+                yield member

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large a load balancer, and all of a project, may be: ``[limits]``.
+
+What LB nodes have room for says nothing about what a load balancer costs the
+controllers: pools without a listener take no room on any node, and are parsed,
+stored and sent all the same. So all members count here, and the bytes of the
+document. What is beyond a limit already may stay and shrink.
+"""
+
+import dataclasses
+from typing import Any
+
+from oslo_config import cfg
+import sqlalchemy as sa
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import models
+
+# Sizes are stored in steps, so that few changes have to store one.
+_STEP = 16 * 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Each is named as its option in ``[limits]``; 0: none."""
+
+    load_balancer_members: int = 0
+    load_balancer_bytes: int = 0
+    project_members: int = 0
+    project_bytes: int = 0
+
+
+NONE = Limits()
+
+
+def of(conf: cfg.ConfigOpts) -> Limits:
+    """Those that the operator has set; some may change at any time."""
+    return Limits(**{field.name: conf.limits[field.name]
+                     for field in dataclasses.fields(Limits)})
+
+
+def members(document: spec.Document | None) -> int:
+    """Of all pools, also those that no listener uses."""
+    return sum(len(pool['members']) for pool in document['pools'].values()
+               ) if document else 0
+
+
+def in_steps(size: int) -> int:
+    """Bytes as they are stored."""
+    return -(-size // _STEP) * _STEP
+
+
+def check(session: Any, limits: Limits, before: spec.Document | None,
+          after: spec.Document, size_before: int, size: int) -> None:
+    """:param size: bytes of a document; that before, in steps.
+
+    :raises Refused: it has become larger, and is too large.
+    """
+    more_members = members(after) > members(before)
+    more_bytes = in_steps(size) > size_before
+    if more_members:
+        _compare('load balancer', 'members', members(after),
+                 limits.load_balancer_members)
+    if more_bytes:
+        _compare('load balancer', 'bytes', size, limits.load_balancer_bytes)
+    project = after.get('project_id')
+    if not project or not ((more_members and limits.project_members)
+                           or (more_bytes and limits.project_bytes)):
+        return
+    others = session.query(
+        sa.func.sum(models.Usage.all_members),
+        sa.func.sum(models.Usage.bytes)).filter(
+            models.Usage.project_id == project,
+            models.Usage.load_balancer_id != after['id']).one()
+    if more_members:
+        _compare('project', 'members', int(others[0] or 0) + members(after),
+                 limits.project_members)
+    if more_bytes:
+        _compare('project', 'bytes', int(others[1] or 0) + in_steps(size),
+                 limits.project_bytes)
+
+
+def _compare(whose: str, what: str, number: int, limit: int) -> None:
+    if limit and number > limit:
+        raise errors.Refused(
+            'members' if what == 'members' else 'pools',
+            f'the {whose} would have {number} {what}, and the operator '
+            f'allows {limit}', 'use fewer members, pools and networks, or '
+            'ask the operator for more')

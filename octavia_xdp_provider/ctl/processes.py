@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the node's processes do not do what they are there for.
+
+Tables may be what members and weights make of them, while nobody follows the
+members any more.
+"""
+
+import os
+
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.node import heartbeat
+from octavia_xdp_provider.node import run_directory
+
+
+def files_of(arguments):
+    """The run directory that goes with what the options name.
+
+    :raises ConfigurationError: the configuration file cannot be used.
+    """
+    files = run_directory.RunDirectory(options.load(
+        config_files=arguments.config_file, prog='octavia-xdp-ctl'))
+    if arguments.lock_file:
+        files.directory = os.path.dirname(os.path.abspath(
+            arguments.lock_file))
+    return files
+
+
+def problems(files):
+    """Texts, none where all work."""
+    found = [f'{name} stands still: {what}' for name, path, what in (
+        ('octavia-xdp-agent', files.agent_heartbeat,
+         'no change and no uplink is followed'),
+        (messages.RESULT_HANDLER, files.handler_heartbeat,
+         'no health result gets into the tables'))
+        if heartbeat.stands_still(path, float('-inf'))]
+    if checker_status.read(files.checker_socket) is None:
+        found.append('octavia-xdp-hc does not answer')
+    return found

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Another project in the lab's cloud, and what it does to harm the first one.
+
+Each attacker works in a thread or process of its own for as long as a `with`
+block lasts, at a bounded rate.
+"""
+
+import collections
+import contextlib
+import sys
+
+from openstack import exceptions
+
+from lab import background
+from lab import cloud
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.control import secret
+from lab.fabric import client
+
+ROLES = ('member', 'load-balancer_member')
+
+
+def create(lab, name):
+    """A project and a user of this name, with the roles of a tenant.
+
+    Use it within namespaces.inside(lab, paths.CONTROL), also what it returns:
+    a function that removes both.
+    """
+    identity = cloud.connect(lab, cloud.ADMIN).identity
+    project = identity.create_project(name=name, domain_id='default')
+    user = identity.create_user(
+        name=name, password=secret.make(lab, name), domain_id='default',
+        default_project_id=project.id)
+    for role in ROLES:
+        identity.assign_project_role_to_user(
+            project, user, identity.find_role(role))
+
+    def delete():
+        identity.delete_user(user)
+        identity.delete_project(project)
+    return delete
+
+
+class Caller(background.Background):
+    """Calls a cloud's API in a loop, one call after the other.
+
+    :param connect: makes what ``call`` gets, with sockets of its own.
+    :param call: takes it and the number of the call.
+    :ivar count: how often it ended how: "ok", or an HTTP status.
+    """
+
+    def __init__(self, lab, connect, call):
+        super().__init__()
+        self.count = collections.Counter()
+        self._lab = lab
+        self._connect = connect
+        self._call = call
+
+    def work(self):
+        with namespaces.inside(self._lab, paths.CONTROL):
+            connection = self._connect()
+            number = 0
+            while not self.ending.wait(0):
+                try:
+                    self._call(connection, number)
+                    result = 'ok'
+                except exceptions.HttpException as error:
+                    result = error.status_code
+                self.count[result] += 1
+                number += 1
+
+
+class Flood(background.Background):
+    """Sends packets from the client's network, see flood.py.
+
+    :param address: to which all of them go.
+    :param port: where its service is.
+    :param rate: packets a second.
+    """
+
+    def __init__(self, lab, address, port, rate):
+        super().__init__()
+        self._lab = lab
+        self._name = f'flood-{address}'
+        self._words = [str(address), str(port), str(rate)]
+
+    def __enter__(self):
+        processes.start(
+            self._lab, client.CLIENT, self._name,
+            [sys.executable, '-m',
+             'octavia_xdp_provider.tests.e2e.support.flood', *self._words],
+            env={'PYTHONPATH': paths.CHECKOUT})
+        return self
+
+    def __exit__(self, *_exception):
+        processes.stop(self._lab, self._name)
+
+    @property
+    def is_alive(self):
+        return processes.alive(self._lab, self._name)
+
+
+@contextlib.contextmanager
+def all_of(attackers):
+    """All of them at once."""
+    with contextlib.ExitStack() as stack:
+        for attacker in attackers:
+            stack.enter_context(attacker)
+        yield

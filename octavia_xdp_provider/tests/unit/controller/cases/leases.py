@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases: one owner at a time, by the database's time."""
+
+import itertools
+from unittest import mock
+
+from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.tests.unit.controller import base
+
+
+class Leases(base.StoreTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.hold_time()
+        self.store.register_node('a')
+
+    def acquire(self, owner):
+        return self.store.acquire('duty', owner, 10)
+
+    def write(self, token, condition='live'):
+        self.store.set_conditions({'a': condition}, 'duty', token)
+
+    def test_one_has_it_and_renews_it(self):
+        token = self.acquire('one')
+        for _ in range(5):
+            self.now += 9
+            self.assertIsNone(self.acquire('other'))
+            self.assertEqual(token, self.acquire('one'))
+        self.assertEqual(('one', 10.0), self.store.lease('duty'))
+        self.write(token)
+        self.assertEqual({'a': 'live'}, self.store.conditions())
+
+    def test_another_takes_over_when_it_has_expired(self):
+        first = self.acquire('one')
+        self.now += 10.1
+        self.assertIsNone(self.store.lease('duty'))
+        second = self.acquire('other')
+        self.assertGreater(second, first)
+        self.assertIsNone(self.acquire('one'))
+        self.write(second)
+
+    def test_the_clock_of_a_host_counts_for_nothing(self):
+        wild = itertools.cycle((0.0, 9e9))
+        with mock.patch('time.time', side_effect=lambda: next(wild)), (
+                mock.patch('time.monotonic', side_effect=lambda: next(wild))):
+            first = self.acquire('one')
+            for _ in range(4):
+                self.assertIsNone(self.acquire('other'))
+                self.assertEqual(first, self.acquire('one'))
+            self.now += 10.1
+            self.assertEqual(first + 1, self.acquire('other'))
+
+    def test_one_that_slept_through_its_end_writes_nothing(self):
+        first = self.acquire('one')
+        self.now += 10.1
+        self.assertRaises(leases.LeaseLost, self.write, first)
+        second = self.acquire('other')
+        self.write(second, 'silent')
+        self.assertRaises(leases.LeaseLost, self.write, first)
+        self.assertEqual({'a': 'silent'}, self.store.conditions())
+        self.assertEqual(set(), self.store.marked(['lb']))
+
+    def test_an_owner_that_comes_back_has_another_token(self):
+        first = self.acquire('one')
+        self.now += 10.1
+        self.acquire('other')
+        self.now += 10.1
+        third = self.acquire('one')
+        self.assertEqual(first + 2, third)
+        self.assertRaises(leases.LeaseLost, self.write, first)
+        self.write(third)
+
+    def test_one_that_is_given_up_is_free_at_once(self):
+        first = self.acquire('one')
+        self.store.resign('duty', 'other')
+        self.assertIsNone(self.acquire('other'))
+        self.store.resign('duty', 'one')
+        self.assertGreater(self.acquire('other'), first)
+        self.assertRaises(leases.LeaseLost, self.write, first)
+
+    def test_leases_of_other_names_are_others(self):
+        self.acquire('one')
+        self.assertEqual(1, self.store.acquire('else', 'other', 10))
+        self.assertRaises(leases.LeaseLost, self.store.set_conditions,
+                          {'a': 'live'}, 'else', 2)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node reports is taken once, in order."""
+
+from octavia_xdp_provider.tests.unit.controller import reporting
+
+
+class NodeReports(reporting.NodeApiTestCase):
+
+    def test_what_a_node_reports_is_kept_for_all_controllers(self):
+        answer = self.take(1, 1, held={'lb': reporting.held(3, 'full')})
+        self.assertEqual({'taken': True, 'epoch': 1, 'seq': 1}, answer)
+        placement = self.placement()
+        self.assertEqual((3, 'full', reporting.UP, True), (
+            placement.synced_generation, placement.error, placement.members,
+            placement.announced))
+        self.assertEqual([{'lb'}], self.touched)
+
+    def test_a_report_is_taken_once_and_in_order(self):
+        self.take(1, 1, held={'lb': reporting.held(3)})
+        self.take(1, 2, held={'lb': reporting.held(4)})
+        for seq, taken in ((2, True), (1, False), (4, False)):
+            self.assertEqual(
+                {'taken': taken, 'epoch': 1, 'seq': 2},
+                self.take(1, seq, held={'lb': reporting.held(99)}))
+        self.assertEqual(4, self.placement().synced_generation)
+
+    def test_an_epoch_begins_with_its_first_report(self):
+        self.take(7, 1)
+        for epoch, seq in ((6, 1), (8, 2)):
+            self.assertEqual({'taken': False, 'epoch': 7, 'seq': 1},
+                             self.take(epoch, seq))
+        self.assertTrue(self.take(8, 1)['taken'])
+
+    def test_what_a_new_epoch_does_not_report_is_not_there(self):
+        self.take(1, 1, held={'lb': reporting.held(3)})
+        self.take(2, 1, complete=False)
+        self.assertEqual(3, self.placement().synced_generation)
+        self.take(2, 2)
+        placement = self.placement()
+        self.assertEqual((0, None, None), (
+            placement.synced_generation, placement.members,
+            placement.announced))
+
+    def test_a_removal_counts_only_when_the_node_had_seen_it(self):
+        self.take(1, 1, held={'lb': reporting.held(3)})
+        self.store.place('lb', remove=['a'])
+        removed = self.placement().removed_generation
+        self.take(1, 2, as_of=removed - 1, gone=['lb'])
+        self.take(1, 3, as_of=removed, complete=False)
+        self.assertEqual('a', self.placement().host)
+        self.take(1, 4, as_of=removed)
+        self.assertEqual([], self.store.placements(['lb']))
+
+    def test_nothing_of_an_unchanged_report_is_looked_at(self):
+        self.take(1, 1, held={'lb': reporting.held(3)})
+        self.touched.clear()
+        self.take(1, 2, held={'lb': reporting.held(3)})
+        self.assertEqual([], self.touched)
+
+    def node(self, host='a'):
+        return {node.host: node for node in self.store.nodes()}[host]
+
+    def test_a_node_is_alive_since_its_first_report(self):
+        self.assertEqual(0, self.node().last_seen)
+        self.take(1, 1, state={'version': '1'})
+        self.take(1, 2)
+        self.assertLess(0, self.node().last_seen)
+        self.assertEqual({'version': '1'}, self.node().state)
+        self.assertEqual([1], self.appeared)

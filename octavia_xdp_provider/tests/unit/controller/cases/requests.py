@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pending changes: no effect, one answer, nothing after the deadline."""
+
+import json
+
+import fixtures
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import requesting
+from octavia_xdp_provider.tests.unit.controller.requesting import ADDED
+from octavia_xdp_provider.tests.unit.controller.requesting import created
+from octavia_xdp_provider.tests.unit.controller.requesting import deleted
+from octavia_xdp_provider.tests.unit.controller.requesting import member
+
+
+class Requests(requesting.RequestsTestCase):
+
+    def test_a_pending_creation_is_stored_for_nobody(self):
+        self.assertEqual('lb', self.request(created(), 'r'))
+        row = self.store.load_balancer('lb')
+        self.assertEqual((0, base.document()), (row.generation, row.document))
+        self.assertEqual(('r', created(), base.document()), (
+            row.pending['request'], row.pending['change'],
+            row.pending['expected']))
+        self.assertEqual({'lb'}, self.work())
+
+    def test_a_pending_change_leaves_the_document(self):
+        generation = self.store.create(base.document())
+        self.assertEqual('lb', self.request(ADDED))
+        row = self.store.load_balancer('lb')
+        self.assertEqual((generation, base.document()),
+                         (row.generation, row.document))
+        self.assertIn('m3', row.pending['expected']['pools']['pool'][
+            'members'])
+
+    def test_a_pending_deletion_leaves_the_load_balancer(self):
+        self.store.create(base.document())
+        self.request(deleted())
+        row = self.store.load_balancer('lb')
+        self.assertFalse(row.deleted)
+        self.assertIsNone(row.pending['expected'])
+
+    def test_a_deletion_of_what_is_not_held_waits_for_its_commit(self):
+        self.request(deleted('other'), 'r')
+        with self.store._read() as session:
+            row = session.get(models.Tombstone, 'other')
+            self.assertEqual('r', json.loads(row.pending)['request'])
+        self.assertEqual({'other'}, self.work())
+
+    def test_nothing_is_stored_after_the_deadline(self):
+        self.store.create(base.document())
+        self.assertRaises(errors.TooLate, self.request, ADDED, seconds=-1)
+        self.assertIsNone(self.pending())
+        self.assertRaises(errors.TooLate, self.request,
+                          created('lb2', vip_address='203.0.113.11',
+                                  pools={}, listeners={}), seconds=-1)
+        self.assertIsNone(self.store.load_balancer('lb2'))
+
+    def test_the_same_request_has_one_effect_and_one_answer(self):
+        self.store.create(base.document())
+        self.assertEqual('lb', self.request(ADDED, 'first'))
+        newer = member('delete', 'm1')
+        self.request(newer, 'second')
+        # The broker delivers the first one once more.
+        self.assertEqual('lb', self.request(ADDED, 'first'))
+        self.assertEqual('second', self.pending()['request'])
+
+    def test_a_newer_change_replaces_one_that_was_rolled_back(self):
+        self.store.create(base.document())
+        self.request(ADDED)
+        self.request(member('delete', 'm1'))
+        self.assertEqual({'m2'}, set(
+            self.pending()['expected']['pools']['pool']['members']))
+
+    def test_a_canceled_change_is_dropped(self):
+        self.store.create(base.document())
+        self.request(ADDED, 'r')
+        self.assertEqual('lb', self.store.cancel('r'))
+        self.assertIsNone(self.pending())
+        self.assertEqual(base.document(),
+                         self.store.load_balancer('lb').document)
+
+    def test_a_canceled_creation_leaves_nothing(self):
+        self.request(created(), 'r')
+        self.store.cancel('r')
+        self.assertIsNone(self.store.load_balancer('lb'))
+        self.request(created('other', pools={}, listeners={}))
+
+    def test_a_cancel_that_comes_first_is_remembered(self):
+        self.store.create(base.document())
+        self.assertIsNone(self.store.cancel('r'))
+        self.assertRaises(errors.TooLate, self.request, ADDED, 'r')
+        self.assertIsNone(self.pending())
+
+    def test_a_cancel_leaves_a_newer_change(self):
+        self.store.create(base.document())
+        self.request(ADDED, 'first')
+        self.request(member('delete', 'm1'), 'second')
+        self.assertIsNone(self.store.cancel('first'))
+        self.assertEqual('second', self.pending()['request'])
+
+    def test_what_is_not_there_is_not_changed(self):
+        self.assertRaises(errors.UnknownObject, self.request, ADDED)
+        self.store.create(base.document())
+        for change in (member('update', 'nobody', fields={'weight': 1}),
+                       dict(ADDED, pool_id='nobody')):
+            self.assertRaises(errors.UnknownObject, self.request, change)
+        self.store.delete('lb')
+        self.assertRaises(errors.Conflict, self.request, ADDED)
+
+    def test_what_is_refused_is_not_stored(self):
+        self.store.create(base.document())
+        self.assertRaises(errors.Refused, self.request, member(
+            'create', fields=base.member('198.18.10.13', protocol_port=81)))
+        self.assertIsNone(self.pending())
+
+    def refused(self, change):
+        error = self.assertRaises(errors.Refused, self.request, change)
+        self.assertEqual('connection_limit', error.option)
+        for text in ('forwarding nat', 'leave it at -1'):
+            self.assertIn(text, str(error))
+
+    def test_limits_without_nat_are_refused_wherever_they_come_from(self):
+        tree = created()
+        listener = tree['fields']['listeners']['listener']
+        listener['connection_limit'] = 10
+        self.refused(tree)
+        self.store.create(base.document())
+        path = {'object': 'listener', 'load_balancer_id': 'lb'}
+        for action, key, fields in (
+                ('create', 'more', {
+                    **listener, 'protocol_port': 81,
+                    'default_pool_id': None}),
+                ('update', 'listener', {'connection_limit': 10})):
+            change = dict(path, action=action, object_id=key, fields=fields)
+            self.refused(change)
+            fields['connection_limit'] = None
+            self.request(change)
+
+    def test_a_limit_that_has_no_effect_hinders_no_other_change(self):
+        document = base.document()
+        document['listeners']['listener']['connection_limit'] = 10
+        self.store.create(document)
+        self.request(ADDED)
+        changed = {'object': 'listener', 'load_balancer_id': 'lb',
+                   'action': 'update', 'object_id': 'listener',
+                   'fields': {'name': 'web'}}
+        self.request(changed)
+        self.refused({**changed, 'fields': {'connection_limit': 9}})
+        self.request({**changed, 'fields': {'connection_limit': None}})
+
+    def test_old_requests_are_forgotten(self):
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_xdp_provider.controller.store.requests.FORGET_SHARE',
+            1.0))
+        self.request(created(), 'r')
+        with self.store._write() as session:
+            session.get(models.AnsweredRequest, 'r').at = 0
+        self.request(created('lb2', vip_address='203.0.113.11', pools={},
+                             listeners={}))
+        with self.store._read() as session:
+            self.assertIsNone(session.get(models.AnsweredRequest, 'r'))

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents and placements, and how their tables came to be."""
+
+import contextlib
+import copy
+import os
+import pathlib
+import textwrap
+from unittest import mock
+
+import fixtures
+from oslo_db import exception as db_exception
+import sqlalchemy as sa
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+
+def without(member_id):
+    return lambda document: changes.apply(document, {
+        'object': 'member', 'action': 'delete', 'object_id': member_id,
+        'pool_id': 'pool'})
+
+
+class Store(store_base.StoreTestCase):
+
+    def test_generations_come_from_one_counter(self):
+        first = self.store.create(base.document())
+        second = self.store.create(spec.document(
+            'lb2', base.tree(vip_address='203.0.113.11', pools={},
+                             listeners={})))
+        third = self.store.change('lb', without('m1'))
+        self.assertLess(first, second)
+        self.assertLess(second, third)
+
+    def test_repeated_create_changes_nothing(self):
+        generation = self.store.create(base.document())
+        self.assertEqual(generation, self.store.create(base.document()))
+        self.assertEqual(generation,
+                         self.store.load_balancer('lb').generation)
+
+    def test_a_vip_belongs_to_one_load_balancer(self):
+        self.store.create(base.document())
+        other = spec.document('lb2', base.tree(pools={}, listeners={}))
+        self.assertRaises(errors.Conflict, self.store.create, other)
+        self.store.delete('lb')
+        self.store.create(other)
+
+    def test_an_ipv6_vip_belongs_to_one_load_balancer(self):
+        for key, address in (('one', '2001:db8:100::9'),
+                             ('other', '2001:DB8:100:0::9')):
+            document = spec.document(key, translate.load_balancer_tree(
+                {'vip_address': address}))
+            if key == 'one':
+                self.store.create(document)
+            else:
+                self.assertRaises(errors.Conflict, self.store.create,
+                                  document)
+
+    def test_a_member_distinguishes_vips_by_dscp(self):
+        def document(key, number, dscp, member):
+            tree = base.tree(vip_address=f'203.0.113.{number}', flavor={
+                'encapsulation': 'dscp', 'dscp': dscp})
+            # Ids are unique over all load balancers.
+            tree['pools'] = {f'pool-{key}': dict(
+                tree['pools']['pool'], members={
+                    'm': base.member(member)})}
+            return spec.document(key, tree)
+        self.store.create(document('one', 1, 5, '198.18.10.11'))
+        self.store.create(document('two', 2, 6, '198.18.10.11'))
+        self.store.create(document('three', 3, 5, '198.18.10.12'))
+        error = self.assertRaises(
+            errors.Refused, self.store.create,
+            document('four', 4, 5, '198.18.10.11'))
+        self.assertEqual('address', error.option)
+        # As an address that the operator has closed: whose server it is, and
+        # that there is one, is nobody's business.
+        why, instead, _ = address_policy.closed('198.18.10.11', '')
+        self.assertEqual((why, instead), (error.why, error.instead))
+        self.assertIn('DSCP 5', error.for_operator)
+        self.assertIsNone(self.store.load_balancer('four'))
+
+        def add(stored):
+            return changes.apply(stored, {
+                'object': 'member', 'action': 'create', 'object_id': 'm2',
+                'pool_id': 'pool-three',
+                'fields': base.member('198.18.10.11')})
+        self.assertRaises(errors.Refused, self.store.change, 'three', add)
+        self.store.delete('one')
+        self.store.change('three', add)
+
+    def test_documents_of_an_older_version_are_completed(self):
+        whole = base.document()
+        old = copy.deepcopy(whole)
+        for member in old['pools']['pool']['members'].values():
+            del member['backup']
+        del old['listeners']['listener']['allowed_cidrs']
+        self.store.create(old)
+        self.seen('host', {})
+        self.store.place('lb', add=['host'])
+        self.assertEqual(whole, self.store.load_balancer('lb').document)
+        self.assertEqual(
+            {'lb': spec.for_node(whole)},
+            self.store.fetch('host', {})['documents'])
+        self.store.change('lb', lambda document: self.assertEqual(
+            whole, document) or document)
+
+    def test_failed_change_leaves_everything(self):
+        generation = self.store.create(base.document())
+
+        def fail(document):
+            raise errors.Refused('x', 'y', 'z')
+        self.assertRaises(errors.Refused, self.store.change, 'lb', fail)
+        row = self.store.load_balancer('lb')
+        self.assertEqual((generation, base.document()),
+                         (row.generation, row.document))
+
+    def test_change_with_an_outdated_generation(self):
+        generation = self.store.create(base.document())
+        self.assertIsNone(self.store.change('lb', without('m1'),
+                                            expected=generation - 1))
+        self.assertEqual(base.document(),
+                         self.store.load_balancer('lb').document)
+
+    def test_removed_objects_are_kept_until_sent(self):
+        self.store.create(base.document())
+        first = self.store.change('lb', without('m1'))
+        second = self.store.change('lb', without('m2'))
+        self.store.note_sent('lb', first, active=True, deleted=True)
+        row = self.store.load_balancer('lb')
+        self.assertEqual((('member', 'm2', second),), row.removed)
+        self.assertEqual(first, row.sent_generation)
+
+    def test_failure_keeps_removed_objects(self):
+        self.store.create(base.document())
+        generation = self.store.change('lb', without('m1'))
+        self.store.note_sent('lb', generation, active=True, failed=True)
+        row = self.store.load_balancer('lb')
+        self.assertEqual(generation, row.failed_generation)
+        self.assertEqual((('member', 'm1', generation),), row.removed)
+        self.assertEqual(((), 0), (row.unconfirmed, row.sent_generation))
+
+    def test_what_was_sent_is_kept_for_all_controllers(self):
+        generation = self.store.create(base.document())
+        sent = {('loadbalancer', 'lb'): 'ONLINE', ('pool', 'pool'): 'ERROR'}
+        self.store.note_sent('lb', generation, statuses=sent)
+        self.assertEqual(sent, self.store.load_balancer('lb').sent_statuses)
+
+    def test_a_pool_leads_to_its_load_balancer(self):
+        self.store.create(base.document())
+        self.assertEqual('lb', self.store.find(pool_id='pool'))
+        self.store.change('lb', lambda document: changes.apply(document, {
+            'object': 'pool', 'action': 'delete', 'object_id': 'pool'}))
+        self.assertRaises(errors.UnknownObject, self.store.find,
+                          pool_id='pool')
+
+    def test_fetch_returns_what_differs(self):
+        generation = self.store.create(base.document())
+        self.seen('a', {})
+        self.assertEqual({}, self.store.fetch('a', {})['generations'])
+        self.store.place('lb', ['a'])
+        answer = self.store.fetch('a', {})
+        self.assertEqual({'lb': generation}, answer['generations'])
+        self.assertEqual({'lb': spec.for_node(base.document())},
+                         answer['documents'])
+        answer = self.store.fetch('a', {'lb': generation})
+        self.assertEqual({'lb': generation}, answer['generations'])
+        self.assertEqual({}, answer['documents'])
+
+    def test_a_removal_counts_only_when_the_node_had_seen_it(self):
+        self.store.create(base.document())
+        self.store.place('lb', ['a'])
+        before = self.store.fetch('a', {})['as_of']
+        generation = self.store.delete('lb')
+        self.assertEqual({}, self.store.fetch('a', {})['generations'])
+        self.store.report('a', before, {})
+        self.assertEqual(1, len(self.store.placements()))
+        held = {'lb': {'generation': 1, 'error': None}}
+        self.store.report('a', generation, held)
+        self.assertEqual(1, len(self.store.placements()))
+        self.assertEqual({'lb'}, self.store.report('a', generation, {}))
+        self.assertEqual([], self.store.placements())
+
+    def test_late_node_still_removes_what_octavia_forgot(self):
+        self.store.create(base.document())
+        self.store.place('lb', ['a'])
+        generation = self.store.delete('lb')
+        self.store.forget('lb')
+        self.assertIsNone(self.store.load_balancer('lb'))
+        self.assertEqual(1, len(self.store.placements()))
+        self.store.report('a', generation, {})
+        self.assertEqual([], self.store.placements())
+
+    def test_forget_spares_the_living(self):
+        self.store.create(base.document())
+        self.store.forget('lb')
+        self.assertIsNotNone(self.store.load_balancer('lb'))
+
+    def test_nodes_are_known_since_their_first_report(self):
+        self.assertTrue(self.seen('a', {'version': '1'}))
+        self.assertFalse(self.seen('a', {'version': '2'}))
+        self.assertEqual('2', self.store.nodes()[0].state['version'])
+        self.assertTrue(self.store.set_in_service('a', False))
+        self.assertFalse(self.store.nodes()[0].in_service)
+        self.assertFalse(self.store.set_in_service('b', False))
+        self.assertTrue(self.store.remove_node('a'))
+        self.assertEqual([], self.store.nodes())
+
+    def test_a_fetched_node_is_still_in_service_after_a_report(self):
+        self.seen('a', {})
+        self.store.set_in_service('a', False)
+        self.seen('a', {})
+        self.assertFalse(self.store.nodes()[0].in_service)
+
+    def count(self, host, bytes_in, flows, balancer='lb'):
+        self.store.place(balancer, add=[host])
+        self.store.count(host, {balancer: {'listener': {
+            'bytes': bytes_in, 'flows': flows}}})
+        found = self.store.statistics(10).get('listener')
+        return found and found[:2]
+
+    def test_counters_are_summed_over_nodes(self):
+        self.store.create(base.document())
+        self.assertEqual((100, 1), self.count('a', 100, 1))
+        self.assertEqual((150, 3), self.count('b', 50, 2))
+        self.assertEqual((270, 4), self.count('a', 220, 2))
+        self.assertEqual((270, 4), self.count('a', 220, 2))
+
+    def test_counters_that_start_again_do_not_fall(self):
+        self.store.create(base.document())
+        self.count('a', 100, 5)
+        self.assertEqual((107, 6), self.count('a', 7, 1))
+        self.assertEqual((109, 7), self.count('a', 9, 2))
+
+    def test_counters_of_what_is_gone(self):
+        self.assertIsNone(self.count('a', 1, 1, 'unknown'))
+        self.store.create(base.document())
+        self.count('a', 1, 1)
+        self.store.change('lb', lambda document: changes.apply(document, {
+            'object': 'listener', 'action': 'delete',
+            'object_id': 'listener'}))
+        self.assertEqual({}, self.store.statistics(10))
+        self.count('a', 1, 1)
+        self.store.delete('lb')
+        self.store.forget('lb')
+        self.assertEqual({}, self.store.statistics(10))
+
+
+class Schema(store_base.StoreTestCase):
+
+    def test_migrations_make_the_models(self):
+        from alembic import autogenerate
+        from alembic import migration
+        manager = schema.context_manager(self.conf)
+        with manager.writer.get_engine().connect() as connection:
+            context = migration.MigrationContext.configure(
+                connection, opts={'compare_type': True})
+            self.assertEqual([], autogenerate.compare_metadata(
+                context, models.Base.metadata))
+
+    def test_a_url_whose_errors_oslo_db_does_not_know_is_refused(self):
+        conf = self.load('[database]\n'
+                         'connection = mariadb+pymysql://user@host/name\n')
+
+        error = self.assertRaises(option_values.ConfigurationError,
+                                  schema.context_manager, conf)
+
+        self.assertIn('[database] connection', str(error))
+        self.assertIn('mysql+pymysql', str(error))
+        self.assertNotIn('user', str(error))
+
+    def test_second_upgrade_changes_nothing(self):
+        manager = schema.context_manager(self.conf)
+        head = schema._versions(manager.writer.get_engine())[1]
+        self.assertEqual((head, head), schema.upgrade(manager))
+        schema.check(manager)
+
+    def test_octavia_bears_how_the_server_isolates_transactions(self):
+        """The lab's MariaDB is set up as the installation guide says."""
+        manager = schema.context_manager(self.conf)
+        self.assertFalse(schema.has_snapshot_isolation(manager))
+
+    def test_a_migration_that_ends_anywhere_is_run_again(self):
+        """A release after this one, too: what it changes of a table that is
+        there and has rows, whichever statement was the last."""
+        manager = schema.context_manager(self.load(
+            f'[database]\nconnection = {self.database()}\n'))
+        engine = manager.writer.get_engine()
+        self.addCleanup(engine.dispose)
+        self.interrupted(engine, lambda: schema.upgrade(manager))
+        self.assertEqual(('0001', '0001'), schema.upgrade(manager))
+        store = queries.Store(manager)
+        store.create(base.document())
+        with self.next_release():
+            statements = self.interrupted(
+                engine, lambda: schema.upgrade(manager))
+            self.assertEqual(('0002', '0002'), schema.upgrade(manager))
+        self.assertEqual(3, statements)
+        with engine.connect() as connection:
+            self.assertEqual([('lb', 2)], connection.execute(sa.text(
+                'SELECT id, doubled FROM load_balancers')).all())
+            self.assertEqual([], connection.execute(sa.text(
+                'SELECT name FROM colours')).all())
+        self.assertEqual(
+            ['doubled'], [index['column_names'][0] for index in
+                          sa.inspect(engine).get_indexes('load_balancers')
+                          if index['name'] == 'ix_load_balancers_doubled'])
+
+    def interrupted(self, engine, function):
+        """Call it until it ends, each time for one statement more that
+        changes the schema. Returns how many there were.
+
+        As on MariaDB each of them is committed at once.
+        """
+        done = 0
+
+        def after(_connection, cursor, statement, *_):
+            nonlocal done
+            if statement.split()[0] in ('CREATE', 'ALTER'):
+                cursor.connection.commit()
+                done += 1
+                raise RuntimeError('the process ends here')
+
+        sa.event.listen(engine, 'after_cursor_execute', after)
+        try:
+            while True:
+                before = done
+                # What oslo.db makes of that.
+                with contextlib.suppress(db_exception.DBError, RuntimeError):
+                    function()
+                if done == before:
+                    return done
+        finally:
+            sa.event.remove(engine, 'after_cursor_execute', after)
+
+    @contextlib.contextmanager
+    def next_release(self):
+        """Migrations as they will be: one more."""
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / '0002_next.py').write_text(textwrap.dedent('''
+            from alembic import op
+            import sqlalchemy as sa
+            from octavia_xdp_provider.controller.store.migrations import steps
+
+            revision = '0002'
+            down_revision = '0001'
+
+            def upgrade():
+                steps.create_table('colours', sa.Column(
+                    'name', sa.String(8), primary_key=True))
+                steps.add_column('load_balancers', sa.Column(
+                    'doubled', sa.BigInteger, nullable=False,
+                    server_default='0'))
+                op.execute('UPDATE load_balancers '
+                           'SET doubled = generation * 2')
+                steps.create_index('load_balancers', 'doubled')
+        '''))
+        ours = schema._alembic
+
+        def alembic(engine):
+            config = ours(engine)
+            config.set_main_option('version_locations', os.pathsep.join((
+                os.path.join(config.get_main_option('script_location'),
+                             'versions'), str(directory))))
+            config.set_main_option('path_separator', 'os')
+            return config
+
+        with mock.patch.object(schema, '_alembic', alembic):
+            yield
+
+    def test_unprepared_database_names_the_command(self):
+        conf = self.load('[database]\nconnection = sqlite://\n')
+        error = self.assertRaises(schema.SchemaError, schema.check,
+                                  schema.context_manager(conf))
+        self.assertIn('octavia-xdp-manage database upgrade', str(error))

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A clock that tests move."""
+
+
+class Clock:
+    """Time passes only where somebody sleeps."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large a load balancer, and all of a project, may become."""
+
+import uuid
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.controller.store import limits
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+from octavia_xdp_provider.tests.unit.controller import requesting
+
+_STEP = limits.in_steps(1)
+
+
+class TestLimits(store_base.StoreTestCase):
+
+    def request(self, change, **sizes):
+        request = str(uuid.uuid4())
+        self.store.request(change, request, limits=limits.Limits(**sizes))
+        return request
+
+    def create(self, number, project='p', members=2, **sizes):
+        """A load balancer whose pool no listener uses, so that it needs
+        nothing of any node."""
+        key = f'lb{number}'
+        tree = base.tree(vip_address=f'203.0.113.{number}',
+                         project_id=project)
+        tree['listeners'] = {}
+        tree['pools'] = {f'pool{number}': dict(
+            tree['pools']['pool'], members={
+                f'm{one}': base.member(f'198.18.10.{one + 1}')
+                for one in range(members)})}
+        request = self.request({
+            'object': 'loadbalancer', 'action': 'create', 'object_id': key,
+            'load_balancer_id': key, 'fields': tree}, **sizes)
+        self.store.promote(key, request)
+
+    def refused(self, function, *arguments, **more):
+        error = self.assertRaises(errors.Refused, function, *arguments,
+                                  **more)
+        return error.option, str(error)
+
+    def member(self, action, number, address=None):
+        more = {'fields': base.member(address)} if address else {}
+        return {'object': 'member', 'action': action,
+                'object_id': f'm{number}', 'pool_id': 'pool1', **more}
+
+    def test_members_of_pools_without_a_listener_count(self):
+        option, text = self.refused(self.create, 1, members=3,
+                                    load_balancer_members=2)
+        self.assertEqual('members', option)
+        self.assertIn('would have 3 members, and the operator allows 2', text)
+        self.create(1, load_balancer_members=2)
+        self.refused(self.request, self.member('create', 9, '198.18.10.99'),
+                     load_balancer_members=2)
+
+    def test_what_is_too_large_already_may_shrink(self):
+        self.create(1, members=5)
+        for limit in ({'load_balancer_members': 2}, {'project_members': 2}):
+            self.request(self.member('delete', 1), **limit)
+            self.request(self.member('create', 1, '198.18.10.99'), **limit)
+
+    def test_a_projects_members_count_together(self):
+        self.create(1, project_members=4)
+        self.create(2, project='other', project_members=2)
+        option, text = self.refused(self.create, 3, members=3,
+                                    project_members=4)
+        self.assertEqual('members', option)
+        self.assertIn('the project would have 5 members', text)
+        self.create(3, project_members=4)
+        self.refused(self.create, 4, project_members=4)
+        # What is deleted counts no longer.
+        request = self.request(requesting.deleted('lb3'))
+        self.store.promote('lb3', request)
+        self.store.forget('lb3')
+        self.create(4, project_members=4)
+
+    def test_bytes_of_a_load_balancer(self):
+        option, text = self.refused(self.create, 1, members=60,
+                                    load_balancer_bytes=_STEP // 2)
+        self.assertEqual('pools', option)
+        self.assertIn(f'the operator allows {_STEP // 2}', text)
+        self.create(1, load_balancer_bytes=_STEP // 2)
+        many = {f'm{one}': base.member(f'198.18.10.{one + 1}')
+                for one in range(200)}
+        self.refused(self.request, {
+            'object': 'member', 'action': 'replace', 'object_id': None,
+            'pool_id': 'pool1', 'members': many},
+            load_balancer_bytes=_STEP)
+
+    def test_bytes_of_a_project(self):
+        self.create(1, project_bytes=2 * _STEP)
+        self.create(2, project_bytes=2 * _STEP)
+        self.refused(self.create, 3, project_bytes=2 * _STEP)
+        self.create(3, project='other', project_bytes=2 * _STEP)
+
+    def test_the_options(self):
+        conf = self.load('[limits]\nproject_members = 7\n')
+        self.assertEqual(
+            limits.Limits(8192, 4 * 1024 * 1024, 7, 128 * 1024 * 1024),
+            limits.of(conf))

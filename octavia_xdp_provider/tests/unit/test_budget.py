@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/budget.py and tools/sizes: what may grow no further."""
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+
+import fixtures
+
+from octavia_xdp_provider.tests.unit import base
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def load():
+    specification = importlib.util.spec_from_file_location(
+        'budget', ROOT / 'tools/budget.py')
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+budget = load()
+
+
+class TestFile(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.file = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).join('budget.toml'))
+
+    def test_sections_are_read_and_others_left_alone(self):
+        self.file.write_text('[lines]\n"a/b" = 7\n"." = 0\n'
+                             '[seconds]\npackets = 12.5\nlint = 3\n')
+
+        self.assertEqual({'a/b': 7, '.': 0}, budget.lines(self.file))
+        self.assertEqual({'packets': 12.5, 'lint': 3},
+                         budget.seconds(self.file))
+
+    def test_what_is_no_number_is_refused(self):
+        for text in ('"a" = "7"', '"a" = 7.5', '"a" = -1'):
+            self.file.write_text(f'[lines]\n{text}\n')
+            self.assertRaises(ValueError, budget.lines, self.file)
+
+    def test_numbers_are_written_and_all_else_stays(self):
+        text = '# Why.\n[lines]\n"a/b" = {}  # because\n"a" = 1\n[seconds]\n'
+        self.file.write_text(text.format(7))
+
+        budget.write_lines({'a/b': 40}, self.file)
+
+        self.assertEqual(text.format(40), self.file.read_text())
+        self.assertRaises(ValueError, budget.write_lines, {'b': 1}, self.file)
+
+    def test_those_of_the_tree_are_of_rooms_and_parts_that_there_are(self):
+        script = (ROOT / 'tools/test-part').read_text()
+        for room in budget.lines():
+            self.assertTrue((ROOT / room).is_dir(), room)
+        for part in budget.seconds():
+            self.assertTrue(part.startswith('kernel-') or re.search(
+                rf'^part_{re.escape(part)}\(\)', script, re.MULTILINE), part)
+
+
+class TestSizes(base.TestCase):
+    """tools/sizes in a tree of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        subprocess.run(('git', 'init', '--quiet', self.root), check=True)
+        (self.root / 'tools').mkdir()
+        for name in ('tools/sizes', 'tools/budget.py'):
+            (self.root / name).write_text(
+                (ROOT / name).read_text())
+        # Of the tools only what has a budget here counts.
+        (self.root / '.gitignore').write_text('tools/\n.gitignore\n')
+
+    def have(self, **lines):
+        for name, count in lines.items():
+            self.write(f'{name}/file.py', 'x\n' * count)
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def allow(self, **lines):
+        self.write('tools/budget.toml', '[lines]\n"." = 0\n' + ''.join(
+            f'"{room}" = {count}\n' for room, count in lines.items()))
+
+    def allowed(self):
+        return budget.lines(self.root / 'tools/budget.toml')
+
+    def sizes(self, *arguments):
+        """Exit status, and lines of output."""
+        done = subprocess.run(
+            (sys.executable, self.root / 'tools/sizes', *arguments),
+            capture_output=True, text=True, check=False)
+        self.assertEqual('', done.stderr)
+        return done.returncode, done.stdout.splitlines()
+
+    def test_budgets_that_are_kept(self):
+        self.have(a=100, b=50)
+        self.allow(a=100, b=50)
+
+        self.assertEqual((0, [
+            'total: 150 lines, of them 0 of tests; the budgets have 150 (+0)'
+        ]), self.sizes())
+
+    def test_what_differs_within_the_tolerance_is_shown(self):
+        self.have(a=110, b=50, c=3030)
+        self.allow(a=100, b=90, c=3000)
+
+        status, output = self.sizes()
+
+        self.assertEqual(0, status)
+        self.assertEqual(['a: 110 lines, 10 more than its budget',
+                          'b: 50 lines, 40 fewer than its budget',
+                          'c: 3030 lines, 30 more than its budget'],
+                         output[:3])
+
+    def test_room_that_grew_by_more_than_the_tolerance_fails(self):
+        self.have(a=121, b=0)
+        self.allow(a=100, b=500)
+
+        status, output = self.sizes()
+
+        self.assertEqual(1, status)
+        self.assertEqual('a: 121 lines, 21 more than its budget: too many',
+                         output[0])
+
+    def test_file_without_a_room_counts_for_the_root(self):
+        self.write('new/file.py', 'x\n' * 30)
+        self.allow()
+
+        status, output = self.sizes()
+
+        self.assertEqual(1, status)
+        self.assertIn('.: 30 lines', output[0])
+
+    def test_rooms_within_a_room_count_apart(self):
+        self.have(**{'a': 10, 'a/deep': 20, 'a/tests': 40, 'a/tests/x': 1})
+        self.allow(**{'a': 30, 'a/tests': 41})
+
+        self.assertEqual((0, [
+            'total: 71 lines, of them 41 of tests; the budgets have 71 (+0)'
+        ]), self.sizes())
+
+    def test_tests_in_files_of_rust_are_tests(self):
+        self.write('hc-agent/src/a.rs',
+                   'x\ny\n#[cfg(test)]\nmod tests {\nz\n}\n')
+        self.write('hc-agent/src/a_tests.rs', 'x\n')
+        self.write('hc-agent/src/b.rs', '#[cfg(test)]\nmod other;\n')
+        self.write('hc-agent/tests/c.rs', 'x\n')
+        self.allow(**{'hc-agent': 4, 'hc-agent/tests': 6})
+
+        self.assertEqual((0, [
+            'total: 10 lines, of them 6 of tests; the budgets have 10 (+0)'
+        ]), self.sizes())
+
+    def test_prose_and_what_a_program_wrote_do_not_count(self):
+        for name in ('README.rst', 'a/README.rst', 'doc/source/x/y.inc',
+                     'releasenotes/notes/x.yaml', 'a/Cargo.lock',
+                     'constraints.txt', 'a/constraints.txt'):
+            self.write(name, 'x\n' * 30)
+        self.allow(a=0)
+
+        self.assertEqual((0, [
+            'total: 0 lines, of them 0 of tests; the budgets have 0 (+0)'
+        ]), self.sizes())
+
+    def test_budgets_are_lowered(self):
+        self.have(a=60, b=100)
+        self.allow(a=100, b=100)
+
+        status, output = self.sizes('--write')
+
+        self.assertEqual((0, 1), (status, len(output)))
+        self.assertEqual({'.': 0, 'a': 60, 'b': 100}, self.allowed())
+
+    def test_move_raises_one_as_another_falls(self):
+        self.have(a=40, b=150)
+        self.allow(a=100, b=100)
+        self.assertEqual(1, self.sizes()[0])
+
+        self.assertEqual(0, self.sizes('--write')[0])
+
+        self.assertEqual({'.': 0, 'a': 40, 'b': 150}, self.allowed())
+
+    def test_growth_raises_none(self):
+        self.have(a=90, b=150)
+        self.allow(a=100, b=100)
+
+        self.assertEqual(1, self.sizes('--write')[0])
+
+        self.assertEqual({'.': 0, 'a': 90, 'b': 100}, self.allowed())

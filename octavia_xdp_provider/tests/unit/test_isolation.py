@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tenants share is on the page about it, with a test."""
+
+import ast
+import re
+
+from octavia_xdp_provider.common import queue_names
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit import documents
+
+PACKAGE = documents.ROOT / 'octavia_xdp_provider'
+BPF = documents.ROOT / 'datapath/bpf'
+PAGE = documents.SOURCE / 'admin/isolation.rst'
+FAULTS = documents.SOURCE / 'contributor/faults.rst'
+
+# A map's name stands before its section or in a macro that defines it.
+_MAPS = re.compile(
+    r'(\w+)\s+SEC\("\.maps"\)|'
+    r'\b(?:MMAPPED_ARRAY|PIECES|SLICES|PER_CPU_ARRAY|HASH_TABLE)\((\w+)[,)]')
+_SECTIONS = re.compile(r'(\w+)\s+SEC\("\.data\.\w+"\)')
+# Of Python: what holds what comes faster than it is taken.
+_WAITING = frozenset({'Queue', 'SimpleQueue', 'LifoQueue', 'PriorityQueue',
+                      'ThreadPoolExecutor', 'BoundedSemaphore', 'Semaphore',
+                      'deque'})
+# Their length is that of what the caller has in its hand.
+_LOCAL = frozenset({'manage/rates.py'})
+
+
+def names_of_maps():
+    """Of all programs: what packets, and who handles them, share."""
+    result = set()
+    for path in BPF.rglob('*.[ch]'):
+        text = re.sub(r'#define.*?[^\\]\n', '', path.read_text(), flags=re.S)
+        for found in _MAPS.findall(text):
+            result.update(name for name in found if name)
+        result.update(_SECTIONS.findall(text))
+    return result
+
+
+def modules_with_queues():
+    result = set()
+    for path in PACKAGE.rglob('*.py'):
+        name = str(path.relative_to(PACKAGE))
+        if name.startswith('tests/') or name in _LOCAL:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and _called(node) in _WAITING:
+                result.add(name)
+    return result
+
+
+def _called(node):
+    return getattr(node.func, 'attr', getattr(node.func, 'id', None))
+
+
+def literals(text):
+    return re.findall(r'``([^`]+)``', text)
+
+
+class Rows:
+    """Cells of a page's tables, each with its text."""
+
+    def __init__(self, path):
+        text = path.read_text()
+        self.rows = [re.split(r'\n     - ', '\n     - ' + row)[1:]
+                     for row in re.split(r'\n   \* - ', text)[1:]]
+        # What follows the last cell is not indented.
+        for row in self.rows:
+            row[-1] = re.split(r'\n(?=\S)', row[-1])[0]
+
+    @property
+    def tests(self):
+        return [row[-1] for row in self.rows if row[-1].strip() != 'Test']
+
+
+def unknown_tests(cell):
+    """What a cell names that there is not: a module or program of tests, or a
+    function that the ones before it do not have."""
+    result, seen = [], []
+    for name in literals(cell):
+        texts = list(_sources(name))
+        if texts:
+            seen += texts
+        elif '/' in name:
+            if not (documents.ROOT / name).exists():
+                result.append(name)
+        elif not any(re.search(rf'\b{re.escape(name)}\b', text)
+                     for text in seen):
+            result.append(name)
+    return result
+
+
+def _sources(name):
+    tests = PACKAGE / 'tests'
+    for path in (tests / (name.replace('.', '/') + '.py'),
+                 documents.ROOT / f'datapath/tests/{name}.c',
+                 documents.ROOT / f'hc-agent/tests/{name}.rs'):
+        if path.is_file():
+            yield path.read_text()
+    package = tests / name.replace('.', '/')
+    if '.' in name and package.is_dir():
+        yield from (path.read_text() for path in package.glob('*.py'))
+
+
+class TestPage(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.literals = set(literals(PAGE.read_text()))
+
+    def test_each_map_has_a_row(self):
+        maps = names_of_maps()
+        self.assertLessEqual({'flows', 'fragments', 'nat_owners', 'traced',
+                              'uplinks', 'nat_index', 'config', 'settings',
+                              'tables', 'service_counters'}, maps)
+        self.assertEqual(set(), maps - self.literals)
+
+    def test_each_queue_of_a_process_has_a_row(self):
+        modules = modules_with_queues()
+        self.assertIn('driver/controller_client.py', modules)
+        self.assertEqual(set(), modules - self.literals)
+
+    def test_queues_on_the_broker_have_a_row(self):
+        self.assertLessEqual({queue_names.NODE_TOPIC, queue_names.HOST_TOPIC},
+                             self.literals)
+
+    def test_each_row_names_tests_that_there_are(self):
+        for path in (PAGE, FAULTS):
+            cells = Rows(path).tests
+            self.assertGreater(len(cells), 20, path)
+            self.assertEqual([], [name for cell in cells
+                                  for name in unknown_tests(cell)], path)
+
+    def test_rows_without_a_test_share_nothing_that_can_be_tested(self):
+        without = [row[0] for row in Rows(PAGE).rows
+                   if not literals(row[-1]) and row[-1].strip() != 'Test']
+        self.assertEqual(3, len(without), without)
+
+
+class TestReaders(base.TestCase):
+    """That the readers above see what is not there."""
+
+    def test_an_unknown_module_and_function(self):
+        gone = 'test_that_is_' + 'nowhere'
+        self.assertEqual(
+            ['unit.test_there_is_none', gone],
+            unknown_tests('``unit.test_there_is_none``, '
+                          '``unit.test_isolation``\n'
+                          f'(``test_each_map_has_a_row``, ``{gone}``)'))

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a demonstration says if something is missing, or does not hold."""
+
+import contextlib
+import fcntl
+import io
+import os
+import pathlib
+import types
+from unittest import mock
+
+import fixtures
+
+from lab import demo_steps
+from lab import log_excerpts
+from lab import paths
+from lab import surroundings
+from lab.fabric import nginx
+from octavia_xdp_provider.tests.unit import base
+
+NGINX = ('2026/01/01 00:00:00 [error] 7#7: *1 open() "/a/large" failed '
+         '(13: Permission denied), client: 198.18.20.2\n')
+
+
+class Temporary(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path)
+        self.logs = self.directory / 'logs'
+        self.logs.mkdir()
+
+
+class TestLogExcerpts(Temporary):
+
+    def log(self, name, text):
+        with open(self.logs / f'{name}.log', 'a') as file:
+            file.write(text)
+
+    def since(self, before):
+        return log_excerpts.since(self, before)
+
+    def test_only_what_tells_and_was_written_meanwhile(self):
+        self.log('vm-nginx', NGINX.replace('large', 'before'))
+        before = log_excerpts.sizes(self)
+        self.log('vm-nginx', NGINX + 'an ordinary line\n')
+        self.log('agent', '2026-01-01 1 DEBUG agent no error: refused\n')
+        self.assertEqual(f'vm-nginx.log: {NGINX.strip()}', self.since(before))
+
+    def test_a_log_that_began_anew_is_read_from_its_begin(self):
+        self.log('bird', 'x' * 1000)
+        before = log_excerpts.sizes(self)
+        (self.logs / 'bird.log').unlink()
+        self.log('bird', 'bird: <ERR> cannot bind\n')
+        self.assertEqual('bird.log: bird: <ERR> cannot bind',
+                         self.since(before))
+
+    def test_the_last_lines_of_the_newest_logs(self):
+        for number in range(9):
+            self.log(f'log{number}', ''.join(
+                f'error {line}\n' for line in range(9)))
+            os.utime(self.logs / f'log{number}.log', (number, number))
+        lines = self.since({}).splitlines()
+        self.assertEqual(log_excerpts.LOGS * log_excerpts.LINES, len(lines))
+        self.assertEqual('log8.log: error 8', lines[-1])
+
+
+class Steps(demo_steps.Steps):
+
+    failure = None
+
+    def check(self):
+        if self.failure:
+            raise self.failure
+
+    def run(self):
+        self.step('a download', self.fail)
+
+    def fail(self):
+        (self.lab.logs / 'vm-nginx.log').write_text(NGINX)
+        raise paths.LabError('waited 2 s in vain for it')
+
+
+class TestRun(Temporary):
+
+    def run_steps(self, failure=None):
+        steps = Steps(types.SimpleNamespace(
+            name='some', logs=self.logs, directory=self.directory / 'lab'),
+            self.directory / 'report.json')
+        steps.failure = failure
+        self.down = self.useFixture(fixtures.MockPatch(
+            'lab.deployment.down')).mock
+        self.useFixture(fixtures.MockPatch('lab.namespaces.hosts',
+                                           return_value=[]))
+        self.addCleanup(os.umask, os.umask(0o022))
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            self.assertEqual(1, demo_steps.run(steps))
+        return said.getvalue(), steps
+
+    def test_the_log_that_explains_it_is_shown(self):
+        said, _steps = self.run_steps()
+        self.assertIn('FAILED: a download: waited 2 s in vain for it', said)
+        self.assertIn(f'  vm-nginx.log: {NGINX}', said)
+
+    def test_what_is_missing_is_said_before_the_first_step(self):
+        said, steps = self.run_steps(paths.LabError('no nginx'))
+        self.assertIn('FAILED: no nginx', said)
+        self.assertEqual([], steps.steps)
+
+    def test_another_demonstration_keeps_its_lab(self):
+        with open(self.directory / 'lab.demonstration', 'w') as file:
+            file.write('77')
+            file.flush()
+            fcntl.flock(file, fcntl.LOCK_EX)
+            said, steps = self.run_steps()
+        self.assertIn('lab some has a demonstration, process 77', said)
+        self.assertEqual([], steps.steps)
+        self.down.assert_not_called()
+
+
+class TestSurroundings(Temporary):
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 0))
+        self.useFixture(fixtures.MonkeyPatch(
+            'lab.surroundings.PROGRAMS', ('sh',)))
+        for name in 'LIBRARY', 'HEALTH_CHECKER':
+            self.useFixture(fixtures.MonkeyPatch(
+                f'lab.paths.{name}', self.directory))
+        self.kernel = self.useFixture(fixtures.MockPatchObject(
+            surroundings, '_kernel', return_value=())).mock
+        self.lab = types.SimpleNamespace(
+            directory=self.directory / 'none' / 'yet',
+            run_directory=pathlib.Path('/run/some'))
+        for name in 'DISK_MIB', 'RUN_MIB':
+            self.useFixture(fixtures.MonkeyPatch(
+                f'lab.surroundings.{name}', 0))
+
+    def missing(self, **more):
+        return str(self.assertRaises(
+            paths.LabError, surroundings.check, self.lab, **more))
+
+    def test_nothing_is_missing(self):
+        surroundings.check(self.lab)
+
+    def test_everything_that_is_missing_is_named(self):
+        self.useFixture(fixtures.MonkeyPatch('lab.surroundings.DISK_MIB',
+                                             1 << 40))
+        absent = self.directory / 'absent'
+        said = self.missing(programs=('no-such-program', 'true'),
+                            files={absent: 'tools/setup some'})
+        self.assertIn('programs: no-such-program;', said)
+        self.assertIn(f'{absent}; tools/setup some makes it', said)
+        self.assertIn(f'MiB free below {self.directory}', said)
+        self.kernel.assert_not_called()
+
+    def test_a_run_directory_that_others_cannot_enter(self):
+        self.lab.run_directory = self.directory / 'run'
+        self.directory.chmod(0o700)
+        self.assertIn(f'{self.directory} is closed to other users '
+                      '(mode 0700)', self.missing())
+
+    def test_a_kernel_that_allows_no_namespaces(self):
+        self.kernel.return_value = ['- rights']
+        self.assertIn('- rights', self.missing())
+
+    def test_only_root(self):
+        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
+        self.assertIn('need root', self.missing())
+
+
+class TestNginx(Temporary):
+    """Its worker gives up root."""
+
+    def test_nothing_that_it_reads_or_writes_is_in_the_checkout(self):
+        lab = paths.Lab('some')
+        lab.directory = self.directory / 'checkout'
+        lab.run_directory = self.directory / 'run'
+        lab.run_directory.mkdir()
+        with (mock.patch('lab.processes.start') as started,
+                mock.patch('shutil.chown')):
+            previous = os.umask(0o077)
+            self.addCleanup(os.umask, previous)
+            nginx.start(lab, 'member1', [80], None)
+        argv = started.call_args.args[3]
+        configuration = argv[argv.index('-c') + 1].read_text()
+        self.assertIn(f'root {lab.run_directory}/', configuration)
+        self.assertNotIn(str(lab.directory), configuration)
+        served = nginx.files(lab, 'member1')
+        for one in (served, *served.parents):
+            if one.is_relative_to(lab.run_directory / 'shared'):
+                self.assertEqual(0o755, one.stat().st_mode & 0o777, one)
