@@ -21,6 +21,17 @@ def data_directory(lab):
     return lab.host_directory(paths.CONTROL) / 'mariadb'
 
 
+def _temporary(lab):
+    """The environment with this server's own directory of temporary files.
+
+    A server that starts removes what looks like its temporary tables, also
+    those of a server of another lab if both have the same directory.
+    """
+    directory = lab.host_directory(paths.CONTROL) / 'mariadb-tmp'
+    directory.mkdir(parents=True, exist_ok=True)
+    return {'TMPDIR': str(directory)}
+
+
 def url(lab, database):
     """The SQLAlchemy URL of a database."""
     password = secret.password(lab, 'database')
@@ -33,7 +44,8 @@ def initialise(lab):
     processes.run(lab, paths.CONTROL, [
         'mariadb-install-db', '--no-defaults', '--user=root',
         '--auth-root-authentication-method=socket', '--skip-test-db',
-        '--innodb-log-file-size=24M', f'--datadir={data_directory(lab)}'])
+        '--innodb-log-file-size=24M', f'--datadir={data_directory(lab)}'],
+        env=_temporary(lab))
 
 
 def create_databases(lab):
@@ -90,7 +102,7 @@ def start(lab):
         # servers do not know it.
         '--loose-innodb-snapshot-isolation=OFF',
         '--innodb-flush-log-at-trx-commit=0', '--innodb-doublewrite=OFF',
-        '--innodb-buffer-pool-size=128M'],
+        '--innodb-buffer-pool-size=128M'], env=_temporary(lab),
         ready=lambda: listening(lab, ADDRESS, PORT))
 
 

@@ -5,20 +5,19 @@ import hashlib
 import secrets
 
 SECTION = 'credentials'
-NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia',
+NAMES = ('database', 'rabbitmq', 'admin', 'neutron', 'octavia',
          'octavia-xdp')
 
 
 def generate(lab):
-    """Make a password for every user of the lab."""
+    """Make a password for each user that every lab has."""
     for name in NAMES:
         lab.state.put(SECTION, name, secrets.token_hex(16))
 
 
 def make(lab, name):
-    """Make a password for another user, and return it."""
+    """Make a password for another user, or a new one."""
     lab.state.put(SECTION, name, secrets.token_hex(16))
-    return password(lab, name)
 
 
 def password(lab, name):

@@ -41,7 +41,7 @@ class Cluster:
             ['mariadb-install-db', '--no-defaults', '--user=root',
              '--auth-root-authentication-method=normal', '--skip-test-db',
              '--innodb-log-file-size=8M', f'--datadir={first}'],
-            check=True, capture_output=True)
+            env=self._environment(1), check=True, capture_output=True)
         self._launch(1, bootstrap=True)
         self._wait_synced(1, 1)
         with self._engine(1, '').connect() as connection:
@@ -75,6 +75,13 @@ class Cluster:
                 yield
             finally:
                 connection.execute(sa.text('UNLOCK TABLES'))
+
+    def _environment(self, number):
+        # A server that starts removes what looks like its temporary tables,
+        # also another server's in the same directory.
+        directory = self._directory / f'{number}.tmp'
+        directory.mkdir(exist_ok=True)
+        return {**os.environ, 'TMPDIR': str(directory)}
 
     def _port(self, number):
         return 3306 + number
@@ -112,7 +119,8 @@ class Cluster:
                 f'gmcast.listen_addr=tcp://{self._address}:{base};'
                 f'ist.recv_addr={self._address}:{base + 1};'
                 'gcache.size=8M;gcache.page_size=8M'],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+                env=self._environment(number), stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log))
 
     def _wait_synced(self, number, size):
         def log():
