@@ -18,6 +18,7 @@ TIMEOUT_S = 120
 
 ADMIN = 'admin'
 TENANT = 'demo'
+TENANT_ROLES = 'member', 'load-balancer_member'
 ENDPOINTS = {
     # type → (name, URL)
     'network': ('neutron', neutron.URL),
@@ -142,6 +143,18 @@ def set_up(lab):
             cidr=cidr, gateway_ip=gateway, is_dhcp_enabled=False)
 
 
+def create_tenant(lab, identity, name):
+    """A project and a user of this name, with the roles of a tenant.
+
+    :param identity: Keystone, as the administrator has it.
+    """
+    secret.make(lab, name)
+    project = identity.create_project(name=name, domain_id='default')
+    user = _create_user(lab, identity, name, project)
+    _grant(identity, user, project, *TENANT_ROLES)
+    return project, user
+
+
 def add_service(lab, name, kind, url):
     """Enter another service, with a user of its own, into a cloud.
 
@@ -181,9 +194,7 @@ def _create_service_user(lab, identity, name, project):
 def _create_users(lab, identity):
     for suffix in ('admin', 'member', 'observer'):
         identity.create_role(name=f'load-balancer_{suffix}')
-    tenant = identity.create_project(name=TENANT, domain_id='default')
-    _grant(identity, _create_user(lab, identity, TENANT, tenant), tenant,
-           'member', 'load-balancer_member')
+    create_tenant(lab, identity, TENANT)
     _grant(identity, identity.find_user(ADMIN),
            identity.find_project(ADMIN), 'load-balancer_admin')
 

@@ -9,14 +9,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use octavia_xdp_hc::config::{
-    CodeRange, HttpSpec, HttpsSpec, Method, ProbeSpec, Request, Version,
-};
+use octavia_xdp_hc::config::{HttpSpec, HttpsSpec, ProbeSpec};
 use octavia_xdp_hc::probe::{Source, run};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConnection, StreamOwned, SupportedProtocolVersion};
 
-use crate::support::documents::{http, key, single};
+use crate::support::documents::{get, http, key, single};
 use crate::support::node::{Node, PATIENCE};
 use crate::support::server::tls_config;
 
@@ -97,16 +95,7 @@ async fn end(
     expected: u16,
 ) -> Result<(), io::ErrorKind> {
     let (target, server) = serve(version, rest);
-    let request = Request {
-        method: Method::Get,
-        path: "/",
-        version: Version::Http10,
-        host: None,
-    };
-    let codes = vec![CodeRange {
-        first: expected,
-        last: expected,
-    }];
+    let (request, codes) = get(expected);
     let probe = if version.is_some() {
         let check = HttpsSpec::new(target, &request, codes, None);
         ProbeSpec::Https(Arc::new(check))

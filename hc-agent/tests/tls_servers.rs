@@ -7,13 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use octavia_xdp_hc::config::{
-    CodeRange, HttpsSpec, Method, ProbeSpec, Request, TlsHelloSpec, Version,
-};
+use octavia_xdp_hc::config::{HttpsSpec, ProbeSpec, TlsHelloSpec};
 use octavia_xdp_hc::probe::{Source, run};
 use octavia_xdp_hc::reason::Reason;
 
-use crate::support::documents::single;
+use crate::support::documents::{get, single};
 use crate::support::node::PATIENCE;
 
 const UP: Reason = Reason::NONE;
@@ -111,16 +109,7 @@ async fn probe(folder: &Path, (key, options, _): &Row) -> [Reason; 2] {
         .by_ref()
         .find_map(|line| line.unwrap().strip_prefix("ACCEPT ")?.parse().ok())
         .unwrap();
-    let request = Request {
-        method: Method::Get,
-        path: "/",
-        version: Version::Http10,
-        host: None,
-    };
-    let codes = vec![CodeRange {
-        first: 200,
-        last: 200,
-    }];
+    let (request, codes) = get(200);
     let https = HttpsSpec::new(address, &request, codes, None);
     let mut reasons = [Reason::NONE; 2];
     let probes = [

@@ -10,10 +10,8 @@ import ipaddress
 import uuid
 
 from lab import cloud
-from lab.control import secret
 from lab.ovn import fabric
 
-ROLES = ('member', 'load-balancer_member')
 # Any number of tenants may have them at the same time.
 SUBNET, SUBNET_V6 = '10.0.0.0/24', 'fd00:10::/64'
 
@@ -48,15 +46,8 @@ class Tenants:
 
     def create(self, name, cidr=SUBNET, cidr_v6=SUBNET_V6):
         """Make a tenant with a network whose router leads outside."""
-        identity = self._admin.identity
-        password = secret.make(self._lab, name)
-        project = identity.create_project(name=name, domain_id='default')
-        user = identity.create_user(
-            name=name, password=password, domain_id='default',
-            default_project_id=project.id)
-        for role in ROLES:
-            identity.assign_project_role_to_user(
-                project, user, identity.find_role(role))
+        project, _user = cloud.create_tenant(
+            self._lab, self._admin.identity, name)
         neutron = cloud.connect(self._lab, name).network
         network = neutron.create_network(name=f'{name}-network')
         subnet = neutron.create_subnet(

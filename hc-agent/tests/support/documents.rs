@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use octavia_xdp_hc::config::{Check, ProbeSpec};
+use octavia_xdp_hc::config::{Check, CodeRange, Method, ProbeSpec, Request, Version};
 use octavia_xdp_hc::key::Key;
 use serde_json::{Value, json};
 
@@ -35,6 +35,21 @@ pub(crate) fn http(key: &str, target: SocketAddr, fall: u8) -> Value {
         "expected_codes": [[200, 299]],
     });
     check
+}
+
+/// What a probe asks a web server for, and the code that it expects.
+pub(crate) fn get(expected: u16) -> (Request<'static>, Vec<CodeRange>) {
+    let request = Request {
+        method: Method::Get,
+        path: "/",
+        version: Version::Http10,
+        host: None,
+    };
+    let codes = vec![CodeRange {
+        first: expected,
+        last: expected,
+    }];
+    (request, codes)
 }
 
 /// The same check with another timeout, in seconds.

@@ -16,10 +16,7 @@ from lab import cloud
 from lab import namespaces
 from lab import paths
 from lab import processes
-from lab.control import secret
 from lab.fabric import client
-
-ROLES = ('member', 'load-balancer_member')
 
 
 def create(lab, name):
@@ -29,13 +26,7 @@ def create(lab, name):
     a function that removes both.
     """
     identity = cloud.connect(lab, cloud.ADMIN).identity
-    project = identity.create_project(name=name, domain_id='default')
-    user = identity.create_user(
-        name=name, password=secret.make(lab, name), domain_id='default',
-        default_project_id=project.id)
-    for role in ROLES:
-        identity.assign_project_role_to_user(
-            project, user, identity.find_role(role))
+    project, user = cloud.create_tenant(lab, identity, name)
 
     def delete():
         identity.delete_user(user)
@@ -62,7 +53,7 @@ class Caller(background.Background):
         with namespaces.inside(self._lab, paths.CONTROL):
             connection = self._connect()
             number = 0
-            while not self.ending.wait(0):
+            while not self.ending.is_set():
                 try:
                     self._call(connection, number)
                     result = 'ok'
@@ -72,7 +63,7 @@ class Caller(background.Background):
                 number += 1
 
 
-class Flood(background.Background):
+class Flood:
     """Sends packets from the client's network, see flood.py.
 
     :param address: to which all of them go.
@@ -81,7 +72,6 @@ class Flood(background.Background):
     """
 
     def __init__(self, lab, address, port, rate):
-        super().__init__()
         self._lab = lab
         self._name = f'flood-{address}'
         self._words = [str(address), str(port), str(rate)]
