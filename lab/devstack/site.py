@@ -95,6 +95,14 @@ class Site:
                 'OCTAVIA_XDP_HYPERVISORS does not name this host, '
                 f'{self.hypervisor}: it has all hypervisors, as in '
                 f'{self.hypervisor}=192.0.2.7, and is the same on all hosts')
+        own = self.variables.get('OCTAVIA_XDP_HOST_ADDRESS')
+        for name in (name for name, address in hosts.items()
+                     if address == own and name != self.hypervisor):
+            # Its tunnel would lead back to this host.
+            raise paths.LabError(
+                f'OCTAVIA_XDP_HYPERVISORS: {name} has the address of this '
+                f'host, {own}, which is not that hypervisor: give {name} its '
+                f'own address, or set OCTAVIA_XDP_HYPERVISOR={name} here')
 
     @functools.cached_property
     def lab(self):

@@ -30,9 +30,11 @@ class Trial(demo_steps.Steps):
     def __init__(self, lab):
         super().__init__(lab, REPORT)
         second_address = paths.management_address(SECOND)
-        # The first of them is in no file: nobody has to be there.
+        # The first of them is in no file, and nobody is there. An address of
+        # this host's own would send it back what goes to all hypervisors.
+        nobody = paths.management_address('host1')
         both = {'OCTAVIA_XDP_HYPERVISORS':
-                f'compute1=192.0.2.1 {SECOND}={second_address}'}
+                f'compute1={nobody} {SECOND}={second_address}'}
         self.first = hosts.Host(
             lab, paths.CONTROL, f'{lab.name}-1',
             {**both, 'OCTAVIA_XDP_REMOTE_NODES': f'lb3={second_address}'})

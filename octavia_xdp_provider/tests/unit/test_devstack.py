@@ -326,6 +326,11 @@ class TestSite(base.TestCase):
             self.refused('does not name this host, compute2',
                          OCTAVIA_XDP_HYPERVISOR='compute2', **more)
 
+        own = {'OCTAVIA_XDP_HYPERVISORS': COMPUTES,
+               'OCTAVIA_XDP_HOST_ADDRESS': '192.0.2.11'}
+        self.refused('set OCTAVIA_XDP_HYPERVISOR=compute1', **own)
+        self.site(OCTAVIA_XDP_HYPERVISOR='compute1', **own)
+
     def test_transport_url_of_a_node(self):
         password = self.site().password('octavia-xdp-node-lb1')
         self.assertEqual(
