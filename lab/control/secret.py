@@ -5,12 +5,12 @@ import hashlib
 import secrets
 
 SECTION = 'credentials'
-NAMES = ('database', 'rabbitmq', 'admin', 'neutron', 'octavia',
+NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia',
          'octavia-xdp')
 
 
 def generate(lab):
-    """Make a password for each user that every lab has."""
+    """Make a password for each of NAMES."""
     for name in NAMES:
         lab.state.put(SECTION, name, secrets.token_hex(16))
 
