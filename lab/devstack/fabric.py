@@ -103,7 +103,7 @@ def _connect_host(site):
     tunnels.ip(lab, 'link', 'set', name, 'up')
     tunnels.ip(lab, 'address', 'add', f'{host}/24', 'dev', name)
     for node in site.nodes:
-        port = f'{name}-{paths.number(node)}'
+        port = _port(site, node)
         tunnels.ip(lab, 'link', 'add', port, 'type', 'veth', 'peer', 'name',
             namespaces.MANAGEMENT_INTERFACE, 'netns', lab.namespace(node))
         tunnels.ip(lab, 'link', 'set', port, 'master', name, 'up')
@@ -120,6 +120,11 @@ def _connect_host(site):
         _hide_behind_host(lab, prefix)
 
 
+def _port(site, node):
+    """The host's end of a node's management link."""
+    return f'{bridge(site)}-{paths.number(node)}'
+
+
 def _hide_behind_host(lab, prefix):
     """The broker is on another host, which knows no way to LB nodes."""
     processes.run(lab, None, ['sysctl', '-qw', 'net.ipv4.ip_forward=1'])
@@ -133,7 +138,9 @@ def _hide_behind_host(lab, prefix):
 
 
 def _remove_links(site):
-    for name in bridge(site), hypervisor.interface(site):
+    # With their ends in namespaces, which go a moment after their names.
+    for name in (bridge(site), hypervisor.interface(site),
+                 *(_port(site, node) for node in site.nodes)):
         with contextlib.suppress(paths.LabError):
             tunnels.ip(site.lab, 'link', 'delete', name)
     if site.role == sites.NODE:
