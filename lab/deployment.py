@@ -32,10 +32,8 @@ def up(lab, control_only=False, provider=octavia.XDP,
 
     node_options = {}
     if ovn:
-        both = {'members': {'allowed_networks': (
-            f'{paths.MEMBER_NETWORKS},{paths.TENANT_NETWORKS}')}}
-        node_options = {**both, **host_agents.NODE_OPTIONS}
-        provider_options = {**both, **host_agents.CONTROLLER_OPTIONS,
+        node_options = host_agents.NODE_OPTIONS
+        provider_options = {**host_agents.CONTROLLER_OPTIONS,
                             **(provider_options or {})}
 
     def start():

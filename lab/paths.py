@@ -57,7 +57,7 @@ NAT_NETWORK_V6 = ipaddress.ip_network('2001:db8:40::/112')
 VIP_NETWORKS = f'{VIP_NETWORK},{VIP_NETWORK_V6}'
 # Those of their own that members of tests make are below the same /32.
 MEMBER_NETWORKS = '198.18.0.0/15,2001:db8::/32'
-# Where hypervisors are, of which tenants choose their own.
+# Where hypervisors are, VMs of tenants, which choose their own of these.
 TENANT_NETWORKS = '10.0.0.0/8,fd00::/8'
 
 CONTROL_ADDRESS = str(MANAGEMENT_NETWORK[1])

@@ -54,6 +54,7 @@ def controller_options(site):
     if not site.hypervisors:
         return {}
     return {'zero_touch': {
+        'member_networks': site.value('OCTAVIA_XDP_VM_NETWORKS'),
         'node_networks': f'{paths.UPLINK_NETWORK},{paths.UPLINK_NETWORK_V6}',
         'host_networks': ','.join(str(network)
                                   for network, _gateway in NETWORKS)}}

@@ -23,6 +23,7 @@ ENCAPSULATIONS = {'hv1': 'srv6', 'hv2': 'geneve'}
 
 CONTROLLER_OPTIONS = {'zero_touch': {
     'mode': 'preferred',
+    'member_networks': paths.TENANT_NETWORKS,
     'node_networks': f'{paths.UPLINK_NETWORK},{paths.UPLINK_NETWORK_V6}',
     'host_networks': (f'{paths.HYPERVISOR_NETWORK},'
                       f'{paths.HYPERVISOR_NETWORK_V6},{paths.SID_NETWORK},'

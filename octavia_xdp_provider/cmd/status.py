@@ -26,7 +26,8 @@ class Checks(upgradecheck.UpgradeCommands):
                 upgradecheck.Code.WARNING,
                 '[vip] allowed_networks is empty: every load balancer is '
                 'refused.')
-        if not self._conf.members.allowed_networks:
+        vms = self._conf.zero_touch
+        if not (self._conf.members.allowed_networks or vms.member_networks):
             return upgradecheck.Result(
                 upgradecheck.Code.WARNING,
                 '[members] allowed_networks is empty: every member is '
@@ -37,6 +38,13 @@ class Checks(upgradecheck.UpgradeCommands):
                 '[vip] subnet_ids and network_ids are empty: a tenant\'s own '
                 'subnet may have addresses of [vip] allowed_networks, and '
                 'they would be announced.')
+        if ((vms.mode != 'off' or vms.host_networks)
+                and not vms.member_networks):
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                '[zero_touch] member_networks is empty: VMs are members with '
+                'addresses of [members] allowed_networks, where health checks '
+                'and packets of every other load balancer may go as well.')
         return upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
     def _database(self):

@@ -40,6 +40,8 @@ class AddressPolicy:
     :param member_networks: ``[members] allowed_networks``; None: all.
     :param vip_subnet_ids: ``[vip] subnet_ids``.
     :param vip_network_ids: ``[vip] network_ids``.
+    :param vm_networks: ``[zero_touch] member_networks``: beside those of
+        members, for load balancers that may reach members as VMs.
     """
 
     vip_networks: tuple[Network, ...]
@@ -48,6 +50,7 @@ class AddressPolicy:
     member_networks: tuple[Network, ...] | None = None
     vip_subnet_ids: frozenset[str] = frozenset()
     vip_network_ids: frozenset[str] = frozenset()
+    vm_networks: tuple[Network, ...] = ()
 
     def vip_problem(self, text: str) -> errors.Detailed | None:
         """Only VIPs inside the operator's networks may be announced.
@@ -83,9 +86,12 @@ class AddressPolicy:
                 '[vip] subnet_ids and network_ids: ' + ' '.join(
                     sorted(self.vip_subnet_ids | self.vip_network_ids)))
 
-    def member_problem(self, text: str) -> errors.Detailed | None:
+    def member_problem(self, text: str, is_vm: bool = False
+                       ) -> errors.Detailed | None:
         """A member must not give access to the operator's own network.
 
+        :param is_vm: whether a hypervisor may stand before it. Without one,
+            LB nodes send to the address itself.
         :raises ValueError: the text is no address.
         """
         address = ipaddress.ip_address(text)
@@ -105,10 +111,27 @@ class AddressPolicy:
                 return closed(address, f'it lies in {network}, in which no '
                                        'member may be')
         if self.member_networks is None or any(
-                address in network for network in self.member_networks):
+                address in network for network in (
+                    *self.member_networks,
+                    *(self.vm_networks if is_vm else ()))):
             return None
         return closed(address, '[members] allowed_networks: '
-                      + _listed(self.member_networks))
+                      + _listed(self.member_networks) + self._of_vms(is_vm))
+
+    def _of_vms(self, is_vm: bool) -> str:
+        if not self.vm_networks:
+            return ''
+        return ('; [zero_touch] member_networks'
+                + ('' if is_vm else ', which are not for it')
+                + f': {_listed(self.vm_networks)}')
+
+    def is_for_vms_alone(self, text: str) -> bool:
+        """Whether LB nodes must not send to a member's address themselves.
+
+        Without networks of VMs there is one list for all members, which each
+        was held against when it came.
+        """
+        return bool(self.vm_networks and self.member_problem(text))
 
 
 def closed(address: object, detail: str) -> errors.Detailed:
@@ -116,8 +139,9 @@ def closed(address: object, detail: str) -> errors.Detailed:
     another project's in a way: to users all of these look alike."""
     return (f'{address} is none that this member may have',
             'use the address of a server in a network that the operator has '
-            'for members; with encapsulation dscp, of one that is no member '
-            'of another load balancer', detail)
+            'for members, which for VMs may need a flavor with zero_touch; '
+            'with encapsulation dscp, of one that is no member of another '
+            'load balancer', detail)
 
 
 def _listed(networks: Iterable[Network]) -> str:

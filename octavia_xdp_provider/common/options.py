@@ -24,6 +24,7 @@ from octavia_xdp_provider.common import nat_options
 from octavia_xdp_provider.common import node_options
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import policy
+from octavia_xdp_provider.common import zero_touch_options
 
 CONFIG_ENVIRONMENT_VARIABLE = 'OCTAVIA_XDP_CONF'
 DEFAULT_CONFIG_FILE = '/etc/octavia-xdp/octavia-xdp.conf'
@@ -56,7 +57,7 @@ GROUPS = {
     'vip': control_options.vip_opts,
     'members': control_options.member_opts,
     'nodes': control_options.node_server_opts,
-    'zero_touch': control_options.zero_touch_opts,
+    'zero_touch': zero_touch_options.zero_touch_opts,
     'api': control_options.api_opts,
     'defaults': control_options.defaults_opts,
     'limits': control_options.limits_opts,
@@ -95,7 +96,8 @@ def allowed_addresses(conf, own_addresses=None):
          *nat_options.pools(conf)),
         frozenset(own_addresses or ()),
         None if own_addresses is not None and not members else members,
-        frozenset(conf.vip.subnet_ids), frozenset(conf.vip.network_ids))
+        frozenset(conf.vip.subnet_ids), frozenset(conf.vip.network_ids),
+        tuple(option_values.networks(conf, 'zero_touch', 'member_networks')))
 
 
 def api_policy(conf):
@@ -160,7 +162,8 @@ def check(conf):
     option_values.networks(conf, 'vip', 'allowed_networks')
     for name in ('allowed_networks', 'denied_networks'):
         option_values.networks(conf, 'members', name)
-    for name in ('node_networks', 'host_networks', 'closed_networks'):
+    for name in ('member_networks', 'node_networks', 'host_networks',
+                 'closed_networks'):
         option_values.networks(conf, 'zero_touch', name)
     for name in ('subnet_ids', 'network_ids'):
         option_values.uuids(conf, 'vip', name)

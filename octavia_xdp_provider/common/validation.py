@@ -17,6 +17,7 @@ from typing import cast
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import spec
@@ -134,9 +135,16 @@ def _change_problems(change: changes.Change,
         **(fields.get('members') or {})}.items())
     if change['object'] == 'member':
         members[''] = fields
+    # Of what is added to a load balancer its controllers know the flavor.
+    may_be_vms = change['object'] != 'loadbalancer' or _is_zero_touch(fields)
     for path, member in members.items():
-        for name, problem in _member_problems(member, policy):
+        for name, problem in _member_problems(member, policy, may_be_vms):
             yield f'{path}{name}', problem
+
+
+def _is_zero_touch(load_balancer: spec.Fields) -> bool:
+    return bool(flavor.value(load_balancer.get('flavor') or {}, 'zero_touch')
+                != 'off')
 
 
 def vip_problems(fields: spec.Fields, policy: address_policy.AddressPolicy
@@ -166,13 +174,41 @@ def vip_problems(fields: spec.Fields, policy: address_policy.AddressPolicy
             yield 'additional_vips', problem
 
 
-def _member_problems(member: Any, policy: address_policy.AddressPolicy
+def _member_problems(member: Any, policy: address_policy.AddressPolicy,
+                     is_vm: bool = False
                      ) -> Iterator[tuple[str, errors.Detailed]]:
+    """:param is_vm: whether a hypervisor may stand before the member; before
+        another address, at which it is probed, none does.
+    """
+    own = member.get('address')
     for name in ('address', 'monitor_address'):
         if member.get(name):
-            problem = policy.member_problem(member[name])
+            problem = policy.member_problem(
+                member[name], is_vm and own in (None, member[name]))
             if problem:
                 yield name, problem
+
+
+def check_new_members(before: spec.Document | None, after: spec.Document,
+                      policy: address_policy.AddressPolicy) -> None:
+    """Check the addresses that a change brings. What is there stays, whatever
+    the operator has allowed since.
+
+    :raises Refused: names the field.
+    """
+    known = {} if before is None else {
+        key: member for pool in before['pools'].values()
+        for key, member in pool['members'].items()}
+    is_vm = spec.is_zero_touch(after)
+    for pool in after['pools'].values():
+        for key, member in pool['members'].items():
+            old: Any = known.get(key, {})
+            if (old.get('address') == member['address'] and
+                    old.get('monitor_address') == member['monitor_address']):
+                continue
+            for name, problem in _member_problems(member, policy, is_vm):
+                if old.get(name) != cast(Any, member)[name]:
+                    raise errors.Refused(name, *problem)
 
 
 def validate(doc: spec.Document,
@@ -209,12 +245,14 @@ def _check_addresses(doc: spec.Document,
 def _used_problems(member: spec.Member,
                    policy: address_policy.AddressPolicy
                    ) -> Iterator[tuple[str, errors.Detailed]]:
-    """Of a member with a tunnel, packets name the end of that alone."""
+    """Of a member with a tunnel, packets name the end of that alone, and
+    probes of its own address too."""
     if 'tunnel' not in member:
         yield from _member_problems(member, policy)
         return
     problem = policy.member_problem(member['tunnel']['address'])
     if problem:
         yield 'tunnel.address', problem
-    yield from _member_problems(
-        {'monitor_address': member['monitor_address']}, policy)
+    if member['monitor_address'] != member['address']:
+        yield from _member_problems(
+            {'monitor_address': member['monitor_address']}, policy)

@@ -27,7 +27,7 @@ class DriverEndpoint:
                                    version=rpc.DRIVER_VERSION)
 
     def __init__(self, store, stored, changed, promoted, counted=None,
-                 sizes=lambda: limits.NONE):
+                 sizes=lambda: limits.NONE, policy=None):
         """:param stored: called with whether its end is reported, after each
             change that is pending now.
 
@@ -36,12 +36,14 @@ class DriverEndpoint:
             (store.documents.Promoted).
         :param counted: metrics.Metrics.
         :param sizes: gives the limits.Limits that hold now.
+        :param policy: address_policy.AddressPolicy of new members.
         """
         self._store = store
         self._stored = stored
         self._changed = changed
         self._promoted = promoted
         self._sizes = sizes
+        self._policy = policy
         self._metrics = counted or metrics.Metrics(
             prometheus_client.CollectorRegistry())
 
@@ -96,7 +98,8 @@ class DriverEndpoint:
         try:
             validation.check_change(change)
             stored = self._store.request(change, request, deadline,
-                                         reports_end, self._sizes())
+                                         reports_end, self._sizes(),
+                                         self._policy)
         except errors.Refused as error:
             LOG.info('Change %s of %s %s: %s', change['action'],
                      change['object'], change['object_id'],

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 from octavia_xdp_provider.common import health
 from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import monitoring
+from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller import awaited
@@ -94,7 +95,8 @@ class Controller:
             transport, rpc.CONTROLLER_TOPIC, conf.host,
             [driver_api.DriverEndpoint(self._store, self._stored,
                                        self._changed, self._promoted,
-                                       self.metrics, lambda: limits.of(conf))])
+                                       self.metrics, lambda: limits.of(conf),
+                                       options.allowed_addresses(conf))])
         self._heartbeats = heartbeats.Heartbeats(self._store,
                                                  watch('heartbeats'))
         sent = pages.Pages(self._store.changes)

@@ -170,8 +170,13 @@ def subnet(value: typing.Any, policy: _Policy) -> _Found:
 
 
 def member_address(value: typing.Any, policy: _Policy) -> _Found:
-    """A member must not give access to the operator's own network."""
-    return None if value is None else policy.addresses.member_problem(value)
+    """A member must not give access to the operator's own network.
+
+    Which addresses are for VMs alone is for the load balancer's flavor to
+    say: see ``common/validation.py``, here and in the controllers.
+    """
+    return None if value is None else policy.addresses.member_problem(
+        value, is_vm=True)
 
 
 def allowed_cidrs(value: typing.Any, policy: _Policy) -> _Found:

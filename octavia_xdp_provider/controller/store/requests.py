@@ -12,7 +12,6 @@ So what follows from a large document is made before a generation is drawn,
 where it makes nobody wait, and used if it still is the same document.
 """
 
-from collections.abc import Callable
 import functools
 import json
 import random
@@ -21,17 +20,15 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import changes
-from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
-from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import limits as limits_
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import prepared as prepared_
 from octavia_xdp_provider.controller.store import rows
 
 # Seconds for which requests are remembered, so that a message which comes
@@ -62,20 +59,6 @@ _LARGE_BYTES = 256 * 1024
 _LARGE_MAX = 4096
 
 
-class _Prepared(NamedTuple):
-    """What a change makes of a document.
-
-    ``of``: the text of that; None: there was none. ``error``: why it cannot
-    be; nothing else counts then.
-    """
-
-    of: str | None
-    before: spec.Document | None
-    after: spec.Document | None
-    text: str = ''
-    error: Exception | None = None
-
-
 class Stored(NamedTuple):
     """A pending change. ``now``: the database's time."""
 
@@ -99,7 +82,9 @@ class Requests(addresses.Addresses):
     @base.retried
     def request(self, change: changes.Change, request: str,
                 deadline: float | None = None, reports_end: bool = False,
-                limits: limits_.Limits = limits_.NONE) -> Stored:
+                limits: limits_.Limits = limits_.NONE,
+                policy: address_policy.AddressPolicy | None = None
+                ) -> Stored:
         """Store a pending change.
 
         The same request once more changes nothing and has the same answer.
@@ -108,12 +93,14 @@ class Requests(addresses.Addresses):
         :param deadline: in the database's time. None: in a while.
         :param reports_end: whether the driver reports how Octavia's
             transaction ends.
+        :param policy: which addresses new members may have.
         :raises TooLate: it is past its deadline, or was canceled.
         :raises UnknownObject: it names what is not there.
         :raises Conflict: another load balancer has the VIP.
         :raises Refused: it cannot be done, alone or beside others.
         """
-        prepared = self._prepare(change)
+        making = prepared_.Making(change, policy)
+        prepared = self._prepare(making)
         with self._write() as session:
             # Others wait from here on, or fail when they commit.
             self._draw(session)
@@ -134,7 +121,7 @@ class Requests(addresses.Addresses):
             key = found.key
             if key is None:
                 raise errors.UnknownObject(f'pool {change["pool_id"]}')
-            self._store(session, key, found, change,
+            self._store(session, key, found, making,
                         {'request': request, 'deadline': deadline,
                          'change': change, 'reports_end': reports_end},
                         limits, prepared)
@@ -146,14 +133,16 @@ class Requests(addresses.Addresses):
                             UNREPORTED_S if reports_end else 0.0)
             return Stored(key, now)
 
-    def _prepare(self, change: changes.Change) -> _Prepared | None:
+    def _prepare(self, making: prepared_.Making
+                 ) -> prepared_.Prepared | None:
         """What a change would make of the document, without a lock.
 
         :returns: None where it is made fast enough with it.
         """
+        change = making.change
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
-                return _created(change)
+                return making.creation()
             if change['action'] == 'delete':
                 return None
         if _name(change) not in self._large:
@@ -162,16 +151,18 @@ class Requests(addresses.Addresses):
             text = opened.execute(_TEXT, {
                 'pool': change.get('pool_id'),
                 'key': change.get('load_balancer_id')}).scalar()
-        return text and _changed(text, change)
+        return text and making.of(text)
 
     def _store(self, session: Any, key: str, row: Any,
-               change: changes.Change, pending: dict[str, Any],
-               limits: limits_.Limits, prepared: _Prepared | None) -> None:
+               making: prepared_.Making, pending: dict[str, Any],
+               limits: limits_.Limits,
+               prepared: prepared_.Prepared | None) -> None:
         """:param row: of the load balancer; without an id there is none."""
+        change = making.change
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
                 self._store_creation(session, key, pending, limits,
-                                     prepared or _created(change))
+                                     prepared or making.creation())
                 return
             if change['action'] == 'delete':
                 self._store_deletion(session, key, pending)
@@ -184,7 +175,7 @@ class Requests(addresses.Addresses):
                 f'load balancer {key} is being deleted, which ends when all '
                 'LB nodes have removed it; nothing else can be done with it.')
         if prepared is None or prepared.of != row.document:
-            prepared = _changed(row.document, change)
+            prepared = making.of(row.document)
         before, after, text = self._checked(session, prepared)
         limits_.check(session, limits, before, after, row.bytes or 0,
                       len(text))
@@ -205,7 +196,7 @@ class Requests(addresses.Addresses):
 
     def _store_creation(self, session: Any, key: str,
                         pending: dict[str, Any], limits: limits_.Limits,
-                        prepared: _Prepared) -> None:
+                        prepared: prepared_.Prepared) -> None:
         row = session.get(models.LoadBalancer, key)
         if row is not None and (row.deleted or row.generation > 0):
             raise errors.Conflict(
@@ -240,7 +231,7 @@ class Requests(addresses.Addresses):
         row.pending = _pending_text(pending, expected)
         session.flush()
 
-    def _checked(self, session: Any, prepared: _Prepared
+    def _checked(self, session: Any, prepared: prepared_.Prepared
                  ) -> tuple[spec.Document | None, spec.Document, str]:
         """:returns: the document before and after a change, and its text.
 
@@ -314,32 +305,6 @@ class Requests(addresses.Addresses):
 def _name(change: changes.Change) -> str | None:
     """Whose change it is: a load balancer, or a pool of one."""
     return change.get('load_balancer_id') or change.get('pool_id')
-
-
-def _created(change: changes.Change) -> _Prepared:
-    return _made(None, None, lambda before: spec.document(
-        str(change['load_balancer_id']), change['fields']))
-
-
-def _changed(text: str, change: changes.Change) -> _Prepared:
-    return _made(text, rows.parsed(text),
-                 lambda before: changes.apply(before, change))
-
-
-def _made(of: str | None, before: spec.Document | None,
-          make: Callable[[Any], spec.Document]) -> _Prepared:
-    try:
-        after = make(before)
-        validation.validate(after)
-        problem = rules.subnet_problem(after)
-        if problem and not (before and rules.subnet_problem(before)):
-            raise errors.Refused('subnet_id', *problem)
-        problem = connections.problem(before, after)
-        if problem:
-            raise errors.Refused('connection_limit', *problem)
-    except (errors.Refused, errors.UnknownObject) as error:
-        return _Prepared(of, before, None, error=error)
-    return _Prepared(of, before, after, capacity.text_of(after))
 
 
 def _pending_text(pending: dict[str, Any], expected: str | None) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
 
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import host_spec
@@ -39,6 +40,11 @@ class Decision:
 def wanted(document: spec.Document, member: spec.Member) -> findings.Wanted:
     return findings.Wanted(document.get('project_id') or '',
                            member['address'], member.get('subnet_id'))
+
+
+def all_wanted(document: spec.Document) -> list[findings.Wanted]:
+    return [wanted(document, member) for pool in document['pools'].values()
+            for member in pool['members'].values()]
 
 
 def listeners(document: spec.Document, pool_id: str) -> list[str]:
@@ -156,6 +162,20 @@ def _host_problem(host: str, ends: ends_.Ends, pool: spec.Pool) -> str:
                 'of health monitors of type PING in: upgrade it, or use '
                 'another type')
     return ''
+
+
+def close(document: spec.Document, decisions: dict[str, Decision],
+          policy: address_policy.AddressPolicy) -> None:
+    """Leave members unreached whose addresses LB nodes must not send to:
+    what has such an address need not be the member."""
+    for pool in document['pools'].values():
+        for key, member in pool['members'].items():
+            if decisions[key].way == DIRECT and policy.is_for_vms_alone(
+                    member['address']):
+                decisions[key] = Decision(NONE, (
+                    f'{decisions[key].reason}; and LB nodes do not send to '
+                    'its address, which may be another server\'s: it is '
+                    'outside of [members] allowed_networks'))
 
 
 def without(document: spec.Document, member_id: str, reason: str) -> Decision:

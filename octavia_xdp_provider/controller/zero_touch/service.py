@@ -79,9 +79,10 @@ class ZeroTouch:
         self._make_neutron = (lambda: neutron) if neutron else (
             lambda: client.Neutron(conf, come_round))
         self._come_round = come_round
+        self._addresses = options.allowed_addresses(conf)
         # Instead of members' networks there are those of hypervisors.
-        self._policy = dataclasses.replace(
-            options.allowed_addresses(conf), member_networks=None)
+        self._policy = dataclasses.replace(self._addresses,
+                                           member_networks=None)
         self._networks = option_values.networks(conf, 'zero_touch',
                                                 'host_networks')
         self._notified = notified or notified_.Notified()
@@ -193,7 +194,8 @@ class ZeroTouch:
                     if row.id not in self._balancers:
                         self._moves.adopt(_with_patience(row.document))
                     self._balancers[row.id] = row
-                    self._follow_members(row.id, _wanted(row.document))
+                    self._follow_members(
+                        row.id, decision.all_wanted(row.document))
         self._dirty |= changed | gone
 
     def _follow_members(self, key, members):
@@ -342,6 +344,7 @@ class ZeroTouch:
             if not _has_tunnel(row.document, member):
                 decisions[member] = decision.without(row.document, member,
                                                      reason)
+        decision.close(row.document, decisions, self._addresses)
         return decisions
 
     def _patience(self, row):
@@ -390,9 +393,3 @@ def _with_patience(document: spec.Document) -> list[findings.Wanted]:
 def _has_tunnel(document, member_id):
     return any('tunnel' in pool['members'].get(member_id, {})
                for pool in document['pools'].values())
-
-
-def _wanted(document: spec.Document) -> list[findings.Wanted]:
-    return [decision.wanted(document, member)
-            for pool in document['pools'].values()
-            for member in pool['members'].values()]

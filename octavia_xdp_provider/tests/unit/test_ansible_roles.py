@@ -145,6 +145,18 @@ class TestRoles(base.TestCase):
                     self.assertEqual(
                         given.get('octavia_xdp_host', conf.host), conf.host)
 
+    def test_networks_of_vms_are_the_controllers_alone(self):
+        given, = _hosts('control_hosts').values()
+        for more, expected in (
+                ({}, given['octavia_xdp_vm_networks']),
+                ({'octavia_xdp_vm_networks': []}, [])):
+            conf = self.load(_render('control_host', 'octavia-xdp.conf',
+                                     {**given, **more}))
+            self.assertEqual(expected, conf.zero_touch.member_networks)
+        for given in _hosts('lb_nodes').values():
+            self.assertNotIn('10.0.0.0/8', _render(
+                'lb_node', 'octavia-xdp.conf', given))
+
     def test_exabgp_conf_is_the_product_s(self):
         for given in _hosts('lb_nodes').values():
             own = given['octavia_xdp_address']

@@ -280,6 +280,7 @@ class TestSite(base.TestCase):
         'OCTAVIA_XDP_PASSWORD': 'secret', 'OCTAVIA_XDP_CONF': '/etc/x.conf',
         'OCTAVIA_XDP_BIN_DIR': '/usr/bin', 'OCTAVIA_XDP_HC': '/opt/hc',
         'OCTAVIA_XDP_TRANSPORT_URL': 'rabbit://u:p@192.0.2.1:5672/',
+        'OCTAVIA_XDP_VM_NETWORKS': '10.0.0.0/8',
     }
 
     def site(self, **variables):
@@ -417,6 +418,8 @@ class TestSite(base.TestCase):
                 {**COMPUTE, 'OCTAVIA_XDP_NODES': 'lb3'}):
             site = self.site(**variables)
             self.assertTrue(hypervisor.node_options(site))
+            self.assertEqual('10.0.0.0/8', hypervisor.controller_options(
+                site)['zero_touch']['member_networks'])
             networks = hypervisor.controller_options(site)['zero_touch'][
                 'host_networks'].split(',')
             for network, version in zip(networks, (4, 6), strict=True):

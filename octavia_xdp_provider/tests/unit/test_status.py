@@ -24,6 +24,23 @@ class TestChecks(base.StoreTestCase):
             'network_ids = 8f0e0d3c-64a1-4b6e-9a55-0d9a4a1e7c11\n'
             '[members]\nallowed_networks = 10.0.0.0/8\n'))
 
+    READY = ('[vip]\nallowed_networks = 203.0.113.0/24\n'
+             'network_ids = 8f0e0d3c-64a1-4b6e-9a55-0d9a4a1e7c11\n')
+
+    def test_vms_have_networks_of_their_own(self):
+        for options, code in (
+                ('[members]\nallowed_networks = 10.0.0.0/8\n'
+                 '[zero_touch]\nmode = preferred\n',
+                 upgradecheck.Code.WARNING),
+                ('[members]\nallowed_networks = 10.0.0.0/8\n'
+                 '[zero_touch]\nhost_networks = 198.51.100.0/24\n',
+                 upgradecheck.Code.WARNING),
+                ('[zero_touch]\nmode = required\n'
+                 'member_networks = 10.0.0.0/8\n',
+                 upgradecheck.Code.SUCCESS)):
+            with self.subTest(options):
+                self.assertEqual(code, self.codes(self.READY + options)[0])
+
     def test_missing_networks_are_a_warning(self):
         for text in (
                 '', '[vip]\nallowed_networks = 203.0.113.0/24\n',

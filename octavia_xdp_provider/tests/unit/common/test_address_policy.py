@@ -40,6 +40,28 @@ class TestMembers(base.TestCase):
         self.refused('10.9.0.0/16', '10.9.0.1',
                      member_networks=networks('10.0.0.0/8'))
 
+    def test_networks_of_vms_are_for_those_behind_hypervisors(self):
+        own = {'member_networks': networks('198.18.0.0/15'),
+               'vm_networks': networks('10.0.0.0/8')}
+        self.refused('10.0.0.0/8', '10.1.2.3', **own)
+        self.refused('10.9.0.0/16', '10.9.0.1', **own)
+        for address, is_vm in (('198.18.0.1', False), ('198.18.0.1', True),
+                               ('10.1.2.3', True)):
+            self.assertIsNone(policy(**own).member_problem(address, is_vm))
+        for address in ('10.9.0.1', '192.168.0.1', '203.0.113.9'):
+            self.assertIsNotNone(policy(**own).member_problem(address, True))
+
+    def test_without_networks_of_vms_there_is_one_list(self):
+        own = policy(member_networks=networks('10.0.0.0/8'))
+        for address, is_allowed in (('10.1.2.3', True), ('172.16.0.1', False)):
+            self.assertEqual(is_allowed,
+                             own.member_problem(address, True) is None)
+            self.assertFalse(own.is_for_vms_alone(address))
+        own = policy(member_networks=networks('198.18.0.0/15'),
+                     vm_networks=networks('10.0.0.0/8', '198.18.0.0/16'))
+        self.assertTrue(own.is_for_vms_alone('10.1.2.3'))
+        self.assertFalse(own.is_for_vms_alone('198.18.0.1'))
+
     def test_no_member_lies_in_a_network_of_vips(self):
         for address in ('203.0.113.9', '2001:db8:100::9'):
             self.refused('network of VIPs', address)
@@ -71,9 +93,12 @@ class TestMembers(base.TestCase):
                         ).member_problem(address)
                  for address in ('10.1.2.3', '10.9.0.1', '10.2.0.1')]
         given.append(address_policy.closed('10.3.0.1', 'a detail'))
+        given.append(policy(
+            member_networks=networks('10.1.2.0/24'),
+            vm_networks=networks('10.5.0.0/16')).member_problem('10.5.0.1'))
         self.assertEqual(1, len({
             why.partition(' ')[2] + instead for why, instead, _ in given}))
-        self.assertEqual(4, len({detail for _, _, detail in given}))
+        self.assertEqual(5, len({detail for _, _, detail in given}))
 
 
 class TestNothingOfTheOperators(base.TestCase):

@@ -123,7 +123,10 @@ class TestTunnels(base.TestCase):
         validation.validate(given, policy)
         self.refused('address', '10.0.0.0/8', policy,
                      m1=dict(GENEVE, address='10.1.2.3'))
+        # Probes to its own address are behind the tunnel as well.
         members(given)['m1']['monitor_address'] = '10.1.2.3'
+        validation.validate(given, policy)
+        members(given)['m1']['monitor_address'] = '10.1.2.4'
         error = self.assertRaises(errors.Refused, validation.validate, given,
                                   policy)
         self.assertEqual('monitor_address', error.option)

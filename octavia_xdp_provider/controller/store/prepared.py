@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change makes of a load balancer's document. Pure."""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+from typing import NamedTuple
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import connections
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.controller.store import capacity
+from octavia_xdp_provider.controller.store import rows
+
+
+class Prepared(NamedTuple):
+    """What a change makes of a document.
+
+    ``of``: the text of that; None: there was none. ``error``: why it cannot
+    be; nothing else counts then.
+    """
+
+    of: str | None
+    before: spec.Document | None
+    after: spec.Document | None
+    text: str = ''
+    error: Exception | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Making:
+    """A change, and which addresses its members may have; None: any."""
+
+    change: changes.Change
+    policy: address_policy.AddressPolicy | None = None
+
+    def creation(self) -> Prepared:
+        return self._made(None, None, lambda before: spec.document(
+            str(self.change['load_balancer_id']), self.change['fields']))
+
+    def of(self, text: str) -> Prepared:
+        """:param text: the document's."""
+        return self._made(text, rows.parsed(text),
+                          lambda before: changes.apply(before, self.change))
+
+    def _made(self, of: str | None, before: spec.Document | None,
+              make: Callable[[Any], spec.Document]) -> Prepared:
+        try:
+            after = make(before)
+            validation.validate(after)
+            if self.policy is not None:
+                validation.check_new_members(before, after, self.policy)
+            problem = rules.subnet_problem(after)
+            if problem and not (before and rules.subnet_problem(before)):
+                raise errors.Refused('subnet_id', *problem)
+            problem = connections.problem(before, after)
+            if problem:
+                raise errors.Refused('connection_limit', *problem)
+        except (errors.Refused, errors.UnknownObject) as error:
+            return Prepared(of, before, None, error=error)
+        return Prepared(of, before, after, capacity.text_of(after))

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses that are for members behind hypervisors alone."""
+
+import ipaddress
+import uuid
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import hypervisors
+from octavia_xdp_provider.tests.unit.controller import requesting
+
+VM = '10.0.0.5'
+VMS = {'flavor': {'zero_touch': 'preferred'}}
+
+
+def policy(*vm_networks, members='198.18.0.0/15'):
+    return address_policy.AddressPolicy(
+        (ipaddress.ip_network('203.0.113.0/24'),), (),
+        member_networks=(ipaddress.ip_network(members),),
+        vm_networks=tuple(map(ipaddress.ip_network, vm_networks)))
+
+
+class TestRequests(requesting.RequestsTestCase):
+
+    policy = policy('10.0.0.0/8')
+
+    def request(self, change):
+        return self.store.request(change, str(uuid.uuid4()),
+                                  policy=self.policy)
+
+    def refused(self, option, change):
+        error = self.assertRaises(errors.Refused, self.request, change)
+        self.assertEqual(option, error.option)
+        self.assertNotIn('10.0.0.0/8', str(error))
+        self.assertIn('10.0.0.0/8', error.for_operator)
+
+    def added(self, address, **more):
+        return requesting.member('create', str(uuid.uuid4()),
+                                 fields=base.member(address, **more))
+
+    def test_ordinary_load_balancers_reach_the_fabric_alone(self):
+        self.store.create(base.document())
+        self.refused('address', self.added(VM))
+        self.refused('monitor_address',
+                     self.added('198.18.10.13', monitor_address=VM))
+        self.request(self.added('198.18.10.13',
+                                monitor_address='198.18.10.14'))
+
+    def test_those_with_zero_touch_reach_vms_and_probe_the_fabric(self):
+        self.store.create(base.document(**VMS))
+        self.request(self.added(VM))
+        self.request(self.added(VM, monitor_address=VM))
+        self.refused('monitor_address',
+                     self.added(VM, monitor_address='10.0.0.6'))
+        self.refused('address', self.added('172.16.0.1'))
+
+    def test_monitor_address_of_a_member_that_is_there(self):
+        self.store.create(base.document(**VMS))
+        change = requesting.member('update', 'm1', fields={
+            'monitor_address': '10.0.0.6'})
+        self.refused('monitor_address', change)
+
+    def test_a_batch_and_a_creation(self):
+        tree = base.tree()
+        tree['pools']['pool']['members']['m2'] = base.member(VM)
+        self.refused('address', requesting.created(
+            pools=tree['pools']))
+        self.store.create(base.document())
+        self.refused('address', {
+            'object': 'member', 'action': 'replace', 'object_id': None,
+            'pool_id': 'pool', 'members': {'new': base.member(VM)}})
+
+    def test_members_that_were_there_before_the_list_stay(self):
+        document = base.document()
+        members = document['pools']['pool']['members']
+        members['m1'].update(address=VM, monitor_address='10.0.0.6')
+        self.store.create(document)
+        self.request(self.added('198.18.10.13'))
+        self.request(requesting.member('update', 'm1',
+                                       fields={'weight': 7}))
+        self.refused('monitor_address', requesting.member(
+            'update', 'm1', fields={'monitor_address': '10.0.0.7'}))
+
+    def test_one_list_is_for_all(self):
+        self.policy = policy(members='10.0.0.0/8')
+        self.store.create(base.document())
+        for vip, more in (('203.0.113.11', {}), ('203.0.113.12', VMS)):
+            key = f'lb-{vip}'
+            self.request(requesting.created(
+                key, vip_address=vip, listeners={}, pools={f'pool-{key}': {
+                    'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT',
+                    'members': {f'm-{key}': base.member(VM)}}}, **more))
+
+    def test_endpoint_asks_with_the_controllers_options(self):
+        self.store.create(base.document())
+        api = driver_api.DriverEndpoint(self.store, lambda *_one: None, None,
+                                        None, policy=self.policy)
+        answer = api.change(None, self.added(VM), str(uuid.uuid4()))
+        self.assertIn('none that this member may have', answer['refused'])
+        answer = api.change(None, self.added('198.18.10.13'),
+                            str(uuid.uuid4()))
+        self.assertIn('accepted', answer)
+
+
+class TestWays(hypervisors.ZeroTouchTestCase):
+    """Where no tunnel leads to a VM, nothing is sent to its address."""
+
+    MODE = 'preferred'
+
+    def load(self, text=''):
+        return super().load(text + (
+            '[vip]\nallowed_networks = 203.0.113.0/24\n'
+            '[members]\nallowed_networks = 198.18.0.0/15\n'
+            '[zero_touch]\nmember_networks = 10.0.0.0/8\n'))
+
+    @staticmethod
+    def on_80(document):
+        """Where a member is reached at its address, too."""
+        for member in document['pools']['pool']['members'].values():
+            member['protocol_port'] = 80
+        return document
+
+    def test_a_vm_without_a_tunnel_is_not_reached(self):
+        self.ports.pop(0)
+        self.create()
+        self.store.change('lb', self.on_80)
+        self.converge()
+        self.assertEqual({'m2'}, set(self.sent()))
+        self.assertIn('tunnel', self.sent()['m2'])
+        way = self.ways()['m1']
+        self.assertEqual('none', way.way)
+        self.assertIn('no port', way.reason)
+        self.assertIn('[members] allowed_networks', way.reason)
+
+    def test_one_that_was_reached_directly_is_no_more(self):
+        self.ports.pop(0)
+        self.create()
+
+        def direct(document):
+            self.on_80(document)
+            document['pools']['pool']['members']['m1']['way'] = 'direct'
+            return document
+        self.store.change('lb', direct)
+        self.assertIn('m1', self.sent())
+        self.converge()
+        self.assertNotIn('m1', self.sent())
+
+    def test_a_member_on_the_fabric_is_reached_as_ever(self):
+        self.create()
+
+        def moved(document):
+            self.on_80(document)
+            document['pools']['pool']['members']['m1']['address'] = (
+                '198.18.10.11')
+            return document
+        self.store.change('lb', moved)
+        self.converge()
+        self.assertEqual({'m1', 'm2'}, set(self.sent()))
+        self.assertEqual('direct', self.ways()['m1'].way)
