@@ -48,13 +48,15 @@ class Rate:
         self._lock = threading.Lock()
         self._next = clock() - BURST_S
 
-    def wait(self) -> None:
+    def wait(self) -> bool:
+        """Whether the caller had to wait."""
         with self._lock:
             now = self._clock()
             self._next = max(self._next, now - BURST_S) + self._interval
             delay = self._next - now
         if delay > 0:
             self._sleep(delay)
+        return delay > 0
 
 
 class Complaints:
@@ -92,7 +94,8 @@ class Dispatcher:
         """:raises oslo_messaging.ExpectedException: it failed, which the
             caller is answered and the server does not log.
         """
-        self._rate.wait()
+        if self._rate.wait():
+            self._metrics.delayed(self._host)
         # A caller that names a time gets a thread which sends signs of life;
         # where no method is found, for ever.
         incoming.client_timeout = 0

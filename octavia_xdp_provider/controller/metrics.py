@@ -47,6 +47,9 @@ class Metrics:
         self._calls = prometheus_client.Counter(
             PREFIX + 'node_calls', 'Calls of LB nodes', ['method'],
             registry=registry)
+        self._delayed = prometheus_client.Counter(
+            PREFIX + 'delayed_calls', 'Calls that waited, as their LB node or '
+            'hypervisor makes more than it may', ['host'], registry=registry)
         self._failures = prometheus_client.Counter(
             PREFIX + 'rpc_failures', 'Messages that could not be sent, or '
             'were refused because of what they say', ['kind'],
@@ -65,6 +68,10 @@ class Metrics:
     def called(self, method: str) -> None:
         """A node has called this."""
         self._calls.labels(method).inc()
+
+    def delayed(self, host: str) -> None:
+        """A call of a registered node or hypervisor had to wait."""
+        self._delayed.labels(host).inc()
 
     def failed(self, kind: str) -> None:
         """A message could not be sent, or was refused."""

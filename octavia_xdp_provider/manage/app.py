@@ -18,6 +18,7 @@ from octavia_xdp_provider.manage import node_registration
 from octavia_xdp_provider.manage import nodes
 from octavia_xdp_provider.manage import open_slots
 from octavia_xdp_provider.manage import placements
+from octavia_xdp_provider.manage import projects
 from octavia_xdp_provider.manage import rebalance
 from octavia_xdp_provider.manage import sync
 from octavia_xdp_provider.manage import top
@@ -49,6 +50,7 @@ COMMANDS = {
     'node enable': nodes.Enable,
     'placement list': placements.List,
     'placement allow-removals': placements.AllowRemovals,
+    'project list': projects.List,
     'rebalance': rebalance.Rebalance,
     'sync': sync.Sync,
     'top': top.Top,

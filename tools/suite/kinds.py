@@ -53,7 +53,7 @@ LONG = (
          1500),
     Kind('fault-matrix-3', 'each of them cut off for 3 minutes; messages that '
          'come again', 2700),
-    Kind('isolation', 'a hostile tenant and a stolen node beside others',
+    Kind('isolation', 'a hostile tenant and stolen machines beside others',
          600),
     Kind('ovn', 'members on hypervisors with OVN', 1500),
     Kind('bench', 'test beds, their traffic and what it is sent through',

@@ -74,8 +74,33 @@ class Traffic(NamedTuple):
     active: int
 
 
+class Usage(NamedTuple):
+    """What ``[limits]`` counts of a project, and of the largest of its load
+    balancers; bytes in steps (``limits.in_steps``)."""
+
+    project: str
+    load_balancers: int
+    members: int
+    bytes: int
+    largest_members: int
+    largest_bytes: int
+
+
 class FiguresQueries(base.Base):
     """Queries for figures."""
+
+    def usage_of_projects(self) -> list[Usage]:
+        """Of each project that has load balancers."""
+        usage = models.Usage
+        with self._reading_rows() as rows:
+            return [Usage(row[0], *map(int, row[1:])) for row in rows.execute(
+                sa.select(usage.project_id, sa.func.count(),
+                          base.Total(usage.all_members),
+                          base.Total(usage.bytes),
+                          sa.func.max(usage.all_members),
+                          sa.func.max(usage.bytes)).where(
+                    usage.project_id.is_not(None)).group_by(
+                        usage.project_id))]
 
     def traffic_of_nodes(self) -> dict[str, Traffic]:
         """Sums over the listeners of each node, by host."""

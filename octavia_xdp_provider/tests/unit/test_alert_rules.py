@@ -14,10 +14,12 @@ import tempfile
 
 import yaml
 
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import exported
 
 ROOT = pathlib.Path(__file__).parents[3]
+WATCHING = ROOT / 'doc/source/admin/watching.rst'
 RULES = ROOT / 'deploy/prometheus/octavia-xdp.rules.yaml'
 # In promtool's notation, a value each minute: 1x3 is 1 1 1 1, 0+2x3 is
 # 0 2 4 6, _ is nothing.
@@ -32,6 +34,7 @@ LEADER = C + 'leader{{instance="{}"}}'
 CONDITION = (C + 'node_condition{{instance="control1",host="{}",'
              'condition="{}"}}')
 LAG = C + 'node_lag_generations{{instance="control1",host="{}"}}'
+DELAYED = C + 'delayed_calls_total{{instance="control1",host="{}"}}'
 LATENCY = H + 'latency_seconds_bucket{{instance="lb1",le="{}"}}'
 V = 'octavia_xdp_host_'
 OUTCOME = V + 'packets_total{{instance="hv1",outcome="{}"}}'
@@ -54,6 +57,7 @@ WELL = {
     DROPS.format('drop_no_member'): '0+540x60',
     DROPS.format('drop_internal'): '0x60',
     DROPS.format('memory_full'): '0x60',
+    DROPS.format('drop_nat_full'): '0x60',
     A + 'services' + LB1: '9000x60',
     A + 'services_max' + LB1: '10000x60',
     A + 'members' + LB1: '9000x60',
@@ -75,6 +79,8 @@ WELL = {
     CONDITION.format('lb1', 'live'): '1x60',
     CONDITION.format('lb2', 'draining'): '1x60',
     CONDITION.format('lb3', 'disabled'): '1x60',
+    # An agent that has just started.
+    DELAYED.format('lb1'): '0x9 200x51',
     LAG.format('lb1'): '0x9 3x3 0x46',
     LAG.format('lb3'): '7x60',
     'octavia_xdp_loop_age_seconds{instance="lb1",loop="worker"}': '120x60',
@@ -113,6 +119,9 @@ FAULTS = {
     'FlowMemoryFull': (
         {DROPS.format('memory_full'): '0x9 0+1x50'},
         {'instance': 'lb1', 'outcome': 'memory_full'}),
+    'NatFull': (
+        {DROPS.format('drop_nat_full'): '0x9 0+1x50'},
+        {'instance': 'lb1', 'outcome': 'drop_nat_full'}),
     'TablesNearlyFull': (
         {A + 'members' + LB1: '9000x9 9001x50'}, {'instance': 'lb1'}),
     'CheckerOverloaded': (
@@ -138,6 +147,8 @@ FAULTS = {
          CONDITION.format('lb1', 'silent'): '_x9 1x50'},
         {'host': 'lb1', 'condition': 'silent'}),
     'NodeLags': ({LAG.format('lb1'): '0x9 4x50'}, {'host': 'lb1'}),
+    'CallsDelayed': (
+        {DELAYED.format('lb1'): '0x9 0+120x50'}, {'host': 'lb1'}),
     'LoadBalancersFail': (
         {A + 'failed_load_balancers' + LB1: '0x9 2x50'},
         {'instance': 'lb1'}),
@@ -240,3 +251,33 @@ class TestRules(base.TestCase):
                              set(rule['annotations']), name)
             self.assertIn(rule['labels']['severity'],
                           ('critical', 'warning'), name)
+
+
+class TestBounds(base.TestCase):
+    """The page says truly where it is seen that a bound is reached."""
+
+    def setUp(self):
+        super().setUp()
+        text = WATCHING.read_text()
+        begin = text.index('Bounds that are reached\n---')
+        self.literals = set(re.findall(
+            '``([^`]+)``', text[begin:text.index('Prometheus\n---')]))
+
+    def test_metrics_and_alerts(self):
+        metrics = {name for name in self.literals
+                   if name.startswith('octavia_xdp_')}
+        alerts = {name for name in self.literals
+                  if name.startswith('OctaviaXdp')}
+        self.assertLess(8, len(metrics))
+        self.assertLess(5, len(alerts))
+        self.assertEqual(set(), metrics - exported.names())
+        self.assertEqual(set(), alerts - {
+            'OctaviaXdp' + name for name in rules()})
+
+    def test_outcomes(self):
+        outcomes = {name for name in self.literals if re.fullmatch(
+            '(drop|sent|nat|fragment|flows|memory)_[a-z_]+', name)}
+        self.assertLess(8, len(outcomes))
+        known = {one.name.lower() for one in (*enumerations.Outcome,
+                                              *enumerations.HostOutcome)}
+        self.assertEqual(set(), outcomes - known)

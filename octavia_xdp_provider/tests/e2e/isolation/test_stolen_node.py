@@ -1,124 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody with an LB node's credentials calls all that there is.
+"""Somebody with an LB node's credentials calls all that there is."""
 
-Which names he has on the broker is tried in functional tests
-(test_broker_rights); here real controllers serve him beside everybody else.
-"""
-
-import itertools
-
-import oslo_messaging
-
-from lab.fabric import client
 from lab.fabric import nodes
 from lab.fabric import topology
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import queue_names
+from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.tests.e2e.support import shared
-
-STOLEN, OTHER = 'lb2', 'lb1'
-ANSWER_S = 20
-# What an argument may be that is of the wrong type or size.
-WRONG = (None, True, -1, 2 ** 63, 2 ** 70, 1.5, float('inf'), '', '\x00',
-         'x' * 100_000, [], [[]] * 1000, {}, {'': None}, {'x': {'y': [{}]}},
-         {str(number): number for number in range(2000)})
-# Of each interface: namespace, versions, topic, and methods with arguments.
-METHODS = {
-    (rpc.NODES_NAMESPACE, rpc.NODES_VERSION, rpc.CONTROLLER_TOPIC): {
-        'nat_peers': ('takes_moving',), 'fetch': ('since', 'after'),
-        'compare': ('after',), 'documents': ('ids',),
-        'report': ('epoch', 'seq', 'report')},
-    (rpc.NODES_NAMESPACE, rpc.VERSION, rpc.CONTROLLER_TOPIC): {
-        'fetch': ('known',), 'report': ('report',)},
-    (rpc.HEARTBEAT_NAMESPACE, rpc.VERSION, rpc.HEARTBEAT_TOPIC): {
-        'heartbeat': ()},
-}
-# What he must not reach: interfaces that no node is served.
-CLOSED = ((rpc.DRIVER_NAMESPACE, rpc.DRIVER_VERSION),
-          (rpc.WAKEUP_NAMESPACE, rpc.WAKEUP_VERSION), (None, '1.0'))
-# Of a report that counts, and of what an agent does not say.
-HARMLESS = {'since': 0, 'after': None, 'ids': [], 'known': {}, 'epoch': 'x',
-            'seq': 1, 'report': {}, 'takes_moving': False}
+from octavia_xdp_provider.tests.e2e.support import stolen
 
 
-class TestStolenNode(shared.WebTestCase):
+class TestStolenNode(stolen.StolenTestCase):
 
-    def setUp(self):
-        super().setUp()
-        conf = options.load(config_files=[
-            str(nodes.configuration(self.lab, STOLEN))])
-        # The agent has the first ones.
-        numbers = queue_names.Manager._numbers
-        queue_names.Manager._numbers = itertools.count(
-            queue_names.NUMBERS // 2)
-        self.addCleanup(setattr, queue_names.Manager, '_numbers', numbers)
-        self.transport = rpc.transport(conf, host=STOLEN)
-        self.addCleanup(self.transport.cleanup)
+    STOLEN = 'lb2'
+    OTHERS = 'lb1', topology.MEMBERS[0]
+    METHODS = {
+        (rpc.NODES_NAMESPACE, rpc.NODES_VERSION, rpc.CONTROLLER_TOPIC): {
+            'nat_peers': ('takes_moving',), 'fetch': ('since', 'after'),
+            'compare': ('after',), 'documents': ('ids',),
+            'report': ('epoch', 'seq', 'report')},
+        (rpc.NODES_NAMESPACE, rpc.VERSION, rpc.CONTROLLER_TOPIC): {
+            'fetch': ('known',), 'report': ('report',)},
+        (rpc.HEARTBEAT_NAMESPACE, rpc.VERSION, rpc.HEARTBEAT_TOPIC): {
+            'heartbeat': ()},
+    }
+    CLOSED = ((rpc.DRIVER_NAMESPACE, rpc.DRIVER_VERSION),
+              (rpc.WAKEUP_NAMESPACE, rpc.WAKEUP_VERSION),
+              (host_rpc.HOSTS_NAMESPACE, host_rpc.VERSION), (None, '1.0'))
 
-    def call(self, where, method, arguments, timeout=ANSWER_S):
-        """The type of what is answered: an error's name, or "taken"."""
-        namespace, version, topic = where
-        target = oslo_messaging.Target(
-            exchange=rpc.EXCHANGE, topic=topic, namespace=namespace,
-            version=version)
-        prepared = oslo_messaging.get_rpc_client(
-            self.transport, target).prepare(timeout=timeout)
-        try:
-            prepared.call({}, method, **arguments)
-        except oslo_messaging.RemoteError as error:
-            return error.exc_type
-        except oslo_messaging.MessagingTimeout:
-            return 'silence'
-        return 'taken'
-
-    def of_others(self):
-        """What he must not change."""
-        return (self.stored(),
-                self.sdk.get_load_balancer(
-                    self.balancer.id).provisioning_status,
-                self.statuses(self.pool),
-                {row['host']: row['condition']
-                 for row in self.managed('node', 'list')
-                 if row['host'] != STOLEN})
-
-    def check_others(self, before, controller):
-        self.assertEqual(before, self.of_others())
-        self.assertEqual(controller, self.controller_pid())
-        self.change_member('member1', weight=7)
-        self.check_requests(50)
-
-    def test_calls_with_wrong_arguments_are_refused_and_harm_nobody(self):
-        before, controller = self.of_others(), self.controller_pid()
-        with client.Load(self.lab, self.url(self.balancer)) as load:
-            for where, methods in METHODS.items():
-                for method, names in methods.items():
-                    self.check_method(where, method, names)
-        self.assertEqual([], load.answers.failures)
-        self.check_others(before, controller)
-
-    def check_method(self, where, method, names):
-        usual = {name: HARMLESS[name] for name in names}
-        for name, value in itertools.product(('host', *names), WRONG):
-            arguments = {'host': STOLEN, **usual, name: value}
-            with self.subTest(method, name=name, value=str(value)[:20]):
-                # What happens to be right is answered; no other error is.
-                self.assertIn(self.call(where, method, arguments),
-                              ('Refused', 'taken'))
-        for host in (OTHER, topology.MEMBERS[0], 'x' * 300):
-            with self.subTest(method, host=host[:20]):
-                self.assertEqual('Refused', self.call(
-                    where, method, {'host': host, **usual}))
-
-    def test_interfaces_of_others_are_not_served(self):
-        before, controller = self.of_others(), self.controller_pid()
-        for namespace, version in CLOSED:
-            for method in ('change', 'ended', 'cancel', 'ping', 'changed',
-                           '__init__', 'target'):
-                for topic in (rpc.CONTROLLER_TOPIC, rpc.HEARTBEAT_TOPIC):
-                    with self.subTest(method, namespace=namespace):
-                        self.assertIn(
-                            self.call((namespace, version, topic), method, {
-                                'request': 'r', 'committed': True}),
-                            ('UnsupportedVersion', 'NoSuchMethod', 'Refused'))
-        self.check_others(before, controller)
+    def configuration(self):
+        return nodes.configuration(self.lab, self.STOLEN)

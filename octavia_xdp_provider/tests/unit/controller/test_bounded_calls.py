@@ -27,12 +27,13 @@ class TestDispatcher(base.TestCase):
     def setUp(self):
         super().setUp()
         self.clock = clocks.Clock()
+        self.registry = prometheus_client.CollectorRegistry()
         self.dispatcher = bounded_calls.Dispatcher(
             'lb1', oslo_messaging.RPCDispatcher(
                 [Endpoint()], oslo_messaging.NoOpSerializer()),
             bounded_calls.Rate(10, self.clock, self.clock.sleep),
             bounded_calls.Complaints(self.clock),
-            metrics.Metrics(prometheus_client.CollectorRegistry()))
+            metrics.Metrics(self.registry))
 
     def call(self, client_timeout=None, **message):
         return self.dispatcher.dispatch(types.SimpleNamespace(
@@ -77,6 +78,13 @@ class TestDispatcher(base.TestCase):
         for _ in range(30):
             self.refused(method='nothing', args={})
         self.assertAlmostEqual(101.0, self.clock.now)
+
+    def test_calls_that_had_to_wait_are_counted(self):
+        for _ in range(30):
+            self.call(method='fetch', args={'host': 'lb1', 'since': 7})
+        # Of 10 a second; 20 may be made at once.
+        self.assertEqual(10, self.registry.get_sample_value(
+            'octavia_xdp_controller_delayed_calls_total', {'host': 'lb1'}))
 
     def test_no_call_leaves_a_thread(self):
         before = threading.active_count()
