@@ -74,6 +74,13 @@ struct member_dscp {
 	__u32 used;
 };
 
+/* Where the kernel keeps, in bytes, what a socket has sent and received; 0: it
+ * does not say. */
+struct member_socket {
+	__u32 sent;
+	__u32 received;
+};
+
 /* Read-only data of the programs. */
 struct member_config {
 	__u16 mss_v4; /* largest MSS over IPv4; 0: not clamped */
@@ -85,6 +92,8 @@ struct member_config {
 	/* For tests: as on kernels before 6.3, where a tc program can't say
 	 * which IP version the inner packet has. */
 	__u8 old_adjust_room;
+	struct member_socket closed;  /* of struct tcp_timewait_sock */
+	struct member_socket opening; /* of struct tcp_request_sock */
 };
 
 /*

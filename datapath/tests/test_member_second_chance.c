@@ -4,62 +4,9 @@
  * where it is not, whole and without the alternative. Connections are real
  * ones, over loopback.
  */
-#include "member_connections.h"
-#include "member_tunnel_fixture.h"
-
-#define SYN 2
-#define RST 4
-#define ACK 16
+#include "member_second_chance_fixture.h"
 
 static const struct member_config hands_on = {.hands_on = 1};
-
-/* The encapsulations that can carry an alternative, by both families inside. */
-#define NAMED 10
-static void name(unsigned int n, struct packet *packet, struct outer *outer)
-{
-	static const struct {
-		enum kind kind;
-		bool v6;
-	} kinds[] = {{GUE, false},
-		     {GENEVE, false},
-		     {GUE, true},
-		     {GENEVE, true},
-		     {IPIP, true}};
-
-	*packet = n & 1 ? web6 : web;
-	packet->from_port = OTHER;
-	packet->length = 100 + n;
-	*outer = usual;
-	outer->kind = kinds[n / 2].kind;
-	outer->alternative = MEMBER;
-	if (kinds[n / 2].v6) {
-		outer->from = NODE6;
-		outer->to = OWN6;
-		outer->alternative = MEMBER6;
-	}
-	if (outer->kind == GENEVE) {
-		outer->vni = 0xabcdef;
-		outer->alternative_vni = 0x123456;
-	}
-}
-
-static void expect_second_chance(const struct packet *packet,
-				 const struct outer *outer)
-{
-	uint64_t before = counter(&bench, MEMBER_HANDED_ON);
-	struct outer next = *outer;
-	struct frame in, expected;
-
-	make_tunnel(&in, packet, outer);
-	next.from = outer->to;
-	next.to = outer->alternative;
-	next.vni = outer->alternative_vni;
-	next.alternative = NULL;
-	next.ttl = 64;
-	make_tunnel(&expected, packet, &next);
-	expect_handed_on(&bench, &in, &expected);
-	assert_int_equal(counter(&bench, MEMBER_HANDED_ON), before + 1);
-}
 
 /* A packet of the connection that is here, which has sent `more` than that. */
 static void name_own(unsigned int n, int64_t more, struct packet *packet,
@@ -69,17 +16,6 @@ static void name_own(unsigned int n, int64_t more, struct packet *packet,
 	packet->from_port = HERE;
 	packet->acknowledged =
 		acknowledged_by_client(!is_ipv4(packet->to)) + more;
-}
-
-static void expect_taken_here(const struct packet *packet,
-			      const struct outer *outer,
-			      const struct packet *seen)
-{
-	struct frame in, expected;
-
-	make_tunnel(&in, packet, outer);
-	make_plain(&expected, seen, outer->tags);
-	expect_taken_by_tc(&bench, &in, &expected);
 }
 
 static void test_packets_of_connections_elsewhere_are_handed_on(void **state)
@@ -180,9 +116,10 @@ static void test_errors_follow_the_connection_that_they_quote(void **state)
 	struct packet packet, quoted, error;
 	struct outer outer;
 
+	/* the kernel has no use for those about what it has closed */
 	begin(state, &hands_on);
 	for (unsigned int n = 0; n < NAMED; n++)
-		for (uint16_t port = HERE; port <= OTHER; port++) {
+		for (uint16_t port = HERE; port <= CLOSED; port++) {
 			name(n, &packet, &outer);
 			quoted = (struct packet){.from = packet.to,
 						 .to = packet.from,

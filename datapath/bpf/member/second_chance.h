@@ -94,6 +94,55 @@ static __always_inline bool is_cookie(struct __sk_buff *skb,
 }
 
 /*
+ * A socket that is not whole: it is being opened, or waits for what may be left
+ * of a connection that it closed. Its peer has nothing else to acknowledge than
+ * all that it sent, or says with a RST that it goes on where the socket has got
+ * to. What acknowledges less is an old duplicate, and to the reset that another
+ * member may send for it no peer listens (RFC 9293, 3.10.7.4).
+ */
+static __always_inline __u32 word_of(const void *socket, __u32 offset)
+{
+	return *(const __u32 *)(socket + offset);
+}
+
+static __always_inline bool is_next(const struct tcphdr *tcp, __u32 sent,
+				    __u32 received)
+{
+	return tcp->ack ? bpf_ntohl(tcp->ack_seq) == sent
+			: bpf_ntohl(tcp->seq) == received;
+}
+
+/* A client that uses a port again within a minute may have a connection to
+ * another member, and must not get this socket's answer. Where the kernel does
+ * not say what the socket has sent, all goes on: this end of the connection has
+ * nothing more to say, and a client whose last FIN is reset has closed, too. */
+static __always_inline bool is_of_closed(struct bpf_sock *socket,
+					 const struct tcphdr *tcp)
+{
+	struct tcp_timewait_sock *closed;
+
+	if (!config.closed.sent)
+		return false;
+	closed = bpf_skc_to_tcp_timewait_sock(socket);
+	return closed && is_next(tcp, word_of(closed, config.closed.sent),
+				 word_of(closed, config.closed.received));
+}
+
+/* The client may have begun here and gone on with another member. */
+static __always_inline bool is_of_opening(struct bpf_sock *socket,
+					  const struct tcphdr *tcp)
+{
+	struct tcp_request_sock *opening;
+
+	if (!config.opening.sent)
+		return true;
+	opening = bpf_skc_to_tcp_request_sock(socket);
+	return opening &&
+	       is_next(tcp, word_of(opening, config.opening.sent) + 1,
+		       word_of(opening, config.opening.received));
+}
+
+/*
  * Whether what the packet acknowledges was ever sent by the socket. A member
  * that was cut off keeps sockets of connections that their clients have given
  * up, and a client uses the port again, for a connection to another member
@@ -112,7 +161,6 @@ static __always_inline bool is_acknowledgment_for(struct bpf_sock *socket,
 	__u32 oldest, sent, acknowledged;
 	__u64 before;
 
-	/* Of one that is being opened, or was just closed, no more is told. */
 	if (!details || !tcp->ack)
 		return true;
 	before = details->bytes_acked;
@@ -147,7 +195,28 @@ find_socket(struct __sk_buff *skb, const struct connection *connection)
 				  BPF_F_CURRENT_NETNS, 0);
 }
 
-/* Established, being opened, or just closed: whatever is known of it. */
+static __always_inline bool is_of(struct __sk_buff *skb,
+				  struct bpf_sock *socket,
+				  const struct connection *connection,
+				  struct tcphdr *tcp)
+{
+	__u32 state = socket->state;
+
+	/* the kernel has no use for errors about what it has closed */
+	if (!connection->tcp)
+		return state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
+	switch (state) {
+	case BPF_TCP_LISTEN:
+		return is_cookie(skb, socket, connection, tcp);
+	case BPF_TCP_TIME_WAIT:
+		return is_of_closed(socket, tcp);
+	case BPF_TCP_NEW_SYN_RECV:
+		return is_of_opening(socket, tcp);
+	default:
+		return is_acknowledgment_for(socket, tcp);
+	}
+}
+
 static __always_inline bool is_here(struct __sk_buff *skb,
 				    struct connection *connection)
 {
@@ -167,12 +236,7 @@ static __always_inline bool is_here(struct __sk_buff *skb,
 	socket = find_socket(skb, connection);
 	if (!socket)
 		return false;
-	if (!connection->tcp)
-		here = socket->state != BPF_TCP_LISTEN;
-	else if (socket->state == BPF_TCP_LISTEN)
-		here = is_cookie(skb, socket, connection, &tcp);
-	else
-		here = is_acknowledgment_for(socket, &tcp);
+	here = is_of(skb, socket, connection, &tcp);
 	bpf_sk_release(socket);
 	return here;
 }

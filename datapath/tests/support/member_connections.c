@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 static int listeners[2], clients[2], accepted[2];
+static int openers[2], opened[2]; /* listeners that do not open, and clients */
+static struct position closed[2];
 
 static void add_address(int family, const char *text)
 {
@@ -54,25 +56,125 @@ static void bind_soon(int socket, const struct sockaddr_storage *address,
 	assert_int_equal(error, 0);
 }
 
+static int listen_on(int family, const char *vip, uint16_t port)
+{
+	int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage address;
+	socklen_t length = socket_address(&address, family, vip, port);
+
+	bind_soon(listener, &address, length);
+	assert_int_equal(listen(listener, 8), 0);
+	return listener;
+}
+
+static int connect_from(int family, const char *client, uint16_t from,
+			const char *vip, uint16_t to)
+{
+	int connected = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage address;
+	socklen_t length = socket_address(&address, family, client, from);
+
+	bind_soon(connected, &address, length);
+	length = socket_address(&address, family, vip, to);
+	assert_int_equal(connect(connected, (void *)&address, length), 0);
+	return connected;
+}
+
+static int accept_from(int listener)
+{
+	int connection = accept(listener, NULL, NULL);
+
+	assert_true(connection >= 0);
+	return connection;
+}
+
+static void set(int socket, int option, int value)
+{
+	assert_int_equal(
+		setsockopt(socket, IPPROTO_TCP, option, &value, sizeof(value)),
+		0);
+}
+
+/* The next sequence number of a queue. */
+static uint32_t next_of(int socket, int queue)
+{
+	uint32_t sequence;
+	socklen_t length = sizeof(sequence);
+
+	set(socket, TCP_REPAIR, 1);
+	set(socket, TCP_REPAIR_QUEUE, queue);
+	assert_int_equal(getsockopt(socket, IPPROTO_TCP, TCP_QUEUE_SEQ,
+				    &sequence, &length),
+			 0);
+	set(socket, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	return sequence;
+}
+
+static struct position position_at(int socket)
+{
+	return (struct position){
+		.sequence = next_of(socket, TCP_SEND_QUEUE),
+		.acknowledged = next_of(socket, TCP_RECV_QUEUE),
+	};
+}
+
+/* As the kernel shows it; `state` 06: TIME-WAIT, 03: SYN-RECV. */
+static void wait_for_state(int family, uint16_t client, const char *state)
+{
+	const char *name = family == AF_INET ? "/proc/thread-self/net/tcp"
+					     : "/proc/thread-self/net/tcp6";
+	char line[512], wanted[16];
+	bool found = false;
+
+	snprintf(wanted, sizeof(wanted), ":%04X %s ", client, state);
+	for (int i = 0; i < 5000 && !found; i++) {
+		FILE *file = fopen(name, "r");
+
+		assert_non_null(file);
+		while (!found && fgets(line, sizeof(line), file))
+			found = strstr(line, wanted);
+		fclose(file);
+		if (!found)
+			usleep(1000);
+	}
+	assert_true(found);
+}
+
+static void close_here(int which, int family, const char *vip,
+		       const char *client)
+{
+	int here = connect_from(family, client, CLOSED, vip, 80);
+	char end;
+
+	close(accept_from(listeners[which]));
+	assert_int_equal(recv(here, &end, 1, 0), 0);
+	closed[which] = position_at(here);
+	closed[which].sequence++; /* its FIN */
+	close(here);
+	wait_for_state(family, CLOSED, "06");
+}
+
+/* The server waits for data before it opens a connection. */
+static void begin_here(int which, int family, const char *vip,
+		       const char *client)
+{
+	openers[which] = listen_on(family, vip, OPENING_PORT);
+	set(openers[which], TCP_DEFER_ACCEPT, 3600);
+	opened[which] =
+		connect_from(family, client, OPENING, vip, OPENING_PORT);
+	wait_for_state(family, OPENING, "03");
+}
+
 static void connect_here(int which, int family, const char *vip,
 			 const char *client)
 {
-	struct sockaddr_storage address;
-	socklen_t length;
-
 	add_address(family, vip);
 	add_address(family, client);
-	listeners[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	length = socket_address(&address, family, vip, 80);
-	bind_soon(listeners[which], &address, length);
-	assert_int_equal(listen(listeners[which], 8), 0);
-	clients[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	length = socket_address(&address, family, client, HERE);
-	bind_soon(clients[which], &address, length);
-	length = socket_address(&address, family, vip, 80);
-	assert_int_equal(connect(clients[which], (void *)&address, length), 0);
-	accepted[which] = accept(listeners[which], NULL, NULL);
-	assert_true(accepted[which] >= 0);
+	listeners[which] = listen_on(family, vip, 80);
+	clients[which] = connect_from(family, client, HERE, vip, 80);
+	accepted[which] = accept_from(listeners[which]);
+	close_here(which, family, vip, client);
+	begin_here(which, family, vip, client);
 }
 
 int open_connections(void **state)
@@ -93,30 +195,22 @@ int close_connections(void **state)
 		close(accepted[i]);
 		close(clients[i]);
 		close(listeners[i]);
+		close(opened[i]);
+		close(openers[i]);
 	}
 	return 0;
 }
 
+struct position position_of(uint16_t port, bool v6)
+{
+	if (port == CLOSED)
+		return closed[v6];
+	return position_at(port == OPENING ? opened[v6] : clients[v6]);
+}
+
 uint32_t acknowledged_by_client(bool v6)
 {
-	const int on = 1, off = 0, receive_queue = 1;
-	uint32_t sequence;
-	socklen_t length = sizeof(sequence);
-
-	/* What the client has received. */
-	assert_int_equal(setsockopt(clients[v6], IPPROTO_TCP, TCP_REPAIR, &on,
-				    sizeof(on)),
-			 0);
-	assert_int_equal(setsockopt(clients[v6], IPPROTO_TCP, TCP_REPAIR_QUEUE,
-				    &receive_queue, sizeof(receive_queue)),
-			 0);
-	assert_int_equal(getsockopt(clients[v6], IPPROTO_TCP, TCP_QUEUE_SEQ,
-				    &sequence, &length),
-			 0);
-	assert_int_equal(setsockopt(clients[v6], IPPROTO_TCP, TCP_REPAIR, &off,
-				    sizeof(off)),
-			 0);
-	return sequence;
+	return position_of(HERE, v6).acknowledged;
 }
 
 void send_to_client(bool v6, size_t length)

@@ -10,6 +10,12 @@ static void put16(uint8_t *at, unsigned int value)
 	at[1] = value;
 }
 
+static void put32(uint8_t *at, uint32_t value)
+{
+	put16(at, value >> 16);
+	put16(at + 2, value);
+}
+
 /* RFC 1071 */
 static uint32_t sum(const uint8_t *data, size_t length)
 {
@@ -116,9 +122,8 @@ static void put_transport(uint8_t *at, const struct packet *packet,
 		at[header + i] = packet->payload ? packet->payload[i] : i * 7;
 	switch (packet->protocol) {
 	case IPPROTO_TCP:
-		at[4] = 0x77;
-		put16(at + 8, packet->acknowledged >> 16);
-		put16(at + 10, packet->acknowledged);
+		put32(at + 4, packet->sequence ? packet->sequence : 0x77000000);
+		put32(at + 8, packet->acknowledged);
 		at[12] = header / 4 << 4;
 		at[13] = packet->flags ? packet->flags : 0x10;
 		if (packet->options_length)

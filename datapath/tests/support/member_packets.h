@@ -46,6 +46,7 @@ struct packet {
 	uint8_t type;                /* ICMP */
 	uint8_t tos;
 	uint8_t flags;         /* TCP; 0: ACK */
+	uint32_t sequence;     /* TCP; 0: any */
 	uint32_t acknowledged; /* TCP */
 	uint16_t fragment;     /* flags and offset in 8-byte units */
 	bool no_checksum;      /* UDP */

@@ -208,6 +208,25 @@ static void check_mtu(const struct interface *interface,
 		    settings->mss_v6);
 }
 
+static void check_second_chance(const struct settings *settings,
+				const uint64_t values[MEMBER_COUNTERS])
+{
+	struct member_config config = {};
+
+	if (!settings->members)
+		return;
+	say(OK, "second chance",
+	    "%" PRIu64 " packets handed on, %" PRIu64 " taken that others "
+	    "handed on",
+	    values[MEMBER_HANDED_ON], values[MEMBER_SECOND_CHANCE]);
+	if (!find_sockets(&config))
+		say(NOTE, "second chance",
+		    "the kernel does not say what sockets in TIME-WAIT and "
+		    "SYN-RECV have sent (no BTF): packets never count as a "
+		    "closed connection's, and always as one's that is being "
+		    "opened");
+}
+
 static void check_counters(const struct installed *installed)
 {
 	static const struct {
@@ -241,11 +260,7 @@ static void check_counters(const struct installed *installed)
 	MEMBER_TAKEN_LIST(ADD)
 #undef ADD
 	say(taken ? OK : NOTE, "counters", "%" PRIu64 " packets taken", taken);
-	if (installed->record.settings.members)
-		say(OK, "second chance",
-		    "%" PRIu64 " packets handed on, %" PRIu64 " taken that "
-		    "others handed on",
-		    values[MEMBER_HANDED_ON], values[MEMBER_SECOND_CHANCE]);
+	check_second_chance(&installed->record.settings, values);
 	for (size_t i = 0; i < sizeof(advice) / sizeof(*advice); i++)
 		if (values[advice[i].counter])
 			say(NOTE, "counters", "%" PRIu64 " %s",

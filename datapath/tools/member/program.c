@@ -57,6 +57,8 @@ static void configure(struct member *object, const struct settings *settings)
 	config->has_ports = settings->ports > 0;
 	config->has_dscp = settings->dscps > 0;
 	config->hands_on = settings->members > 0;
+	if (config->hands_on)
+		find_sockets(config);
 }
 
 static int put(struct bpf_map *map, const void *key, const void *value)

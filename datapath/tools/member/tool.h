@@ -153,6 +153,10 @@ bool same_code(int one, int other);
 int read_counters(int program, uint64_t values[MEMBER_COUNTERS]);
 int write_record(int program, const struct record *record);
 
+/* sockets.c */
+/* Whether the kernel says all of it. */
+bool find_sockets(struct member_config *config);
+
 /* addresses.c */
 /* VIPs that setup put on lo and that no interface wants any more go;
  * `settings` stands for `except`, NULL: it wants none. */
