@@ -115,6 +115,9 @@ class NatTraffic(traffic.Traffic):
             family, mine.address, other.address, flow.service.protocol,
             ports + self.payload()[:60],
             fragment=rng.choice((0,) * 8 + (0x2000, 9)))
+        if rng.random() < 0.05:
+            quote = self.error_about(family, mine.address, other.address,
+                                     quote)
         if rng.random() < 0.2:
             quote = quote[:rng.randrange(len(quote))]
         kind = rng.choice(traffic.ERRORS[family])

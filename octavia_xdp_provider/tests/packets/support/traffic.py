@@ -77,9 +77,10 @@ class Traffic:
 
     def source_port(self) -> int:
         rng = self.rng
-        if rng.random() < 0.9:
+        chance = rng.random()
+        if chance < 0.9:
             return 1024 + rng.randrange(48)
-        return rng.randrange(65536)
+        return 0 if chance < 0.91 else rng.randrange(65536)
 
     def payload(self) -> bytes:
         rng = self.rng
@@ -282,6 +283,8 @@ class Traffic:
         fragment = rng.choice((0,) * 8 + (0x2000, 9))
         quote = self.ip(family, quoted_vip, client, protocol,
                         ports + self.payload()[:60], fragment=fragment)
+        if rng.random() < 0.05:
+            quote = self.error_about(family, quoted_vip, client, quote)
         if rng.random() < 0.3:
             quote = quote[:rng.randrange(len(quote))]
         data = bytes((rng.choice(ERRORS[family]), rng.randrange(5))) + (
@@ -289,6 +292,13 @@ class Traffic:
         router = self.source(family, vip)
         return family, self.ip(family, router, vip,
                                1 if family == 4 else 58, data)
+
+    def error_about(self, family: int, source: bytes, destination: bytes,
+                    quote: bytes) -> bytes:
+        """What nobody may answer with another error (RFC 1122, 4443)."""
+        return self.ip(family, source, destination, 1 if family == 4 else 58,
+                       bytes((self.rng.choice(ERRORS[family]), 0)) +
+                       bytes(6) + quote)
 
     def tunnel(self):
         rng = self.rng
