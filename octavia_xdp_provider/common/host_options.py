@@ -103,23 +103,9 @@ def check(conf: cfg.ConfigOpts) -> None:
         raise option_values.ConfigurationError(
             f'[{GROUP}] underlay_interfaces: name at least one, each once')
     for name, version in (('local_address', 4), ('local_address_v6', 6)):
-        _check_address(conf, name, version)
+        option_values.check_address(conf, GROUP, name, version)
     sid_network(conf)
     option_values.listening_address(conf, GROUP, 'listen')
-
-
-def _check_address(conf: cfg.ConfigOpts, name: str, version: int) -> None:
-    text = conf[GROUP][name]
-    if not text:
-        return
-    try:
-        found = option_values.host_address(text).version
-    except ValueError as error:
-        raise option_values.ConfigurationError(
-            f'[{GROUP}] {name}: {error}') from error
-    if found != version:
-        raise option_values.ConfigurationError(
-            f'[{GROUP}] {name}: {text} is not an IPv{version} address')
 
 
 def sid_network(conf: cfg.ConfigOpts) -> ipaddress.IPv6Network | None:

@@ -249,25 +249,11 @@ def _check_source(conf, name, version, entropy):
                 f'[agent] {entropy}: needs [agent] {name}, whose low bits '
                 'it changes')
         return
-    _check_address(conf, name, version)
+    option_values.check_address(conf, 'agent', name, version)
     if int(ipaddress.ip_address(text)) & ((1 << bits) - 1):
         raise option_values.ConfigurationError(
             f'[agent] {name}: the last {bits} bits of {text} must be zero, '
             f'because [agent] {entropy} is {bits}')
-
-
-def _check_address(conf, name, version):
-    text = conf.agent[name]
-    if not text:
-        return
-    try:
-        found = option_values.host_address(text).version
-    except ValueError as error:
-        raise option_values.ConfigurationError(
-            f'[agent] {name}: {error}') from error
-    if found != version:
-        raise option_values.ConfigurationError(
-            f'[agent] {name}: {text} is not an IPv{version} address')
 
 
 def check(conf):
@@ -285,7 +271,7 @@ def check(conf):
     gateways(conf)
     _check_source(conf, 'outer_source', 4, 'outer_entropy')
     _check_source(conf, 'outer_source_v6', 6, 'outer_entropy_v6')
-    _check_address(conf, 'next_hop_v6', 6)
+    option_values.check_address(conf, 'agent', 'next_hop_v6', 6)
     if conf.datapath.flows_max.bit_count() != 1:
         raise option_values.ConfigurationError(
             '[datapath] flows_max: must be a power of two')

@@ -52,6 +52,24 @@ def host_address(text: str) -> address_policy.Address:
     return address
 
 
+def check_address(conf: cfg.ConfigOpts, group: str, name: str, version: int
+                  ) -> None:
+    """The option, if it is set, is a host's address of an IP version.
+
+    :raises ConfigurationError: it is something else.
+    """
+    text = conf[group][name]
+    if not text:
+        return
+    try:
+        found = host_address(text).version
+    except ValueError as error:
+        raise ConfigurationError(f'[{group}] {name}: {error}') from error
+    if found != version:
+        raise ConfigurationError(
+            f'[{group}] {name}: {text} is not an IPv{version} address')
+
+
 def listening_address(conf: cfg.ConfigOpts, group: str, name: str
                       ) -> tuple[str, int] | None:
     """The option, as ADDR:PORT, taken apart; None where it is not set.
