@@ -843,7 +843,12 @@ struct nat_pools {
 	 * among the peers; 0, as libraries have left it that knew none: never.
 	 */
 	__u32 seek_udp_until;
-	__u32 reserved[6];
+	/* Of the ports of either family: so many are kept for each group, and
+	 * so many are for all of them beyond that. Both 0, as libraries have
+	 * left them that knew none: nothing is kept. */
+	__u32 kept[2];
+	__u32 beyond_most[2];
+	__u32 reserved[2];
 	struct nat_peer_list peer_list[2];
 	__u16 number[2][OXP_NAT_ADDRESSES_MAX];
 	/* the library's own: */
@@ -883,7 +888,7 @@ struct nat_flow {
 	__be16 port; /* of the service */
 	__be16 member_port;
 	__u8 protocol;
-	__u8 reserved;
+	__u8 in_v6; /* whether its group's flows_v6 counts it */
 	__u32 state;
 	__u32 seen; /* last packet, units of 2^30 ns of the coarse clock */
 	/* second line */
@@ -901,6 +906,26 @@ struct nat_flow {
 };
 
 _Static_assert(sizeof(struct nat_flow) * 65536 == NAT_TABLE_SIZE, "a table");
+
+/*
+ * Where an address has free ports, so that one is found however few there are.
+ * It lies in the place of the flows of ports that no flow has, those below
+ * OXP_NAT_PORT_MIN. The flows' states alone say what is free, these bits lag
+ * behind: who finds a port taken whose bit is clear sets it, and ageing makes
+ * all of them right, which is how they get there from libraries that knew none.
+ */
+#define NAT_PORT_WORDS (65536 / 64)
+struct nat_ports {
+	__u64 taken[NAT_PORT_WORDS]; /* a bit for each port */
+	/* a bit for each of the words above in which none is free */
+	__u64 full[NAT_PORT_WORDS / 64];
+};
+
+_Static_assert(sizeof(struct nat_ports) <=
+		       OXP_NAT_PORT_MIN * sizeof(struct nat_flow),
+	       "room");
+/* Words of `full` begin with those of ports that no flow has. */
+#define NAT_NEVER_FREE ((1ULL << OXP_NAT_PORT_MIN / 64) - 1)
 
 struct nat_key {
 	__be32 client[4];
@@ -923,7 +948,17 @@ struct nat_group {
 	__u32 flows; /* ports that the group has */
 	__u32 head;
 	__u32 tail;
-	__u32 reserved[13];
+	__u32 flows_v6; /* those of them that are of an IPv6 address */
+	/* The node's own, in the first two groups: flows of either family which
+	 * groups have beyond what is kept for them. Packets count it as they
+	 * go, and each tick makes it right. */
+	__u32 beyond;
+	__u32 reserved;
+	/* The node's own, in the first groups: a bit for each of 64 addresses
+	 * that has no free port. It lags behind as those of struct nat_ports
+	 * do. */
+	__u64 full_addresses;
+	__u32 reserved2[8];
 	__u64 ring[NAT_RING];
 };
 

@@ -159,13 +159,14 @@ static void test_packets_take_ports_that_have_waited_so_long(void **state)
 {
 	(void)state;
 	fill_pool_in_time_wait();
+	set_nat(&theirs, THEIRS, 0, 8080);
 	all_silent_for(others.time_wait_s + 1);
-	expect_full(1, &ours);
+	expect_full(1, &theirs);
 	set_timeouts(&others);
-	establish(1, &ours);
+	establish(1, &theirs);
 	all_silent_for(NAT_TIME_WAIT_TIME + 1);
 	set_timeouts(&(struct oxp_nat_timeouts){.time_wait_s = 16000});
-	expect_full(2, &ours);
+	expect_full(2, &theirs);
 }
 
 int main(void)

@@ -46,7 +46,9 @@ nat_opts = [
                     'flows of one project may have at a time; of both IP '
                     'versions, if there are pools of both, that with the '
                     'fewer ports counts. New flows beyond it are refused, '
-                    'and counted.'),
+                    'and counted. Whatever it is, half of the ports is kept '
+                    'in equal parts for each project on the node and one '
+                    'more.'),
     _timeout('tcp_opening_timeout', 240,
              'a TCP connection ends whose handshake is not complete.'),
     _timeout('tcp_established_timeout', 7440,

@@ -3,34 +3,54 @@
  * Ageing of flows, one bounded step a call. Each looks at one in NAT_STEPS
  * addresses, at least at NAT_STEP_LEAST, so that a flow ends so many seconds
  * late at most; packets of flows whose time is over renew them, as their port
- * is nobody else's yet.
+ * is nobody else's yet. What follows from the flows and has lagged behind is
+ * made right on the way.
  */
 #include "nat/age.h"
+
+#include <stdbool.h>
 
 #include "age_since.h"
 #include "nat/timeouts.h"
 #include "nat_table/flows.h"
+#include "nat_table/ports.h"
+#include "nat_table/shares.h"
 #include "nat_table/tables.h"
 #include "state.h"
 
 #define NAT_STEPS 16
 #define NAT_STEP_LEAST 4
 
+/* Returns whether it has a flow, or somebody is about to give it one. */
+static bool age_port(struct oxp_node *node, uint32_t number,
+		     struct nat_flow *flow, uint32_t now)
+{
+	uint32_t state = __atomic_load_n(&flow->state, __ATOMIC_ACQUIRE);
+	uint32_t age = age_since(flow->seen, now, ~0U, AGE_AHEAD);
+
+	/* most are younger than any time-out: asking takes longer */
+	if (is_nat_flow(state) && age > OXP_NAT_TIMEOUT_MIN &&
+	    age > nat_timeout(node, flow, state))
+		return !end_nat_flow(node, number, flow, state);
+	return nat_state_of(state) != NAT_FREE;
+}
+
 static void age_address(struct oxp_node *node, uint32_t address, uint32_t now)
 {
 	struct nat_flow *table = nat_table(node, address);
 
-	for (uint32_t port = OXP_NAT_PORT_MIN; table && port < 65536; port++) {
-		struct nat_flow *flow = &table[port];
-		uint32_t state =
-			__atomic_load_n(&flow->state, __ATOMIC_ACQUIRE);
-		uint32_t age = age_since(flow->seen, now, ~0U, AGE_AHEAD);
+	for (uint32_t word = FIRST_PORT_WORD; table && word < NAT_PORT_WORDS;
+	     word++) {
+		uint64_t taken = 0;
 
-		/* most are younger than any time-out: asking takes longer */
-		if (is_nat_flow(state) && age > OXP_NAT_TIMEOUT_MIN &&
-		    age > nat_timeout(node, flow, state))
-			end_nat_flow(node, nat_number(address, port), flow,
-				     state);
+		for (uint32_t i = 0; i < 64; i++) {
+			uint32_t port = word * 64 + i;
+
+			if (age_port(node, nat_number(address, port),
+				     &table[port], now))
+				taken |= 1ULL << i;
+		}
+		correct_ports(node, address, word, taken);
 	}
 }
 
@@ -50,4 +70,5 @@ void age_nat_flows(struct oxp_node *node)
 		wanted--;
 	}
 	node->nat_state.cursor = address;
+	share_nat_ports(node);
 }

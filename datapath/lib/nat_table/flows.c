@@ -8,6 +8,8 @@
 #include <time.h>
 
 #include "nat_table/index.h"
+#include "nat_table/ports.h"
+#include "nat_table/shares.h"
 #include "nat_table/tables.h"
 #include "state.h"
 
@@ -36,13 +38,17 @@ bool end_nat_flow(struct oxp_node *node, uint32_t number, struct nat_flow *flow,
 		return false;
 	key = nat_key_of(flow);
 	remove_nat_flow(node, &key, number);
-	if (groups && flow->group < OXP_NAT_GROUPS)
+	if (groups && flow->group < OXP_NAT_GROUPS) {
 		__atomic_sub_fetch(&groups[flow->group].flows, 1,
 				   __ATOMIC_RELAXED);
+		__atomic_sub_fetch(&groups[flow->group].flows_v6, flow->in_v6,
+				   __ATOMIC_RELAXED);
+	}
 	if (is_nat_active(state) && flow->service < node->config->services_max)
 		__atomic_sub_fetch(&node->nat_services[flow->service].active, 1,
 				   __ATOMIC_RELAXED);
 	__atomic_store_n(&flow->state, NAT_FREE, __ATOMIC_RELEASE);
+	note_free_port(node, number);
 	return true;
 }
 
@@ -78,4 +84,5 @@ void end_nat_flows_of_services(struct oxp_node *node, const uint64_t *gone)
 {
 	for (uint32_t i = 0; has_nat(node) && i < NAT_ADDRESSES; i++)
 		end_all(node, i, gone);
+	share_nat_ports(node);
 }

@@ -6,6 +6,7 @@
 #include "nat_table/addresses.h"
 #include "nat_table/index.h"
 #include "nat_table/peers.h"
+#include "nat_table/shares.h"
 #include "nat_table/tables.h"
 #include "state.h"
 #include "table/lookup.h"
@@ -27,6 +28,7 @@ void write_pool_lists(struct oxp_node *node, const bool leaving[NAT_ADDRESSES])
 	for (int v6 = 0; v6 < 2; v6++)
 		__atomic_store_n(&pools->count[v6], count[v6],
 				 __ATOMIC_RELEASE);
+	share_nat_ports(node);
 	find_own_peer(node);
 }
 

@@ -11,6 +11,8 @@
 #include "fixture.h"
 #include "nat_table/addresses.h"
 #include "nat_table/flows.h"
+#include "nat_table/ports.h"
+#include "nat_table/shares.h"
 #include "nat_table/tables.h"
 
 #define SYN 0x02
@@ -200,9 +202,26 @@ static inline void expect_full(uint32_t client, const struct flow *to)
 	assert_null(find_flow(client, to));
 }
 
+/* What follows from flows is as packets leave it. */
+static inline void note_flows(uint32_t address)
+{
+	const struct nat_flow *table = nat_table(node, address);
+
+	for (uint32_t word = FIRST_PORT_WORD; word < NAT_PORT_WORDS; word++) {
+		uint64_t taken = 0;
+
+		for (uint32_t i = 0; i < 64; i++)
+			if (table[word * 64 + i].state != NAT_FREE)
+				taken |= 1ULL << i;
+		correct_ports(node, address, word, taken);
+	}
+	share_nat_ports(node);
+}
+
 /* All ports below `end` have a flow like this one, of its group. */
 static inline void fill_ports_like(const struct nat_flow *flow, uint32_t end)
 {
+	struct oxp_address pool = address(POOL);
 	struct nat_flow *table = pool_table();
 	uint32_t more = 0;
 
@@ -213,6 +232,7 @@ static inline void fill_ports_like(const struct nat_flow *flow, uint32_t end)
 		more++;
 	}
 	nat_groups(node)[flow->group].flows += more;
+	note_flows(find_pool_address(node, pool.bytes));
 }
 
 static inline void fill_pool_like(const struct nat_flow *flow)

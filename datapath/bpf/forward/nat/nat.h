@@ -110,7 +110,7 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 			work->begins = true;
 		return number;
 	}
-	WRITE_ONCE(flow->state, NAT_FREE);
+	nat_free(number);
 	if (again)
 		nat_release(line);
 	return NO_FLOW;
@@ -309,8 +309,8 @@ static __always_inline int nat_begin(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
 	__u32 outcome = OXP_DROP_NAT_FULL, line;
+	__s64 number = NO_FLOW;
 	__u64 selected;
-	__s64 number;
 
 	if (!work)
 		return NAT_DONE;
@@ -333,8 +333,10 @@ static __always_inline int nat_begin(struct xdp_md *ctx)
 		outcome = OXP_DROP_NO_MEMBER;
 	else
 		number = nat_allocate(ctx, line, selected);
-	if (outcome == OXP_DROP_NO_MEMBER || number == NO_FLOW ||
+	if (number == NO_FLOW ||
 	    !nat_fill(&work->packet, number, line, selected, selected >> 32)) {
+		if (number != NO_FLOW)
+			nat_free(number);
 		nat_release(line);
 		return nat_end(work, drop_at(ctx, outcome, line));
 	}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How many ports a group of services has, and may have. A part of all ports is
+ * kept, as much for each group; what groups have beyond it is counted together,
+ * and may be as much as is not kept. So a group has what is kept for it
+ * whatever all others have, up to its own bound.
+ */
+#ifndef OXP_NAT_SHARES_H
+#define OXP_NAT_SHARES_H
+
+#include "forward/block.h"
+#include "forward/nat/flow.h"
+
+static __always_inline struct nat_group *nat_group_in(void *groups, __u64 group)
+{
+	_Static_assert(sizeof(struct nat_group) == 32768 &&
+			       OXP_NAT_GROUPS == 256,
+		       "mask");
+	asm volatile("%0 &= 255" : "+r"(group));
+	return groups + group * sizeof(struct nat_group);
+}
+
+/* Whether the flow's port is of an IPv6 address. */
+static __always_inline bool nat_port_is_v6(__u32 number)
+{
+	return number >> 16 >= OXP_NAT_ADDRESSES_MAX;
+}
+
+/* The flow begins (1) or ends (-1). */
+static __always_inline void nat_count_flow(struct nat_flow *flow, __u32 number,
+					   int change)
+{
+	void *groups = nat_table_at(NAT_GROUPS_TABLE);
+	const struct nat_pools *pools = nat_pools_of_node();
+	bool v6 = nat_port_is_v6(number);
+	struct nat_group *group;
+	__u32 before, kept;
+
+	if (!groups || !pools)
+		return;
+	group = nat_group_in(groups, flow->group);
+	if (change > 0)
+		flow->in_v6 = v6;
+	before = __sync_fetch_and_add(&group->flows, change);
+	if (flow->in_v6)
+		before = __sync_fetch_and_add(&group->flows_v6, change);
+	else
+		before -= READ_ONCE(group->flows_v6);
+	kept = READ_ONCE(pools->kept[v6 ? 1 : 0]);
+	if (change > 0 ? before >= kept : before > kept)
+		__sync_fetch_and_add(&nat_group_in(groups, v6)->beyond, change);
+}
+
+/* The group's, for another flow from a port of this family. */
+static __always_inline bool nat_has_share(const struct service_block *block,
+					  const struct nat_pools *pools,
+					  bool v6)
+{
+	__u32 most = block->nat_flows * NAT_FLOWS_UNIT, flows, in_v6, beyond;
+	void *groups = nat_table_at(NAT_GROUPS_TABLE);
+	const struct nat_group *group;
+
+	if (!groups)
+		return false;
+	group = nat_group_in(groups, block->nat_group);
+	flows = READ_ONCE(group->flows);
+	if (flows >= (most ? most : pools->ports / 2))
+		return false;
+	in_v6 = READ_ONCE(group->flows_v6);
+	beyond = READ_ONCE(pools->beyond_most[v6 ? 1 : 0]);
+	if (!beyond ||
+	    (v6 ? in_v6 : flows - in_v6) < READ_ONCE(pools->kept[v6 ? 1 : 0]))
+		return true;
+	/* who made it right may have been a moment late: below 0 it is none */
+	return (int)READ_ONCE(nat_group_in(groups, v6)->beyond) < (int)beyond;
+}
+
+static __always_inline void nat_count_active(__u32 service, int change)
+{
+	struct nat_service *active =
+		bpf_map_lookup_elem(&nat_services, &service);
+
+	if (active)
+		__sync_fetch_and_add(&active->active, change);
+}
+
+#endif
