@@ -173,7 +173,8 @@ class Fleet:
         both = {
             'DEFAULT': {'host': paths.CONTROL, 'use_stderr': True},
             'oslo_messaging_rabbit': rabbitmq.tls_options(self.lab),
-            'vip': {'allowed_networks': driver.VIPS},
+            # There is no Neutron.
+            'vip': {'allowed_networks': driver.VIPS, 'any_network': True},
             'members': {'allowed_networks': clusters.MEMBERS}}
         ini.write(self._path('driver'), both, {'DEFAULT': {
             'transport_url': rabbitmq.driver_url(self.lab)}})

@@ -59,7 +59,8 @@ def configure(site):
         'nodes': {'transport_url': site.transport_url(
             broker.CONTROLLER_USER, '{vhost}')},
         'database': {'connection': site.value('OCTAVIA_XDP_DATABASE_URL')},
-        'vip': {'allowed_networks': paths.VIP_NETWORKS},
+        # VIPs of Tempest are on networks of the tests' projects.
+        'vip': {'allowed_networks': paths.VIP_NETWORKS, 'any_network': True},
         'members': {'allowed_networks':
                     site.value('OCTAVIA_XDP_MEMBER_NETWORKS')},
         'controller': _sockets(site),

@@ -18,6 +18,8 @@ MEMBER_NETWORKS = f'{paths.MEMBER_NETWORKS},192.0.2.0/29'
 
 # What an operator sets whose users' clients choose as these tests do.
 PROVIDER_OPTIONS = {
+    # The tests' VIPs are on networks of the tests' projects.
+    'vip': {'any_network': True},
     'members': {'allowed_networks': MEMBER_NETWORKS,
                 # What health monitors of the tests ask for.
                 'monitor_http_methods': 'GET,HEAD,OPTIONS,POST'},

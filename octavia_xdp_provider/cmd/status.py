@@ -32,12 +32,12 @@ class Checks(upgradecheck.UpgradeCommands):
                 upgradecheck.Code.WARNING,
                 '[members] allowed_networks is empty: every member is '
                 'refused.')
-        if not (self._conf.vip.subnet_ids or self._conf.vip.network_ids):
+        if self._conf.vip.any_network:
             return upgradecheck.Result(
                 upgradecheck.Code.WARNING,
-                '[vip] subnet_ids and network_ids are empty: a tenant\'s own '
-                'subnet may have addresses of [vip] allowed_networks, and '
-                'they would be announced.')
+                '[vip] any_network is set: a tenant\'s own subnet may have '
+                'addresses of [vip] allowed_networks, and they would be '
+                'announced.')
         if ((vms.mode != 'off' or vms.host_networks)
                 and not vms.member_networks):
             return upgradecheck.Result(

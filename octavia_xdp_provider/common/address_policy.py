@@ -42,6 +42,7 @@ class AddressPolicy:
     :param vip_network_ids: ``[vip] network_ids``.
     :param vm_networks: ``[zero_touch] member_networks``: beside those of
         members, for load balancers that may reach members as VMs.
+    :param vip_denied_networks: ``[vip] denied_networks``.
     """
 
     vip_networks: tuple[Network, ...]
@@ -51,6 +52,7 @@ class AddressPolicy:
     vip_subnet_ids: frozenset[str] = frozenset()
     vip_network_ids: frozenset[str] = frozenset()
     vm_networks: tuple[Network, ...] = ()
+    vip_denied_networks: tuple[Network, ...] = ()
 
     def vip_problem(self, text: str) -> errors.Detailed | None:
         """Only VIPs inside the operator's networks may be announced.
@@ -60,6 +62,10 @@ class AddressPolicy:
         address = ipaddress.ip_address(text)
         if problem := family_problem(address) or inside_problem(address):
             return *problem, ''
+        for network in self.vip_denied_networks:
+            if address in network:
+                return taken(address, f'it lies in {network} of [vip] '
+                                      'denied_networks')
         if any(address in network for network in self.vip_networks):
             return None
         return (f'{address} is outside the networks whose addresses the '
@@ -68,6 +74,10 @@ class AddressPolicy:
                 'this provider',
                 f'[vip] allowed_networks: {_listed(self.vip_networks)}')
 
+    @property
+    def names_vip_subnets(self) -> bool:
+        return bool(self.vip_subnet_ids or self.vip_network_ids)
+
     def vip_origin_problem(self, subnet_id: str | None,
                            network_id: str | None) -> errors.Detailed | None:
         """Only VIPs of the operator's subnets, where they are named.
@@ -75,7 +85,7 @@ class AddressPolicy:
         A tenant's own subnet may have any addresses, those of the operator's
         networks as well.
         """
-        if not self.vip_subnet_ids and not self.vip_network_ids:
+        if not self.names_vip_subnets:
             return None
         if (subnet_id in self.vip_subnet_ids
                 or network_id in self.vip_network_ids):
@@ -142,6 +152,14 @@ def closed(address: object, detail: str) -> errors.Detailed:
             'for members, which for VMs may need a flavor with zero_touch; '
             'with encapsulation dscp, of one that is no member of another '
             'load balancer', detail)
+
+
+def taken(address: object, detail: str) -> errors.Detailed:
+    """What is wrong with a VIP that something of the operator's has. What
+    that is users are not told."""
+    return (f'{address} is none that a VIP may have',
+            'use another address of the subnet, or let Neutron choose one',
+            detail)
 
 
 def _listed(networks: Iterable[Network]) -> str:

@@ -26,16 +26,33 @@ vip_opts = [
                      'refused by the driver, and again by each node. Empty: '
                      'every load balancer is refused, because a tenant '
                      'could otherwise announce any address as his own.'),
+    cfg.ListOpt('denied_networks',
+                default=[],
+                help='Networks (CIDR) inside those of allowed_networks in '
+                     'which no VIP may be: routers, and whatever else has '
+                     'addresses there. Refused in any case are the gateway '
+                     'of a VIP\'s subnet, addresses that LB nodes have, and '
+                     'those of their next hops and BGP neighbours, as far as '
+                     'they have reported them.'),
     cfg.ListOpt('subnet_ids',
                 default=[],
                 help='Neutron subnets (UUID) on which VIPs may be, beside '
                      'those of network_ids. The driver refuses a VIP on any '
-                     'other one. If both lists are empty, addresses alone '
-                     'decide: a tenant\'s own subnet may then have addresses '
-                     'of allowed_networks, and they would be announced.'),
+                     'other one. If both lists are empty, VIPs may be on '
+                     'networks that Neutron has for everybody, shared or '
+                     'external, which only an administrator can make: a '
+                     'tenant\'s own subnet may have addresses of '
+                     'allowed_networks, and they would be announced.'),
     cfg.ListOpt('network_ids',
                 default=[],
                 help='Neutron networks (UUID) on whose subnets VIPs may be.'),
+    cfg.BoolOpt('any_network',
+                default=False,
+                help='Let addresses alone decide about VIPs: Neutron is not '
+                     'asked whose network a VIP is on, nor for its gateway. '
+                     'Anybody who can make a subnet can then have any '
+                     'address of allowed_networks announced. For test beds. '
+                     'It goes with neither subnet_ids nor network_ids.'),
 ]
 
 member_opts = [

@@ -236,6 +236,7 @@ class HealthChecker(TypedDict, total=False):
 class UplinkHop(TypedDict, total=False):
     """The next hop of an uplink in one IP version."""
 
+    address: Text | None
     mac: Text | None
     last_resort: bool
 
@@ -275,7 +276,8 @@ class NodeState(TypedDict, total=False):
     ``uplinks_ready``: IP versions of outer packets that can be sent on.
     ``health_checker``: the checker's own figures, null if it does not
     answer. ``addresses``: its own, at most NODE_ADDRESSES_MAX, which are
-    nobody's member: no more, as a node could take them from tenants. ``zone``:
+    nobody's member and no VIP: no more, as a node could take them from
+    tenants; as many of next hops and BGP neighbours are no VIP. ``zone``:
     its availability zone, null for none. ``document_version``: the newest of
     load balancers' that it knows; ``probe_through_datapath``: whether it
     sends health checks as traffic. ``nat``: null without pools.

@@ -97,7 +97,8 @@ def allowed_addresses(conf, own_addresses=None):
         frozenset(own_addresses or ()),
         None if own_addresses is not None and not members else members,
         frozenset(conf.vip.subnet_ids), frozenset(conf.vip.network_ids),
-        tuple(option_values.networks(conf, 'zero_touch', 'member_networks')))
+        tuple(option_values.networks(conf, 'zero_touch', 'member_networks')),
+        tuple(option_values.networks(conf, 'vip', 'denied_networks')))
 
 
 def api_policy(conf):
@@ -118,7 +119,8 @@ def api_policy(conf):
             f'[defaults] {problem[0]}: {problem[1]}')
     return policy.ApiPolicy(allowed_addresses(conf),
                             tuple(conf.members.monitor_http_methods),
-                            defaults, conf.members.check_subnets)
+                            defaults, conf.members.check_subnets,
+                            not conf.vip.any_network)
 
 
 def default_config_files():
@@ -159,14 +161,17 @@ def check(conf):
     for group, opts in GROUPS.items():
         for opt in opts:  # oslo.config looks at a value when it is read
             _read(conf, group, opt.dest)
-    option_values.networks(conf, 'vip', 'allowed_networks')
     for name in ('allowed_networks', 'denied_networks'):
+        option_values.networks(conf, 'vip', name)
         option_values.networks(conf, 'members', name)
     for name in ('member_networks', 'node_networks', 'host_networks',
                  'closed_networks'):
         option_values.networks(conf, 'zero_touch', name)
     for name in ('subnet_ids', 'network_ids'):
-        option_values.uuids(conf, 'vip', name)
+        if option_values.uuids(conf, 'vip', name) and conf.vip.any_network:
+            raise option_values.ConfigurationError(
+                f'[vip] {name} names where VIPs may be, and any_network lets '
+                'them be anywhere: set one of them')
     api_policy(conf)
     for group, name in (('agent', 'result_handler_metrics'),
                         ('agent', 'listen'), ('controller', 'listen')):

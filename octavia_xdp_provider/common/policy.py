@@ -16,6 +16,8 @@ class ApiPolicy:
     :param defaults: flavor metadata for what flavors leave open:
         ``[defaults]``, and ``[api] algorithms_served_by_hash``.
     :param check_subnets: ``[members] check_subnets``.
+    :param check_vip_subnets: whether Neutron is asked for VIPs' subnets: not
+        with ``[vip] any_network``.
     :param octavia_defaults: of the Octavia in which the driver runs, option
         in [api_settings] → value, as far as it has them.
     """
@@ -24,5 +26,6 @@ class ApiPolicy:
     http_methods: tuple[str, ...] = ('GET', 'HEAD', 'OPTIONS')
     defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
     check_subnets: bool = False
+    check_vip_subnets: bool = False
     octavia_defaults: dict[str | None, Any] = dataclasses.field(
         default_factory=dict)

@@ -64,6 +64,16 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         except errors.Refused as refused:
             _unsupported(refused)
 
+    def _check_vips(self, loadbalancer):
+        policy = controller_client.ControllerClient.get().policy
+        if not policy.check_vip_subnets:
+            return
+        try:
+            subnets.ALL.check_vips(translate.load_balancer(loadbalancer),
+                                   policy.addresses.names_vip_subnets)
+        except errors.Refused as refused:
+            _unsupported(refused)
+
     def _send(self, kind, action, object_id, **more):
         client = controller_client.ControllerClient.get()
         change = dict(more, object=kind, action=action, object_id=object_id)
@@ -96,6 +106,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         for problem in validation.vip_problems(
                 translate.load_balancer(given), client.policy.addresses):
             _unsupported(errors.Refused(problem[0], *problem[1]))
+        self._check_vips(given)
         client.check_answers()
         if not vip_dictionary.get('vip_port_id'):
             self._free_unless_committed(loadbalancer_id)
@@ -120,6 +131,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         key = loadbalancer.loadbalancer_id
         try:
             self._check('loadbalancer', loadbalancer)
+            self._check_vips(loadbalancer)
             self._refuse_hidden_l7()
             fields = translate.load_balancer_tree(loadbalancer)
             fields['flavor'] = flavor.with_defaults(

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a load balancer's project may use the subnets that members name.
+"""Whether a load balancer's project may use the subnets that members name,
+and whether those of VIPs are the operator's.
 
 Where members are reached through their hypervisors, a subnet and an address
 name a port of Neutron, and a subnet's id is no secret. Octavia looks whether
 its user sees the subnet of a member that is created by itself or in a batch,
 and not at those that come with a pool or a load balancer. The controllers look
 again whenever they look for the port, as networks may be shared no longer.
+
+A network is the operator's that Neutron has for everybody, shared or external.
+Only an administrator can make it so. Neutron's own "shared" and
+"router:external" do not say that: they are also true of a network that its
+owner has shared with the project of Octavia, or has made external for one.
 
 With [members] check_subnets the address must lie in the subnet, too. Neutron
 is asked as Octavia asks it: by the network driver that octavia-api has
@@ -38,18 +44,22 @@ _LIMIT_S = 3.0
 _HOLDS_S = 60.0
 _KEPT_MAX = 1024
 
-# Of RBAC policies: the action that lets a project have ports, and the target
-# that stands for all projects.
-_SHARED = 'access_as_shared'
+# Of RBAC policies: the actions that let a project have ports and floating IPs,
+# and the target that stands for all projects.
+_SHARED, _EXTERNAL = 'access_as_shared', 'access_as_external'
 _EVERYBODY = '*'
 
 
 @dataclasses.dataclass(frozen=True)
 class _Subnet:
-    """:param projects: those that may use it."""
+    """:param projects: those that may use it.
+    :param is_operators: whether only an administrator could make its network.
+    """
 
     network: address_policy.Network
     projects: frozenset[str]
+    gateway: address_policy.Address | None
+    is_operators: bool
 
 
 class Subnets:
@@ -69,12 +79,41 @@ class Subnets:
         for member in members:
             given = translate.attributes(member)
             if given.get('subnet_id'):
-                subnet = self._subnet(given['subnet_id'])
+                subnet = self._subnet('subnet_id', given['subnet_id'])
                 _check_project(given, subnet)
                 if addresses and given.get('address'):
                     _check_address(given, subnet)
 
-    def _subnet(self, subnet_id):
+    def check_vips(self, fields, are_named):
+        """Check the VIPs of a new load balancer.
+
+        :param fields: of it (common/translate.py). Addresses that Neutron is
+            still to choose are missing.
+        :param are_named: whether the operator names the subnets of VIPs.
+        :raises Refused: as check() does.
+        """
+        for option, subnet_id, address in _vips(fields):
+            if not subnet_id:
+                continue  # Octavia chooses it first.
+            subnet = self._subnet(option, subnet_id)
+            if subnet is None:
+                raise errors.Refused(
+                    option, f'there is no subnet {subnet_id}',
+                    'name the subnet of the VIP')
+            if not (are_named or subnet.is_operators):
+                raise errors.Refused(
+                    option, f'subnet {subnet_id} is of a project\'s own '
+                    'network, with whatever addresses the project chooses, '
+                    'and a VIP is announced to the whole fabric',
+                    'create the VIP on a subnet that the operator has for '
+                    'VIPs of this provider',
+                    'without [vip] subnet_ids and network_ids, its network '
+                    'has to be shared with all projects or external for all')
+            if address and ipaddress.ip_address(address) == subnet.gateway:
+                raise errors.Refused('vip_address', *address_policy.taken(
+                    address, f'it is the gateway of subnet {subnet_id}'))
+
+    def _subnet(self, option, subnet_id):
         now = time.monotonic()
         with self._lock:
             when, subnet = self._known.get(subnet_id, (None, None))
@@ -84,16 +123,24 @@ class Subnets:
             subnet = bounded_calls.within(_LIMIT_S,
                                           lambda: _look_up(subnet_id))
         except Exception as error:
-            LOG.warning('Subnet %s of a member could not be looked up: %s',
-                        subnet_id, error)
+            LOG.warning('Subnet %s of a load balancer could not be looked '
+                        'up: %s', subnet_id, error)
             raise errors.Refused(
-                'subnet_id', f'Neutron did not say what subnet {subnet_id} is',
+                option, f'Neutron did not say what subnet {subnet_id} is',
                 'try again') from error
         with self._lock:
             if len(self._known) >= _KEPT_MAX:
                 self._known.clear()
             self._known[subnet_id] = (now, subnet)
         return subnet
+
+
+def _vips(fields):
+    """Of each VIP the option that names it, its subnet and its address."""
+    yield 'vip_subnet_id', fields.get('vip_subnet_id'), fields.get(
+        'vip_address')
+    for vip in fields.get('additional_vips') or ():
+        yield 'additional_vips', vip.get('subnet_id'), vip.get('ip_address')
 
 
 def _check_project(given, subnet):
@@ -130,10 +177,15 @@ def _look_up(subnet_id):
     owner = network.get_network(subnet.network_id).project_id
     # Octavia's own model of a network has nothing of whom it is shared with,
     # and Neutron's "shared" is also true of one that is shared with Octavia.
-    shares = network.network_proxy.rbac_policies(
-        object_type='network', object_id=subnet.network_id, action=_SHARED)
-    return _Subnet(ipaddress.ip_network(subnet.cidr), frozenset(
-        (owner, *(share.target_project_id for share in shares))))
+    shares = {(share.action, share.target_project_id)
+              for share in network.network_proxy.rbac_policies(
+                  object_type='network', object_id=subnet.network_id)}
+    return _Subnet(
+        ipaddress.ip_network(subnet.cidr),
+        frozenset((owner, *(project for action, project in shares
+                            if action == _SHARED))),
+        ipaddress.ip_address(subnet.gateway_ip) if subnet.gateway_ip else None,
+        bool(shares & {(_SHARED, _EVERYBODY), (_EXTERNAL, _EVERYBODY)}))
 
 
 ALL = Subnets()

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
@@ -73,11 +74,13 @@ def text_of(document: spec.Document) -> str:
 class _Reported:
     """What counts here of the state that a node reports.
 
-    ``nat``: what common/nat.py looks at.
+    ``routers``: next hops and BGP neighbours. ``nat``: what common/nat.py
+    looks at.
     """
 
     numbers: dict[str, int]
     addresses: frozenset[str]
+    routers: frozenset[str]
     nat: dict[str, Any]
 
 
@@ -90,8 +93,26 @@ def _reported(text: str, pools: tuple[str, ...]) -> _Reported:
             'services', 'services_max', 'members', 'members_max')
          if isinstance(state.get(name), int)},
         frozenset(map(str, state.get('addresses') or ())),
+        _routers(state),
         {name: state[name] for name in ('document_version', 'nat')
          if name in state})
+
+
+def _routers(state: dict[str, Any]) -> frozenset[str]:
+    """No more than addresses of its own: a node that was taken over could
+    keep tenants from more."""
+    found = {*(state.get('bgp_neighbours') or ()), *(
+        hop.get('address') for uplink in state.get('uplinks') or ()
+        for hop in (uplink.get('v4') or {}, uplink.get('v6') or {}))}
+    return frozenset(sorted(filter(None, map(_spelled, found)))[
+        :messages.NODE_ADDRESSES_MAX])
+
+
+def _spelled(text: str | None) -> str | None:
+    try:
+        return str(ipaddress.ip_address(text or ''))
+    except ValueError:
+        return None
 
 
 class Capacity(base.Base):
@@ -119,19 +140,24 @@ class Capacity(base.Base):
     def _check_nodes(cls, session: Any, before: spec.Document | None,
                      after: spec.Document) -> None:
         """:raises Refused: a node has no room for what is new, or is a
-        member itself; or no node can do it."""
+        member or a VIP itself; or no node can do it."""
+        new_vips = set(spec.vips(after)) - set(
+            spec.vips(before) if before else ())
         new = spec.member_addresses(after) - (
             spec.member_addresses(before) if before else set())
         more = need(after).beyond(need(before))
         is_nat = flavor.is_nat(after['flavor'])
-        if not (new or more.services or more.members
+        if not (new or new_vips or more.services or more.members
                 or (is_nat and before is None)):
             return
         nodes = session.query(models.Node.host, models.Node.in_service,
                               models.Node.state, models.Node.nat_pools).all()
         cls._check_pools(nodes, new)
-        states = {row.host: _reported(row.state, tuple(rows.nat_pools(row)))
-                  for row in nodes if row.in_service}
+        reported = {row.host: _reported(row.state, tuple(rows.nat_pools(row)))
+                    for row in nodes}
+        cls._check_vips_of_nodes(reported, after, new_vips)
+        states = {row.host: reported[row.host] for row in nodes
+                  if row.in_service}
         for host, state in states.items():
             for address in sorted(new & state.addresses):
                 raise errors.Refused('address', *address_policy.closed(
@@ -152,6 +178,23 @@ class Capacity(base.Base):
                 'listeners', 'the LB nodes have no room for it',
                 'use fewer listeners or members, or another load balancer, '
                 'or ask the operator for more LB nodes', lacks[0])
+
+    @staticmethod
+    def _check_vips_of_nodes(reported: dict[str, _Reported],
+                             after: spec.Document, vips: Iterable[str]
+                             ) -> None:
+        """:raises Refused: a VIP is an address of a node, or of a router
+        beside it. Of those out of service too: they have them as well."""
+        for address in sorted(vips):
+            option = ('vip_address' if address == spec.vips(after)[0]
+                      else 'additional_vips')
+            for host, state in sorted(reported.items()):
+                for found, what in (
+                        (state.addresses, 'an address'),
+                        (state.routers, 'a next hop or BGP neighbour')):
+                    if address in found:
+                        raise errors.Refused(option, *address_policy.taken(
+                            address, f'it is {what} of the LB node {host}'))
 
     @staticmethod
     def _check_pools(nodes: Iterable[Any], addresses: Iterable[str]) -> None:

@@ -157,6 +157,16 @@ class TestRoles(base.TestCase):
             self.assertNotIn('10.0.0.0/8', _render(
                 'lb_node', 'octavia-xdp.conf', given))
 
+    def test_where_vips_may_be(self):
+        for role in ('control_host', 'lb_node'):
+            for given in _hosts(_groups()[role]).values():
+                conf = self.load(_render(role, 'octavia-xdp.conf', given))
+                self.assertEqual(given['octavia_xdp_vip_denied_networks'],
+                                 conf.vip.denied_networks)
+                self.assertEqual(
+                    given['octavia_xdp_vip_network_ids']
+                    if role == 'control_host' else [], conf.vip.network_ids)
+
     def test_exabgp_conf_is_the_product_s(self):
         for given in _hosts('lb_nodes').values():
             own = given['octavia_xdp_address']

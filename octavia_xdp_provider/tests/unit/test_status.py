@@ -45,6 +45,7 @@ class TestChecks(base.StoreTestCase):
         for text in (
                 '', '[vip]\nallowed_networks = 203.0.113.0/24\n',
                 '[vip]\nallowed_networks = 203.0.113.0/24\n'
+                'any_network = true\n'
                 '[members]\nallowed_networks = 10.0.0.0/8\n'):
             self.assertEqual(upgradecheck.Code.WARNING, self.codes(text)[0])
 

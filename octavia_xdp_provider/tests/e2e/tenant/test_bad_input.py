@@ -155,6 +155,18 @@ class TestBadInput(shared.Shared, api.ApiTestCase):
                 self.refused(option, self.sdk.create_load_balancer,
                              name='bad', provider='xdp', **more)
 
+    def test_vips_of_a_tenants_own_network_are_refused(self):
+        """Whatever addresses its subnet has."""
+        tenant = self.connection().network
+        network = tenant.create_network(name=self.unique('own'))
+        self.addCleanup(tenant.delete_network, network)
+        subnet = tenant.create_subnet(
+            network_id=network.id, ip_version=4, is_dhcp_enabled=False,
+            cidr=str(paths.VIP_NETWORK))
+        self.refused('vip_subnet_id', self.sdk.create_load_balancer,
+                     name='bad', provider='xdp', vip_subnet_id=subnet.id)
+        self.assertEqual([], list(tenant.ports(network_id=network.id)))
+
     def test_a_populated_creation_with_a_bad_child_leaves_no_port(self):
         good = {'name': 'pool', 'protocol': 'TCP',
                 'lb_algorithm': 'SOURCE_IP_PORT'}

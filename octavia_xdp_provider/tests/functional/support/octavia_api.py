@@ -126,7 +126,8 @@ class OctaviaApi(fixtures.Fixture):
                 (utils, 'get_network_driver', lambda: self.neutron),
                 (controller_client.ControllerClient, 'get',
                  self._controller),
-                (subnets.ALL, 'check', mock.Mock())):
+                (subnets.ALL, 'check', mock.Mock()),
+                (subnets.ALL, 'check_vips', mock.Mock())):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
         self._database()
         self._app = app.setup_app(argv=[])

@@ -109,7 +109,9 @@ class TestNothingOfTheOperators(base.TestCase):
                      member_networks=networks('10.0.0.0/8'),
                      vip_subnet_ids=frozenset({SUBNET}),
                      vip_network_ids=frozenset({NETWORK}))
-        for problem in (own.member_problem('10.1.2.3'),
+        denied = policy(vip_denied_networks=networks('203.0.113.0/29'))
+        for problem in (denied.vip_problem('203.0.113.1'),
+                        own.member_problem('10.1.2.3'),
                         own.member_problem('10.9.0.1'),
                         own.member_problem('192.168.0.1'),
                         own.member_problem('203.0.113.1'),
@@ -131,6 +133,13 @@ class TestVips(base.TestCase):
             problem = policy(**more).vip_origin_problem('other', 'another')
             self.assertIn('other', problem[0])
             self.assertTrue({SUBNET, NETWORK} & set(problem[2].split()))
+
+    def test_denied_networks_are_taken_out_of_the_others(self):
+        own = policy(vip_denied_networks=networks('203.0.113.0/29'))
+        self.assertIsNone(own.vip_problem('203.0.113.8'))
+        problem = own.vip_problem('203.0.113.7')
+        self.assertIn('203.0.113.7', problem[0])
+        self.assertIn('203.0.113.0/29', problem[2])
 
     def test_either_list_is_enough(self):
         both = policy(vip_subnet_ids=frozenset({SUBNET}),

@@ -19,6 +19,15 @@ class TestOptions(base.TestCase):
             '[vip]\nallowed_networks = 203.0.113.0/33\n')
         self.assertIn('[vip] allowed_networks', str(error))
 
+    def test_vips_are_on_named_networks_or_on_any(self):
+        self.load('[vip]\nany_network = true\n')
+        for name in ('subnet_ids', 'network_ids'):
+            error = self.assertRaises(
+                option_values.ConfigurationError, self.load,
+                '[vip]\nany_network = true\n'
+                f'{name} = 8f0e0d3c-64a1-4b6e-9a55-0d9a4a1e7c11\n')
+            self.assertIn(f'[vip] {name}', str(error))
+
     def test_files_that_cannot_be_read_are_named(self):
         error = self.assertRaises(
             option_values.ConfigurationError, options.load,

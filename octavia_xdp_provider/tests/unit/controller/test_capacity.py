@@ -109,6 +109,39 @@ class TestCapacity(store_base.StoreTestCase):
         self.assertEqual('address', error.option)
         self.assertTold('LB node a', error)
 
+    def test_no_vip_is_an_lb_nodes_or_a_routers(self):
+        self.node('a', in_service=False, addresses=['203.0.113.1'],
+                  bgp_neighbours={'203.0.113.2': 'up'}, uplinks=[
+                      {'name': 'eth0', 'v4': {'address': '203.0.113.3'},
+                       'v6': {'address': '2001:DB8::1'}},
+                      {'name': 'eth1', 'v4': {'address': None}}])
+        for number in (1, 2, 3):
+            error = self.assertRaises(errors.Refused, self.create, number)
+            self.assertEqual('vip_address', error.option)
+            self.assertTold('LB node a', error)
+            self.assertNotRegex(str(error), 'LB node|BGP')
+        error = self.assertRaises(
+            errors.Refused, self.create, 4,
+            additional_vips=[{'ip_address': '2001:db8::1'}])
+        self.assertEqual('additional_vips', error.option)
+        self.create(4)
+
+    def test_vips_that_were_there_before_a_node_stay(self):
+        self.store.create(base.document())
+        self.node('a', addresses=[base.VIP])
+        self.request(requesting.ADDED)
+
+    def test_a_node_keeps_tenants_from_few_addresses(self):
+        self.node('a', bgp_neighbours=dict.fromkeys(
+            (f'203.0.113.{number}' for number in range(1, 200)), 'up'))
+        refused = 0
+        for number in range(1, 200):
+            try:
+                self.create(number)
+            except errors.Refused:
+                refused += 1
+        self.assertEqual(64, refused)
+
     def test_members_that_were_there_before_a_node_stay(self):
         self.store.create(base.document())
         self.node('a', addresses=['198.18.10.12'])

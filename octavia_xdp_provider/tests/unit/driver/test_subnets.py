@@ -30,10 +30,12 @@ class TestSubnets(base.TestCase):
         super().setUp()
         self.network = mock.Mock()
         self.network.get_subnet.return_value = types.SimpleNamespace(
-            cidr='198.18.10.0/24', network_id=NETWORK)
+            cidr='198.18.10.0/24', network_id=NETWORK,
+            gateway_ip='198.18.10.1')
         self.network.get_network.return_value = types.SimpleNamespace(
             project_id='red')
         self.shared_with = []
+        self.external_for = []
         self.network.network_proxy.rbac_policies = self.policies
         for name, value in (
                 ('driver.DriverManager', mock.Mock(
@@ -45,11 +47,14 @@ class TestSubnets(base.TestCase):
             self.addCleanup(patch.stop)
         self.subnets = subnets.Subnets()
 
-    def policies(self, object_type, object_id, action):
-        self.assertEqual(('network', NETWORK, 'access_as_shared'),
-                         (object_type, object_id, action))
-        return iter([types.SimpleNamespace(target_project_id=project)
-                     for project in self.shared_with])
+    def policies(self, object_type, object_id):
+        self.assertEqual(('network', NETWORK), (object_type, object_id))
+        return iter([
+            types.SimpleNamespace(target_project_id=project, action=action)
+            for action, projects in (
+                ('access_as_shared', self.shared_with),
+                ('access_as_external', self.external_for))
+            for project in projects])
 
     def member(self, address='198.18.10.11', subnet=SUBNET, project='red'):
         return data_models.Member(address=address, subnet_id=subnet,
@@ -73,7 +78,7 @@ class TestSubnets(base.TestCase):
         for self.shared_with in (['green', 'blue'], ['*']):
             self.subnets = subnets.Subnets()
             self.subnets.check([self.member(project='blue'), self.member()])
-        self.shared_with = ['green']
+        self.shared_with, self.external_for = ['green'], ['blue']
         self.subnets = subnets.Subnets()
         self.refused(self.member(project='blue'), addresses=False)
 
@@ -125,6 +130,50 @@ class TestSubnets(base.TestCase):
         self.assertEqual([two, one], list(support.members_of(
             'loadbalancer', balancer)))
 
+    def vip(self, address=None, subnet=SUBNET, are_named=False, **more):
+        self.subnets = subnets.Subnets()
+        self.subnets.check_vips(dict(
+            more, vip_subnet_id=subnet, vip_address=address), are_named)
+
+    def vip_refused(self, option, word, *given, **more):
+        error = self.assertRaises(errors.Refused, self.vip, *given, **more)
+        self.assertEqual(option, error.option)
+        self.assertIn(word, str(error))
+
+    def test_vips_are_on_networks_that_everybody_has(self):
+        for self.shared_with, self.external_for in (
+                (['*'], []), ([], ['*']), (['green'], ['*', 'green'])):
+            self.vip()
+        # Whoever owns it may share it with one project, or make it external
+        # for one, whose load balancer it may be.
+        for self.shared_with, self.external_for in (
+                ([], []), (['red', 'blue'], []), ([], ['red'])):
+            self.vip_refused('vip_subnet_id', 'a project\'s own')
+
+    def test_additional_vips_are_too(self):
+        self.vip(subnet=None)
+        for subnet in (None, SUBNET):
+            self.vip_refused('vip_subnet_id' if subnet else 'additional_vips',
+                             'a project\'s own', subnet=subnet,
+                             additional_vips=[{'subnet_id': SUBNET}])
+
+    def test_where_subnets_are_named_the_owner_does_not_matter(self):
+        self.vip('198.18.10.9', are_named=True)
+
+    def test_no_vip_is_its_subnets_gateway(self):
+        for self.shared_with, are_named in (['*'], False), ([], True):
+            self.vip('198.18.10.2', are_named=are_named)
+            self.vip_refused('vip_address', 'none that a VIP may have',
+                             '198.18.10.1', are_named=are_named)
+        self.network.get_subnet.return_value.gateway_ip = None
+        self.vip('198.18.10.1', are_named=True)
+
+    def test_without_an_answer_there_is_no_vip(self):
+        self.network.get_subnet.side_effect = OSError('connection refused')
+        self.vip_refused('vip_subnet_id', 'try again')
+        self.network.get_subnet.side_effect = SubnetNotFound('none')
+        self.vip_refused('vip_subnet_id', 'there is no subnet')
+
 
 class TestDriver(base.TestCase):
 
@@ -172,3 +221,34 @@ class TestDriver(base.TestCase):
         member = data_models.Member(member_id='m', address='198.18.10.11')
         self.assertEqual((['m'], True), self.refused(
             'member_create', member, check_subnets=True))
+
+    def vips(self, call, *arguments, **policy):
+        """What the driver asks of VIPs' subnets."""
+        controller = mock.Mock(policy=dataclasses.replace(
+            policies.POLICY, check_vip_subnets=True, **policy))
+        with mock.patch.object(
+                controller_client.ControllerClient, 'get',
+                return_value=controller), mock.patch.object(
+                    subnets.ALL, 'check_vips', side_effect=errors.Refused(
+                        'vip_subnet_id', 'a', 'b')) as check:
+            self.check.side_effect = None
+            self.assertRaises(
+                exceptions.UnsupportedOptionError,
+                getattr(provider.XdpProviderDriver(), call), *arguments)
+        self.assertFalse(controller.change.called)
+        self.assertFalse(controller.check_answers.called)
+        (fields, are_named), _ = check.call_args
+        return fields['vip_subnet_id'], are_named
+
+    def test_of_vips_before_there_is_a_port_and_when_neutron_has_chosen(self):
+        named = dataclasses.replace(policies.POLICY.addresses,
+                                    vip_subnet_ids=frozenset([SUBNET]))
+        for policy, are_named in (
+                ({}, False), ({'addresses': named}, True)):
+            self.assertEqual((SUBNET, are_named), self.vips(
+                'create_vip_port', 'b', 'p', {'vip_subnet_id': SUBNET},
+                **policy))
+            self.assertEqual((SUBNET, are_named), self.vips(
+                'loadbalancer_create', data_models.LoadBalancer(
+                    loadbalancer_id='b', vip_subnet_id=SUBNET,
+                    vip_address='203.0.113.9'), **policy))

@@ -32,6 +32,8 @@ transport_url = fake://
 connection = sqlite:///{path}
 [vip]
 allowed_networks = 203.0.113.0/24
+# There is no Neutron.
+any_network = true
 [members]
 allowed_networks = 198.18.0.0/15
 [agent]
