@@ -16,7 +16,7 @@
  *   peers      LPM_TRIE struct host_network            __u32, 1: of other
  *                                                      hypervisors
  *   sets       LPM_TRIE struct host_set_network        __u8, enum host_set_is
- *   fragments  LRU_HASH struct host_fragment           __u32 place, time
+ *   fragments  ARRAY                   struct host_fragment_set
  *   flows      ARRAY, mapped           struct host_flow_set
  *   half_open  ARRAY, mapped           struct host_flow_set
  *   flow_clients, half_open_clients
@@ -37,7 +37,7 @@
 #include "ip_address.h"
 
 /* Grows with each change of the maps. */
-#define HOST_LAYOUT 6
+#define HOST_LAYOUT 7
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
@@ -181,18 +181,27 @@ struct host_set_network {
 	struct ip_address address;
 };
 
-/* Of what a VM sent: later fragments have no ports. */
-struct host_fragment {
-	struct ip_address source, destination;
-	__u32 ifindex;
-	__be32 id;
-	__u8 protocol;
-	__u8 reserved[3];
+/*
+ * First fragments that VMs sent: later ones have no ports. A port has a share
+ * of each set. The tag is the name (bpf/host/hash.h) of a flow whose ports are
+ * the halves of the datagram's id, and whose host port the tap's ifindex; its
+ * low bits choose the set. A state is one word, which CPUs exchange; 0: free.
+ *   bits 63-32  when it was sent, units of 2^20 ns
+ *        31-16  place of the port
+ *        15-0   the entry's place, or HOST_NO_PLACE: being written
+ */
+#define HOST_FRAGMENT_SETS 1024
+#define HOST_FRAGMENT_WAYS 8
+#define HOST_FRAGMENT_UNIT_SHIFT 20
+#define HOST_FRAGMENT_TIME_SHIFT 32
+#define HOST_FRAGMENT_PORT_SHIFT 16
+#define HOST_FRAGMENT_PORT (0xffffULL << HOST_FRAGMENT_PORT_SHIFT)
+#define HOST_FRAGMENT_AGE_MAX 57221 /* 60 s: RFC 8200, section 4.5 */
+
+struct host_fragment_set {
+	__u64 tag[HOST_FRAGMENT_WAYS];
+	__u64 state[HOST_FRAGMENT_WAYS];
 };
-/* What is remembered: the entry's place, and since when, in units. */
-#define HOST_FRAGMENT_TIME_SHIFT 16
-#define HOST_FRAGMENT_TIME_MASK 0xffff
-#define HOST_FRAGMENT_AGE_MAX 60 /* RFC 8200, section 4.5 */
 
 /*
  * Flows. A set is two cache lines with four flows each. A bit of a flow's tag

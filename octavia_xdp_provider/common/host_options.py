@@ -73,7 +73,7 @@ host_opts = [
                     'controller sent last, by which it works while no '
                     'controller answers, after a restart too.'),
     cfg.StrOpt('library',
-               default='liboctavia_xdp_host.so.6',
+               default='liboctavia_xdp_host.so.7',
                help='The hypervisor\'s datapath library: a name that the '
                     'dynamic loader finds, or a path.'),
     cfg.StrOpt('pin_directory',

@@ -10,7 +10,7 @@ from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.host import types
 
 API_VERSION = 5
-LIBRARY = 'liboctavia_xdp_host.so.6'
+LIBRARY = 'liboctavia_xdp_host.so.7'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 

@@ -26,6 +26,7 @@ MMAPPED_ARRAY(half_open, 1, struct host_flow_set);
 MMAPPED_ARRAY(flow_clients, 1, struct host_clients);
 MMAPPED_ARRAY(half_open_clients, 1, struct host_clients);
 MMAPPED_ARRAY(usual_flows, 1, struct host_usual_flows);
+MMAPPED_ARRAY(fragments, HOST_FRAGMENT_SETS, struct host_fragment_set);
 
 HASH_TABLE(keys, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1, __u32, __u32);
 HASH_TABLE(listeners, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1,
@@ -36,8 +37,6 @@ HASH_TABLE(peers, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 1024,
 	   struct host_network, __u32);
 HASH_TABLE(sets, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
 	   struct host_set_network, __u8);
-HASH_TABLE(fragments, BPF_MAP_TYPE_LRU_HASH, 0, 8192, struct host_fragment,
-	   __u32);
 HASH_TABLE(drops, BPF_MAP_TYPE_LRU_HASH, 0, 8192, struct host_drop_key, __u64);
 
 PER_CPU_ARRAY(counters, 1, struct host_counters);

@@ -3,8 +3,8 @@
 #ifndef OXP_HOST_TAKE_OUT_H
 #define OXP_HOST_TAKE_OUT_H
 
-#include "age_since.h"
 #include "host/echo.h"
+#include "host/fragments.h"
 #include "host/outbound.h"
 #include "host/rewrite.h"
 #include "host/too_big.h"
@@ -34,58 +34,6 @@ __noinline __u32 error_out(struct __sk_buff *skb,
 	place = place_of_listener(skb->ifindex, quote.transport.protocol,
 				  quote.source_port, &quote.transport.source);
 	return place == HOST_NO_PLACE ? HOST_PASS : flow_out(&quote, place);
-}
-
-static __always_inline void key_of_fragment(struct host_fragment *key,
-					    const struct host_packet *packet,
-					    __u32 ifindex)
-{
-	key->source = packet->transport.source;
-	key->destination = packet->transport.destination;
-	key->ifindex = ifindex;
-	key->id = packet->transport.id;
-	key->protocol = packet->transport.protocol;
-}
-
-static __noinline int keep_fragment(const struct host_packet *packet,
-				    __u32 ifindex, __u32 place)
-{
-	__u32 kept = place | units_now() << HOST_FRAGMENT_TIME_SHIFT;
-	struct host_fragment key = {};
-
-	key_of_fragment(&key, packet, ifindex);
-	return bpf_map_update_elem(&fragments, &key, &kept, BPF_ANY);
-}
-
-/* Whether what is in the place now is of this tap and this address of its VM:
- * it may be another entry, of somebody else, since it was remembered. */
-static __always_inline bool
-is_senders(__u32 place, const struct host_packet *packet, __u32 ifindex)
-{
-	const struct host_entry *entry = entries_at(place);
-	const struct host_port *port =
-		entry ? ports_at(entry->host_port) : NULL;
-
-	return port && is_used(entry) && port->ifindex == ifindex &&
-	       same_address(&entry->fixed, &packet->transport.source);
-}
-
-static __noinline int find_fragment(const struct host_packet *packet,
-				    __u32 ifindex)
-{
-	struct host_fragment key = {};
-	__u32 *kept, place;
-
-	key_of_fragment(&key, packet, ifindex);
-	kept = bpf_map_lookup_elem(&fragments, &key);
-	if (!kept || age_since(*kept >> HOST_FRAGMENT_TIME_SHIFT, units_now(),
-			       HOST_FRAGMENT_TIME_MASK,
-			       AGE_AHEAD) > HOST_FRAGMENT_AGE_MAX)
-		return HOST_PASS;
-	place = *kept & HOST_FLOW_PLACE_MASK;
-	return is_senders(place, packet, ifindex)
-		       ? HOST_OUT | place << PLACE_SHIFT
-		       : HOST_PASS;
 }
 
 /* Makes a usual packet that rewrite_usual() has changed what it was. */

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A VM's later fragments leave by the entry that their first one left by. What
+ * is remembered of first ones is in one table for all ports of a hypervisor:
+ * what one VM sends costs no other one's.
+ */
+#include <bpf/bpf.h>
+
+#include "host_harness.h"
+#include "state.h"
+
+static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 64};
+
+#define VICTIM FIXED
+#define GREEDY "10.7.0.6"
+#define GREEDY_KEY (KEY + 1)
+#define IP 14
+#define MORE 0x2000
+#define PLACES (HOST_FRAGMENT_SETS * HOST_FRAGMENT_WAYS)
+#define FEW 100
+
+/* Two VMs, with a flow each. */
+static struct oxh_host *host_of_two(void)
+{
+	const struct segment flows[] = {{.fixed = VICTIM}, {.fixed = GREEDY}};
+	struct oxh_host *host = fresh_host(&small);
+	struct oxh_entry entry = entry_of(KEY, 1);
+
+	set_open_port(host, 1, 8);
+	set_open_port(host, 2, 8);
+	set_entry(host, &entry);
+	establish_with(host, KEY, &flows[0]);
+	entry = entry_of(GREEDY_KEY, 2);
+	entry.fixed = address(GREEDY);
+	set_entry(host, &entry);
+	establish_with(host, GREEDY_KEY, &flows[1]);
+	return host;
+}
+
+/* Whether a fragment of the VM's leaves by its entry. */
+static bool leaves(struct oxh_host *host, const char *fixed, uint16_t id,
+		   uint16_t fragment)
+{
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	const struct segment segment = {.fixed = fixed, .flags = ACK};
+	size_t length = make_out(in, &segment);
+	uint16_t sum;
+
+	in[IP + 4] = id >> 8;
+	in[IP + 5] = id;
+	in[IP + 6] = fragment >> 8;
+	in[IP + 7] = fragment;
+	in[IP + 10] = in[IP + 11] = 0;
+	sum = ~sum_of(in + IP, 20, 0);
+	in[IP + 10] = sum >> 8;
+	in[IP + 11] = sum;
+	return run(host, OXH_TAP_IN, in, length, out);
+}
+
+static void send_first(struct oxh_host *host, const char *fixed, uint32_t from,
+		       uint32_t count)
+{
+	while (count--)
+		assert_true(leaves(host, fixed, from++, MORE));
+}
+
+static uint32_t followed(struct oxh_host *host, const char *fixed,
+			 uint32_t from, uint32_t count)
+{
+	uint32_t left = 0;
+
+	while (count--)
+		left += leaves(host, fixed, from++, 1);
+	return left;
+}
+
+static void test_another_port_costs_nothing_that_is_there(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_of_two();
+	send_first(host, VICTIM, 0, FEW);
+	send_first(host, GREEDY, 0, 2 * PLACES);
+	assert_int_equal(followed(host, VICTIM, 0, FEW), FEW);
+	end_host(host);
+}
+
+static void test_another_port_that_filled_it_gives_way(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_of_two();
+	send_first(host, GREEDY, 0, 2 * PLACES);
+	send_first(host, VICTIM, 0, FEW);
+	send_first(host, GREEDY, 0, 2 * PLACES);
+	assert_int_equal(followed(host, VICTIM, 0, FEW), FEW);
+	end_host(host);
+}
+
+/* One that fills it itself loses the oldest. */
+static void test_the_oldest_of_a_port_go(void **state)
+{
+	uint32_t last = 4 * PLACES - FEW;
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_of_two();
+	send_first(host, GREEDY, 0, 4 * PLACES);
+	assert_in_range(followed(host, GREEDY, last, FEW), FEW * 9 / 10, FEW);
+	assert_in_range(followed(host, GREEDY, 0, FEW), 0, FEW / 10);
+	end_host(host);
+}
+
+static void test_only_the_same_datagram_follows(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_of_two();
+	send_first(host, VICTIM, 7, 1);
+	assert_true(leaves(host, VICTIM, 7, 1));
+	assert_true(leaves(host, VICTIM, 7, MORE | 1));
+	assert_false(leaves(host, VICTIM, 8, 1));
+	assert_false(leaves(host, GREEDY, 7, 1));
+	end_host(host);
+}
+
+/* Makes all that is remembered so much older. */
+static void grow_old(struct oxh_host *host, uint64_t milliseconds)
+{
+	int map = host->map[MAP_FRAGMENTS];
+
+	for (uint32_t i = 0; i < HOST_FRAGMENT_SETS; i++) {
+		struct host_fragment_set set;
+
+		assert_int_equal(bpf_map_lookup_elem(map, &i, &set), 0);
+		for (int way = 0; way < HOST_FRAGMENT_WAYS; way++)
+			if (set.state[way])
+				set.state[way] -= milliseconds
+						  << HOST_FRAGMENT_TIME_SHIFT;
+		assert_int_equal(bpf_map_update_elem(map, &i, &set, BPF_ANY),
+				 0);
+	}
+}
+
+/* RFC 8200, section 4.5: a datagram is put together within 60 s, or not. */
+static void test_what_is_old_is_not_followed(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_of_two();
+	send_first(host, VICTIM, 0, FEW);
+	grow_old(host, 40000); /* units of 1.05 ms */
+	assert_int_equal(followed(host, VICTIM, 0, FEW), FEW);
+	grow_old(host, 20000);
+	assert_int_equal(followed(host, VICTIM, 0, FEW), 0);
+	end_host(host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_another_port_costs_nothing_that_is_there),
+		cmocka_unit_test(test_another_port_that_filled_it_gives_way),
+		cmocka_unit_test(test_the_oldest_of_a_port_go),
+		cmocka_unit_test(test_only_the_same_datagram_follows),
+		cmocka_unit_test(test_what_is_old_is_not_followed),
+	};
+
+	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
+}
