@@ -147,6 +147,7 @@ int load_programs(struct oxh_host *host, char *error)
 	object = host__open();
 	if (!object)
 		return load_skeleton(&load, NULL, 0, error, OXH_ERROR_LENGTH);
+	object->bss->last_asked = now_in_units();
 	for (int i = 0; i < MAPS && !status; i++)
 		status = bpf_map__reuse_fd(find_map(object->obj, map_names[i]),
 					   host->map[i]);

@@ -274,6 +274,7 @@ static void test_flows_of_a_unit_ahead_keep_their_member(void **state)
 /* Packets ask the clock once in some ticks, and not never. */
 static void test_the_time_goes_on(void **state)
 {
+	uint64_t made = coarse_time() >> 30;
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	const struct timespec ticks = {.tv_nsec = 200000000};
 	struct world world;
@@ -283,7 +284,8 @@ static void test_the_time_goes_on(void **state)
 
 	(void)state;
 	begin(&world, node, tcp_key(VIP, 80), 13);
-	assert_int_equal(*asked, 0);
+	/* of the node, and of no tick of the kernel's */
+	assert_in_range(*asked, made, coarse_time() >> 30);
 	open_flows(&world, some_udp);
 	world_next_wave(&world, 6);
 	send_all(&world, some_udp, 0);

@@ -30,6 +30,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "clock.h"
 #include "error.h"
 #include "forward.skel.h"
 #include "load/load.h"
@@ -119,6 +120,7 @@ int size_state(const struct oxp_options *options, struct node_config *config,
 		.lookup_mask = buckets(services) - 1,
 		.epoch = 1,
 		.changes = 1,
+		.last_asked = coarse_time() >> 30,
 	};
 	return size_counters(config, error);
 }
