@@ -157,7 +157,9 @@ def _finding(member: findings.Wanted, rows: list[tuple[client.Row, str]],
                  else f'project {member.project_id}')
         return findings.Finding(
             None, findings.Obstacle.NO_PORT,
-            f'no port in {where} has the address {member.address}')
+            f'no port in {where} has {member.address} among its fixed '
+            'addresses: one that is only among allowed address pairs, or a '
+            'floating IP, leads to no VM')
     if len(rows) > 1:
         return findings.Finding(
             None, findings.Obstacle.AMBIGUOUS,

@@ -130,6 +130,16 @@ class TestSearch(base.TestCase):
         self.assertIn('sub-red', finding.reason)
         self.assertIn(ADDRESS, finding.reason)
 
+    def test_an_address_that_a_port_has_among_allowed_pairs_only(self):
+        """Whose it is now, Neutron does not know; the reason says so."""
+        one = port(fixed_ips=[{'subnet_id': 'sub-red',
+                               'ip_address': '10.0.0.20'}],
+                   allowed_address_pairs=[{'ip_address': ADDRESS}])
+        finding = self.find(Neutron([one, router_port()]), red())
+        self.assertEqual((None, OBSTACLE.NO_PORT),
+                         (finding.port, finding.obstacle))
+        self.assertIn('allowed address pairs', finding.reason)
+
     def test_a_subnet_whose_gateway_is_no_router_of_neutron(self):
         finding = self.find(Neutron([port()]), red())
         self.assertEqual((OBSTACLE.NO_GATEWAY, None),
