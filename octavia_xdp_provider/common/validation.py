@@ -190,16 +190,19 @@ def _member_problems(member: Any, policy: address_policy.AddressPolicy,
 
 
 def check_new_members(before: spec.Document | None, after: spec.Document,
-                      policy: address_policy.AddressPolicy) -> None:
+                      policy: address_policy.AddressPolicy) -> frozenset[str]:
     """Check the addresses that a change brings. What is there stays, whatever
     the operator has allowed since.
 
+    :returns: of the members that it brings, the addresses to which LB nodes
+        never send.
     :raises Refused: names the field.
     """
     known = {} if before is None else {
         key: member for pool in before['pools'].values()
         for key, member in pool['members'].items()}
     is_vm = spec.is_zero_touch(after)
+    unused = set()
     for pool in after['pools'].values():
         for key, member in pool['members'].items():
             old: Any = known.get(key, {})
@@ -209,6 +212,9 @@ def check_new_members(before: spec.Document | None, after: spec.Document,
             for name, problem in _member_problems(member, policy, is_vm):
                 if old.get(name) != cast(Any, member)[name]:
                     raise errors.Refused(name, *problem)
+            if is_vm and policy.is_for_vms_alone(member['address']):
+                unused.add(member['address'])
+    return frozenset(unused)
 
 
 def validate(doc: spec.Document,

@@ -138,13 +138,15 @@ class Capacity(base.Base):
 
     @classmethod
     def _check_nodes(cls, session: Any, before: spec.Document | None,
-                     after: spec.Document) -> None:
-        """:raises Refused: a node has no room for what is new, or is a
+                     after: spec.Document,
+                     unused: frozenset[str] = frozenset()) -> None:
+        """:param unused: addresses of members to which nodes never send.
+        :raises Refused: a node has no room for what is new, or is a
         member or a VIP itself; or no node can do it."""
         new_vips = set(spec.vips(after)) - set(
             spec.vips(before) if before else ())
         new = spec.member_addresses(after) - (
-            spec.member_addresses(before) if before else set())
+            spec.member_addresses(before) if before else set()) - unused
         more = need(after).beyond(need(before))
         is_nat = flavor.is_nat(after['flavor'])
         if not (new or new_vips or more.services or more.members

@@ -21,7 +21,8 @@ class Prepared(NamedTuple):
     """What a change makes of a document.
 
     ``of``: the text of that; None: there was none. ``error``: why it cannot
-    be; nothing else counts then.
+    be; nothing else counts then. ``unused``: addresses of new members to which
+    LB nodes never send.
     """
 
     of: str | None
@@ -29,6 +30,7 @@ class Prepared(NamedTuple):
     after: spec.Document | None
     text: str = ''
     error: Exception | None = None
+    unused: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Making:
         try:
             after = make(before)
             validation.validate(after)
-            if self.policy is not None:
-                validation.check_new_members(before, after, self.policy)
+            unused = frozenset() if self.policy is None else (
+                validation.check_new_members(before, after, self.policy))
             problem = rules.subnet_problem(after)
             if problem and not (before and rules.subnet_problem(before)):
                 raise errors.Refused('subnet_id', *problem)
@@ -62,4 +64,5 @@ class Making:
                 raise errors.Refused('connection_limit', *problem)
         except (errors.Refused, errors.UnknownObject) as error:
             return Prepared(of, before, None, error=error)
-        return Prepared(of, before, after, capacity.text_of(after))
+        return Prepared(of, before, after, capacity.text_of(after),
+                        unused=unused)

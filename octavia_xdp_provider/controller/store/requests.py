@@ -240,7 +240,8 @@ class Requests(addresses.Addresses):
         if prepared.error is not None:
             raise prepared.error
         assert prepared.after is not None
-        self._check_nodes(session, prepared.before, prepared.after)
+        self._check_nodes(session, prepared.before, prepared.after,
+                          prepared.unused)
         self._validate_together(session, prepared.after)
         return prepared.before, prepared.after, prepared.text
 

@@ -93,6 +93,17 @@ class TestRequests(requesting.RequestsTestCase):
                     'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT',
                     'members': {f'm-{key}': base.member(VM)}}}, **more))
 
+    def test_a_vm_may_have_the_address_of_an_lb_node(self):
+        """Nothing is sent there, but to the VM through its hypervisor."""
+        self.seen('lb1', {'addresses': [VM, '198.18.10.13']})
+        self.store.create(base.document(**VMS))
+        self.request(self.added(VM))
+        error = self.assertRaises(errors.Refused, self.request,
+                                  self.added('198.18.10.13'))
+        self.assertIn('LB node lb1', error.for_operator)
+        self.policy = policy(members='0.0.0.0/0')
+        self.assertRaises(errors.Refused, self.request, self.added(VM))
+
     def test_endpoint_asks_with_the_controllers_options(self):
         self.store.create(base.document())
         api = driver_api.DriverEndpoint(self.store, lambda *_one: None, None,
