@@ -79,7 +79,9 @@ def write(directory: str, families: Mapping[int, Family]) -> None:
     temporary = f'{path}.new'
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
-    with open(temporary, 'xb') as file:
+    # Its reader, who is in the file's group, does not write it.
+    with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY,
+                           0o640), 'wb') as file:
         file.write(encode(families))
     os.replace(temporary, path)
 

@@ -1,148 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped units under a real systemd: rights, watchdog, stop, reload.
-
-There is no broker: the agent works from its cache.
-"""
+"""The shipped units under a real systemd: rights, watchdog, stop, reload."""
 
 import json
-import pathlib
 
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.tests.functional.support import private_systemd
+from octavia_xdp_provider.tests.functional.support import node_units
 from octavia_xdp_provider.tests.support import form
-from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
-HERE = private_systemd.HERE
-for_all, program = private_systemd.for_all, private_systemd.program
-HEALTH_CHECKER = pathlib.Path(__file__).parents[4] / 'build/bin/octavia-xdp-hc'
-USER = private_systemd.unprivileged_user()
-# For units with a user of their own; root's may lie below /root.
-PYTHON = private_systemd.python_for_all()
-AGENT_PORT, HANDLER_PORT, CONTROLLER_PORT = 9105, 9106, 9104
-RUN = '/run/octavia-xdp'
-HC, BGP = 'octavia-xdp-hc', 'octavia-xdp-bgp'
-# Longer than a busy machine holds a loop up.
-HANG_S = 15
-CONFIGURATION = f'''[DEFAULT]
-host = lb1
-transport_url = rabbit://nobody:nothing@127.0.0.1:1/none
-hang_timeout = {HANG_S}
-[vip]
-allowed_networks = 203.0.113.0/24
-[members]
-allowed_networks = 198.18.0.0/15
-[agent]
-uplinks = {private_systemd.UPLINK}
-listen = 127.0.0.1:{AGENT_PORT}
-result_handler_metrics = 127.0.0.1:{HANDLER_PORT}
-[datapath]
-library = {private_systemd.library()}
-services_max = 16
-'''
-CONTROLLER = f'''[DEFAULT]
-transport_url = fake://
-[database]
-connection = sqlite:////var/lib/octavia-xdp/octavia-xdp.sqlite
-[nodes]
-transport_url = rabbit://nobody:nothing@127.0.0.1:1/{{vhost}}
-[octavia]
-auth_type = none
-endpoint = http://127.0.0.1:1
-[controller]
-listen = 127.0.0.1:{CONTROLLER_PORT}
-'''
-EXABGP = f'''process octavia-xdp {{
-    run {PYTHON} {for_all(program('octavia-xdp-announcer'))} \
---file {RUN}/announcements.json --network 203.0.113.0/24;
-    encoder json;
-    respawn true;
-}}
-neighbor {private_systemd.GATEWAY} {{
-    router-id {private_systemd.ADDRESS};
-    local-address {private_systemd.ADDRESS};
-    local-as 65010;
-    peer-as 65000;
-    adj-rib-out true;
-    family {{ ipv4 unicast; }}
-    api {{ processes [ octavia-xdp ]; neighbor-changes; }}
-}}
-'''
+HC, BGP, RUN = node_units.HC, node_units.BGP, node_units.RUN
 
 
-def commands():
-    """Unit → its command here and what else is different."""
-    def python(name, configuration):
-        return (f'{program(name)} --config-file '
-                f'{HERE}/{configuration}')
-    return {
-        'agent': (python('octavia-xdp-agent', 'node.conf'),
-                  f'WatchdogSec={HANG_S}'),
-        'result-handler': (python('octavia-xdp-result-handler', 'node.conf'),
-                           f'WatchdogSec={HANG_S}'),
-        'hc': (f'{for_all(HEALTH_CHECKER)} run --checks {RUN}/checks --queue '
-               f'{RUN}/queue --socket {RUN}/hc.sock', ''),
-        'exabgp': (f'{PYTHON} {for_all(program("exabgp"))} '
-                   f'{HERE}/exabgp.conf',
-                   f'Environment=PYTHONPATH={private_systemd.modules()}'),
-        'controller': (
-            python('octavia-xdp-controller', 'controller.conf'),
-            f'User={USER}\nGroup=nogroup\nExecStartPre='
-            f'{python("octavia-xdp-manage", "controller.conf")} '
-            'database upgrade')}
-
-
-class UnitsTestCase(waiting.Waiting, base.TestCase):
-
-    SOON, LOOK = private_systemd.SOON_S, 0.1
-
-    def setUp(self):
-        super().setUp()
-        if not HEALTH_CHECKER.exists():
-            self.skipTest('the health checker is not built (tools/setup)')
-        if PYTHON is None:
-            self.skipTest('no Python of this version that any user can run')
-        self.systemd = private_systemd.PrivateSystemd(self, commands())
-        for name, text in (('node.conf', CONFIGURATION),
-                           ('controller.conf', CONTROLLER),
-                           ('exabgp.conf', EXABGP)):
-            path = self.systemd.directory / name
-            path.write_text(text)
-        # Somebody else than root reads it.
-        self.systemd.directory.chmod(0o755)
-
-    def cache(self):
-        """A load balancer that the controller sent before the broker went.
-        """
-        document = base.document()
-        document['pools']['pool']['healthmonitor'] = None
-        directory = self.systemd.directory / 'cached'
-        directory.mkdir()
-        (directory / 'lb.json').write_text(json.dumps({
-            'generation': 5,
-            'document': spec.for_node(spec.complete(document))}))
-        (directory / 'as_of').write_text('5')
-        self.systemd.run('mkdir', '-p', f'{RUN}/wanted')
-        self.systemd.run('cp', '-r', f'{HERE}/cached/.', f'{RUN}/wanted')
-
-    def metrics(self, port=AGENT_PORT):
-        return self.systemd.get(f'http://127.0.0.1:{port}/metrics')[1]
-
-    def health(self, port=AGENT_PORT):
-        return self.systemd.get(f'http://127.0.0.1:{port}/healthcheck')
-
-    def has_service(self):
-        return 'octavia_xdp_agent_services 1.0\n' in self.metrics()
-
-    def restarts(self, unit):
-        return int(self.systemd.shown(unit, 'NRestarts'))
-
-    def kernel_has_program(self):
-        return 'prog/xdp' in self.systemd.run(
-            'ip', '-d', 'link', 'show', private_systemd.UPLINK).stdout
-
-
-class TestNodeUnits(UnitsTestCase):
+class TestNodeUnits(node_units.UnitsTestCase):
 
     def test_the_rights_of_the_units_are_enough_also_without_a_broker(self):
         self.cache()
@@ -158,8 +26,8 @@ class TestNodeUnits(UnitsTestCase):
             'octavia_xdp_agent_announcer_up 1.0\n' in self.metrics()))
         # The handler answers under its unit, and has opened the tables.
         self.wait('tick', lambda: 'octavia_xdp_open_slots 0.0\n'
-                  in self.metrics(HANDLER_PORT))
-        status, text = self.health(HANDLER_PORT)
+                  in self.metrics(node_units.HANDLER_PORT))
+        status, text = self.health(node_units.HANDLER_PORT)
         self.assertEqual((200, 'OK'),
                          (status, json.loads(text)['checks']['threads']))
         for unit in ('agent', 'result-handler', 'hc', 'exabgp'):
@@ -242,8 +110,8 @@ class TestNodeUnits(UnitsTestCase):
     def test_reload_takes_mutable_options_and_names_the_others(self):
         self.systemd.systemctl('start', 'agent')
         path = self.systemd.directory / 'node.conf'
-        path.write_text(CONFIGURATION.replace(
-            f'hang_timeout = {HANG_S}', '').replace(
+        path.write_text(node_units.CONFIGURATION.replace(
+            f'hang_timeout = {node_units.HANG_S}', '').replace(
             'services_max = 16', 'services_max = 32') +
             '[bgp]\ndrain_med = 7\n')
         self.systemd.systemctl('reload', 'agent')
@@ -252,7 +120,8 @@ class TestNodeUnits(UnitsTestCase):
         self.wait('names', lambda: (
             'a restart is needed for: [DEFAULT] hang_timeout, [datapath] '
             'services_max' in self.systemd.log('agent')))
-        path.write_text(CONFIGURATION + '[bgp]\ndrain_communities = x\n')
+        path.write_text(node_units.CONFIGURATION
+                        + '[bgp]\ndrain_communities = x\n')
         self.systemd.systemctl('reload', 'agent')
         self.wait('refusal', lambda: (
             'SIGHUP: the configuration is not taken'
@@ -260,19 +129,21 @@ class TestNodeUnits(UnitsTestCase):
         self.assertEqual(0, self.restarts('agent'))
 
 
-class TestControllerUnit(UnitsTestCase):
+class TestControllerUnit(node_units.UnitsTestCase):
 
     def test_its_rights_are_enough(self):
         self.systemd.systemctl('start', 'controller')
-        self.wait('health', lambda: self.health(CONTROLLER_PORT)[0] == 200)
-        checks = json.loads(self.health(CONTROLLER_PORT)[1])['checks']
+        port = node_units.CONTROLLER_PORT
+        self.wait('health', lambda: self.health(port)[0] == 200)
+        checks = json.loads(self.health(port)[1])['checks']
         self.assertEqual({'threads', 'database', 'broker'}, checks.keys())
         self.wait('leader', lambda: (
             'octavia_xdp_controller_leader 1.0\n'
-            in self.metrics(CONTROLLER_PORT)))
+            in self.metrics(port)))
         self.assertIn('octavia_xdp_controller_database_up 1.0\n',
-                      self.metrics(CONTROLLER_PORT))
-        self.assertEqual(USER, self.systemd.shown('controller', 'User'))
+                      self.metrics(port))
+        self.assertEqual(node_units.USER,
+                         self.systemd.shown('controller', 'User'))
         self.systemd.run('kill', '-USR2', self.systemd.shown(
             'controller', 'MainPID'))
         self.wait('report', lambda: 'Guru Meditation'

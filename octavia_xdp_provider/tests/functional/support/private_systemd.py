@@ -37,7 +37,7 @@ set -e
 mount --make-rprivate /
 mount -t proc proc /proc
 mount --bind "$1" /mnt
-mount -t tmpfs tmpfs /run
+mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/lock /run/systemd/system /run/test /run/checkout
 mount --bind "$2" /run/checkout
 mount --move /mnt /run/test
