@@ -62,6 +62,8 @@ class AddressPolicy:
         address = ipaddress.ip_address(text)
         if problem := family_problem(address) or inside_problem(address):
             return *problem, ''
+        if str(address) in self.own_addresses:
+            return taken(address, 'it is an address of this LB node')
         for network in self.vip_denied_networks:
             if address in network:
                 return taken(address, f'it lies in {network} of [vip] '

@@ -141,6 +141,11 @@ class TestVips(base.TestCase):
         self.assertIn('203.0.113.7', problem[0])
         self.assertIn('203.0.113.0/29', problem[2])
 
+    def test_a_node_announces_none_of_its_own_addresses(self):
+        own = policy(own_addresses=frozenset({'203.0.113.7'}))
+        self.assertIn('this LB node', own.vip_problem('203.0.113.7')[2])
+        self.assertIsNone(own.vip_problem('203.0.113.8'))
+
     def test_either_list_is_enough(self):
         both = policy(vip_subnet_ids=frozenset({SUBNET}),
                       vip_network_ids=frozenset({NETWORK}))
