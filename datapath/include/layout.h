@@ -937,11 +937,12 @@ struct nat_key {
 };
 
 /*
- * Half-open flows of a group in the order in which they began: stamp << 32 |
- * number, at `head` modulo the ring's size the next one. Who takes the place of
- * one that is still half open ends it, so there are never more. Before
- * `tail` there is none, but for one that began at the same moment; it grows
- * when room is looked for, and may be more than a turn behind.
+ * Half-open flows of a group in the order in which they began, but for those
+ * that were passed once, as they waited still: stamp << 32 | number, at `head`
+ * modulo the ring's size the next one. Who takes the place of one that is still
+ * half open ends it, so there are never more. Before `tail` there is none, but
+ * for one that began at the same moment; it grows when room is looked for, and
+ * may be more than a turn behind.
  */
 #define NAT_RING OXP_NAT_HALF_OPEN_MAX
 struct nat_group {
@@ -953,7 +954,7 @@ struct nat_group {
 	 * groups have beyond what is kept for them. Packets count it as they
 	 * go, and each tick makes it right. */
 	__u32 beyond;
-	__u32 reserved;
+	__u32 looked; /* how far beyond `head` a place was looked for */
 	/* The node's own, in the first groups: a bit for each of 64 addresses
 	 * that has no free port. It lags behind as those of struct nat_ports
 	 * do. */

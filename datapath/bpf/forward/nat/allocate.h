@@ -6,6 +6,7 @@
 #ifndef OXP_NAT_ALLOCATE_H
 #define OXP_NAT_ALLOCATE_H
 
+#include "forward/count.h"
 #include "forward/nat/half_open.h"
 #include "forward/nat/search.h"
 
@@ -87,7 +88,8 @@ __noinline int nat_open(struct xdp_md *ctx, __u32 number)
 	/* an exchange, after which all that was written is seen */
 	__sync_lock_test_and_set(&flow->state,
 				 NAT_HALF_OPEN | stamp << NAT_STAMP_SHIFT);
-	nat_enter_ring(ctx, group, (__u64)stamp << 32 | number);
+	if (nat_evict(nat_enter_ring(group, (__u64)stamp << 32 | number)))
+		count(ctx, OXP_NAT_EVICTED);
 	return true;
 }
 

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Half-open flows of a group: a ring, in which a new one takes the place of one
- * that began long ago.
+ * that began long ago. Queries by UDP stay half open when they are answered:
+ * most clients send no more. Nothing waits for them, so they give way first.
  */
 #ifndef OXP_NAT_HALF_OPEN_H
 #define OXP_NAT_HALF_OPEN_H
 
-#include "forward/count.h"
 #include "forward/nat/claim.h"
 
 /* Half-open flows that are looked at when the group has all its flows. */
 #define NAT_TRY_EVICT 16
+/* Places of the ring that are looked at where the next one is of a flow that
+ * waits. */
+#define NAT_TRY_PLACES 16
+
+enum nat_entry {
+	NAT_ENTRY_OVER, /* of no half-open flow */
+	NAT_ENTRY_ANSWERED,
+	NAT_ENTRY_WAITS, /* for an answer, or for a handshake's end */
+};
 
 static __always_inline __u64 *nat_ring_in(void *groups, __u64 group,
 					  __u32 position)
@@ -41,15 +50,49 @@ static __always_inline bool nat_evict(__u64 entry)
 	return true;
 }
 
-/* The group's oldest half-open flow, if it is found soon: what is passed here
- * is not looked at again, so that the next search goes on from there. Returns
- * whether one ended. */
+__noinline int nat_look_at_entry(__u32 number, __u32 stamp)
+{
+	const struct nat_flow *flow = nat_flow_at(number);
+	__u32 state;
+
+	if (!flow)
+		return NAT_ENTRY_OVER;
+	state = READ_ONCE(flow->state);
+	if (nat_state_of(state) != NAT_HALF_OPEN ||
+	    READ_ONCE(flow->stamp) != stamp)
+		return NAT_ENTRY_OVER;
+	return flow->protocol == IPPROTO_UDP && state & NAT_REPLIED
+		       ? NAT_ENTRY_ANSWERED
+		       : NAT_ENTRY_WAITS;
+}
+
+static __always_inline int nat_entry_of(__u64 entry)
+{
+	return entry ? nat_look_at_entry(entry, entry >> 32) : NAT_ENTRY_OVER;
+}
+
+/* The flow at place `waits` gets the place of the one at `answered`. */
+static __always_inline void nat_move_up(void *groups, __u32 group, __u32 waits,
+					__u32 answered, __u64 entry)
+{
+	__u64 *place = nat_ring_in(groups, group, waits);
+	__u64 moved = READ_ONCE(*place);
+
+	/* whoever is faster: a flow with two places is as good as with one */
+	if (__sync_val_compare_and_swap(nat_ring_in(groups, group, answered),
+					entry, moved) == entry)
+		__sync_val_compare_and_swap(place, moved, 0);
+}
+
+/* The group's oldest half-open flow, an answered one before others, if it is
+ * found soon: what is over and passed here is not looked at again, so that the
+ * next search goes on from there. Returns whether one ended. */
 __noinline int nat_evict_oldest(__u32 group)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE);
+	__u32 head, tail, waits = 0;
 	struct nat_group *ring;
-	__u32 head, tail;
-	int found = false;
+	__u64 chosen = 0;
 
 	if (!groups)
 		return false;
@@ -58,29 +101,86 @@ __noinline int nat_evict_oldest(__u32 group)
 	tail = READ_ONCE(ring->tail);
 	if (head - tail > NAT_RING)
 		tail = head - NAT_RING;
-	for (__u32 i = 0; i < NAT_TRY_EVICT && tail != head && !found; i++)
-		found = nat_evict(
-			READ_ONCE(*nat_ring_in(groups, group, tail++)));
+	for (__u32 i = 0, place = tail; i < NAT_TRY_EVICT && place != head;
+	     i++, place++) {
+		__u64 entry = READ_ONCE(*nat_ring_in(groups, group, place));
+		int kind = nat_entry_of(entry);
+
+		if (kind == NAT_ENTRY_OVER && !chosen)
+			tail = place + 1;
+		if (kind == NAT_ENTRY_WAITS && !chosen) {
+			chosen = entry;
+			waits = place;
+		}
+		if (kind != NAT_ENTRY_ANSWERED)
+			continue;
+		if (chosen)
+			nat_move_up(groups, group, waits, place, entry);
+		chosen = entry;
+		break;
+	}
 	/* another CPU may have come further: the next search does again */
 	WRITE_ONCE(ring->tail, tail);
-	return found;
+	return nat_evict(chosen);
 }
 
-/* Of a flow that has just become half open. */
-static __always_inline void nat_enter_ring(struct xdp_md *ctx, __u32 group,
-					   __u64 entry)
+static __always_inline bool nat_waits_at(void *groups, __u32 group,
+					 __u32 position)
+{
+	return nat_entry_of(READ_ONCE(*nat_ring_in(groups, group, position))) ==
+	       NAT_ENTRY_WAITS;
+}
+
+/* Where the next place's flow waits: a place ahead whose flow does not, so that
+ * those between them stay for another turn. Returns its position, or that of
+ * the next one. */
+static __always_inline __u32 nat_look_ahead(void *groups, __u32 group)
+{
+	__u32 head = READ_ONCE(nat_group_in(groups, group)->head);
+	__u32 ahead;
+
+	if (!nat_waits_at(groups, group, head)) {
+		WRITE_ONCE(nat_group_in(groups, group)->looked, head);
+		return head;
+	}
+	/* where the search before has come to: of a long run of flows that wait
+	 * some go until it is passed, and in a flood each packet looks at one
+	 */
+	ahead = READ_ONCE(nat_group_in(groups, group)->looked) - head;
+	if (!ahead || ahead >= NAT_RING)
+		ahead = 1;
+	for (__u32 i = 0; i < NAT_TRY_PLACES && ahead < NAT_RING; i++) {
+		if (!nat_waits_at(groups, group, head + ahead))
+			return head + ahead;
+		ahead++;
+	}
+	WRITE_ONCE(nat_group_in(groups, group)->looked, head + ahead);
+	return head;
+}
+
+/* Of a flow that has just become half open. Returns the entry whose place it
+ * has, which is to be evicted. The caller's stack is nearly used up. */
+__noinline __u64 nat_enter_ring(__u32 group, __u64 entry)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE);
-	__u32 position;
-	__u64 before;
+	__u32 position, *head;
+	__u64 before, *place;
 
 	if (!groups)
-		return;
-	position = __sync_fetch_and_add(&nat_group_in(groups, group)->head, 1);
-	before = __sync_lock_test_and_set(nat_ring_in(groups, group, position),
-					  entry);
-	if (nat_evict(before))
-		count(ctx, OXP_NAT_EVICTED);
+		return 0;
+	position = nat_look_ahead(groups, group);
+	place = nat_ring_in(groups, group, position);
+	before = READ_ONCE(*place);
+	head = &nat_group_in(groups, group)->head;
+	if (__sync_val_compare_and_swap(place, before, entry) == before) {
+		/* never back */
+		if ((int)(position - READ_ONCE(*head)) >= 0)
+			WRITE_ONCE(*head, position + 1);
+		return before;
+	}
+	position = __sync_fetch_and_add(head, 1);
+	return __sync_lock_test_and_set(nat_ring_in(groups, group, position),
+					entry);
 }
 
 #endif

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Half-open flows of NAT beyond their number: what is answered, or over, gives
+ * way before what still waits.
+ */
+#include "nat_fixture.h"
+
+/* Queries of this many clients and more, so that each place of a group's ring
+ * was another flow's several times. */
+#define TURNS (5 * OXP_NAT_HALF_OPEN_MAX)
+#define OTHERS 100000 /* clients from here on */
+
+static void answer(const struct nat_flow *flow)
+{
+	assert_non_null(flow);
+	assert_int_equal(from_member(flow, 100, 0), XDP_TX);
+}
+
+static void ask(uint32_t client)
+{
+	assert_int_equal(from_client(client, &ours_udp, 0), XDP_TX);
+}
+
+static void ask_and_answer(uint32_t first, uint32_t count)
+{
+	for (uint32_t i = first; i < first + count; i++) {
+		ask(i);
+		answer(find_flow(i, &ours_udp));
+	}
+}
+
+/* Returns how many of the clients have their answer. */
+static uint32_t answer_all(uint32_t count)
+{
+	uint32_t answered = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nat_flow *flow = find_flow(i, &ours_udp);
+
+		answered += flow && from_member(flow, 100, 0) == XDP_TX;
+	}
+	return answered;
+}
+
+static void test_a_query_waits_while_others_are_answered(void **state)
+{
+	(void)state;
+	ask(0);
+	ask_and_answer(OTHERS, TURNS);
+	answer(find_flow(0, &ours_udp));
+}
+
+/* One in eight takes long. */
+static void test_many_that_wait_among_others(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 400; i++) {
+		ask(i);
+		ask_and_answer(OTHERS + 10 * i, 7);
+	}
+	ask_and_answer(2 * OTHERS, TURNS);
+	assert_int_equal(answer_all(400), 400);
+}
+
+/* A member has stopped for a moment. Room for others is found behind them in
+ * steps. */
+static void test_most_of_a_run_of_queries_waits(void **state)
+{
+	uint32_t answered;
+
+	(void)state;
+	for (uint32_t i = 0; i < 500; i++)
+		ask(i);
+	ask_and_answer(OTHERS, OXP_NAT_HALF_OPEN_MAX);
+	answered = answer_all(500);
+	print_message("%u of 500\n", answered);
+	assert_in_range(answered, 450, 500);
+}
+
+/* A slow handshake among connections that are made at once. */
+static void test_a_handshake_outlasts_those_that_are_over(void **state)
+{
+	struct nat_flow *slow = open_flow(0, &ours);
+
+	(void)state;
+	assert_int_equal(from_member(slow, 0, SYN_ACK), XDP_TX);
+	for (uint32_t i = OTHERS; i < OTHERS + TURNS; i++)
+		establish(i, &ours);
+	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	expect_alive(0, &ours);
+}
+
+/* What a flood may take stays the same after one, and is taken in turn. */
+static void test_queries_that_nobody_answers_go_in_turn(void **state)
+{
+	(void)state;
+	ask_and_answer(0, 100);
+	for (uint32_t i = OTHERS; i < OTHERS + TURNS; i++)
+		ask(i);
+	assert_int_equal(flows_of(OURS), OXP_NAT_HALF_OPEN_MAX);
+	for (uint32_t i = 0; i < OXP_NAT_HALF_OPEN_MAX; i++)
+		assert_non_null(find_flow(OTHERS + TURNS - 1 - i, &ours_udp));
+	/* and then it is over */
+	ask(0);
+	for (uint32_t i = OTHERS; i < OTHERS + TURNS; i++) {
+		struct nat_flow *flow = find_flow(i, &ours_udp);
+
+		if (flow)
+			answer(flow);
+	}
+	ask_and_answer(2 * OTHERS, TURNS);
+	answer(find_flow(0, &ours_udp));
+}
+
+static void test_a_group_without_ports_ends_what_is_answered(void **state)
+{
+	const struct oxp_service_settings settings = {
+		.nat_group = OURS,
+		.nat_flows = 256,
+	};
+
+	(void)state;
+	set_nat_as(&ours_udp, settings, 0);
+	ask(0);
+	ask_and_answer(OTHERS, TURNS);
+	assert_int_equal(flows_of(OURS), 256);
+	answer(find_flow(0, &ours_udp));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NAT_TEST(test_a_query_waits_while_others_are_answered),
+		NAT_TEST(test_many_that_wait_among_others),
+		NAT_TEST(test_most_of_a_run_of_queries_waits),
+		NAT_TEST(test_a_handshake_outlasts_those_that_are_over),
+		NAT_TEST(test_queries_that_nobody_answers_go_in_turn),
+		NAT_TEST(test_a_group_without_ports_ends_what_is_answered),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
