@@ -848,7 +848,10 @@ struct nat_pools {
 	 * left them that knew none: nothing is kept. */
 	__u32 kept[2];
 	__u32 beyond_most[2];
-	__u32 reserved[2];
+	/* The flow that the library is about to end, or 0: who dies meanwhile
+	 * leaves it here. */
+	__u32 ending;
+	__u32 reserved;
 	struct nat_peer_list peer_list[2];
 	__u16 number[2][OXP_NAT_ADDRESSES_MAX];
 	/* the library's own: */
@@ -879,6 +882,14 @@ enum nat_state {
 #define NAT_SINCE_MEMBER 0x2000
 #define NAT_SINCE (NAT_SINCE_CLIENT | NAT_SINCE_MEMBER)
 #define NAT_STAMP_SHIFT 16
+/* With NAT_CLAIMED, of a flow that the library ends: what still counts it. */
+#define NAT_ENDED 0x100 /* it does */
+#define NAT_IN_FLOWS 0x200
+#define NAT_IN_FLOWS_V6 0x400
+#define NAT_IN_ACTIVE 0x800
+/* In these counts: the library has just taken that flow out, and has still to
+ * say so in the flow's state. No part of the number. */
+#define NAT_TAKEN_OUT 0x80000000
 
 struct nat_flow {
 	__be32 client[4];
@@ -946,10 +957,10 @@ struct nat_key {
  */
 #define NAT_RING OXP_NAT_HALF_OPEN_MAX
 struct nat_group {
-	__u32 flows; /* ports that the group has */
+	__u32 flows; /* ports that the group has, and NAT_TAKEN_OUT */
 	__u32 head;
 	__u32 tail;
-	__u32 flows_v6; /* those of them that are of an IPv6 address */
+	__u32 flows_v6; /* those of an IPv6 address, and NAT_TAKEN_OUT */
 	/* The node's own, in the first two groups: flows of either family which
 	 * groups have beyond what is kept for them. Packets count it as they
 	 * go, and each tick makes it right. */
@@ -986,7 +997,7 @@ struct nat_owner {
 };
 
 struct nat_service {
-	__u32 active; /* half open or established */
+	__u32 active; /* half open or established, and NAT_TAKEN_OUT */
 	__u32 limit;  /* of those; 0: none, as before layout 8 */
 };
 

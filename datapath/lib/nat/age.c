@@ -61,6 +61,7 @@ void age_nat_flows(struct oxp_node *node)
 
 	if (wanted < NAT_STEP_LEAST)
 		wanted = NAT_STEP_LEAST;
+	finish_nat_flow(node);
 	for (uint32_t i = 0; has_nat(node) && wanted && i < NAT_ADDRESSES;
 	     i++) {
 		address = (address + 1) % NAT_ADDRESSES;

@@ -26,30 +26,68 @@ bool has_nat(const struct oxp_node *node)
 	return node->config->nat_addresses != 0;
 }
 
-bool end_nat_flow(struct oxp_node *node, uint32_t number, struct nat_flow *flow,
-		  uint32_t state)
+/* Out of a count, once, wherever who does it dies: the mark says that it is
+ * done, until the flow says so. */
+static void take_out(struct nat_flow *flow, uint32_t flag, uint32_t *count)
 {
+	uint32_t now = __atomic_load_n(count, __ATOMIC_RELAXED);
+
+	if (flow->state & flag) {
+		if (!now)
+			__atomic_or_fetch(count, NAT_TAKEN_OUT,
+					  __ATOMIC_SEQ_CST);
+		else if (!(now & NAT_TAKEN_OUT))
+			__atomic_add_fetch(count, NAT_TAKEN_OUT - 1,
+					   __ATOMIC_SEQ_CST);
+		__atomic_and_fetch(&flow->state, ~flag, __ATOMIC_SEQ_CST);
+	}
+	__atomic_and_fetch(count, ~NAT_TAKEN_OUT, __ATOMIC_SEQ_CST);
+}
+
+void finish_nat_flow(struct oxp_node *node)
+{
+	uint32_t number = node->nat->ending;
+	struct nat_flow *flow = number ? nat_flow_at(node, number) : NULL;
 	struct nat_group *groups = nat_groups(node);
 	struct nat_key key;
 
-	if (!__atomic_compare_exchange_n(&flow->state, &state, NAT_CLAIMED,
-					 false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
-		return false;
+	if (!flow || nat_state_of(flow->state) != NAT_CLAIMED ||
+	    !(flow->state & NAT_ENDED)) {
+		node->nat->ending = 0;
+		return;
+	}
 	key = nat_key_of(flow);
 	remove_nat_flow(node, &key, number);
 	if (groups && flow->group < OXP_NAT_GROUPS) {
-		__atomic_sub_fetch(&groups[flow->group].flows, 1,
-				   __ATOMIC_RELAXED);
-		__atomic_sub_fetch(&groups[flow->group].flows_v6, flow->in_v6,
-				   __ATOMIC_RELAXED);
+		take_out(flow, NAT_IN_FLOWS, &groups[flow->group].flows);
+		take_out(flow, NAT_IN_FLOWS_V6, &groups[flow->group].flows_v6);
 	}
-	if (is_nat_active(state) && flow->service < node->config->services_max)
-		__atomic_sub_fetch(&node->nat_services[flow->service].active, 1,
-				   __ATOMIC_RELAXED);
+	if (flow->service < node->config->services_max)
+		take_out(flow, NAT_IN_ACTIVE,
+			 &node->nat_services[flow->service].active);
 	__atomic_store_n(&flow->state, NAT_FREE, __ATOMIC_RELEASE);
 	note_free_port(node, number);
-	return true;
+	__atomic_store_n(&node->nat->ending, 0, __ATOMIC_RELEASE);
+}
+
+bool end_nat_flow(struct oxp_node *node, uint32_t number, struct nat_flow *flow,
+		  uint32_t state)
+{
+	uint32_t claimed = NAT_CLAIMED | NAT_ENDED | NAT_IN_FLOWS;
+	bool ours;
+
+	if (flow->in_v6)
+		claimed |= NAT_IN_FLOWS_V6;
+	if (is_nat_active(state))
+		claimed |= NAT_IN_ACTIVE;
+	/* of one who died */
+	if (node->nat->ending)
+		finish_nat_flow(node);
+	__atomic_store_n(&node->nat->ending, number, __ATOMIC_SEQ_CST);
+	ours = __atomic_compare_exchange_n(&flow->state, &state, claimed, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	finish_nat_flow(node);
+	return ours;
 }
 
 static bool is_gone(const uint64_t *gone, const struct nat_flow *flow)

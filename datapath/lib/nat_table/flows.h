@@ -32,6 +32,9 @@ static inline bool is_nat_active(uint32_t state)
 bool end_nat_flow(struct oxp_node *node, uint32_t number, struct nat_flow *flow,
 		  uint32_t state);
 
+/* Goes on with a flow whose end a process began that died. */
+void finish_nat_flow(struct oxp_node *node);
+
 /* All flows of an address, or of services that are gone (a bit each). */
 void end_nat_flows_of_address(struct oxp_node *node, uint32_t address);
 void end_nat_flows_of_services(struct oxp_node *node, const uint64_t *gone);

@@ -32,6 +32,8 @@ static uint32_t flows_in(const struct nat_group *group, int v6)
 	uint32_t six = __atomic_load_n(&group->flows_v6, __ATOMIC_RELAXED);
 	uint32_t flows = __atomic_load_n(&group->flows, __ATOMIC_RELAXED);
 
+	six &= ~NAT_TAKEN_OUT;
+	flows &= ~NAT_TAKEN_OUT;
 	if (v6)
 		return six;
 	return flows > six ? flows - six : 0;

@@ -65,7 +65,8 @@ static void describe(struct oxp_node *node, uint32_t index,
 					connection_limit(node, index),
 			},
 		.open_connections = connection_limit(node, index)
-					    ? node->nat_services[index].active
+					    ? node->nat_services[index].active &
+						      ~NAT_TAKEN_OUT
 					    : 0,
 	};
 	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
@@ -107,7 +108,8 @@ static int read_replies(struct oxp_node *node, struct oxp_service *service)
 
 	service->reply_packets = replies.packets;
 	service->reply_bytes = replies.bytes;
-	service->active_flows = node->nat_services[service->index].active;
+	service->active_flows =
+		node->nat_services[service->index].active & ~NAT_TAKEN_OUT;
 	return status;
 }
 

@@ -47,7 +47,7 @@ __noinline int nat_take_place(__u32 service, __u32 limited)
 	active = bpf_map_lookup_elem(&nat_services, &service);
 	if (!active)
 		return false;
-	before = __sync_fetch_and_add(&active->active, 1);
+	before = __sync_fetch_and_add(&active->active, 1) & ~NAT_TAKEN_OUT;
 	limit = READ_ONCE(active->limit);
 	if (!limited || !limit || before < limit)
 		return true;

@@ -46,6 +46,7 @@ static __always_inline void nat_count_flow(struct nat_flow *flow, __u32 number,
 		before = __sync_fetch_and_add(&group->flows_v6, change);
 	else
 		before -= READ_ONCE(group->flows_v6);
+	before &= ~NAT_TAKEN_OUT;
 	kept = READ_ONCE(pools->kept[v6 ? 1 : 0]);
 	if (change > 0 ? before >= kept : before > kept)
 		__sync_fetch_and_add(&nat_group_in(groups, v6)->beyond, change);
@@ -63,10 +64,10 @@ static __always_inline bool nat_has_share(const struct service_block *block,
 	if (!groups)
 		return false;
 	group = nat_group_in(groups, block->nat_group);
-	flows = READ_ONCE(group->flows);
+	flows = READ_ONCE(group->flows) & ~NAT_TAKEN_OUT;
 	if (flows >= (most ? most : pools->ports / 2))
 		return false;
-	in_v6 = READ_ONCE(group->flows_v6);
+	in_v6 = READ_ONCE(group->flows_v6) & ~NAT_TAKEN_OUT;
 	beyond = READ_ONCE(pools->beyond_most[v6 ? 1 : 0]);
 	if (!beyond ||
 	    (v6 ? in_v6 : flows - in_v6) < READ_ONCE(pools->kept[v6 ? 1 : 0]))

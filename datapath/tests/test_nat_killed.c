@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A process that is killed while it ends a flow of NAT: after each of its
+ * changes, seen instruction by instruction. The next tick ends the flow, once.
+ */
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nat_fixture.h"
+
+/* What an end changes where others see it. */
+struct seen {
+	uint32_t state;
+	uint32_t flows;
+	uint32_t flows_v6;
+	uint32_t active;
+	uint32_t ending;
+};
+
+static struct seen look(const struct nat_flow *flow)
+{
+	const struct nat_group *group = &nat_groups(node)[OURS];
+
+	return (struct seen){
+		flow->state,       group->flows,
+		group->flows_v6,   node->nat_services[flow->service].active,
+		node->nat->ending,
+	};
+}
+
+static void end_it(struct nat_flow *flow)
+{
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	signal(SIGSEGV, SIG_DFL);
+	raise(SIGSTOP);
+	end_nat_flow(node, flow - pool_table(), flow, flow->state);
+	_exit(0);
+}
+
+/* Returns whether it was killed, and not done before. */
+static bool kill_after(pid_t child, const struct nat_flow *flow,
+		       uint32_t changes)
+{
+	struct seen before = look(flow);
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	while (WIFSTOPPED(status)) {
+		struct seen now = look(flow);
+
+		if (memcmp(&now, &before, sizeof(now)) && !--changes)
+			kill(child, SIGKILL);
+		else
+			ptrace(PTRACE_SINGLESTEP, child, NULL, NULL);
+		before = now;
+		assert_int_equal(waitpid(child, &status, 0), child);
+	}
+	return WIFSIGNALED(status);
+}
+
+/* One that stays, and one that is to end; both as if of IPv6 as well. */
+static struct nat_flow *make_flows(void)
+{
+	struct nat_flow *flow = establish(0, &ours),
+			*other = find_flow(1, &ours);
+
+	if (!other)
+		other = establish(1, &ours);
+	flow->in_v6 = other->in_v6 = 1;
+	nat_groups(node)[OURS].flows_v6 = 2;
+	return flow;
+}
+
+static void expect_ended(const struct nat_flow *flow)
+{
+	const struct seen now = look(flow);
+
+	assert_int_equal(now.state, NAT_FREE);
+	assert_int_equal(now.flows, 1);
+	assert_int_equal(now.flows_v6, 1);
+	assert_int_equal(now.active, 1);
+	assert_int_equal(now.ending, 0);
+	assert_null(find_flow(0, &ours));
+	expect_alive(1, &ours);
+}
+
+static void test_a_flow_ends_once_wherever_who_ends_it_is_killed(void **state)
+{
+	uint32_t deaths = 0;
+	bool killed = true;
+
+	(void)state;
+	while (killed) {
+		struct nat_flow *flow = make_flows();
+		pid_t child = fork();
+
+		if (!child)
+			end_it(flow);
+		killed = kill_after(child, flow, deaths + 1);
+		deaths += killed;
+		if (killed)
+			age();
+		/* the first death comes before the flow is claimed */
+		if (nat_state_of(flow->state) == NAT_ESTABLISHED)
+			assert_true(end_nat_flow(node, flow - pool_table(),
+						 flow, flow->state));
+		expect_ended(flow);
+	}
+	print_message("%u deaths\n", deaths);
+	/* the claim, three counts, and that the port is free */
+	assert_true(deaths >= 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NAT_TEST(test_a_flow_ends_once_wherever_who_ends_it_is_killed),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
