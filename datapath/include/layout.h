@@ -985,11 +985,15 @@ struct nat_scratch {
 	__u32 seek_time; /* units of 2^30 ns */
 	__u16 seeks;     /* since then, but for those of datagrams */
 	__u16 udp_seeks;
+	__u16 passed[OXP_NAT_PEERS_MAX]; /* since then, of each peer's */
 };
 
 /* Packets a second and CPU whose owner is sought among the peers; datagrams as
  * many besides. */
 #define NAT_SEEKS_MAX 20000
+/* Packets a second, CPU and peer that another one seeks and that are passed on:
+ * what a CPU of that peer may send of both kinds. */
+#define NAT_PASSED_MAX (2 * NAT_SEEKS_MAX)
 
 /* Where a flow is that this node does not have: the peer's address. */
 struct nat_owner {

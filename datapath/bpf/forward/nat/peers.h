@@ -85,27 +85,54 @@ static __always_inline __u32 nat_peers_overhead(void)
 	return list ? nat_handed_length(!nat_is_v4(list->address[0])) : 0;
 }
 
-/* Packets whose owner is not known cost several nodes work: each CPU sends so
- * many a second (of 2^30 ns) on a search. */
-static __always_inline bool nat_has_seek_left(bool is_datagram)
+/* What this CPU has sent on searches in this second (of 2^30 ns), or NULL. */
+static __always_inline struct nat_scratch *nat_sought(void)
 {
 	__u32 only = 0, now = nat_now();
 	struct nat_scratch *scratch = bpf_map_lookup_elem(&nat_scratch, &only);
+
+	if (scratch && writes_nat && scratch->seek_time != now) {
+		scratch->seek_time = now;
+		scratch->seeks = 0;
+		scratch->udp_seeks = 0;
+		__builtin_memset(scratch->passed, 0, sizeof(scratch->passed));
+	}
+	return scratch;
+}
+
+/* Packets whose owner is not known cost several nodes work: each CPU sends so
+ * many a second on a search. */
+static __always_inline bool nat_has_seek_left(bool is_datagram)
+{
+	struct nat_scratch *scratch = nat_sought();
 	__u16 *seeks;
 
 	if (!scratch)
 		return false;
 	if (!writes_nat)
 		return true;
-	if (scratch->seek_time != now) {
-		scratch->seek_time = now;
-		scratch->seeks = 0;
-		scratch->udp_seeks = 0;
-	}
 	seeks = is_datagram ? &scratch->udp_seeks : &scratch->seeks;
 	if (*seeks >= NAT_SEEKS_MAX)
 		return false;
 	(*seeks)++;
+	return true;
+}
+
+/* Outer sources can be forged: of each peer's searches so many are passed on,
+ * so that who forges one takes nothing from the others. */
+static __always_inline bool nat_has_pass_left(const struct nat_work *work)
+{
+	struct nat_scratch *scratch = nat_sought();
+	__u64 place = work->handed.place;
+
+	if (!scratch)
+		return false;
+	if (!writes_nat)
+		return true;
+	asm volatile("%0 &= 15" : "+r"(place));
+	if (scratch->passed[place] >= NAT_PASSED_MAX)
+		return false;
+	scratch->passed[place]++;
 	return true;
 }
 
@@ -233,6 +260,7 @@ static __always_inline int nat_unwrap(struct xdp_md *ctx, struct nat_work *work)
 	    work->handed.kind > NAT_NOBODY || work->handed.hops >= NAT_HOPS_MAX)
 		return nat_drop_peer(work);
 	__builtin_memcpy(work->handed.origin, work->packet.source, 16);
+	work->handed.place = place;
 	if (!nat_is_inside(ctx, work) ||
 	    !nat_strip_outer(ctx, l3, nat_handed_length(work->packet.v6),
 			     work->handed.v6))
@@ -539,6 +567,8 @@ __noinline int nat_hand_on(struct xdp_md *ctx)
 		if (!nat_aim_later(work, list))
 			return nat_drop_unknown(work, OXP_DROP_FRAGMENT);
 	} else if (work->handed.kind == NAT_SEEK) {
+		if (!nat_has_pass_left(work))
+			return nat_drop_peer(work);
 		nat_seek_on(work, list);
 	} else if (work->handed.kind == NAT_OWNED) {
 		nat_aim(work, list, work->handed.origin, NAT_LOST);

@@ -16,7 +16,7 @@ struct nat_handed {
 	__u8 kind;        /* enum nat_handed_kind */
 	__u8 hops;        /* nodes that have handed it on */
 	__u8 v6;          /* the packet itself */
-	__u8 reserved;
+	__u8 place;       /* of the origin, among the peers */
 };
 
 struct nat_work {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How much of what others seek is passed on, whoever says to be a peer. */
+#include <stdlib.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "nat_fixture.h"
+
+#define NEXT "192.0.2.1"
+#define FIRST "192.0.2.9"
+#define LAST "192.0.2.17"
+/* Its place among the peers. */
+#define OF_FIRST 2
+/* The outer headers, and what a search says in its GRE key. */
+#define OUTER 28
+#define A_SECOND 40000
+#define SEEK_KEY 0x4f580101
+
+static void put(uint8_t *at, uint32_t value, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		at[i] = value >> 8 * (bytes - 1 - i);
+}
+
+static void put_address(uint8_t *at, const char *text)
+{
+	struct oxp_address one = address(text);
+
+	memcpy(at, one.bytes + 12, 4);
+}
+
+/* A packet of a connection that nobody has, from this peer. */
+static void make_sought(struct frame *frame, const char *origin)
+{
+	const struct variation with = {.tcp_flags = ACK};
+	uint8_t *outer = frame->data + 14;
+
+	make_frame(frame, &ours, 0, &with);
+	memmove(outer + OUTER, outer, frame->length - 14);
+	frame->length += OUTER;
+	memset(outer, 0, OUTER);
+	put(outer, 0x45, 1);
+	put(outer + 2, frame->length - 14, 2);
+	put(outer + 6, 0x4000, 2);
+	put(outer + 8, 64, 1);
+	put(outer + 9, IPPROTO_GRE, 1);
+	put_address(outer + 12, origin);
+	put_address(outer + 16, POOL);
+	put(outer + 20, 0x2000, 2);
+	put(outer + 22, 0x0800, 2);
+	put(outer + 24, SEEK_KEY, 4);
+}
+
+/* As if each CPU had passed on so many of the first one's in this second, which
+ * is returned. */
+static uint32_t have_passed(uint16_t packets)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct nat_scratch *all = calloc(cpus, sizeof(*all));
+	uint32_t only = 0, now = time_for_packets();
+
+	assert_non_null(all);
+	for (int i = 0; i < cpus; i++) {
+		all[i].seek_time = now;
+		all[i].passed[OF_FIRST] = packets;
+	}
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_NAT_SCRATCH], &only,
+					     all, BPF_ANY),
+			 0);
+	free(all);
+	return now;
+}
+
+/* The second may be over before the packet has come: then there is another
+ * one. */
+static void expect_outcome(const char *origin, uint16_t passed, uint32_t which)
+{
+	struct frame frame;
+	uint64_t before;
+	uint32_t begin;
+
+	do {
+		make_sought(&frame, origin);
+		begin = have_passed(passed);
+		before = outcome(which).packets;
+		run(program, &frame, NULL);
+	} while (nat_now() != begin);
+	assert_int_equal(outcome(which).packets, before + 1);
+}
+
+static void test_each_peer_has_a_budget_of_its_own(void **state)
+{
+	const struct oxp_address peers[] = {address(POOL), address(NEXT),
+					    address(FIRST), address(LAST)};
+
+	(void)state;
+	if (oxp_nat_peers_set(node, peers, 4, error))
+		fail_msg("peers: %s", error);
+	expect_outcome(FIRST, 0, OXP_NAT_HANDED_ON);
+	expect_outcome(FIRST, A_SECOND - 1, OXP_NAT_HANDED_ON);
+	expect_outcome(FIRST, A_SECOND, OXP_DROP_NAT_PEER);
+	expect_outcome(LAST, A_SECOND, OXP_NAT_HANDED_ON);
+	assert_int_equal(service_of(&ours).drops, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NAT_TEST(test_each_peer_has_a_budget_of_its_own),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
