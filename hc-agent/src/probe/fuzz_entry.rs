@@ -43,7 +43,7 @@ pub fn packet(data: &[u8]) {
     let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let _ = icmp_packet::reply(data, from, Some(1));
     let _ = icmp_packet::reply(data, from, None);
-    let _ = icmp_packet::number(data);
+    let _ = icmp_packet::number_sent(data, Some(1));
     let _ = sctp_packet::reply(data, from);
     let _ = sctp_packet::number_sent(data);
 }

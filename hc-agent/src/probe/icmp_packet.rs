@@ -76,9 +76,19 @@ pub(super) fn reply(packet: &[u8], from: IpAddr, id: Option<u16>) -> Option<Inco
 }
 
 /// The sequence number of a request or reply.
-pub(super) fn number(packet: &[u8]) -> Option<u32> {
+fn number(packet: &[u8]) -> Option<u32> {
     let header = packet.first_chunk::<HEADER>()?;
     Some(u16::from_be_bytes([header[6], header[7]]).into())
+}
+
+/// The sequence number of our request that an error quotes; `id` is ours where the
+/// kernel does not compare it, and gives us errors about other programs' requests.
+pub(super) fn number_sent(packet: &[u8], id: Option<u16>) -> Option<u32> {
+    let header = packet.first_chunk::<HEADER>()?;
+    if id.is_some_and(|id| header[4..6] != id.to_be_bytes()) {
+        return None;
+    }
+    number(packet)
 }
 
 #[cfg(test)]
@@ -104,5 +114,16 @@ mod tests {
         for end in 0..12 {
             assert!(reply(&packet[..end], from, None).is_none());
         }
+    }
+
+    #[test]
+    fn an_error_about_another_programs_request_is_none_of_ours() {
+        let packet = request(false, 0x1234, 0x5678, 1);
+        assert_eq!(number_sent(&packet, Some(0x1234)), Some(0x5678));
+        assert_eq!(number_sent(&packet, Some(0x1235)), None);
+        assert_eq!(number_sent(&packet, Some(0x3412)), None);
+        // The kernel has compared it.
+        assert_eq!(number_sent(&packet, None), Some(0x5678));
+        assert_eq!(number_sent(&packet[..7], None), None);
     }
 }

@@ -90,6 +90,11 @@ impl OpenSocket {
         })
     }
 
+    /// What to compare where the kernel does not.
+    fn own_ping_id(&self) -> Option<u16> {
+        self.raw.then_some(self.ping_id)
+    }
+
     /// A second descriptor of the socket.
     pub(super) fn try_clone(&self) -> io::Result<Socket> {
         self.socket.try_clone()
@@ -121,8 +126,7 @@ impl OpenSocket {
                     let incoming = data.zip(address(&from)).and_then(|(data, from)| {
                         match self.protocol {
                             Protocol::Ping => {
-                                let id = self.raw.then_some(self.ping_id);
-                                icmp_packet::reply(data, from, id)
+                                icmp_packet::reply(data, from, self.own_ping_id())
                             }
                             Protocol::Sctp => sctp_packet::reply(data, from),
                         }
@@ -169,7 +173,7 @@ impl OpenSocket {
             };
             let data = &packet[..length.min(PACKET_BYTES)];
             let number = match self.protocol {
-                Protocol::Ping => icmp_packet::number(data),
+                Protocol::Ping => icmp_packet::number_sent(data, self.own_ping_id()),
                 Protocol::Sctp => sctp_packet::number_sent(data),
             };
             if let Some(number) = number {
