@@ -19,10 +19,11 @@ static __always_inline __u32 units_now(void)
  * units_now(), up to 8 ticks of the kernel's (jiffies) late, of which there are
  * 100 to 1,000 a second: bpf_jiffies64() is a load, whereas the clock is a call
  * of the kernel's that calls others. `last` is for all CPUs: the upper half is
- * when the clock was asked, in ticks, the lower half what it said. Whoever makes
- * it writes the time into the lower half: in the ticks in which the kernel's
- * counter is 0 or a little more, minutes after boot, it seems to have just been
- * asked. A time that another CPU or the library has written may be later.
+ * when the clock was asked, in ticks, the lower half what it said. Whoever
+ * makes it writes the time into the lower half: in the ticks in which the
+ * kernel's counter is 0 or a little more, minutes after boot, it seems to have
+ * just been asked. A time that another CPU or the library has written may be
+ * later.
  */
 static __always_inline __u32 recent_units(__u64 *last)
 {
