@@ -171,7 +171,7 @@ class TestTop(ctl_node.SharedNode):
         for terminal, status in ('vt100', 0), ('ansi', 0), ('dumb', 2), (
                 'none-such', 2), (None, 2):
             screen = Screen(self.words('top', '--interval', '0.2'), terminal,
-                            lines=3, columns=20)
+                            lines=6, columns=20)
             self.addCleanup(screen.close)
             if status:
                 self.assertIn(terminal or 'TERM', screen.expect('--batch'))
