@@ -15,7 +15,8 @@ fn serve(listener: &TcpListener) -> io::Result<usize> {
     let (mut stream, _) = listener.accept()?;
     let _ = stream.read(&mut [0; 1024])?;
     stream.write_all(b"HTTP/1.0 200 OK\r\n")?;
-    stream.shutdown(std::net::Shutdown::Write)?;
+    // A connection that was reset before has no end to be shut; reading says so.
+    let _ = stream.shutdown(std::net::Shutdown::Write);
     stream.read(&mut [0])
 }
 
