@@ -16,9 +16,15 @@ def keystone():
 
 
 def neutron():
-    """Neutron's application."""
+    """Neutron's application.
+
+    Neutron loads its policy with the first request, and answers others that
+    come meanwhile, in other threads, with empty lists. So it is loaded here.
+    """
     sys.argv = ['neutron-api']
+    from neutron import policy
     from neutron.wsgi import api
+    policy.init()
     return api.application
 
 
