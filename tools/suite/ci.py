@@ -27,6 +27,8 @@ OK, FAILED, STOPPED, NO_PACKAGES = 'ok', 'FAILED', 'stopped', (
     'no package index answered')
 # How long a run that is stopped may take to remove what it made.
 CLEAN_UP_S = 90
+# What failed in the last run of tools/test, and why.
+FAILURES = reach.ROOT / 'build/logs/failures'
 
 
 @dataclasses.dataclass
@@ -37,6 +39,7 @@ class Done:
     result: str
     seconds: float
     counts: bool
+    reason: str = ''
 
     @property
     def fails(self):
@@ -61,6 +64,7 @@ class Run:
 
     def command(self, name, words, counts=True):
         """Run one, for the time that is left at most."""
+        FAILURES.unlink(missing_ok=True)
         started = self.seconds()
         process = subprocess.Popen(words, cwd=reach.ROOT,
                                    start_new_session=True)
@@ -71,7 +75,9 @@ class Run:
         except subprocess.TimeoutExpired:
             end(process)
             result = STOPPED
-        self.done.append(Done(name, result, self.seconds() - started, counts))
+        reason = FAILURES.read_text() if FAILURES.exists() else ''
+        self.done.append(Done(name, result, self.seconds() - started, counts,
+                              reason))
 
     def kind(self, name, counts):
         """Run a long kind if it fits into the time that is left."""
@@ -143,6 +149,8 @@ def report(run, base):
         turn = '' if done.counts else ', in turn: mend it first'
         print(f'{done.name}: {done.result} ({done.seconds:.0f} s'
               f'{turn if done.result != OK else ""})')
+        if done.reason:
+            print(done.reason)
     for name in run.left:
         print(f'{name}: the change can break it, but it was not begun: it '
               f'takes {kinds.BY_NAME[name].seconds} s')

@@ -25,11 +25,24 @@ POLL_S = 0.2
 # How long a part that is interrupted may take to remove what it made.
 CLEAN_UP_S = 60
 SHOWN_LINES = 200
+# What the last lines of a run say of a failure.
+REASON_LINES, REASON_WIDTH = 15, 400
 # As stestr, cargo and cmocka name a test that failed, or whose process died.
 FAILED_TEST = re.compile(
     r'^(?:\{\d+\} (\S+) \[.*\.\.\. (?:FAILED|inprogress)$'
     r"|thread '(\S+)' .*panicked at"
     r'|\[  FAILED  \] ([a-z]\w+)$)', re.MULTILINE)
+OF_C = 3  # its group
+NEXT_TEST = re.compile(
+    r'^(?:\{\d+\} \S+ \[|=+$|note: |stack backtrace:|failures:$)',
+    re.MULTILINE)
+
+
+def last_lines(text):
+    """Lines with something on them, none longer than a terminal bears."""
+    lines = [line[:REASON_WIDTH] for line in text.splitlines()
+             if line.strip()]
+    return lines[-REASON_LINES:]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +91,23 @@ class Run:
         return (f'{"ok" if self.ok else "FAILED"} ({self.seconds:.0f} s, '
                 f'{self.cpu_seconds:.0f} s of processor time)')
 
-    def failed_tests(self):
-        """Names of tests of Python, Rust and C that its log calls failed."""
-        return list(dict.fromkeys(
-            match[match.lastindex] for match in FAILED_TEST.finditer(
-                self.log.read_text(errors='replace')))) if self.log else []
+    def failures(self):
+        """Name → lines that say why, of each test that its log calls failed.
+
+        Those of Python and Rust name a test first, those of C its error.
+        """
+        text = self.log.read_text(errors='replace') if self.log else ''
+        found = {}
+        for match in FAILED_TEST.finditer(text):
+            shown = (text[:match.end()] if match.lastindex == OF_C
+                     else NEXT_TEST.split(text[match.end():], maxsplit=1)[0])
+            found.setdefault(match[match.lastindex], last_lines(shown))
+        return found
+
+    def last_lines(self):
+        """Of its log: why it failed, if no test did."""
+        return last_lines(self.log.read_text(errors='replace')
+                          if self.log else '')
 
     def last_line(self):
         lines = self.log.read_text(errors='replace').split('\n')

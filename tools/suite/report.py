@@ -26,12 +26,24 @@ def _beyond(run, budgets):
     return f', more than its budget of {allowed:.0f} s'
 
 
-def print_report(schedule, asked, tries):
+def _describe_failures(run):
+    """Lines that name what failed in a part, and why."""
+    failures = run.failures()
+    for name, reason in failures.items():
+        yield f'        {name}'
+        yield from (f'            {line}' for line in reason)
+    if not failures:
+        yield from (f'        {line}' for line in run.last_lines())
+
+
+def print_report(schedule, asked, tries, failures):
     """Print what each kind took; whether all of them passed.
 
     :param asked: the names of the kinds.
     :param tries: a file, of tests that ran once more (tools/test-part).
+    :param failures: a file, for what failed and why (suite/ci.py).
     """
+    described = []
     schedule.say('=== kinds of tests')
     budgets = budget.seconds()
     passed = 0
@@ -46,13 +58,15 @@ def print_report(schedule, asked, tries):
             print(f'    {run.part.name}: {run.result()}'
                   f'{_beyond(run, budgets)}')
             if not run.ok:
-                for name in run.failed_tests():
-                    print(f'        {name}')
+                described += _describe_failures(run)
         for part in missing:
             print(f'    {part.name}: not run')
     print(f'in all {schedule.seconds():.0f} s, {_used():.0f} s of processor '
           f'time, on {os.cpu_count()} processors')
     for name in second_tries(tries):
         print(f'second try: {name}')
+    for line in described:
+        print(line)
+    failures.write_text('\n'.join(described))
     print(f'{passed} passed, {len(asked) - passed} failed', flush=True)
     return passed == len(asked)

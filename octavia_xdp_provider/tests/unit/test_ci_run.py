@@ -75,6 +75,14 @@ class TestOrder(base.TestCase):
         self.assertFalse(self.passed)
         self.assertIn('failed: horizon', self.last_lines)
 
+    def test_reason_of_a_failure_is_in_the_last_lines(self):
+        run = Run()
+        run.done.append(ci.Done('make test', ci.FAILED, 1, True,
+                                reason='        test_a\n    0x1 != 0x3'))
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            ci.report(run, '0123456789abcdef')
+        self.assertIn('test_a\n    0x1 != 0x3\n', output.getvalue())
+
     def test_kind_in_turn_is_named_but_fails_nothing(self):
         self.run_all([], ['horizon'], results={'horizon': ci.FAILED})
         self.assertTrue(self.passed)

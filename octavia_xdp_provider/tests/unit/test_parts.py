@@ -21,6 +21,62 @@ plan = tools.load('plan')
 reach = tools.load('reach')
 
 
+PYTHON_LOG = '''\
+{0} tests.one.Test.test_good [1.0s] ... ok
+{1} tests.two.Test.test_bad [2.5s] ... FAILED
+
+Captured traceback:
+~~~~~~~~~~~~~~~~~~~
+    Traceback (most recent call last):
+      File "two.py", line 5, in test_bad
+    AssertionError: SEED=7, step 3
+
+{0} tests.one.Test.test_later [1.0s] ... ok
+'''
+RUST_LOG = '''\
+thread 'probe::tests::answers' (71) panicked at src/probe.rs:8:5:
+assertion failed: up
+note: run with `RUST_BACKTRACE=1`
+test result: FAILED. 1 passed; 1 failed
+'''
+C_LOG = '''\
+[ RUN      ] test_pools
+0x1 != 0x3
+tests/test_pools.c:40: error: Failure!
+[  FAILED  ] test_pools
+[==========] tests: 9 test(s) run.
+'''
+
+
+class TestFailures(base.TestCase):
+    """What the last lines of a run tell, from logs as the runners write."""
+
+    def failures(self, text):
+        log = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'log'
+        log.write_text(text)
+        return parts.Run(None, None, 0, log).failures()
+
+    def test_each_is_named_with_its_error(self):
+        for text, name, error in (
+                (PYTHON_LOG, 'tests.two.Test.test_bad',
+                 '    AssertionError: SEED=7, step 3'),
+                (RUST_LOG, 'probe::tests::answers', 'assertion failed: up'),
+                (C_LOG, 'test_pools', '0x1 != 0x3')):
+            found = self.failures(text)
+            self.assertEqual([name], list(found))
+            self.assertIn(error, found[name])
+
+    def test_other_tests_are_no_reason(self):
+        found = self.failures(PYTHON_LOG)['tests.two.Test.test_bad']
+        self.assertEqual('    AssertionError: SEED=7, step 3', found[-1])
+
+    def test_reason_is_bounded(self):
+        lines = ''.join(f'    {"x" * 2000}\n' for _ in range(500))
+        found = self.failures(PYTHON_LOG.replace('    Traceback', lines))
+        reason = found['tests.two.Test.test_bad']
+        self.assertLess(sum(map(len, reason)), 10000)
+
+
 class TestSchedule(base.TestCase):
 
     def setUp(self):
