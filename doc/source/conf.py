@@ -15,7 +15,9 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
+    'sphinx.ext.graphviz',
     'command_reference',
+    'diagrams',
     'exabgp_example',
     'outcome_table',
     'status_table',
@@ -25,6 +27,7 @@ master_doc = 'index'
 exclude_patterns = []
 templates_path = ['_templates']
 nitpicky = True
+graphviz_output_format = 'svg'
 
 html_theme = 'openstackdocs'
 # Pages tell nobody who reads them.

@@ -44,7 +44,8 @@ def _marked(pattern, text):
 
 _c = functools.partial(_marked, _C)
 _hash = functools.partial(_marked, _HASH)
-_KINDS = {'.py': _python, '.c': _c, '.h': _c, '.rs': _c, '.S': _c, '.go': _c}
+_KINDS = {'.py': _python, '.c': _c, '.h': _c, '.rs': _c, '.S': _c, '.go': _c,
+          '.dot': _c}
 # Without comments, or with a check of their own.
 _OTHERS = ('.rst', '.json', '.png', '.svg', '.html', '.js', '.css')
 
