@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that end in time, whatever the message broker does.
+"""RPC calls with a time limit that holds even if the broker is down.
 
-oslo.messaging's time-outs begin once it is connected: the first call of a
-process connects for as long as it takes. So each call runs in a thread of
-its own, for which the caller waits no longer than its limit. A thread that is
-left behind ends when its connection comes about or fails.
+oslo.messaging's time-outs start only after it has connected, and the first
+call of a process connects without a limit. Each call therefore runs in its
+own thread, and the caller waits at most for its limit. An abandoned thread
+ends when its connection succeeds or fails.
 
-After a call without an answer nobody is made to wait again: calls fail at
-once while a thread in the background asks the controller, until it answers.
+After a call without an answer, further calls fail at once while a background
+thread pings the controller until it answers.
 """
 
 from collections.abc import Callable
@@ -20,31 +20,31 @@ from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two questions whether the controller is back.
+# Seconds between two pings of a controller that did not answer.
 PROBE_INTERVAL_S = 1.0
-# Seconds for which a request that nobody waits for is called off. It is
-# carried out by nobody after its deadline, which is nearer.
+# Seconds for which an abandoned request is worth cancelling. Its deadline is
+# earlier, and no controller executes it after that.
 CANCEL_FOR_S = 120.0
-# Calls under way at once in one process. More wait for the same silence.
+# Concurrent calls of one process. More would only wait for the same peer.
 CALLS_MAX = 256
 
 
 class Unanswered(Exception):
-    """There was no answer in time, or none is to be expected."""
+    """The peer did not answer in time, or is known not to answer."""
 
 
 class Peer(Protocol):
-    """Whom the calls go to. Every method raises what the transport does."""
+    """The called side. Every method raises the transport's exceptions."""
 
     def ping(self) -> Any:
-        """Return if the controller answers and could do something."""
+        """Return if the controller answers and is able to work."""
 
     def cancel(self, request: str) -> Any:
-        """Call a request off."""
+        """Cancel a request."""
 
 
 class _Call(threading.Thread):
-    """A function in a thread that ends with the process at the latest."""
+    """Runs a function in a daemon thread."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(name='octavia-xdp call', daemon=True)
@@ -56,16 +56,17 @@ class _Call(threading.Thread):
     def run(self) -> None:
         try:
             self.result = self._function()
-        except BaseException as error:  # handed to whoever waits
+        except BaseException as error:  # within() raises it
             self.error = error
         finally:
             self.ended.set()
 
 
 def within(limit_s: float, function: Callable[[], Any]) -> Any:
-    """The result of a function, if it has one in time.
+    """Run a function and return its result.
 
-    :raises Unanswered: it is still at work, and goes on where nobody waits.
+    :raises Unanswered: the function is not done after ``limit_s`` seconds.
+        It continues in its thread, and its result is discarded.
     """
     call = _Call(function)
     call.start()
@@ -77,11 +78,11 @@ def within(limit_s: float, function: Callable[[], Any]) -> Any:
 
 
 class BoundedCalls:
-    """Calls of one peer, with a memory of whether it answers.
+    """Calls of one peer that remember whether the peer answers.
 
-    :param answers: exceptions that are the peer's answer. Any other one
-        says that it could not be reached: libraries below oslo.messaging
-        raise what they like.
+    :param answers: exceptions that count as the peer's answer. Any other
+        exception means that the peer was not reached: the libraries below
+        oslo.messaging raise exceptions of many kinds.
     """
 
     def __init__(self, peer: Peer,
@@ -89,54 +90,54 @@ class BoundedCalls:
         self._peer = peer
         self._answers = answers
         self._lock = threading.Lock()
-        self._under_way = 0
-        self._away: str | None = None
+        self._pending = 0
+        self._problem: str | None = None
         self._prober: threading.Thread | None = None
-        # Request → when it was given up, in seconds of the monotonic clock.
-        self._given_up: dict[str, float] = {}
+        # Request → monotonic time at which its caller stopped waiting.
+        self._abandoned: dict[str, float] = {}
 
     def check(self) -> None:
         """:raises Unanswered: the peer is known not to answer."""
-        away = self._away
-        if away is not None:
-            raise Unanswered(f'{away}; it is asked in the background until '
-                             'it answers')
+        problem = self._problem
+        if problem is not None:
+            raise Unanswered(f'{problem}; it is asked in the background '
+                             'until it answers')
 
     def call(self, function: Callable[[], Any], limit_s: float,
              request: str | None = None) -> Any:
-        """The result of a function that calls the peer.
+        """Run a function that calls the peer and return its result.
 
-        :param request: what is to be called off if there is no answer.
-        :raises Unanswered: there is none within ``limit_s``.
+        :param request: id of the request to cancel if there is no answer.
+        :raises Unanswered: there is no answer within ``limit_s`` seconds.
         """
         self.check()
         with self._lock:
-            if self._under_way >= CALLS_MAX:
+            if self._pending >= CALLS_MAX:
                 raise Unanswered(f'{CALLS_MAX} calls wait for an answer')
-            self._under_way += 1
+            self._pending += 1
         try:
             return within(limit_s, function)
         except self._answers:
             raise
         except Unanswered as error:
-            self._is_away(str(error), request)
+            self._mark_unreachable(str(error), request)
             raise
         except Exception as error:
             reason = f'{type(error).__name__}: {error}'
-            self._is_away(reason, request)
+            self._mark_unreachable(reason, request)
             raise Unanswered(reason) from error
         finally:
             with self._lock:
-                self._under_way -= 1
+                self._pending -= 1
 
-    def _is_away(self, reason: str, request: str | None) -> None:
+    def _mark_unreachable(self, reason: str, request: str | None) -> None:
         with self._lock:
             if request is not None:
-                self._given_up[request] = time.monotonic()
-            if self._away is None:
+                self._abandoned[request] = time.monotonic()
+            if self._problem is None:
                 LOG.error('The xdp provider\'s controller does not answer '
                           '(%s): calls fail at once until it does.', reason)
-            self._away = reason
+            self._problem = reason
             if self._prober is None:
                 self._prober = threading.Thread(
                     target=self._probe, name='octavia-xdp probe',
@@ -144,25 +145,25 @@ class BoundedCalls:
                 self._prober.start()
 
     def _probe(self) -> None:
-        """Ask until there is an answer, and call off what was given up."""
+        """Ping the peer until it answers, then cancel abandoned requests."""
         while True:
             try:
                 self._peer.ping()
-                self._call_off()
+                self._cancel_abandoned()
             except Exception as error:
                 LOG.debug('The controller does not answer yet: %s', error)
                 time.sleep(PROBE_INTERVAL_S)
                 continue
             with self._lock:
-                if self._given_up:
+                if self._abandoned:
                     continue
-                self._away = None
+                self._problem = None
                 self._prober = None
             LOG.info('The xdp provider\'s controller answers again.')
             return
 
-    def _call_off(self) -> None:
-        for request, since in list(self._given_up.items()):
-            if time.monotonic() - since < CANCEL_FOR_S:
+    def _cancel_abandoned(self) -> None:
+        for request, abandoned_at in list(self._abandoned.items()):
+            if time.monotonic() - abandoned_at < CANCEL_FOR_S:
                 self._peer.cancel(request)
-            del self._given_up[request]
+            del self._abandoned[request]

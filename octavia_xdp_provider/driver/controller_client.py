@@ -3,7 +3,7 @@
 
 Octavia builds a new driver object for each request, and gunicorn or uWSGI
 may fork after the driver was first loaded. Configuration and transport
-therefore live here, made at first use and again in a forked child.
+therefore live here and are created at first use, and again in a forked child.
 """
 
 import dataclasses
@@ -26,19 +26,19 @@ from octavia_xdp_provider.driver import transactions
 
 LOG = logging.getLogger(__name__)
 
-# Seconds that the background waits for one answer.
+# Seconds that the background thread waits for one answer.
 _BACKGROUND_S = 3
-# Ends of transactions that wait to be sent. A controller asks Octavia where
-# nothing is sent.
+# Transaction ends queued for sending. The controller asks Octavia about ends
+# that are not reported.
 _ENDS_MAX = 1000
 
 
 class _Failed(Exception):
-    """The controller was reached and could not do it."""
+    """The controller was reached but could not execute the request."""
 
 
 class _Controller:
-    """The controller as the background talks to it."""
+    """The controller as bounded_calls.Peer."""
 
     def __init__(self, client, clock):
         self._client = client
@@ -71,15 +71,15 @@ class ControllerClient:
             _Controller(self._client, self._clock), (_Failed,))
         transactions.watch()
         self._ends = queue.Queue(_ENDS_MAX)
-        # A daemon: a broker that is away holds it up and nobody else.
+        # A separate thread, so that a broker that is down blocks no request.
         threading.Thread(target=self._report_ends, name='octavia-xdp ends',
                          daemon=True).start()
 
     @classmethod
     def get(cls):
-        """The instance of this process.
+        """Return the instance of this process.
 
-        :raises DriverError: the configuration cannot be used.
+        :raises DriverError: the configuration is unusable.
         """
         with cls._lock:
             if cls._instance is None or cls._pid != os.getpid():
@@ -95,8 +95,8 @@ class ControllerClient:
 
     @classmethod
     def forget(cls):
-        """Begin anew: a forked child has none of its parent's threads, and
-        may have been forked while one of them held the lock."""
+        """Drop the instance: a forked child has none of its parent's
+        threads, and one of them may have held the lock during the fork."""
         cls._lock = threading.Lock()
         cls._instance = None
 
@@ -108,16 +108,17 @@ class ControllerClient:
             raise self._unanswered(error) from error
 
     def change(self, change):
-        """Hand a change to the controller and wait for its word.
+        """Send a change to the controller and wait for its answer.
 
-        It ends within ``[driver] request_timeout``, whatever the broker
-        does.
+        Returns within ``[driver] request_timeout`` even if the broker is
+        down.
 
-        :raises UnsupportedOptionError: it breaks a rule that spans objects.
+        :raises UnsupportedOptionError: the change breaks a rule that spans
+            objects.
         :raises Conflict: another load balancer has the VIP.
-        :raises DriverError: the controller did not answer or failed; the
-            API rolls its own transaction back, and nothing was or will be
-            done.
+        :raises DriverError: the controller did not answer or failed. The
+            API rolls its own transaction back, and the change is not and
+            will not be executed.
         """
         request = str(uuid.uuid4())
         transaction = transactions.current()
@@ -136,15 +137,15 @@ class ControllerClient:
                 'change; nothing was changed.',
                 operator_fault_string='octavia-xdp-controller: '
                 f'{error}') from error
-        self._judge(answer)
+        self._raise_refusal(answer)
         if transaction is not None:
-            transaction.then(
-                lambda committed: self._ended(request, committed))
+            transaction.on_end(
+                lambda committed: self._queue_end(request, committed))
         LOG.debug('Controller stored %s of %s as request %s.',
                   change['action'], change['object'], request)
 
-    def _ended(self, request, committed):
-        """Octavia's transaction has ended; in its thread."""
+    def _queue_end(self, request, committed):
+        """Queue the end of Octavia's transaction, in Octavia's thread."""
         try:
             self._ends.put_nowait((request, committed))
         except queue.Full:
@@ -160,18 +161,18 @@ class ControllerClient:
                           error)
 
     def _request(self, change, request, end, reports_end):
-        """Ask, in a thread that nobody may be waiting for any more."""
+        """Ask in a bounded call's thread, which may have been abandoned."""
         try:
             return self._ask(change, request, end, reports_end)
         except (oslo_messaging.RemoteError,
                 oslo_messaging.UnsupportedVersion) as error:
-            raise _Failed(self._complain(error)) from error
+            raise _Failed(self._describe(error)) from error
 
-    def _complain(self, error):
+    def _describe(self, error):
         if rpc.is_unsupported_version(error):
-            return ('It does not know version '
-                    f'{self.conf.upgrade_levels.driver} of the interface '
-                    'for drivers. Until it is upgraded, set [upgrade_levels] '
+            return ('It does not support version '
+                    f'{self.conf.upgrade_levels.driver} of the driver API. '
+                    'Until it is upgraded, set [upgrade_levels] '
                     f'driver = {rpc.DRIVER_VERSION_BEFORE} on this host')
         return f'{error.exc_type}: {error.value}'
 
@@ -180,11 +181,11 @@ class ControllerClient:
         if now is None:
             self._clock.set(self._client.ping(end - time.monotonic()))
             now = self._clock.now()
-        left_s = end - time.monotonic()
-        if left_s <= 0:
+        remaining_s = end - time.monotonic()
+        if remaining_s <= 0:
             raise bounded_calls.Unanswered('the time is over')
-        answer = self._client.change(change, request, now + left_s, left_s,
-                                     reports_end)
+        answer = self._client.change(change, request, now + remaining_s,
+                                     remaining_s, reports_end)
         self._clock.set(answer['now'])
         return answer
 
@@ -193,11 +194,11 @@ class ControllerClient:
             user_fault_string='The xdp provider\'s controller did not '
             'answer; nothing was changed, try again later.',
             operator_fault_string='octavia-xdp-controller did not answer '
-            f'({error}); is it running, with its database, and do it and '
-            'this host reach the message broker?')
+            f'({error}). Check that it and its database run, and that both '
+            'it and this host reach the message broker.')
 
     @staticmethod
-    def _judge(answer):
+    def _raise_refusal(answer):
         if 'refused' in answer:
             detail = answer.get('detail')
             raise exceptions.UnsupportedOptionError(

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of the controller's database, as a driver knows it.
+"""The driver's estimate of the time of the controller's database.
 
 Deadlines are in the database's time, so that the clocks of the hosts need
-not agree. Every answer of the controller carries it. An answer was under way
-for a while, so that the clock is late at most by that: a deadline is then
-early, and never late.
+not agree. Every answer of the controller carries that time. The estimate lags
+by the answer's transit time at most, so a deadline can be early but not late.
 """
 
 import time
 
-# Seconds after which the two clocks may have drifted apart too far.
+# Seconds after which the drift between the two clocks may matter.
 _FRESH_S = 600.0
 
 
 def _elapsed() -> float:
-    """Seconds that go on while the machine sleeps."""
+    """Return a monotonic time in seconds that includes suspended time."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -25,13 +24,13 @@ class DatabaseClock:
         self._known: tuple[float, float] | None = None
 
     def set(self, now: float) -> None:
-        """An answer says what time it is."""
+        """Take over the time that an answer carries."""
         self._known = (now, _elapsed())
 
     def now(self) -> float | None:
-        """The time, or None if it has to be asked for."""
+        """Return the estimated time, or None if it is unknown or too old."""
         if self._known is None:
             return None
-        then, at = self._known
-        passed = _elapsed() - at
-        return then + passed if passed < _FRESH_S else None
+        database_time, received_at = self._known
+        passed = _elapsed() - received_at
+        return database_time + passed if passed < _FRESH_S else None

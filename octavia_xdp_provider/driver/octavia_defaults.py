@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of the Octavia in whose API the driver runs."""
+"""Default values that the operator configured in Octavia's API."""
 
 import contextlib
 from typing import Any
@@ -10,13 +10,13 @@ from octavia_xdp_provider.driver import support
 
 
 def read() -> dict[str | None, Any]:
-    """Option in Octavia's [api_settings] → value, of those that the support
-    table names; without those that this Octavia does not have."""
+    """Return option → value for each option of Octavia's [api_settings] that
+    the support table names. Options that this Octavia lacks are left out."""
     names = {rule.default for rules in support.SUPPORT.values()
              for rule in rules.values()
              if isinstance(rule, support.Refuse) and rule.default}
-    found: dict[str | None, Any] = {}
+    values: dict[str | None, Any] = {}
     for name in names:
         with contextlib.suppress(cfg.NoSuchOptError):
-            found[name] = cfg.CONF.api_settings[name]
-    return found
+            values[name] = cfg.CONF.api_settings[name]
+    return values

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Octavia provider driver: refuse precisely, translate, request.
+"""The Octavia provider driver: checks, translates and sends each change.
 
 Each method checks the options (driver/support.py), translates the object
-into fields of the wanted state (common/translate.py) and hands a change to
-the controller. The statuses come later from the controller, through
+into fields of the wanted state (common/translate.py) and sends a change to
+the controller. The controller reports the statuses later, through
 octavia-driver-agent.
 """
 
@@ -21,8 +21,8 @@ from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.driver import transactions
 from octavia_xdp_provider.driver import vip_port
 
-# Fields of an object by kind and action. A create that is not here sends the
-# same as an update.
+# Translation by object kind and action. A create without an entry sends the
+# same fields as an update.
 _TRANSLATE = {
     ('loadbalancer', 'update'): translate.load_balancer,
     ('listener', 'update'): translate.listener,
@@ -32,7 +32,7 @@ _TRANSLATE = {
     ('healthmonitor', 'update'): translate.health_monitor,
 }
 
-# Octavia's table of L7 policies.
+# Octavia's database table of L7 policies.
 _L7_TABLE = 'l7policy'
 
 
@@ -48,11 +48,11 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def __init__(self):
         super().__init__()
-        # Before the transaction begins in which Octavia will call.
+        # Octavia begins the transaction of its call after this.
         transactions.watch()
-        # Octavia makes a driver for each request: load balancers, at most
-        # one, whose VIP's port it makes itself.
-        self._made_ports = set()
+        # Ids of load balancers whose VIP port Octavia creates. At most one:
+        # Octavia instantiates a driver for each request.
+        self._created_ports = set()
 
     def _check(self, kind, *provider_objects):
         policy = controller_client.ControllerClient.get().policy
@@ -84,7 +84,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         client.change(change)
 
     def _set(self, kind, action, provider_object, object_id, **more):
-        """Check an object and send what is given of it."""
+        """Check an object and send the fields that are set."""
         self._check(kind, provider_object)
         fields = _TRANSLATE.get((kind, action)) or _TRANSLATE[kind, 'update']
         self._send(kind, action, object_id, fields=fields(provider_object),
@@ -94,10 +94,10 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def create_vip_port(self, loadbalancer_id, project_id, vip_dictionary,
                         additional_vip_dicts=None):
-        """Leave the Neutron port to Octavia, which makes and frees it.
+        """Leave the Neutron port to Octavia, which creates and deletes it.
 
-        What can be refused by now is refused here, before there is a port.
-        An address that Neutron is still to choose is not known yet.
+        Options that are known by now are checked here, before there is a
+        port. An address that Neutron is yet to allocate is not known.
         """
         client = controller_client.ControllerClient.get()
         given = dict(vip_dictionary,
@@ -113,19 +113,21 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         raise exceptions.NotImplementedError()
 
     def _free_unless_committed(self, key):
-        """Octavia makes a port now, and forgets it if it rolls back, whoever
-        is the cause: often its own check of a listener or a pool."""
-        self._made_ports.add(key)
+        """Delete the VIP port that Octavia creates next if Octavia rolls its
+        transaction back: Octavia then forgets the port. Often its own check
+        of a listener or a pool is the cause."""
+        self._created_ports.add(key)
         transaction = transactions.current()
         if transaction is None:
-            return  # It is freed where this driver refuses.
+            return  # loadbalancer_create() deletes it if it refuses.
 
-        def ended(committed):
-            # Without an answer to a commit the port may be in use.
-            if key in self._made_ports and not (committed
-                                                or transaction.tried):
+        def free_port(committed):
+            # A commit that failed without an answer may have taken effect,
+            # and the port may be in use.
+            if key in self._created_ports and not (
+                    committed or transaction.commit_attempted):
                 vip_port.free_later(key)
-        transaction.then(ended)
+        transaction.on_end(free_port)
 
     def loadbalancer_create(self, loadbalancer):
         key = loadbalancer.loadbalancer_id
@@ -140,14 +142,14 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             self._send('loadbalancer', 'create', key, load_balancer_id=key,
                        fields=fields)
         except Exception:
-            # Octavia rolls back, and forgets the port that it made.
-            if key in self._made_ports:
-                self._made_ports.discard(key)
+            # Octavia rolls back, and forgets the port that it created.
+            if key in self._created_ports:
+                self._created_ports.discard(key)
                 vip_port.free(loadbalancer)
             raise
 
     def loadbalancer_delete(self, loadbalancer, cascade=False):
-        # Octavia itself refuses a deletion with children without cascade.
+        # Without cascade, Octavia itself refuses if there are children.
         self._send('loadbalancer', 'delete', loadbalancer.loadbalancer_id,
                    load_balancer_id=loadbalancer.loadbalancer_id)
 
@@ -157,15 +159,16 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                   load_balancer_id=key)
 
     def loadbalancer_failover(self, loadbalancer_id):
-        # Put on other nodes, which announce it before these withdraw it.
+        # The controller places it on other nodes, which announce the VIP
+        # before the current ones withdraw it.
         self._send('loadbalancer', 'failover', loadbalancer_id,
                    load_balancer_id=loadbalancer_id)
 
     def loadbalancer_failover_with_flavor(self, loadbalancer_id, flavor_id):
         _unsupported(errors.Refused(
-            'flavor_id', 'what a flavor says is fixed when a load balancer '
-            'is made', 'fail over without a flavor, or make a load balancer '
-            'with the other flavor'))
+            'flavor_id', 'the flavor of a load balancer is fixed when it is '
+            'created', 'fail over without a flavor, or create a load '
+            'balancer with the other flavor'))
 
     # Listener
 
@@ -219,8 +222,8 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                   pool_id=old_member.pool_id)
 
     def member_batch_update(self, pool_id, members):
-        # One bad member refuses the whole batch; members that are not in
-        # the batch are the ones to delete, which the controller finds out.
+        # An invalid member refuses the whole batch. The controller deletes
+        # the pool's members that are not in the batch.
         self._check('member', *members)
         self._send('member', 'replace', None, pool_id=pool_id,
                    members={member.member_id: translate.member(member)
@@ -242,13 +245,16 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                   new_healthmonitor.healthmonitor_id,
                   pool_id=old_healthmonitor.pool_id)
 
-    # L7: named in the refusal, so that the user learns why.
+    # L7: the refusal names the option, so that users learn the reason.
 
     def _refuse_hidden_l7(self):
-        """Octavia does not hand over L7 policies of a populated creation: it
-        reads the listeners before it makes their policies."""
+        """Refuse the L7 policies of a fully populated load balancer.
+
+        Octavia does not pass them to the driver: it reads the listeners
+        before it creates their policies.
+        """
         transaction = transactions.current()
-        if transaction is not None and _L7_TABLE in transaction.made:
+        if transaction is not None and _L7_TABLE in transaction.new_tables:
             self._refuse_l7('l7policies')
 
     def _refuse_l7(self, option):

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a load balancer's project may use the subnets that members name,
-and whether those of VIPs are the operator's.
+"""Checks of the Neutron subnets that members and VIPs name.
 
-Where members are reached through their hypervisors, a subnet and an address
-name a port of Neutron, and a subnet's id is no secret. Octavia looks whether
-its user sees the subnet of a member that is created by itself or in a batch,
-and not at those that come with a pool or a load balancer. The controllers look
-again whenever they look for the port, as networks may be shared no longer.
+A load balancer's project must be allowed to use the subnets of its members,
+and the subnets of VIPs must belong to the operator.
 
-A network is the operator's that Neutron has for everybody, shared or external.
-Only an administrator can make it so. Neutron's own "shared" and
-"router:external" do not say that: they are also true of a network that its
-owner has shared with the project of Octavia, or has made external for one.
+For members behind hypervisors, a subnet and an address identify a Neutron
+port, and a subnet's id is no secret. Octavia checks that its user can see the
+subnet of a member that is created by itself or in a batch, but not of members
+that come with a pool or a load balancer. The controllers check again whenever
+they search for the port, as a network's sharing may have been revoked.
 
-With [members] check_subnets the address must lie in the subnet, too. Neutron
-is asked as Octavia asks it: by the network driver that octavia-api has
-configured, with its credentials, and reading only.
+A network is the operator's if it is shared with all projects or external for
+all projects, which only an administrator can do. Neutron's "shared" and
+"router:external" do not imply that: they are also true of a network that its
+owner has shared with Octavia's project, or has made external for one project.
+
+With [members] check_subnets the address must also lie in the subnet. Neutron
+is queried by octavia-api's own network driver, with its credentials.
 """
 
 import dataclasses
@@ -34,17 +35,19 @@ from octavia_xdp_provider.driver import bounded_calls
 
 LOG = logging.getLogger(__name__)
 
-# Octavia's network drivers, and what they raise for what is not there.
+# Entry points of Octavia's network drivers, and the name of the exception that
+# they raise for a missing subnet.
 _NAMESPACE = 'octavia.network.drivers'
 _NOT_FOUND = 'SubnetNotFound'
 
-# Seconds that the API waits for Neutron; and for which an answer holds: the
-# CIDR of a subnet never changes, and who may use a network rarely.
+# Seconds that the API waits for Neutron.
 _LIMIT_S = 3.0
+# Seconds for which an answer is cached: the CIDR of a subnet never changes,
+# and the projects that may use a network change rarely.
 _HOLDS_S = 60.0
-_KEPT_MAX = 1024
+_CACHED_MAX = 1024
 
-# Of RBAC policies: the actions that let a project have ports and floating IPs,
+# RBAC policies: the actions that let a project create ports and floating IPs,
 # and the target that stands for all projects.
 _SHARED, _EXTERNAL = 'access_as_shared', 'access_as_external'
 _EVERYBODY = '*'
@@ -52,8 +55,11 @@ _EVERYBODY = '*'
 
 @dataclasses.dataclass(frozen=True)
 class _Subnet:
-    """:param projects: those that may use it.
-    :param is_operators: whether only an administrator could make its network.
+    """A subnet of Neutron.
+
+    :param projects: ids of the projects that may use it.
+    :param is_operators: whether only an administrator can have created its
+        network.
     """
 
     network: address_policy.Network
@@ -63,18 +69,19 @@ class _Subnet:
 
 
 class Subnets:
-    """What Neutron says of subnets, for all threads of a process."""
+    """Cached subnets of Neutron, for all threads of a process."""
 
     def __init__(self):
         self._lock = threading.Lock()
-        self._known = {}  # id → (when, _Subnet or None: there is none)
+        self._cache = {}  # id → (time, _Subnet, or None if there is none)
 
     def check(self, members, addresses=False):
-        """Check members that are new.
+        """Check the subnets of new members.
 
         :param members: octavia-lib's objects or dictionaries.
-        :param addresses: whether they must lie in their subnets.
-        :raises Refused: names what is wrong; also if Neutron does not answer.
+        :param addresses: whether addresses must lie in their subnets.
+        :raises Refused: names the first invalid option, or tells that Neutron
+            did not answer.
         """
         for member in members:
             given = translate.attributes(member)
@@ -85,16 +92,16 @@ class Subnets:
                     _check_address(given, subnet)
 
     def check_vips(self, fields, are_named):
-        """Check the VIPs of a new load balancer.
+        """Check the subnets of a new load balancer's VIPs.
 
-        :param fields: of it (common/translate.py). Addresses that Neutron is
-            still to choose are missing.
-        :param are_named: whether the operator names the subnets of VIPs.
+        :param fields: the load balancer's fields (common/translate.py),
+            without addresses that Neutron is yet to allocate.
+        :param are_named: whether the operator configured the VIPs' subnets.
         :raises Refused: as check() does.
         """
         for option, subnet_id, address in _vips(fields):
             if not subnet_id:
-                continue  # Octavia chooses it first.
+                continue  # Octavia has not chosen it yet.
             subnet = self._subnet(option, subnet_id)
             if subnet is None:
                 raise errors.Refused(
@@ -116,27 +123,27 @@ class Subnets:
     def _subnet(self, option, subnet_id):
         now = time.monotonic()
         with self._lock:
-            when, subnet = self._known.get(subnet_id, (None, None))
+            when, subnet = self._cache.get(subnet_id, (None, None))
         if when is not None and now - when < _HOLDS_S:
             return subnet
         try:
             subnet = bounded_calls.within(_LIMIT_S,
                                           lambda: _look_up(subnet_id))
         except Exception as error:
-            LOG.warning('Subnet %s of a load balancer could not be looked '
-                        'up: %s', subnet_id, error)
+            LOG.warning('Failed to look up subnet %s of a load balancer: '
+                        '%s', subnet_id, error)
             raise errors.Refused(
-                option, f'Neutron did not say what subnet {subnet_id} is',
+                option, f'Neutron did not answer for subnet {subnet_id}',
                 'try again') from error
         with self._lock:
-            if len(self._known) >= _KEPT_MAX:
-                self._known.clear()
-            self._known[subnet_id] = (now, subnet)
+            if len(self._cache) >= _CACHED_MAX:
+                self._cache.clear()
+            self._cache[subnet_id] = (now, subnet)
         return subnet
 
 
 def _vips(fields):
-    """Of each VIP the option that names it, its subnet and its address."""
+    """Yield (name of the option, subnet id, address) of each VIP."""
     yield 'vip_subnet_id', fields.get('vip_subnet_id'), fields.get(
         'vip_address')
     for vip in fields.get('additional_vips') or ():
@@ -144,7 +151,11 @@ def _vips(fields):
 
 
 def _check_project(given, subnet):
-    """As for one that is not there, so that it does not show which exist."""
+    """Refuse a subnet that the member's project may not use.
+
+    The text is the same as for a missing subnet, so as not to reveal which
+    subnets exist.
+    """
     if subnet is None or not subnet.projects & {given.get('project_id'),
                                                 _EVERYBODY}:
         raise errors.Refused(
@@ -162,7 +173,7 @@ def _check_address(given, subnet):
 
 
 def _look_up(subnet_id):
-    """What Neutron has of a subnet; None: there is no such subnet."""
+    """Return Neutron's subnet as a _Subnet, or None if there is none."""
     network = driver.DriverManager(
         namespace=_NAMESPACE,
         name=cfg.CONF.controller_worker.network_driver,
@@ -170,13 +181,13 @@ def _look_up(subnet_id):
     try:
         subnet = network.get_subnet(subnet_id)
     except Exception as error:
-        # Octavia is not imported, as whichever version there is brings it.
+        # By name, as the driver must not import Octavia's classes.
         if type(error).__name__ == _NOT_FOUND:
             return None
         raise
     owner = network.get_network(subnet.network_id).project_id
-    # Octavia's own model of a network has nothing of whom it is shared with,
-    # and Neutron's "shared" is also true of one that is shared with Octavia.
+    # Octavia's own model of a network lacks the projects that share it, and
+    # Neutron's "shared" is also true if it is only shared with Octavia.
     shares = {(share.action, share.target_project_id)
               for share in network.network_proxy.rbac_policies(
                   object_type='network', object_id=subnet.network_id)}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which option is done and which refused, as data.
+"""The table of supported and refused options.
 
 ``SUPPORT`` names every attribute of every object that Octavia may hand to a
 provider. An attribute that is missing here is refused as well, so that an
-option of a newer Octavia can never be ignored in silence.
+option of a newer Octavia is never silently ignored.
 """
 
 from collections.abc import Callable
@@ -28,16 +28,17 @@ USE_AMPHORA = 'use a provider that terminates connections, such as amphora'
 
 
 _Policy = policies.ApiPolicy
-_Found = errors.Problem | errors.Detailed | None
-# Says what is wrong with a value of an option.
-Check = Callable[[typing.Any, _Policy], _Found]
+_Problem = errors.Problem | errors.Detailed | None
+# Returns the problem of an option's value, or None.
+Check = Callable[[typing.Any, _Policy], _Problem]
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """We do what the option says, for the values that ``check`` lets by.
+    """A supported option, for the values that ``check`` accepts.
 
-    ``beside`` is what controllers refuse beside, who know more than the value.
+    ``beside`` describes what the controllers refuse in addition, which know
+    more than the value.
     """
 
     check: Check | None = None
@@ -46,11 +47,12 @@ class Done:
 
 @dataclasses.dataclass(frozen=True)
 class Refuse:
-    """Refused, except for the values that mean "not asked for".
+    """A refused option, except for values that mean "not requested".
 
-    ``default`` names an option of Octavia, in [api_settings]: to a null in a
-    change, which asks for the default, Octavia gives its value, whatever the
-    listener's protocol. Horizon sends that with each change.
+    ``default`` names an option in Octavia's [api_settings]. If a change sets
+    the attribute to null, which requests the default, Octavia substitutes that
+    option's value, whatever the listener's protocol. Horizon does so with each
+    change.
     """
 
     why: str
@@ -58,8 +60,8 @@ class Refuse:
     unless: tuple[object, ...] = (None, [], {}, '', False)
     default: str | None = None
 
-    def lets(self, value: typing.Any, policy: _Policy) -> bool:
-        """Whether nobody has asked for it."""
+    def is_default(self, value: typing.Any, policy: _Policy) -> bool:
+        """Return whether the user did not request the option."""
         return value in self.unless or (
             self.default in policy.octavia_defaults
             and value == policy.octavia_defaults[self.default])
@@ -67,10 +69,10 @@ class Refuse:
 
 @dataclasses.dataclass(frozen=True)
 class NoEffect:
-    """Accepted with any value, and without an effect: ``why`` there is none.
+    """An option that is accepted with any value and has no effect.
 
-    For what clients or Octavia itself always send along, where a packet
-    forwarder has nothing that it could apply to.
+    For options that clients or Octavia itself always send, but that do not
+    apply to a packet forwarder. ``why`` gives the reason.
     """
 
     why: str
@@ -80,8 +82,8 @@ Rule = Done | Refuse | NoEffect
 
 
 def one_of(*values: str) -> Check:
-    """A check that accepts the given values only."""
-    def check(value: typing.Any, policy: _Policy) -> _Found:
+    """Return a check that accepts the given values only."""
+    def check(value: typing.Any, policy: _Policy) -> _Problem:
         if value in values:
             return None
         accepted = ' or '.join(str(item) for item in values)
@@ -89,25 +91,25 @@ def one_of(*values: str) -> Check:
     return check
 
 
-def protocol(value: typing.Any, policy: _Policy) -> _Found:
+def protocol(value: typing.Any, policy: _Policy) -> _Problem:
     if value in ('PROXY', 'PROXYV2'):
         return (f'the value {value!r} is not supported: the PROXY protocol\'s '
                 'header is data at the beginning of a connection, and this '
                 'provider forwards packets, whatever the flavor\'s '
-                'forwarding: it cannot add to a connection',
+                'forwarding, and cannot add to a connection',
                 'use TCP, with forwarding tunnel if members are to see the '
                 f'clients\' addresses, or {USE_AMPHORA}')
     if value in ('TCP', 'UDP', 'SCTP', 'HTTPS'):
         return None
     return (f'the value {value!r} is not supported: {L4_ONLY}',
             'use TCP, UDP or SCTP, which carry any protocol above them '
-            'unchanged, or HTTPS, which members end, or '
+            'unchanged, or HTTPS, which members terminate, or '
             f'{USE_AMPHORA}')
 
 
-def algorithm(value: typing.Any, policy: _Policy) -> _Found:
-    """Those served by the hash are for the load balancer's flavor to say,
-    which is known where the whole load balancer is (common/rules.py)."""
+def algorithm(value: typing.Any, policy: _Policy) -> _Problem:
+    """Check the algorithm. Whether one may be replaced by the hash depends on
+    the flavor, which common/rules.py checks with the whole load balancer."""
     if value in flavors.ALGORITHMS + flavors.ALGORITHMS_BY_HASH:
         return None
     return (f'the value {value!r} is not supported: every LB node picks a '
@@ -117,8 +119,9 @@ def algorithm(value: typing.Any, policy: _Policy) -> _Found:
             'weights, or SOURCE_IP')
 
 
-def session_persistence(value: typing.Any, policy: _Policy) -> _Found:
-    """By source address; cookies are beyond a packet's headers."""
+def session_persistence(value: typing.Any, policy: _Policy) -> _Problem:
+    """Accept persistence by source address only: cookies are beyond a
+    packet's headers."""
     if not value:
         return None
     kind = value.get('type')
@@ -141,45 +144,45 @@ def session_persistence(value: typing.Any, policy: _Policy) -> _Found:
                         problem[1])
 
 
-def vip(value: typing.Any, policy: _Policy) -> _Found:
-    """Only VIPs inside the operator's networks may be announced."""
+def vip(value: typing.Any, policy: _Policy) -> _Problem:
+    """Refuse VIPs outside the operator's networks."""
     return None if value is None else policy.addresses.vip_problem(value)
 
 
-def additional_vips(value: typing.Any, policy: _Policy) -> _Found:
-    """Addresses that Neutron is still to choose are missing."""
-    for one in value or ():
-        address = translate.attributes(one).get('ip_address')
+def additional_vips(value: typing.Any, policy: _Policy) -> _Problem:
+    """Check the addresses that are known; Neutron allocates the others."""
+    for additional_vip in value or ():
+        address = translate.attributes(additional_vip).get('ip_address')
         problem = address and policy.addresses.vip_problem(address)
         if problem:
             return problem
     return None
 
 
-def subnet(value: typing.Any, policy: _Policy) -> _Found:
-    """Members are reached by routing, whatever subnet they name.
+def subnet(value: typing.Any, policy: _Policy) -> _Problem:
+    """Check a member's subnet id by its form only.
 
-    That it exists, and that the user sees it, Octavia checks for a member
-    that is created by itself or in a batch; that it exists, and has the
-    address, is asked by ``driver/subnets.py`` where the operator wants it;
-    that it has one family follows from ``rules.subnet_problem``.
+    Octavia checks for a member that is created by itself or in a batch that
+    the subnet exists and is visible to the user. ``driver/subnets.py`` checks
+    that it exists, and contains the address if the operator wants that.
+    ``rules.subnet_problem`` checks its address family.
     """
     if value is None or uuidutils.is_uuid_like(value):
         return None
     return f'the value {value!r} is no UUID', 'use the id of a Neutron subnet'
 
 
-def member_address(value: typing.Any, policy: _Policy) -> _Found:
-    """A member must not give access to the operator's own network.
+def member_address(value: typing.Any, policy: _Policy) -> _Problem:
+    """Refuse members in the operator's own networks.
 
-    Which addresses are for VMs alone is for the load balancer's flavor to
-    say: see ``common/validation.py``, here and in the controllers.
+    Addresses that are for VMs alone depend on the load balancer's flavor:
+    ``common/validation.py`` checks them, here and in the controllers.
     """
     return None if value is None else policy.addresses.member_problem(
         value, is_vm=True)
 
 
-def allowed_cidrs(value: typing.Any, policy: _Policy) -> _Found:
+def allowed_cidrs(value: typing.Any, policy: _Policy) -> _Problem:
     value = value or ()
     for text in value:
         problem = fields.network_problem(text, strict=False)
@@ -191,31 +194,32 @@ def allowed_cidrs(value: typing.Any, policy: _Policy) -> _Found:
     return None
 
 
-def connection_limit(value: typing.Any, policy: _Policy) -> _Found:
+def connection_limit(value: typing.Any, policy: _Policy) -> _Problem:
     if value == 0:
-        return ('0 connections would let nobody in',
+        return ('a limit of 0 admits no connection',
                 'use -1 (no limit), or a disabled listener')
     return None
 
 
-def http_version(value: typing.Any, policy: _Policy) -> _Found:
+def http_version(value: typing.Any, policy: _Policy) -> _Problem:
     return None if value is None else fields.http_version_problem(value)
 
 
-def url_path(value: typing.Any, policy: _Policy) -> _Found:
+def url_path(value: typing.Any, policy: _Policy) -> _Problem:
     return None if value is None else fields.url_path_problem(value)
 
 
-def domain_name(value: typing.Any, policy: _Policy) -> _Found:
+def domain_name(value: typing.Any, policy: _Policy) -> _Problem:
     return None if value is None else fields.domain_name_problem(value)
 
 
-def codes(value: typing.Any, policy: _Policy) -> _Found:
+def codes(value: typing.Any, policy: _Policy) -> _Problem:
     return None if value is None else fields.codes_problem(value)
 
 
-def http_method(value: typing.Any, policy: _Policy) -> _Found:
-    """Probes come from LB nodes, and a server may trust their address."""
+def http_method(value: typing.Any, policy: _Policy) -> _Problem:
+    """Refuse methods with effects: probes come from LB nodes, whose addresses
+    a server may trust."""
     if value is None or value in policy.http_methods:
         return None
     return (f'the operator does not let health monitors use {value}, which '
@@ -223,15 +227,15 @@ def http_method(value: typing.Any, policy: _Policy) -> _Found:
             f'use {" or ".join(policy.http_methods)}')
 
 
-def seconds(value: typing.Any, policy: _Policy) -> _Found:
-    """A probe needs time, and time between two of it."""
+def seconds(value: typing.Any, policy: _Policy) -> _Problem:
+    """Refuse intervals below a second."""
     if value is None or value >= 1:
         return None
     return f'the value {value} is not supported', 'use at least 1 second'
 
 
-def flavor(value: typing.Any, policy: _Policy) -> _Found:
-    """Flavor metadata is checked as flavor profiles are."""
+def flavor(value: typing.Any, policy: _Policy) -> _Problem:
+    """Check flavor metadata as flavor profiles are checked."""
     return None if value is None else flavors.problem(value)
 
 
@@ -245,8 +249,8 @@ def _tls_unless(default: str) -> Refuse:
 _HTTP = Refuse(f'{L4_ONLY}, so it cannot read or change HTTP', USE_AMPHORA)
 
 
-def zone(value: typing.Any, policy: _Policy) -> _Found:
-    """Metadata is checked as availability zone profiles are."""
+def zone(value: typing.Any, policy: _Policy) -> _Problem:
+    """Check zone metadata as availability zone profiles are checked."""
     return zones.problem(value) if value else None
 
 
@@ -281,8 +285,8 @@ SUPPORT: dict[str, dict[str, Rule]] = {
         'timeout_member_connect': NoEffect(
             'clients and members connect to each other'),
         'timeout_tcp_inspect': NoEffect(
-            'packets are forwarded by their headers, and nothing waits for '
-            'what is in them'),
+            'packets are forwarded by their headers, without waiting for '
+            'their content'),
         'insert_headers': _HTTP, 'l7policies': _HTTP,
         'default_tls_container_ref': _TLS,
         'default_tls_container_data': _TLS, 'sni_container_refs': _TLS,
@@ -338,26 +342,26 @@ SUPPORT: dict[str, dict[str, Rule]] = {
 
 
 def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
-    """Refuse what is not supported, down to the children.
+    """Check an object and its children against SUPPORT.
 
     :param kind: a key of SUPPORT.
     :param provider_object: data model object or dictionary of Octavia.
-    :raises Refused: names the first option that cannot be done.
+    :raises Refused: names the first option that is not supported.
     """
     given = translate.attributes(provider_object)
     for name, value in given.items():
         if name not in SUPPORT[kind] and value not in Refuse.unless:
             raise errors.Refused(
-                name, f'this provider does not know it for a {kind}',
+                name, f'this provider has no such option for a {kind}',
                 'leave it out')
-    # In the table's order: what a user gives comes before what Octavia
-    # derives from it.
+    # In the table's order, in which a user's options precede those that
+    # Octavia derives from them.
     for name, rule in SUPPORT[kind].items():
         if name not in given:
             continue
         value = given[name]
         if isinstance(rule, Refuse):
-            if not rule.lets(value, policy):
+            if not rule.is_default(value, policy):
                 raise errors.Refused(name, rule.why, rule.instead)
         elif isinstance(rule, Done) and rule.check is not None:
             problem = rule.check(value, policy)
@@ -369,7 +373,7 @@ def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
 
 def members_of(kind: str, provider_object: typing.Any
                ) -> Iterator[typing.Any]:
-    """The members among an object and all below it."""
+    """Yield the members among an object and its descendants."""
     if kind == 'member':
         yield provider_object
     for child_kind, child in _children(kind, provider_object):

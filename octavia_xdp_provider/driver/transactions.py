@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the transaction ends in which Octavia calls the driver.
+"""Tracks the database transaction in which Octavia calls the driver.
 
 Octavia calls the driver within an open transaction of its database, and
-commits it a moment later. SQLAlchemy says in which thread a session begins
-and ends one: the session that has one open in this thread, where there is
-just one, is the caller's. Whoever waits for the commit need not ask Octavia
-then. Where this says nothing, Octavia is asked.
+commits it a moment later. SQLAlchemy's events tell in which thread a session
+begins and ends a transaction. If exactly one session has an open transaction
+in this thread, it is the caller's, and the controller can be told of its end.
+Otherwise the controller has to ask Octavia.
 """
 
 import threading
@@ -29,54 +29,55 @@ _watching = False
 
 
 class Transaction:
-    """One that is open.
+    """An open transaction.
 
-    :ivar session: a weak reference: one that nobody has any more ends
-        without a word.
-    :ivar made: names of the tables that it has new rows of.
-    :ivar tried: whether a commit has begun. One that was tried and is not
-        known to be committed may be so: the answer was lost.
+    :ivar session: a weak reference: a session that is garbage-collected
+        ends without an event.
+    :ivar committed: whether the commit succeeded.
+    :ivar commit_attempted: whether a commit has begun. If it has, and
+        ``committed`` is false, the outcome is unknown: the answer was lost.
+    :ivar new_tables: names of the tables in which it inserted rows.
     """
 
     def __init__(self, session):
         self.session = weakref.ref(session)
         self.committed = False
-        self.tried = False
-        self.made = set()
-        self._functions = []
+        self.commit_attempted = False
+        self.new_tables = set()
+        self._callbacks = []
 
-    def then(self, function):
-        """Call a function with whether it was committed, once it has ended.
+    def on_end(self, callback):
+        """Call ``callback(committed)`` once the transaction has ended.
 
-        In the thread of the transaction, which the function must not hold
-        up, nor fail.
+        It is called in the transaction's thread, and must neither block nor
+        raise.
         """
-        self._functions.append(function)
+        self._callbacks.append(callback)
 
     def end(self):
-        for function in self._functions:
-            function(self.committed)
+        for callback in self._callbacks:
+            callback(self.committed)
 
 
 def watch():
-    """Notice transactions from now on. May be called again."""
+    """Track transactions from now on. Further calls have no effect."""
     global _watching
     with _lock:
         if _watching:
             return
-        for name, function in (('after_begin', _begun),
-                               ('after_flush', _flushed),
-                               ('before_commit', _tried),
-                               ('after_commit', _committed),
-                               ('after_transaction_end', _ended)):
+        for name, function in (('after_begin', _after_begin),
+                               ('after_flush', _after_flush),
+                               ('before_commit', _before_commit),
+                               ('after_commit', _after_commit),
+                               ('after_transaction_end', _after_end)):
             sa.event.listen(orm.Session, name, function)
         _watching = True
 
 
 def current():
-    """The caller's Transaction; None if that is not known."""
-    for key, found in list(_thread.open.items()):
-        if found.session() is None:
+    """Return the caller's Transaction, or None if it is not known."""
+    for key, transaction in list(_thread.open.items()):
+        if transaction.session() is None:
             del _thread.open[key]
     if len(_thread.open) != 1:
         return None
@@ -84,36 +85,37 @@ def current():
     return transaction
 
 
-def _begun(session, transaction, connection):
-    found = _thread.open.get(id(session))
-    if found is None or found.session() is not session:
+def _after_begin(session, session_transaction, connection):
+    transaction = _thread.open.get(id(session))
+    if transaction is None or transaction.session() is not session:
         _thread.open[id(session)] = Transaction(session)
 
 
-def _flushed(session, flush_context):
-    found = _thread.open.get(id(session))
-    if found is not None:
-        found.made.update(one.__tablename__ for one in session.new
-                          if hasattr(one, '__tablename__'))
+def _after_flush(session, flush_context):
+    transaction = _thread.open.get(id(session))
+    if transaction is not None:
+        transaction.new_tables.update(
+            row.__tablename__ for row in session.new
+            if hasattr(row, '__tablename__'))
 
 
-def _tried(session):
+def _before_commit(session):
     # Also called for savepoints.
-    found = _thread.open.get(id(session))
-    if found is not None and not session.in_nested_transaction():
-        found.tried = True
+    transaction = _thread.open.get(id(session))
+    if transaction is not None and not session.in_nested_transaction():
+        transaction.commit_attempted = True
 
 
-def _committed(session):
-    # Also called for savepoints, whose transaction goes on.
-    found = _thread.open.get(id(session))
-    if found is not None and not session.in_nested_transaction():
-        found.committed = True
+def _after_commit(session):
+    # Also called for savepoints, which leave the transaction open.
+    transaction = _thread.open.get(id(session))
+    if transaction is not None and not session.in_nested_transaction():
+        transaction.committed = True
 
 
-def _ended(session, transaction):
-    if transaction.parent is not None:
+def _after_end(session, session_transaction):
+    if session_transaction.parent is not None:
         return
-    found = _thread.open.pop(id(session), None)
-    if found is not None:
-        found.end()
+    transaction = _thread.open.pop(id(session), None)
+    if transaction is not None:
+        transaction.end()

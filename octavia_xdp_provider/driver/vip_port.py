@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Neutron port that octavia-api made for a VIP, if it is to be no more.
+"""Deletes the Neutron port of a load balancer that was not created.
 
-Octavia makes the port before it makes listeners and pools and calls the
-driver, and does not free it when one of these fails: it rolls its database
-back and knows the port no longer. It is deleted here, as Octavia itself
-deletes it later on: by the network driver that octavia-api has configured,
-with its credentials.
+octavia-api creates the VIP's port before it creates listeners and pools and
+calls the driver, and does not delete it when one of these fails: it rolls its
+database back and forgets the port. The port is deleted here by the same means
+that Octavia uses: octavia-api's network driver and credentials.
 """
 
 import threading
@@ -18,20 +17,20 @@ from octavia_xdp_provider.driver import bounded_calls
 
 LOG = logging.getLogger(__name__)
 
-# Octavia's network drivers, and who says which one.
+# Entry points of Octavia's network drivers.
 _NAMESPACE = 'octavia.network.drivers'
 
-# Seconds that the API waits for Neutron, which goes on afterwards.
+# Seconds that the API waits for Neutron. The deletion continues afterwards.
 _LIMIT_S = 5.0
 
-# What Octavia calls the owner of ports that it made.
+# The device_owner of ports that Octavia created.
 _OWNER = 'Octavia'
 
 
 def free(load_balancer):
-    """Delete the port of a load balancer's VIP if Octavia made it.
+    """Delete the port of a load balancer's VIP if Octavia created it.
 
-    It never fails: what it is called for is an error already.
+    Never raises, as callers are about to raise an error of their own.
 
     :param load_balancer: octavia-lib's object.
     """
@@ -48,9 +47,9 @@ def free(load_balancer):
 
 
 def free_later(load_balancer_id):
-    """The same of a load balancer that Octavia has rolled back by itself.
+    """Delete the ports of a load balancer that Octavia itself rolled back.
 
-    Nobody waits for it: the caller ends a transaction.
+    Returns at once, as the caller is ending a transaction.
     """
     threading.Thread(target=_free_all, args=(load_balancer_id,),
                      name='octavia-xdp port', daemon=True).start()
@@ -59,7 +58,7 @@ def free_later(load_balancer_id):
 def _free_all(load_balancer_id):
     try:
         network = _network()
-        # Octavia's own search for ports fails where there are none.
+        # Octavia's own search for ports raises if there are none.
         for port in network.network_proxy.ports(
                 device_owner=_OWNER, device_id=_device(load_balancer_id)):
             _delete(port.id, load_balancer_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators of the tests' driver allow."""
+"""The API policy of the driver's tests."""
 
 import ipaddress
 

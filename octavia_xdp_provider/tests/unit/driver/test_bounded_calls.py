@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls end in time, and nobody waits for what is known to be away."""
+"""Calls keep their time limit, and fail at once while the peer is down."""
 
 import threading
 
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.tests.unit import base
 
-# What no call here is meant to wait for; a test that does is seen to hang.
+# Longer than any call of these tests should wait.
 FOR_EVER_S = 60
 
 
@@ -15,20 +15,20 @@ class Failed(Exception):
 
 
 class Peer:
-    """Answers in the background once it may."""
+    """Answers pings once ``answers`` is set."""
 
     def __init__(self):
         self.answers = threading.Event()
-        self.asked = threading.Event()
-        self.canceled = []
+        self.pinged = threading.Event()
+        self.cancelled = []
 
     def ping(self):
-        self.asked.set()
+        self.pinged.set()
         if not self.answers.is_set():
             raise OSError('not there')
 
     def cancel(self, request):
-        self.canceled.append(request)
+        self.cancelled.append(request)
 
 
 class TestBoundedCalls(base.TestCase):
@@ -46,7 +46,7 @@ class TestBoundedCalls(base.TestCase):
         self.addCleanup(setattr, bounded_calls, 'PROBE_INTERVAL_S', before)
 
     def hang(self):
-        """A function that hangs until the test ends."""
+        """Return a function that hangs until the test ends."""
         ended = threading.Event()
         self.addCleanup(ended.set)
         return lambda: ended.wait(FOR_EVER_S)
@@ -59,14 +59,14 @@ class TestBoundedCalls(base.TestCase):
         if prober:
             prober.join(FOR_EVER_S)
 
-    def test_answers_are_handed_on(self):
+    def test_answer_is_returned(self):
         self.assertEqual(7, self.calls.call(lambda: 7, FOR_EVER_S))
 
-    def test_a_call_that_hangs_ends(self):
+    def test_hanging_call_ends(self):
         self.assertRaises(bounded_calls.Unanswered, self.calls.call,
                           self.hang(), 0.05)
 
-    def test_calls_fail_at_once_while_nobody_answers(self):
+    def test_calls_fail_at_once_while_peer_is_down(self):
         self.assertRaises(bounded_calls.Unanswered, self.calls.call,
                           self.hang(), 0.05)
         called = []
@@ -77,7 +77,7 @@ class TestBoundedCalls(base.TestCase):
             self.assertRaises(bounded_calls.Unanswered, self.calls.check)
         self.assertEqual([], called)
 
-    def test_whatever_a_library_raises_says_that_nobody_answers(self):
+    def test_any_library_error_means_peer_is_down(self):
         for error in (OSError('x'), RuntimeError('x'), KeyError('x')):
             calls = bounded_calls.BoundedCalls(self.peer, (Failed,))
             self.assertRaises(bounded_calls.Unanswered, calls.call,
@@ -85,21 +85,21 @@ class TestBoundedCalls(base.TestCase):
                               FOR_EVER_S)
             self.assertRaises(bounded_calls.Unanswered, calls.check)
 
-    def test_an_error_of_the_peer_is_its_answer(self):
+    def test_error_of_peer_is_an_answer(self):
         self.assertRaises(Failed, self.calls.call,
                           lambda: self.fail(Failed('x')), FOR_EVER_S)
         self.calls.check()
-        self.assertFalse(self.peer.asked.is_set())
+        self.assertFalse(self.peer.pinged.is_set())
 
-    def test_calls_go_again_once_the_peer_answers(self):
+    def test_calls_resume_once_peer_answers(self):
         self.assertRaises(bounded_calls.Unanswered, self.calls.call,
                           self.hang(), 0.05)
-        self.assertTrue(self.peer.asked.wait(FOR_EVER_S))
+        self.assertTrue(self.peer.pinged.wait(FOR_EVER_S))
         self.peer.answers.set()
         self.wait_until_back()
         self.assertEqual(7, self.calls.call(lambda: 7, FOR_EVER_S))
 
-    def test_it_can_be_away_more_than_once(self):
+    def test_peer_may_fail_more_than_once(self):
         for _ in range(3):
             self.peer.answers.clear()
             self.assertRaises(bounded_calls.Unanswered, self.calls.call,
@@ -108,16 +108,16 @@ class TestBoundedCalls(base.TestCase):
             self.wait_until_back()
             self.calls.check()
 
-    def test_what_was_given_up_is_called_off_before_anything_else(self):
+    def test_abandoned_request_is_cancelled_before_calls_resume(self):
         self.assertRaises(bounded_calls.Unanswered, self.calls.call,
                           self.hang(), 0.05, 'a request')
-        self.assertEqual([], self.peer.canceled)
+        self.assertEqual([], self.peer.cancelled)
         self.peer.answers.set()
         self.wait_until_back()
         self.calls.check()
-        self.assertEqual(['a request'], self.peer.canceled)
+        self.assertEqual(['a request'], self.peer.cancelled)
 
-    def test_calls_that_wait_have_a_limit(self):
+    def test_number_of_waiting_calls_is_limited(self):
         before = bounded_calls.CALLS_MAX
         bounded_calls.CALLS_MAX = 1
         self.addCleanup(setattr, bounded_calls, 'CALLS_MAX', before)

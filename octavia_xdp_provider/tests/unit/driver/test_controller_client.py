@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver's process says to the controller, and how it forks."""
+"""Requests of the driver's process to the controller, and forks of it."""
 
 import os
 import queue
@@ -67,8 +67,8 @@ class TestControllerClient(base.TestCase):
         self.addCleanup(controller_client.ControllerClient.forget)
         self.client = controller_client.ControllerClient.get()
 
-    def test_each_change_has_a_request_and_a_deadline(self):
-        """In the database's time, whatever the clock here says."""
+    def test_each_change_has_a_request_id_and_a_deadline(self):
+        """Deadlines are in the database's time, not in the host's."""
         self.client.change(CHANGE)
         self.controller.now = 5000.0
         self.client.change(CHANGE)
@@ -80,7 +80,7 @@ class TestControllerClient(base.TestCase):
         self.assertTrue(1000 < deadlines[1] < 1041, deadlines)
         self.assertTrue(5000 < deadlines[2] < 5040, deadlines)
 
-    def test_the_end_of_the_callers_transaction_is_reported(self):
+    def test_end_of_callers_transaction_is_reported(self):
         engine = sa.create_engine('sqlite://')
         self.addCleanup(engine.dispose)
         for committed in (True, False):
@@ -93,11 +93,11 @@ class TestControllerClient(base.TestCase):
             self.assertEqual((self.controller.changes[-1][1], committed),
                              self.controller.ends.get(timeout=60))
 
-    def test_nothing_is_promised_where_no_transaction_is_known(self):
+    def test_end_is_not_announced_without_a_transaction(self):
         self.client.change(CHANGE)
         self.assertFalse(self.controller.reports_end)
 
-    def test_a_change_that_was_refused_has_no_end(self):
+    def test_end_of_refused_change_is_not_reported(self):
         engine = sa.create_engine('sqlite://')
         self.addCleanup(engine.dispose)
         with orm.Session(engine) as session:
@@ -108,7 +108,7 @@ class TestControllerClient(base.TestCase):
             self.controller.answer = {'accepted': 'x'}
             self.client.change(CHANGE)
             session.commit()
-        # The ends come in order: there is none of the first one.
+        # Ends are sent in order, so the refused change had none.
         self.assertEqual(self.controller.changes[-1][1],
                          self.controller.ends.get(timeout=60)[0])
 
@@ -123,14 +123,14 @@ class TestControllerClient(base.TestCase):
             self.assertRaises(expected, self.client.change, CHANGE)
         self.client.check_answers()
 
-    def test_details_of_a_refusal_are_the_operators(self):
+    def test_details_of_refusal_are_for_the_operator(self):
         self.controller.answer = {'refused': 'no room', 'detail': 'a is full'}
         error = self.assertRaises(exceptions.UnsupportedOptionError,
                                   self.client.change, CHANGE)
         self.assertEqual(('no room', 'no room (a is full)'), (
             error.user_fault_string, error.operator_fault_string))
 
-    def test_a_controller_that_is_away_is_not_waited_for_twice(self):
+    def test_unreachable_controller_is_waited_for_once(self):
         self.controller.answer = oslo_messaging.MessagingTimeout('x')
         with mock.patch.object(self.controller, 'ping',
                                side_effect=OSError('x')):
@@ -145,8 +145,8 @@ class TestControllerClient(base.TestCase):
                               self.client.check_answers)
             self.assertEqual(1, len(self.controller.changes))
 
-    def test_a_forked_child_begins_anew(self):
-        """Also if another thread held the lock when it was forked."""
+    def test_forked_child_creates_its_own_client(self):
+        """Even if another thread held the lock during the fork."""
         held = threading.Event()
         leave = threading.Event()
 
@@ -161,20 +161,20 @@ class TestControllerClient(base.TestCase):
         held.wait(60)
         child = os.fork()
         if child == 0:
-            ended = 1
+            exit_code = 1
             try:
-                made = controller_client.ControllerClient.get()
-                made.change(CHANGE)
-                ended = 0 if made is not self.client else 2
+                client = controller_client.ControllerClient.get()
+                client.change(CHANGE)
+                exit_code = 0 if client is not self.client else 2
             finally:
-                os._exit(ended)
+                os._exit(exit_code)
         self.assertEqual(0, os.waitstatus_to_exitcode(
             os.waitpid(child, 0)[1]))
 
 
 class TestDatabaseClock(base.TestCase):
 
-    def test_the_time_goes_on_from_what_was_said_last(self):
+    def test_clock_advances_from_the_last_answer(self):
         clock = database_clock.DatabaseClock()
         self.assertIsNone(clock.now())
         with mock.patch.object(database_clock, '_elapsed') as elapsed:
@@ -183,7 +183,7 @@ class TestDatabaseClock(base.TestCase):
             elapsed.return_value = 10.0
             self.assertEqual(1003.0, clock.now())
 
-    def test_what_was_said_long_ago_is_asked_again(self):
+    def test_old_answer_expires(self):
         clock = database_clock.DatabaseClock()
         with mock.patch.object(database_clock, '_elapsed') as elapsed:
             elapsed.return_value = 7.0

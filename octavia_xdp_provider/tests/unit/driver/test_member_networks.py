@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses that are for members behind hypervisors, before they are sent."""
+"""The driver's checks of addresses for members behind hypervisors."""
 
 import dataclasses
 import ipaddress
@@ -13,7 +13,7 @@ from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.driver import policies
 
-FABRIC, VM, NOBODYS = '198.18.10.11', '10.0.0.5', '172.16.0.1'
+FABRIC, VM, OUTSIDE = '198.18.10.11', '10.0.0.5', '172.16.0.1'
 
 
 class TestMemberNetworks(base.TestCase):
@@ -34,8 +34,8 @@ class TestMemberNetworks(base.TestCase):
     def create(self, mode, *members):
         pool = data_models.Pool(
             pool_id='p', protocol='TCP', lb_algorithm='SOURCE_IP_PORT',
-            members=[data_models.Member(member_id=f'm{number}', **one)
-                     for number, one in enumerate(members)])
+            members=[data_models.Member(member_id=f'm{number}', **member)
+                     for number, member in enumerate(members)])
         self.driver.loadbalancer_create(data_models.LoadBalancer(
             loadbalancer_id='lb', vip_address='203.0.113.9', pools=[pool],
             flavor={'zero_touch': mode} if mode else None))
@@ -48,14 +48,14 @@ class TestMemberNetworks(base.TestCase):
         self.controller.change.assert_not_called()
         return error.user_fault_string
 
-    def test_a_load_balancer_without_zero_touch_has_none_there(self):
+    def test_vm_addresses_need_zero_touch(self):
         for mode in (None, 'off'):
             self.refused(self.create, mode, {'address': FABRIC},
                          {'address': VM})
         for mode in ('preferred', 'required'):
             self.create(mode, {'address': FABRIC}, {'address': VM})
 
-    def test_what_is_probed_elsewhere_is_probed_on_the_fabric(self):
+    def test_separate_monitor_address_must_be_on_the_fabric(self):
         text = self.refused(self.create, 'required', {
             'address': VM, 'monitor_address': '10.0.0.6'})
         self.assertIn('monitor_address', text)
@@ -68,7 +68,7 @@ class TestMemberNetworks(base.TestCase):
             self.controller.policy, defaults={'zero_touch': 'required'})
         self.create(None, {'address': VM})
 
-    def test_of_what_is_added_the_controller_knows_the_flavor(self):
+    def test_flavor_of_added_member_is_left_to_the_controller(self):
         self.driver.member_create(data_models.Member(
             member_id='m', pool_id='p', address=VM))
         self.driver.member_update(
@@ -76,4 +76,4 @@ class TestMemberNetworks(base.TestCase):
             data_models.Member(member_id='m', monitor_address=VM))
         self.controller.change.reset_mock()
         self.refused(self.driver.member_create, data_models.Member(
-            member_id='m', pool_id='p', address=NOBODYS))
+            member_id='m', pool_id='p', address=OUTSIDE))

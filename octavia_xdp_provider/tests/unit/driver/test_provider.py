@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver requests of the controller for each of Octavia's calls."""
+"""The driver's requests to the controller for each of Octavia's calls."""
 
 import contextlib
 import dataclasses
@@ -39,14 +39,14 @@ class TestProvider(base.TestCase):
         self.driver.create_vip_port(
             'lb', 'p', dict({'vip_subnet_id': 's'}, **vip), additional)
 
-    def test_octavia_makes_the_vip_port(self):
+    def test_octavia_creates_the_vip_port(self):
         for vip in ({}, {'vip_address': None},
                     {'vip_address': '2001:db8:100::9'},
                     {'vip_address': '203.0.113.9', 'vip_sg_ids': []}):
             self.assertRaises(exceptions.NotImplementedError,
                               self.vip_port, **vip)
 
-    def test_no_port_is_made_for_what_is_refused(self):
+    def test_no_port_is_created_for_refused_vips(self):
         for option, vip in (
                 ('vip_address', {'vip_address': '192.0.2.1'}),
                 ('vip_address', {'vip_address': '2001:db8:101::9'}),
@@ -58,7 +58,7 @@ class TestProvider(base.TestCase):
                                       self.vip_port, **vip)
             self.assertIn(option, error.user_fault_string)
 
-    def test_what_is_refused_is_not_sent(self):
+    def test_refused_changes_are_not_sent(self):
         self.assertRaises(
             exceptions.UnsupportedOptionError, self.driver.member_create,
             data_models.Member(member_id='m', address='127.0.0.1'))
@@ -75,7 +75,7 @@ class TestProvider(base.TestCase):
             self.assertIn('amphora', error.user_fault_string)
         self.controller.change.assert_not_called()
 
-    def test_what_only_a_node_would_refuse_is_refused_by_name(self):
+    def test_values_that_nodes_refuse_are_refused_by_name(self):
         monitor = data_models.HealthMonitor(
             healthmonitor_id='h', pool_id='p', type='HTTP', delay=5,
             timeout=3, max_retries=2, url_path='/größe')
@@ -123,7 +123,7 @@ class TestProvider(base.TestCase):
              'pool_id': 'pool',
              'members': {'a': {'address': '198.18.10.11'}}}, self.requested())
 
-    def test_listener_brings_its_pool_along(self):
+    def test_listener_is_sent_with_its_pool(self):
         self.driver.listener_create(data_models.Listener(
             listener_id='l', loadbalancer_id='lb', protocol='TCP',
             protocol_port=80, default_pool=data_models.Pool(
@@ -191,14 +191,14 @@ class TestProvider(base.TestCase):
                                       self.driver.validate_flavor, bad)
             self.assertIn(repr(key), error.user_fault_string)
 
-    def test_flavors_must_go_together_with_the_operators_defaults(self):
+    def test_flavors_are_validated_with_the_operators_defaults(self):
         self.controller.policy = dataclasses.replace(
             policies.POLICY, defaults={'new_flow_burst': 5,
                                            'new_flow_rate': 5})
         self.driver.validate_flavor({'new_flow_rate': 0})
         self.driver.validate_flavor({})
 
-    def test_a_load_balancer_keeps_the_defaults_of_its_creation(self):
+    def test_load_balancer_keeps_defaults_of_its_creation(self):
         self.controller.policy = dataclasses.replace(
             policies.POLICY, defaults={'member_port': 'rewrite'})
         self.driver.loadbalancer_create(self.balancer(
@@ -222,7 +222,7 @@ class TestProvider(base.TestCase):
             self.driver.validate_availability_zone, {'compute_zone': 'x'})
         self.assertIn("'compute_zone'", error.user_fault_string)
 
-    def test_the_zone_goes_with_the_creation(self):
+    def test_zone_is_sent_with_the_creation(self):
         self.driver.loadbalancer_create(self.balancer(
             availability_zone={'zone': 'east'}))
         self.assertEqual({'zone': 'east'},
@@ -238,7 +238,7 @@ class TestProvider(base.TestCase):
             [vip['ip_address'] for vip in (
                 self.requested()['fields']['additional_vips'])])
 
-    def test_a_failover_is_requested(self):
+    def test_failover_is_requested(self):
         self.driver.loadbalancer_failover('lb')
         self.assertEqual(
             {'object': 'loadbalancer', 'action': 'failover',
@@ -247,20 +247,20 @@ class TestProvider(base.TestCase):
                           self.driver.loadbalancer_failover_with_flavor,
                           'lb', 'f')
 
-    def test_l7_policies_that_octavia_does_not_hand_over_are_refused(self):
+    def test_hidden_l7_policies_are_refused(self):
         with mock.patch.object(transactions, 'current') as current:
-            current.return_value.made = {'listener', 'l7policy'}
+            current.return_value.new_tables = {'listener', 'l7policy'}
             error = self.assertRaises(
                 exceptions.UnsupportedOptionError,
                 self.driver.loadbalancer_create, self.balancer())
             self.assertIn('l7policies', error.user_fault_string)
             self.controller.change.assert_not_called()
-            current.return_value.made = {'listener'}
+            current.return_value.new_tables = {'listener'}
             self.driver.loadbalancer_create(self.balancer())
             current.return_value = None
             self.driver.loadbalancer_create(self.balancer())
 
-    def test_vips_of_other_subnets_are_refused_before_there_is_a_port(self):
+    def test_vips_of_other_subnets_are_refused_before_port_creation(self):
         self.controller.policy = dataclasses.replace(
             policies.POLICY, addresses=dataclasses.replace(
                 policies.POLICY.addresses,
@@ -282,13 +282,13 @@ class TestProvider(base.TestCase):
                 vip_subnet_id='t', vip_network_id='m'))
         self.controller.change.assert_not_called()
 
-    def test_no_port_is_made_while_the_controller_is_away(self):
+    def test_no_port_is_created_while_controller_is_down(self):
         self.controller.check_answers.side_effect = exceptions.DriverError()
         self.assertRaises(exceptions.DriverError, self.vip_port)
 
 
 class TestPorts(base.TestCase):
-    """The Neutron port that Octavia made does not outlive a refusal."""
+    """The Neutron port that Octavia created is deleted after a refusal."""
 
     def setUp(self):
         super().setUp()
@@ -315,7 +315,7 @@ class TestPorts(base.TestCase):
             'lb', 'p', {'vip_subnet_id': 's', 'vip_port_id': port_id}, [])
 
     def create(self, expected=None, port_id=None, **more):
-        """What octavia-api does for one request."""
+        """Make the calls that octavia-api makes for one request."""
         self.create_port(port_id)
         balancer = data_models.LoadBalancer(
             loadbalancer_id='lb', vip_address='203.0.113.9',
@@ -326,11 +326,11 @@ class TestPorts(base.TestCase):
             self.assertRaises(expected, self.driver.loadbalancer_create,
                               balancer)
 
-    def test_a_port_stays_with_its_load_balancer(self):
+    def test_port_stays_with_its_load_balancer(self):
         self.create()
         self.network.delete_port.assert_not_called()
 
-    def test_whatever_is_refused_frees_the_port(self):
+    def test_any_refusal_frees_the_port(self):
         bad = data_models.Pool(pool_id='p', protocol='TCP', lb_algorithm='X')
         for number, (error, more) in enumerate((
                 (exceptions.UnsupportedOptionError, {'pools': [bad]}),
@@ -341,12 +341,12 @@ class TestPorts(base.TestCase):
             self.assertEqual([mock.call('port')] * (number + 1),
                              self.network.delete_port.call_args_list)
 
-    def test_the_users_own_port_stays(self):
+    def test_users_own_port_stays(self):
         self.controller.change.side_effect = exceptions.Conflict()
         self.create(exceptions.Conflict, port_id='port')
         self.network.delete_port.assert_not_called()
 
-    def test_a_port_that_is_not_octavias_stays(self):
+    def test_foreign_port_stays(self):
         self.controller.change.side_effect = exceptions.Conflict()
         for owner, device in (('compute:nova', 'lb-lb'),
                               ('Octavia', 'lb-other')):
@@ -356,9 +356,9 @@ class TestPorts(base.TestCase):
         self.network.delete_port.assert_not_called()
 
     def roll_back(self, end=orm.Session.rollback, port_id=None, create=False):
-        """A transaction of Octavia's, which ends before the driver is called
-        once more, or after that.
+        """Roll back a transaction of Octavia.
 
+        :param create: whether Octavia calls loadbalancer_create() first.
         :returns: ids of the ports that were deleted.
         """
         self.network.network_proxy.ports.return_value = [
@@ -380,7 +380,7 @@ class TestPorts(base.TestCase):
         return [call.args[0] for call
                 in self.network.delete_port.call_args_list]
 
-    def test_what_octavia_itself_refuses_frees_the_port(self):
+    def test_rollback_by_octavia_frees_the_port(self):
         for create in (False, True):
             self.assertEqual(['port'], self.roll_back(create=create))
             self.network.network_proxy.ports.assert_called_with(
@@ -388,14 +388,14 @@ class TestPorts(base.TestCase):
         self.assertEqual([], self.roll_back(port_id='port'))
         self.assertEqual([], self.roll_back(orm.Session.commit, create=True))
 
-    def test_a_commit_that_has_no_answer_leaves_the_port(self):
+    def test_commit_without_answer_leaves_the_port(self):
         def fail(session):
             with mock.patch.object(session.bind.dialect, 'do_commit',
                                    side_effect=ConnectionError):
                 session.commit()
         self.assertEqual([], self.roll_back(fail, create=True))
 
-    def test_a_port_that_was_freed_is_not_looked_for_again(self):
+    def test_freed_port_is_not_searched_again(self):
         self.controller.change.side_effect = exceptions.Conflict()
 
         def refused(session):
@@ -404,7 +404,7 @@ class TestPorts(base.TestCase):
         self.assertEqual(['port'], self.roll_back(refused))
         self.network.network_proxy.ports.assert_not_called()
 
-    def test_a_port_that_cannot_be_freed_changes_no_answer(self):
+    def test_failed_deletion_of_port_keeps_the_error(self):
         self.controller.change.side_effect = exceptions.Conflict()
         self.network.delete_port.side_effect = RuntimeError('no Neutron')
         self.create(exceptions.Conflict)

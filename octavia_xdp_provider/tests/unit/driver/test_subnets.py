@@ -21,7 +21,7 @@ NETWORK = str(uuid.uuid4())
 
 
 class SubnetNotFound(Exception):
-    """As Octavia's network drivers raise it."""
+    """Named like the exception of Octavia's network drivers."""
 
 
 class TestSubnets(base.TestCase):
@@ -66,7 +66,7 @@ class TestSubnets(base.TestCase):
         self.assertEqual('subnet_id', error.option)
         return str(error)
 
-    def test_another_projects_subnet_is_as_one_that_is_not_there(self):
+    def test_other_projects_subnet_looks_missing(self):
         foreign = self.refused(self.member(project='blue'), addresses=False)
         self.assertIn(SUBNET, foreign)
         self.network.get_subnet.side_effect = SubnetNotFound('none')
@@ -74,7 +74,7 @@ class TestSubnets(base.TestCase):
         self.assertEqual(foreign, self.refused(self.member(project='blue'),
                                                addresses=False))
 
-    def test_a_network_that_is_shared_may_be_used(self):
+    def test_shared_network_may_be_used(self):
         for self.shared_with in (['green', 'blue'], ['*']):
             self.subnets = subnets.Subnets()
             self.subnets.check([self.member(project='blue'), self.member()])
@@ -82,52 +82,52 @@ class TestSubnets(base.TestCase):
         self.subnets = subnets.Subnets()
         self.refused(self.member(project='blue'), addresses=False)
 
-    def test_a_network_that_is_shared_no_longer(self):
+    def test_network_shared_no_longer_is_refused(self):
         self.shared_with = ['blue']
         self.subnets.check([self.member(project='blue')])
         self.shared_with = []
         with mock.patch.object(subnets, '_HOLDS_S', 0):
             self.refused(self.member(project='blue'), addresses=False)
 
-    def test_nobody_is_taken_for_the_owner_of_nothing(self):
+    def test_member_without_project_is_refused(self):
         self.refused(self.member(project=None), addresses=False)
 
-    def test_an_address_in_its_subnet(self):
+    def test_address_in_its_subnet_is_accepted(self):
         self.subnets.check([self.member(), self.member('198.18.10.255')],
                            addresses=True)
 
-    def test_an_address_beside_its_subnet_is_refused(self):
+    def test_address_outside_its_subnet_is_refused(self):
         for address in ('198.18.11.1', '2001:db8::1'):
             self.assertIn('198.18.10.0/24',
                           self.refused(self.member(address)))
 
-    def test_a_subnet_that_is_not_there_is_refused(self):
+    def test_missing_subnet_is_refused(self):
         self.network.get_subnet.side_effect = SubnetNotFound('none')
         self.assertIn('there is no subnet', self.refused(self.member()))
 
-    def test_no_answer_is_no_leave(self):
+    def test_member_is_refused_without_an_answer(self):
         self.network.get_subnet.side_effect = OSError('connection refused')
         self.assertIn('try again', self.refused(self.member()))
         self.network.get_subnet.side_effect = None
         self.subnets.check([self.member()])
 
-    def test_a_subnet_is_asked_for_once(self):
+    def test_subnet_is_looked_up_once(self):
         self.subnets.check([self.member()] * 500)
         self.network.get_subnet.assert_called_once_with(SUBNET)
 
-    def test_members_without_a_subnet_ask_nobody(self):
+    def test_member_without_subnet_causes_no_look_up(self):
         self.subnets.check([self.member(subnet=None),
                             self.member(subnet=data_models.Unset)],
                            addresses=True)
         self.network.get_subnet.assert_not_called()
 
     def test_members_below_a_load_balancer_are_found(self):
-        one, two = self.member(), self.member('198.18.10.12')
-        pool = data_models.Pool(members=[one])
+        first, second = self.member(), self.member('198.18.10.12')
+        pool = data_models.Pool(members=[first])
         balancer = data_models.LoadBalancer(
             pools=[pool], listeners=[data_models.Listener(
-                default_pool=data_models.Pool(members=[two]))])
-        self.assertEqual([two, one], list(support.members_of(
+                default_pool=data_models.Pool(members=[second]))])
+        self.assertEqual([second, first], list(support.members_of(
             'loadbalancer', balancer)))
 
     def vip(self, address=None, subnet=SUBNET, are_named=False, **more):
@@ -140,27 +140,27 @@ class TestSubnets(base.TestCase):
         self.assertEqual(option, error.option)
         self.assertIn(word, str(error))
 
-    def test_vips_are_on_networks_that_everybody_has(self):
+    def test_vips_are_on_networks_for_all_projects(self):
         for self.shared_with, self.external_for in (
                 (['*'], []), ([], ['*']), (['green'], ['*', 'green'])):
             self.vip()
-        # Whoever owns it may share it with one project, or make it external
-        # for one, whose load balancer it may be.
+        # A network's owner can share it with one project, or make it external
+        # for one, which may be that of the load balancer.
         for self.shared_with, self.external_for in (
                 ([], []), (['red', 'blue'], []), ([], ['red'])):
             self.vip_refused('vip_subnet_id', 'a project\'s own')
 
-    def test_additional_vips_are_too(self):
+    def test_additional_vips_are_checked(self):
         self.vip(subnet=None)
         for subnet in (None, SUBNET):
             self.vip_refused('vip_subnet_id' if subnet else 'additional_vips',
                              'a project\'s own', subnet=subnet,
                              additional_vips=[{'subnet_id': SUBNET}])
 
-    def test_where_subnets_are_named_the_owner_does_not_matter(self):
+    def test_owner_of_configured_subnet_does_not_matter(self):
         self.vip('198.18.10.9', are_named=True)
 
-    def test_no_vip_is_its_subnets_gateway(self):
+    def test_vip_cannot_be_its_subnets_gateway(self):
         for self.shared_with, are_named in (['*'], False), ([], True):
             self.vip('198.18.10.2', are_named=are_named)
             self.vip_refused('vip_address', 'none that a VIP may have',
@@ -168,7 +168,7 @@ class TestSubnets(base.TestCase):
         self.network.get_subnet.return_value.gateway_ip = None
         self.vip('198.18.10.1', are_named=True)
 
-    def test_without_an_answer_there_is_no_vip(self):
+    def test_vip_is_refused_without_an_answer(self):
         self.network.get_subnet.side_effect = OSError('connection refused')
         self.vip_refused('vip_subnet_id', 'try again')
         self.network.get_subnet.side_effect = SubnetNotFound('none')
@@ -186,7 +186,7 @@ class TestDriver(base.TestCase):
         self.addCleanup(patch.stop)
 
     def refused(self, call, *arguments, check_subnets=False):
-        """Members that the driver asks of, and whether of addresses too."""
+        """Return the checked members, and whether addresses were checked."""
         self.check.reset_mock()
         policy = dataclasses.replace(policies.POLICY,
                                      check_subnets=check_subnets)
@@ -200,7 +200,7 @@ class TestDriver(base.TestCase):
         (members, addresses), _ = self.check.call_args
         return [member.member_id for member in members], addresses
 
-    def test_wherever_members_come_from(self):
+    def test_members_of_every_call_are_checked(self):
         member = data_models.Member(
             member_id='m', address='198.18.10.11', protocol_port=80,
             subnet_id=SUBNET)
@@ -217,13 +217,13 @@ class TestDriver(base.TestCase):
                     loadbalancer_id='b', pools=[pool]))):
             self.assertEqual((['m'], False), self.refused(call, *arguments))
 
-    def test_of_addresses_where_the_operator_wants_it(self):
+    def test_addresses_are_checked_if_configured(self):
         member = data_models.Member(member_id='m', address='198.18.10.11')
         self.assertEqual((['m'], True), self.refused(
             'member_create', member, check_subnets=True))
 
     def vips(self, call, *arguments, **policy):
-        """What the driver asks of VIPs' subnets."""
+        """Return the driver's arguments to check_vips()."""
         controller = mock.Mock(policy=dataclasses.replace(
             policies.POLICY, check_vip_subnets=True, **policy))
         with mock.patch.object(
@@ -240,7 +240,7 @@ class TestDriver(base.TestCase):
         (fields, are_named), _ = check.call_args
         return fields['vip_subnet_id'], are_named
 
-    def test_of_vips_before_there_is_a_port_and_when_neutron_has_chosen(self):
+    def test_vips_are_checked_before_and_after_port_creation(self):
         named = dataclasses.replace(policies.POLICY.addresses,
                                     vip_subnet_ids=frozenset([SUBNET]))
         for policy, are_named in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option is either done or refused by name; none is ignored."""
+"""Every option is either supported or refused by name; none is ignored."""
 
 import dataclasses
 import subprocess
@@ -80,20 +80,20 @@ class TestSupport(base.TestCase):
                 self.assertIn(repr(name), str(error))
                 self.assertTrue(error.instead)
 
-    def test_every_refusing_rule_is_tried(self):
+    def test_every_refusing_rule_is_tested(self):
         for kind, rules in support.SUPPORT.items():
             refusing = {name for name, rule in rules.items()
                         if isinstance(rule, support.Refuse)
                         or getattr(rule, 'check', None) is not None}
             self.assertEqual(refusing, set(REFUSED[kind]), kind)
 
-    def test_an_unknown_option_is_refused(self):
+    def test_unknown_option_is_refused(self):
         error = self.assertRaises(
             errors.Refused, support.check, 'member',
             {'member_id': 'x', 'shiny_new': 'y'}, policies.POLICY)
         self.assertEqual('shiny_new', error.option)
 
-    def test_what_clients_send_by_default_is_accepted(self):
+    def test_clients_defaults_are_accepted(self):
         support.check('listener', data_models.Listener(
             connection_limit=-1, timeout_client_data=50000,
             timeout_member_connect=5000, timeout_member_data=50000,
@@ -104,7 +104,7 @@ class TestSupport(base.TestCase):
             address='198.18.10.11', backup=False, vnic_type='normal',
             weight=1), policies.POLICY)
 
-    def test_defaults_that_octavia_fills_in_for_a_null_are_accepted(self):
+    def test_octavias_defaults_for_null_are_accepted(self):
         """Horizon sends tls_ciphers null with each change of a listener."""
         policy = dataclasses.replace(policies.POLICY, octavia_defaults={
             'default_listener_ciphers': 'A:B',
@@ -124,7 +124,7 @@ class TestSupport(base.TestCase):
                 MODELS[kind](**{option: value}), policy)
             self.assertEqual(option, error.option)
 
-    def test_defaults_are_read_from_the_octavia_that_runs_the_driver(self):
+    def test_defaults_are_read_from_octavias_configuration(self):
         self.useFixture(fixture.Config()).register_opts([
             cfg.StrOpt('default_listener_ciphers', default='X:Y'),
             cfg.ListOpt('default_pool_tls_versions', default=['TLSv1.3']),
@@ -133,7 +133,7 @@ class TestSupport(base.TestCase):
                           'default_pool_tls_versions': ['TLSv1.3']},
                          octavia_defaults.read())
 
-    def test_every_default_that_is_looked_for_is_one_of_octavias(self):
+    def test_every_default_is_an_option_of_octavia(self):
         script = (
             'from octavia.common import config\n'
             'from octavia_xdp_provider.driver import octavia_defaults\n'
@@ -142,7 +142,7 @@ class TestSupport(base.TestCase):
                                  capture_output=True, text=True).stdout
         self.assertEqual('6', printed.split()[-1])
 
-    def test_children_are_checked_as_they_would_be_alone(self):
+    def test_children_are_checked_like_single_objects(self):
         pool = data_models.Pool(members=[
             data_models.Member(address='198.18.10.11'),
             data_models.Member(address='127.0.0.1')])
@@ -155,7 +155,7 @@ class TestSupport(base.TestCase):
             self.assertEqual('address', error.option)
 
     def check(self, kind, **options):
-        """What is said against options: None or (option, text)."""
+        """Return None, or the refused option and the operator's text."""
         try:
             support.check(kind, MODELS[kind](**options), policies.POLICY)
         except errors.Refused as refused:
@@ -169,7 +169,7 @@ class TestSupport(base.TestCase):
         self.assertEqual(option, problem[0])
         self.assertIn(word, problem[1])
 
-    def test_protocols_of_layer_4_only(self):
+    def test_only_layer_4_protocols_are_accepted(self):
         for kind in ('listener', 'pool'):
             for protocol in ('TCP', 'UDP', 'SCTP', 'HTTPS'):
                 self.assertIsNone(self.check(kind, protocol=protocol))
@@ -177,26 +177,26 @@ class TestSupport(base.TestCase):
                              'PROMETHEUS'):
                 self.refused(repr(protocol), kind, protocol=protocol)
 
-    def test_why_there_is_no_proxy_protocol(self):
+    def test_refusal_of_proxy_protocol_gives_the_reason(self):
         for protocol in ('PROXY', 'PROXYV2'):
             self.refused('cannot add to a connection', 'pool',
                          protocol=protocol)
 
-    def test_algorithms_that_a_flavor_can_allow_or_nodes_do(self):
+    def test_algorithms_of_nodes_and_flavors_are_accepted(self):
         for algorithm in ('SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN',
                           'LEAST_CONNECTIONS'):
             self.assertIsNone(self.check('pool', lb_algorithm=algorithm))
         self.refused('use SOURCE_IP_PORT', 'pool',
                      lb_algorithm='LEAST_BANDWIDTH')
 
-    def test_time_outs_make_no_listener_impossible(self):
+    def test_any_listener_time_out_is_accepted(self):
         """Octavia fills in what its operator has configured."""
         for name in ('timeout_client_data', 'timeout_member_connect',
                      'timeout_member_data', 'timeout_tcp_inspect'):
             for value in (None, 0, 1, 50000, 86_400_000):
                 self.assertIsNone(self.check('listener', **{name: value}))
 
-    def test_health_monitors_have_no_effects_unless_the_operator_says(self):
+    def test_http_methods_with_effects_need_the_operators_consent(self):
         for method in ('GET', 'HEAD', 'OPTIONS', None):
             self.assertIsNone(self.check('healthmonitor',
                                          http_method=method))
@@ -271,7 +271,7 @@ class TestSupport(base.TestCase):
                      allowed_cidrs=['192.0.2.0/24', '::ffff:192.0.2.0/120'])
         self.refused(str(len(many)), 'listener', allowed_cidrs=many)
 
-    def test_flavor_of_a_load_balancer_is_checked_as_a_profile(self):
+    def test_flavor_of_load_balancer_is_checked_like_a_profile(self):
         for given in (None, {}, {'replicas': 2}):
             self.assertIsNone(self.check('loadbalancer', flavor=given))
         for given, key in (({'replicas': 0}, 'replicas'),
@@ -297,7 +297,7 @@ class TestTranslate(base.TestCase):
             loadbalancer_id='lb', vip_address='203.0.113.9',
             listeners=[listener], pools=[pool])
 
-    def test_objects_and_dictionaries_give_the_same(self):
+    def test_objects_and_dictionaries_translate_alike(self):
         balancer = self.tree()
         tree = translate.load_balancer_tree(balancer)
         self.assertEqual(tree, translate.load_balancer_tree(
@@ -310,7 +310,7 @@ class TestTranslate(base.TestCase):
         self.assertEqual({'weight': None}, translate.member(
             data_models.Member(weight=None)))
 
-    def test_addresses_are_spelled_in_one_way(self):
+    def test_addresses_are_normalized(self):
         self.assertEqual(
             {'vip_address': '2001:db8::1'}, translate.load_balancer(
                 data_models.LoadBalancer(vip_address='2001:DB8:0::1')))
@@ -322,15 +322,15 @@ class TestTranslate(base.TestCase):
             {'address': None, 'monitor_address': None}, translate.member(
                 data_models.Member(address=None, monitor_address=None)))
 
-    def test_allowed_networks_have_no_order(self):
-        one, other = (
+    def test_order_of_allowed_networks_does_not_matter(self):
+        first, second = (
             translate.listener(data_models.Listener(allowed_cidrs=cidrs))
             for cidrs in (['198.51.100.7/24', '192.0.2.0/24'],
                           ['192.0.2.0/24', '198.51.100.0/24',
                            '192.0.2.0/24']))
-        self.assertEqual(one, other)
+        self.assertEqual(first, second)
         self.assertEqual(
-            {'allowed_cidrs': ['192.0.2.0/24', '198.51.100.0/24']}, one)
+            {'allowed_cidrs': ['192.0.2.0/24', '198.51.100.0/24']}, first)
         for empty in ([], None):
             self.assertEqual({'allowed_cidrs': None}, translate.listener(
                 data_models.Listener(allowed_cidrs=empty)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of SQLAlchemy, as a WSGI server's threads use them."""
+"""Tracking of SQLAlchemy's transactions in a WSGI server's threads."""
 
 import gc
 import threading
@@ -29,9 +29,9 @@ class TestTransactions(base.TestCase):
         session.execute(ONE)
         return session
 
-    def test_a_commit_is_reported_once(self):
+    def test_commit_is_reported_once(self):
         session = self.session()
-        transactions.current().then(self.ends.append)
+        transactions.current().on_end(self.ends.append)
         session.flush()
         self.assertEqual([], self.ends)
         session.commit()
@@ -39,23 +39,23 @@ class TestTransactions(base.TestCase):
         session.commit()
         self.assertEqual([True], self.ends)
 
-    def test_a_rollback_is_reported_as_such(self):
+    def test_rollback_is_reported(self):
         session = self.session()
-        transactions.current().then(self.ends.append)
+        transactions.current().on_end(self.ends.append)
         session.rollback()
         self.assertEqual([False], self.ends)
 
-    def test_a_session_that_is_closed_has_not_committed(self):
+    def test_closed_session_has_not_committed(self):
         session = self.session()
-        transactions.current().then(self.ends.append)
+        transactions.current().on_end(self.ends.append)
         session.close()
         self.assertEqual([False], self.ends)
 
-    def test_a_block_that_ends_with_an_exception_has_not_committed(self):
+    def test_block_with_exception_has_not_committed(self):
         try:
             with orm.Session(self.engine) as session, session.begin():
                 session.execute(ONE)
-                transactions.current().then(self.ends.append)
+                transactions.current().on_end(self.ends.append)
                 raise RuntimeError
         except RuntimeError:
             pass
@@ -71,53 +71,53 @@ class TestTransactions(base.TestCase):
         session = self.session()
         row = Row()
         session.add(row)
-        self.assertEqual(set(), transactions.current().made)
+        self.assertEqual(set(), transactions.current().new_tables)
         session.flush()
-        self.assertEqual({'rows'}, transactions.current().made)
+        self.assertEqual({'rows'}, transactions.current().new_tables)
         session.commit()
         session.delete(row)
         session.flush()
-        self.assertEqual(set(), transactions.current().made)
+        self.assertEqual(set(), transactions.current().new_tables)
 
-    def test_a_savepoint_is_no_end(self):
+    def test_savepoint_is_not_reported_as_end(self):
         session = self.session()
-        transactions.current().then(self.ends.append)
+        transactions.current().on_end(self.ends.append)
         with session.begin_nested():
             session.execute(ONE)
         self.assertEqual([], self.ends)
         session.rollback()
         self.assertEqual([False], self.ends)
 
-    def test_without_a_transaction_there_is_none(self):
+    def test_no_transaction_is_known_outside_of_one(self):
         self.assertIsNone(transactions.current())
         session = self.session()
         session.commit()
         self.assertIsNone(transactions.current())
 
-    def test_of_two_none_is_the_callers(self):
+    def test_two_open_transactions_are_ambiguous(self):
         first, second = self.session(), self.session()
         self.assertIsNone(transactions.current())
         second.commit()
-        transactions.current().then(self.ends.append)
+        transactions.current().on_end(self.ends.append)
         first.commit()
         self.assertEqual([True], self.ends)
 
-    def test_one_that_nobody_has_any_more_is_forgotten(self):
+    def test_collected_session_is_forgotten(self):
         session = orm.Session(self.engine)
         session.execute(ONE)
         del session
         gc.collect()
         self.assertIsNone(transactions.current())
         session = self.session()
-        transactions.current().then(self.ends.append)
+        transactions.current().on_end(self.ends.append)
         session.commit()
         self.assertEqual([True], self.ends)
 
-    def test_those_of_other_threads_are_not_seen(self):
-        found = []
+    def test_other_threads_transactions_are_ignored(self):
+        transaction = []
         self.session()
         thread = threading.Thread(
-            target=lambda: found.append(transactions.current()))
+            target=lambda: transaction.append(transactions.current()))
         thread.start()
         thread.join()
-        self.assertEqual([None], found)
+        self.assertEqual([None], transaction)
