@@ -59,8 +59,9 @@ LONG = (
     Kind('bench', 'test beds, their traffic and what it is sent through',
          1620),
     Kind('bench-commands', 'each benchmark, with the fewest rounds', 400),
-    Kind('bench-guests', 'benchmarks in guests and by SSH, and reservations '
-         'of machines, in a real browser', 3200),
+    Kind('bench-guests', 'benchmarks in guests and by SSH', 2400),
+    Kind('testbed', 'machines that people share: switches and boot in guests, '
+         'pages in a real browser', 1000),
     Kind('horizon', "a tenant's walk through Horizon, in a real browser", 420),
     Kind('packages', "sdist, wheel and crate; Debian's packages, from build "
          'to purge', 800),
@@ -80,7 +81,8 @@ BY_NAME = {kind.name: kind for kind in SHORT + LONG}
 # Parts with tests in Python, which regular expressions can select.
 PYTHON = ('unit-python', 'packets', 'functional-node', 'functional-control',
           'functional-bench', 'e2e-tenant', 'e2e-faults', 'e2e-isolation',
-          'e2e-ovn', 'e2e-bench', 'release')
+          'e2e-ovn', 'e2e-bench', 'functional-testbed', 'e2e-testbed',
+          'release')
 
 
 def kernels():

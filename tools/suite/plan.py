@@ -68,6 +68,8 @@ LONG_TESTS = (
     _long('functional-bench-long', 'bench', 'python', 'datapath'),
     _part('bench-commands', 'bench-commands', 'work', *_BUILT),
     _long('e2e-bench', 'bench-guests', 'python', 'datapath'),
+    _long('functional-testbed', 'testbed', 'python'),
+    _long('e2e-testbed', 'testbed', 'python'),
     _part('horizon', 'horizon', 'work', *_BUILT),
     _part('release', 'packages', 'work', 'python'),
     _part('packages', 'packages', 'work', 'python'),

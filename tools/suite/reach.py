@@ -26,11 +26,13 @@ FOLDERS = {
     'functional-node': TESTS + 'functional/node/',
     'functional-control': TESTS + 'functional/control/',
     'functional-bench': TESTS + 'functional/bench/',
+    'functional-testbed': TESTS + 'functional/testbed/',
     'e2e-tenant': TESTS + 'e2e/tenant/',
     'e2e-faults': TESTS + 'e2e/faults/',
     'e2e-isolation': TESTS + 'e2e/isolation/',
     'e2e-ovn': TESTS + 'e2e/ovn/',
     'e2e-bench': TESTS + 'e2e/bench/',
+    'e2e-testbed': TESTS + 'e2e/testbed/',
     'release': TESTS + 'release/',
 }
 # One name an import, as ruff demands it; also within functions.

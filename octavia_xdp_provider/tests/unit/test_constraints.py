@@ -21,7 +21,8 @@ COMMAND = ROOT / 'tools/python'
 LOCKED = {
     'constraints.txt': (
         'requirements.txt', 'test-requirements.txt', 'doc/requirements.txt',
-        'lab/requirements.txt', 'bench/requirements.txt'),
+        'lab/requirements.txt', 'bench/requirements.txt',
+        'testbed/requirements.txt'),
     'lab/tempest/constraints.txt': ('lab/tempest/requirements.txt',),
     'lab/horizon/constraints.txt': ('lab/horizon/requirements.txt',),
 }

@@ -10,10 +10,12 @@ import lab
 import octavia_xdp_provider
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import imports
+import testbed
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
 LAB = pathlib.Path(lab.__file__).parent
 BENCH = pathlib.Path(bench.__file__).parent
+TESTBED = pathlib.Path(testbed.__file__).parent
 NAME = PACKAGE.name
 
 # room → rooms that it may import
@@ -46,6 +48,18 @@ class TestLayout(base.TestCase):
                     if parts[0] == NAME:
                         self.assertIn(parts[1], allowed, f'{path}: {name}')
 
+    def test_measuring_and_shared_machines_stay_apart(self):
+        # Of each other they share how declarations are read.
+        for path in BENCH.rglob('*.py'):
+            for name in imports.names(path):
+                self.assertNotEqual('testbed', name.split('.')[0],
+                                    f'{path}: {name}')
+        for path in TESTBED.rglob('*.py'):
+            for name in imports.names(path):
+                if name.startswith('bench'):
+                    self.assertRegex(name, r'^bench\.(errors|declarations)\b',
+                                     f'{path}: {name}')
+
     def test_nothing_is_imported_from_octavia_itself(self):
         for path in PACKAGE.rglob('*.py'):
             if 'tests' in path.parts:
@@ -64,12 +78,12 @@ class TestLayout(base.TestCase):
                                      f'{path}: {name}')
 
     def test_no_import_is_relative(self):
-        for path in imports.modules((PACKAGE, LAB, BENCH)).values():
+        for path in imports.modules((PACKAGE, LAB, BENCH, TESTBED)).values():
             for name in imports.names(path):
                 self.assertFalse(name.startswith('.'), f'{path}: {name}')
 
     def test_modules_do_not_import_each_other_in_a_circle(self):
-        edges = imports.graph((PACKAGE, LAB, BENCH))
+        edges = imports.graph((PACKAGE, LAB, BENCH, TESTBED))
         self.assertIn(f'{NAME}.common.spec',
                       edges[f'{NAME}.common.validation'])
         self.assertIn('lab.paths', edges['lab.processes'])

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What switches and the boot server are to have, rendered from leases.
+
+Of a lease only its number, its machines and its kernel go in; owner and
+purpose, which people type, never do. All else is of the inventory, whose
+schema bounds it.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import ipaddress
+import pathlib
+from typing import Any
+
+import jinja2
+
+from testbed import inventory
+from testbed import leases
+
+TEMPLATES = pathlib.Path(__file__).parent / 'templates'
+SWITCHES, BOOT = 'switches', 'boot'
+FRR, INTERFACES = 'frr.conf', 'interfaces'
+KERNELS = 'kernels'
+# The folder that servers have as their root.
+SERVED = 'served'
+
+
+@dataclasses.dataclass(frozen=True)
+class _Neighbor:
+    address: str
+    as_number: int
+    version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Bed:
+    """What a lease has at one switch."""
+
+    vrf: str
+    router_id: str
+    ports: tuple[inventory.Port, ...]
+    neighbors: tuple[_Neighbor, ...]
+
+
+def vrf(number: int) -> str:
+    """The VRF of a lease; 15 bytes at most, as the kernel wants."""
+    return f'bed{number}'
+
+
+def render(active: Sequence[leases.Lease],
+           known: inventory.Inventory) -> dict[str, str]:
+    """Path → text of each file, for the leases that are active.
+
+    A machine that the inventory does not have any more has no ports.
+    """
+    files = {}
+    for switch in known.switches.values():
+        names = _switch_names(switch, active, known)
+        for file in FRR, INTERFACES:
+            files[f'{SWITCHES}/{switch.name}/{file}'] = _text(
+                f'switch/{file}', **names)
+    if known.boot is not None:
+        for lease in active:
+            files.update(_boot_files(lease, known, known.boot))
+    return files
+
+
+def _switch_names(switch, active, known) -> dict[str, Any]:
+    beds = []
+    taken = set()
+    for lease in active:
+        ports = [port for name in lease.machines if name in known.machines
+                 for port in known.machines[name].ports
+                 if port.switch == switch.name]
+        if ports:
+            beds.append(_bed(lease, switch, ports))
+        taken.update(port.port for port in ports)
+    every = {port.port for machine in known.machines.values()
+             for port in machine.ports if port.switch == switch.name}
+    return {'switch': switch, 'beds': beds, 'free': sorted(every - taken)}
+
+
+def _bed(lease, switch, ports):
+    neighbors = tuple(
+        _Neighbor(*port.bgp, ipaddress.ip_address(port.bgp[0]).version)
+        for port in ports if port.bgp is not None)
+    return _Bed(vrf(lease.number), _router_id(switch, ports), tuple(ports),
+                neighbors)
+
+
+def _router_id(switch, ports):
+    """An IPv4 address of the bed's or the switch's, else one of none.
+
+    A router identifier has to be unique within an AS only (RFC 6286).
+    """
+    for text in [*(address for port in ports for address in port.addresses),
+                 switch.address]:
+        address = ipaddress.ip_interface(text).ip
+        if address.version == 4:
+            return str(address)
+    return '0.0.0.1'
+
+
+def kernel_url(boot: inventory.Boot, kernel: str) -> str:
+    """Where the boot server has a kernel's files."""
+    return f'{_url(boot)}/{KERNELS}/{kernel}'
+
+
+def _url(boot):
+    port = f':{boot.http_port}' if boot.protocol == 'http' else ''
+    return f'{boot.protocol}://{boot.address}{port}'
+
+
+def _boot_files(lease, known, boot):
+    kernel = known.kernels.get(lease.kernel)
+    if kernel is None:
+        return
+    url = kernel_url(boot, kernel.name)
+    parameters = f'{kernel.parameters} octavia_xdp_lease={lease.number}'
+    text = _text('boot/machine.ipxe', lease=lease.number, url=url,
+                 parameters=parameters.replace('@root@', f'{url}/root'
+                                               ).strip())
+    for name in lease.machines:
+        machine = known.machines.get(name)
+        if machine is not None and machine.mac is not None:
+            yield f'{BOOT}/{script_name(machine.mac)}', text
+
+
+def script_name(mac: str) -> str:
+    """The file that a machine's iPXE runs."""
+    return f'{mac.replace(":", "-")}.ipxe'
+
+
+def boot_servers(scripts: Sequence[str], boot: inventory.Boot,
+                 folder: pathlib.Path, user: str | None) -> dict[str, str]:
+    """Configuration of the servers that are needed, by the file's name.
+
+    :param scripts: names of the machines' files.
+    :param folder: with served and run.
+    :param user: whom nginx's worker becomes, None if nobody else.
+    """
+    hosts = [{'mac': name.removesuffix('.ipxe').replace('-', ':'),
+              'tag': 'm' + name.removesuffix('.ipxe').replace('-', ''),
+              'script': f'{_url(boot)}/{name}'} for name in sorted(scripts)]
+    texts = {'dnsmasq.conf': _text('boot/dnsmasq.conf', boot=boot, hosts=hosts,
+                                   tftp=folder / SERVED)}
+    if boot.protocol == 'http':
+        texts['nginx.conf'] = _text(
+            'boot/nginx.conf', run=folder / 'run', user=user,
+            listen=f'{boot.address}:{boot.http_port}', root=folder / SERVED)
+    return texts
+
+
+def _text(template: str, **names: Any) -> str:
+    environment = jinja2.Environment(  # noqa: S701  # no HTML
+        loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined)
+    return environment.get_template(template).render(**names)

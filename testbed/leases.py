@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases: taken, renewed and ended, each by one transaction.
+
+A lease ends by an entry in the log, never by the time alone: a machine whose
+lease has expired belongs to it until "sync" or the next "reserve" has ended
+it. So a clock that steps back can keep a lease longer, but cannot give a
+machine to two, nor bring a lease that has ended back; the order of the log is
+that of its numbers.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+import dataclasses
+import time
+
+import sqlalchemy
+
+from bench import errors
+from testbed import database
+from testbed import inventory
+from testbed import words
+
+RESERVE, RENEW, RELEASE, EXPIRE = 'reserve', 'renew', 'release', 'expire'
+# What changes who has what.
+CHANGES = RESERVE, RELEASE, EXPIRE
+HOUR_S = 3600
+
+
+class TakenError(errors.BenchError):
+    """A machine has somebody else."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Lease:
+    """Machines that one owner has. Times: seconds of UNIX time."""
+
+    number: int
+    owner: str
+    purpose: str
+    kernel: str | None
+    begins: int
+    expires: int
+    machines: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """Of the log."""
+
+    number: int
+    at: int
+    who: str
+    action: str
+    lease: int | None
+    text: str
+
+
+class Leases:
+    """Those of one database.
+
+    :param clock: seconds of UNIX time.
+    """
+
+    def __init__(self, engine: sqlalchemy.Engine,
+                 clock: Callable[[], float] = time.time):
+        self.engine = engine
+        self._clock = clock
+
+    def now(self) -> int:
+        """UNIX time."""
+        return int(self._clock())
+
+    def reserve(self, owner: str, machines: Sequence[str], hours: int,
+                purpose: str, known: inventory.Inventory,
+                kernel: str | None = None) -> Lease:
+        """Take all of the machines, or none of them.
+
+        :raises TakenError: one has somebody; with who, and until when.
+        :raises errors.BenchError: what was asked cannot be taken.
+        """
+        owner, purpose = words.owner(owner), words.purpose(purpose)
+        _check_machines(machines, kernel, known)
+        _check_hours(hours, known)
+        with self.engine.begin() as connection:
+            now = self.now()
+            self._end_expired(connection, now, owner)
+            self._refuse_taken(connection, machines)
+            number = int(connection.execute(database.LEASES.insert().values(
+                owner=owner, purpose=purpose, kernel=kernel, begins=now,
+                expires=now + hours * HOUR_S)).inserted_primary_key[0])
+            for table in database.LEASED, database.HELD:
+                connection.execute(table.insert(), [
+                    {'lease': number, 'machine': name} for name in machines])
+            entry = database.append(
+                connection, now, owner, RESERVE, number,
+                f'{", ".join(sorted(machines))} for {hours} h'
+                + (f' with {kernel}' if kernel else '') + f': {purpose}')
+            _set(connection, number, begun=entry)
+            return self._get(connection, number)
+
+    def renew(self, number: int, who: str, hours: int,
+              known: inventory.Inventory) -> Lease:
+        """Let a lease end these hours from now, if that is later than now.
+
+        :raises errors.BenchError: it is not theirs, or it has ended.
+        """
+        _check_hours(hours, known)
+        with self.engine.begin() as connection:
+            now = self.now()
+            lease = self._own(connection, number, who)
+            if lease.expires <= now:
+                raise errors.BenchError(
+                    f'lease {number} expired at {words.time(lease.expires)}: '
+                    'reserve again')
+            expires = max(lease.expires, now + hours * HOUR_S)
+            _set(connection, number, expires=expires)
+            database.append(connection, now, who, RENEW, number,
+                            f'until {words.time(expires)}')
+            return self._get(connection, number)
+
+    def release(self, number: int, who: str, force: bool = False) -> None:
+        """End a lease before its time.
+
+        :param force: also that of somebody else.
+        :raises errors.BenchError: it is not theirs, or it has ended.
+        """
+        with self.engine.begin() as connection:
+            lease = self._get(connection, number) if force else \
+                self._own(connection, number, words.owner(who))
+            _end(connection, self.now(), who, RELEASE, lease)
+
+    def end_expired(self, who: str) -> list[Lease]:
+        """End what has expired; those leases."""
+        with self.engine.begin() as connection:
+            return self._end_expired(connection, self.now(), who)
+
+    def active(self) -> list[Lease]:
+        """Those that have not ended, by number."""
+        with self.engine.begin() as connection:
+            return self._leases(connection, database.LEASES.c.ended.is_(None))
+
+    def as_of(self, entry: int) -> list[Lease]:
+        """Those that were active right after an entry of the log."""
+        columns = database.LEASES.c
+        with self.engine.begin() as connection:
+            return self._leases(
+                connection, (columns.begun <= entry)
+                & (columns.ended.is_(None) | (columns.ended > entry)))
+
+    def lease(self, number: int) -> Lease:
+        """A lease, also one that has ended.
+
+        :raises errors.BenchError: there was none.
+        """
+        with self.engine.begin() as connection:
+            found = self._leases(connection, database.LEASES.c.id == number)
+        if not found:
+            raise errors.BenchError(f'there is no lease {number}')
+        return found[0]
+
+    def changes_after(self, entry: int) -> list[Entry]:
+        """Entries that changed who has what, from the next one on."""
+        columns = database.LOG.c
+        return self._entries(database.LOG.select().where(
+            columns.id > entry, columns.action.in_(CHANGES),
+        ).order_by(columns.id))
+
+    def log(self, last: int | None = None) -> list[Entry]:
+        """All entries, or the last ones, in their order."""
+        return self._entries(database.LOG.select().order_by(
+            database.LOG.c.id.desc()).limit(last))[::-1]
+
+    def note(self, who: str, action: str, text: str,
+             lease: int | None = None) -> None:
+        """Add to the log what is about no lease's begin or end."""
+        with self.engine.begin() as connection:
+            database.append(connection, self.now(), who, action, lease, text)
+
+    def _entries(self, query):
+        with self.engine.begin() as connection:
+            return [Entry(row.id, row.at, row.who, row.action, row.lease,
+                          row.text) for row in connection.execute(query)]
+
+    def _leases(self, connection, condition):
+        leased = database.LEASED
+        machines: dict[int, list[str]] = {}
+        for row in connection.execute(
+                sqlalchemy.select(leased).join(database.LEASES).where(
+                    condition).order_by(leased.c.machine)):
+            machines.setdefault(row.lease, []).append(row.machine)
+        return [Lease(row.id, row.owner, row.purpose, row.kernel, row.begins,
+                      row.expires, tuple(machines.get(row.id, ())))
+                for row in connection.execute(
+                    database.LEASES.select().where(condition).order_by(
+                        database.LEASES.c.id))]
+
+    def _get(self, connection, number):
+        found = self._leases(connection, (database.LEASES.c.id == number)
+                             & database.LEASES.c.ended.is_(None))
+        if not found:
+            raise errors.BenchError(
+                f'lease {number} is none that is active; "list" shows '
+                'those that are')
+        return found[0]
+
+    def _own(self, connection, number, who):
+        lease = self._get(connection, number)
+        if lease.owner != who:
+            raise errors.BenchError(
+                f"lease {number} is {lease.owner}'s, not {who}'s")
+        return lease
+
+    def _refuse_taken(self, connection, machines):
+        held = database.HELD
+        taken = {row.machine: row.lease for row in connection.execute(
+            held.select().where(held.c.machine.in_(machines)))}
+        if taken:
+            raise TakenError('; '.join(
+                self._taken(connection, name, taken[name])
+                for name in sorted(taken)))
+
+    def _taken(self, connection, machine, number):
+        lease = self._get(connection, number)
+        return (f'{machine} is taken by {lease.owner} until '
+                f'{words.time(lease.expires)} (lease {number}: '
+                f'{lease.purpose})')
+
+    def _end_expired(self, connection, now, who):
+        expired = self._leases(
+            connection, database.LEASES.c.ended.is_(None)
+            & (database.LEASES.c.expires <= now))
+        for lease in expired:
+            _end(connection, now, who, EXPIRE, lease)
+        return expired
+
+
+def _end(connection, now, who, action, lease):
+    entry = database.append(connection, now, who, action, lease.number,
+                            ', '.join(lease.machines))
+    _set(connection, lease.number, ended=entry)
+    connection.execute(database.HELD.delete().where(
+        database.HELD.c.lease == lease.number))
+
+
+def _set(connection, number, **values):
+    connection.execute(database.LEASES.update().where(
+        database.LEASES.c.id == number).values(**values))
+
+
+def _check_machines(machines, kernel, known):
+    if not machines:
+        raise errors.BenchError('name one machine at least')
+    for name in machines:
+        if name not in known.machines:
+            raise errors.BenchError(
+                f'there is no machine {name[:40]!r} in {known.path}, but: '
+                f'{", ".join(sorted(known.machines))}')
+    if len(set(machines)) != len(machines):
+        raise errors.BenchError('a machine is named twice')
+    if kernel is None:
+        return
+    if kernel not in known.kernels:
+        raise errors.BenchError(
+            f'there is no kernel {kernel[:40]!r} in {known.path}, but: '
+            f'{", ".join(sorted(known.kernels)) or "none"}')
+    diskful = [name for name in machines if known.machines[name].mac is None]
+    if diskful:
+        raise errors.BenchError(
+            f'{", ".join(diskful)}: cannot boot {kernel}, for {known.path} '
+            'has no MAC address of it')
+
+
+def _check_hours(hours, known):
+    if not 1 <= hours <= known.longest_hours:
+        raise errors.BenchError(
+            f'{hours} hours: 1 to {known.longest_hours} are taken')
