@@ -307,6 +307,28 @@ class TestClients(base.TestCase):
         self.assertIn('SOURCE_IP', flavor.ALGORITHMS)
 
 
+class TestBeginnings(base.TestCase):
+    """What newcomers read first."""
+
+    def test_readme_has_the_version_of_the_packages(self):
+        [named] = re.findall(r'This is version ([\d.]+),',
+                             (ROOT / 'README.rst').read_text())
+        for path, version in (
+                ('hc-agent/Cargo.toml', r'^version = "(.+)"$'),
+                ('deploy/debian/changelog', r'^\S+ \((.+)\)')):
+            found = re.search(version, (ROOT / path).read_text(),
+                              re.MULTILINE)
+            self.assertEqual(named, found[1], path)
+
+    def test_tour_has_twenty_files(self):
+        text = (ROOT / 'doc/source/contributor/tour.rst').read_text()
+        stops = re.findall(r'^(\d+)\. ``(\S+)`` ', text, re.MULTILINE)
+        self.assertEqual([str(number) for number in range(1, 21)],
+                         [number for number, _ in stops])
+        self.assertEqual([], [path for _, path in stops
+                              if not (ROOT / path).is_file()])
+
+
 class TestServices(base.TestCase):
 
     def test_each_process_of_the_labs_nodes_has_a_service_and_a_row(self):
