@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia as the controller sees it.
+"""The controller's access to Octavia.
 
-Statuses and statistics go out and committed load balancers come in through
-octavia-driver-agent; provisioning statuses come from Octavia's API. Imports
-run down this list:
+The controller sends statuses and statistics to octavia-driver-agent and reads
+committed load balancers from it. It reads provisioning statuses from Octavia's
+API. A module may import only those below it in this list:
 
-* ``client``: all of it, what the rest of the controller uses
-* ``sender``: status messages of many callers in few calls, in order
+* ``client``: the interface for the rest of the controller
+* ``sender``: batches the status messages of many callers, in order
 * ``driver_agent``: calls of octavia-driver-agent's Unix sockets
 * ``api``: calls of Octavia's API
-* ``limited``: calls that end for their caller, whatever the other side does
+* ``limited``: calls with a time limit for the caller
 * ``options``: section ``[octavia]`` of the configuration
-* ``errors``: what all of them raise
+* ``errors``: the exceptions that all of them raise
 """

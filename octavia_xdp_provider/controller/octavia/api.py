@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of Octavia's API: provisioning statuses, and which there are.
+"""Reads provisioning statuses and lists load balancers by Octavia's API.
 
-octavia-driver-agent shows neither. Nothing is changed through the API.
+octavia-driver-agent offers neither. Nothing is changed through the API.
 """
 
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.octavia import limited
 from octavia_xdp_provider.controller.octavia import options
 
-# Octavia knows the driver by the name of its entry point.
+# Name of the driver's entry point, which is the provider's name in Octavia.
 PROVIDER = 'xdp'
-# What one request may take, in time-outs: it may need a token before.
+# Limit of one request, in time-outs: it may have to fetch a token first.
 _TIMEOUTS = 3
-# No more than requests keeps connections open.
+# Concurrent calls; the requests library keeps at least as many connections.
 _CALLS_MAX = 8
 _NO_PROJECT = 32 * '0'
 _VERSION = re.compile(r'/v2(\.\d+)?$')
 
 _ADVICE: dict[type[Exception], str] = {
-    exceptions.Unauthorized: f' Are user and password in [{options.GROUP}] '
-                             'right?',
+    exceptions.Unauthorized: ' Check user and password in '
+                             f'[{options.GROUP}].',
     exceptions.Forbidden: f' The user of [{options.GROUP}] may not read the '
-                          'load balancers of all projects: give him a role '
+                          'load balancers of all projects: assign it a role '
                           'that Octavia\'s policy "load-balancer:'
                           'global_observer" names.',
 }
@@ -45,8 +45,8 @@ Tree = dict[spec.Object, str]
 class Listed:
     """A load balancer in Octavia's list.
 
-    ``updated_at``: text, as Octavia has it; None where nothing was changed
-    since it was made.
+    ``updated_at``: Octavia's text, or None if it was not changed since its
+    creation.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Listed:
 
 
 class Api:
-    """Octavia's API. Any thread may use it.
+    """A client of Octavia's API. Thread-safe.
 
     All calls raise OctaviaUnavailable.
     """
@@ -71,80 +71,85 @@ class Api:
             _TIMEOUTS * (section.timeout or keystone_options.TIMEOUT_S))
 
     def listed(self) -> Iterator[Listed]:
-        """All load balancers of this provider, in pages, oldest first.
+        """Yield all load balancers of this provider, oldest first.
 
-        What is made or deleted meanwhile may be among them or not.
+        Load balancers that are created or deleted meanwhile may be missing.
 
         :raises OctaviaUnavailable: not all could be listed.
         """
-        # Octavia lists what the user may see without a word of the rest. A
-        # list of another project's it refuses to whom may not see all.
+        # Octavia silently omits load balancers that the user may not see. It
+        # refuses to list another project's to a user who may not see all.
         self._get('loadbalancers', {'project_id': _NO_PROJECT, 'limit': 1})
         for row in self._rows('loadbalancers', {
                 'provider': PROVIDER, 'fields': [
                     'id', 'provider', 'provisioning_status',
                     'operating_status', 'updated_at']}):
-            with _readable():
-                # Octavia ignores filters where they are switched off.
-                mine = row['provider'] == PROVIDER
-                found = Listed(row['id'], row['provisioning_status'],
-                               row['operating_status'], row.get('updated_at'))
-            if mine:
-                yield found
+            with _parsing():
+                # Octavia ignores the filter if filtering is switched off.
+                is_own = row['provider'] == PROVIDER
+                listed = Listed(
+                    row['id'], row['provisioning_status'],
+                    row['operating_status'], row.get('updated_at'))
+            if is_own:
+                yield listed
 
     def provisioning_status(self, load_balancer_id: str) -> str | None:
-        """Of the load balancer alone, or None: there is none."""
+        """Return a load balancer's own status, or None if there is none."""
         answer = self._get(f'loadbalancers/{load_balancer_id}',
                            {'fields': ['provisioning_status']},
                            missing=load_balancer_id)
         if answer is None:
             return None
-        with _readable():
+        with _parsing():
             return str(answer['loadbalancer']['provisioning_status'])
 
     def tree(self, load_balancer_id: str) -> Tree | None:
-        """Provisioning status of each object, or None: there is none.
+        """Return the provisioning status of a load balancer's objects.
 
-        A load balancer that is DELETED is not there.
+        :returns: (kind, id) → status, or None if there is no such load
+            balancer. There is none if it is DELETED.
         """
         answer = self._get(f'loadbalancers/{load_balancer_id}/status',
                            missing=load_balancer_id)
         if answer is None:
             return None
         tree: Tree = {}
-        with _readable():
-            _note_used(tree, answer['statuses']['loadbalancer'])
-        # Octavia leaves out pools that no listener uses.
+        with _parsing():
+            _add_used(tree, answer['statuses']['loadbalancer'])
+        # The status tree lacks pools that no listener uses.
         for pool in self._rows('pools', {
                 'loadbalancer_id': load_balancer_id, 'fields': [
                     'id', 'provisioning_status', 'healthmonitor_id',
                     'loadbalancers']}):
-            with _readable():
+            with _parsing():
                 unused = (('pool', pool['id']) not in tree and
                           {'id': load_balancer_id} in pool['loadbalancers'])
             if unused:
-                self._note_unused(tree, pool)
+                self._add_unused(tree, pool)
         return tree
 
-    def _note_unused(self, tree: Tree, pool: dict[str, Any]) -> None:
-        with _readable():
-            _note(tree, 'pool', pool)
-            # Octavia leaves the field out where there is no monitor.
+    def _add_unused(self, tree: Tree, pool: dict[str, Any]) -> None:
+        with _parsing():
+            _add(tree, 'pool', pool)
+            # Octavia omits the field if there is no monitor.
             pool_id, monitor_id = pool['id'], pool.get('healthmonitor_id')
         for member in self._rows(f'pools/{pool_id}/members', {
                 'fields': ['id', 'provisioning_status']}, missing=pool_id):
-            with _readable():
-                _note(tree, 'member', member)
+            with _parsing():
+                _add(tree, 'member', member)
         if monitor_id:
             answer = self._get(f'healthmonitors/{monitor_id}',
                                missing=monitor_id)
             if answer is not None:
-                with _readable():
-                    _note(tree, 'healthmonitor', answer['healthmonitor'])
+                with _parsing():
+                    _add(tree, 'healthmonitor', answer['healthmonitor'])
 
     def _rows(self, collection: str, query: Query,
               missing: str | None = None) -> Iterator[Any]:
-        """All rows of a list, each page asked for when it is needed."""
+        """Yield all rows of a list, requesting each page when needed.
+
+        :param missing: see _get; there are no rows then.
+        """
         query = {**query, 'limit': self._page_size}
         name = collection.rpartition('/')[2]
         more = True
@@ -152,9 +157,9 @@ class Api:
             answer = self._get(collection, query, missing)
             if answer is None:
                 return
-            with _readable():
+            with _parsing():
                 page = list(answer[name])
-                # A page that is full has a next one, which may be empty.
+                # A full page has a next one, which may be empty.
                 more = bool(page) and any(
                     link['rel'] == 'next'
                     for link in answer.get(f'{name}_links') or ())
@@ -164,9 +169,10 @@ class Api:
 
     def _get(self, path: str, query: Query | None = None,
              missing: str | None = None) -> Any | None:
-        """The answer to a request.
+        """Return the answer to a request.
 
-        :param missing: id of what may not be there: None is returned then.
+        :param missing: id of an object that may not exist; the answer is None
+            if Octavia reports that.
         """
         return self._limited.call(self._request, path, query or {}, missing)
 
@@ -174,25 +180,25 @@ class Api:
                  ) -> Any | None:
         try:
             endpoint = self._adapter.get_endpoint() or ''
-            # The catalogue may name the version or leave it out.
+            # The catalogue's endpoint may or may not include the version.
             version = '' if _VERSION.search(endpoint.rstrip('/')) else '/v2.0'
-            found = self._adapter.get(f'{version}/lbaas/{path}',
-                                      params=query).json()
-            if not isinstance(found, dict):
+            answer = self._adapter.get(f'{version}/lbaas/{path}',
+                                       params=query).json()
+            if not isinstance(answer, dict):
                 raise ValueError('the answer is no object')
-            return found
+            return answer
         except (exceptions.ClientException, ValueError) as error:
-            if missing is not None and _says_missing(error, missing):
+            if missing is not None and _is_missing(error, missing):
                 return None
             raise errors.OctaviaUnavailable(
                 f'Octavia\'s API: {error or type(error).__name__}'
                 f'{_ADVICE.get(type(error), "")}') from error
 
 
-def _says_missing(error: Exception, key: str) -> bool:
-    """Whether Octavia itself says that there is no such object.
+def _is_missing(error: Exception, key: str) -> bool:
+    """Return whether Octavia itself reports that the object does not exist.
 
-    Servers before it, and Octavia of an unknown path, answer 404 as well.
+    Proxies, and Octavia for an unknown path, answer 404 as well.
     """
     if not isinstance(error, exceptions.NotFound) or error.response is None:
         return False
@@ -202,28 +208,28 @@ def _says_missing(error: Exception, key: str) -> bool:
         return False
 
 
-def _note(tree: Tree, kind: str, row: dict[str, Any]) -> None:
+def _add(tree: Tree, kind: str, row: dict[str, Any]) -> None:
     tree[kind, row['id']] = row['provisioning_status']
 
 
-def _note_used(tree: Tree, balancer: dict[str, Any]) -> None:
-    _note(tree, 'loadbalancer', balancer)
+def _add_used(tree: Tree, balancer: dict[str, Any]) -> None:
+    _add(tree, 'loadbalancer', balancer)
     for listener in balancer.get('listeners') or ():
-        _note(tree, 'listener', listener)
+        _add(tree, 'listener', listener)
         for pool in listener.get('pools') or ():
-            _note(tree, 'pool', pool)
+            _add(tree, 'pool', pool)
             for member in pool.get('members') or ():
-                _note(tree, 'member', member)
+                _add(tree, 'member', member)
             if pool.get('health_monitor'):
-                _note(tree, 'healthmonitor', pool['health_monitor'])
+                _add(tree, 'healthmonitor', pool['health_monitor'])
 
 
 @contextlib.contextmanager
-def _readable() -> Iterator[None]:
-    """Answers that lack something are as good as none."""
+def _parsing() -> Iterator[None]:
+    """Raise OctaviaUnavailable if an answer lacks something."""
     try:
         yield
     except (AttributeError, LookupError, TypeError) as error:
         raise errors.OctaviaUnavailable(
-            f'Octavia\'s API: the answer cannot be read: {error!r}'
+            f'Octavia\'s API: the answer is malformed: {error!r}'
         ) from error

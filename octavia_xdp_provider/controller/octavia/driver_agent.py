@@ -3,17 +3,16 @@
 
 octavia-lib's DriverLibrary waits for the sockets in its constructor for up
 to two minutes, reads an answer's length one byte at a time with 10 ms of
-sleep after each, and goes on reading for ever from a connection that was
-closed. Here one method of it is replaced, the exchange of two messages;
-what messages and answers mean stays octavia-lib's.
+sleep after each, and reads from a closed connection for ever. This module
+replaces one of its methods, the exchange of two messages; octavia-lib still
+builds the messages and interprets the answers.
 
-A message must never be sent in part: octavia-driver-agent would read for
-ever from the closed connection, on a whole CPU. So it is sent at once, and
-the socket's buffer takes it also where nobody reads yet.
+A message must never be sent in part: octavia-driver-agent would read from the
+closed connection for ever, using a whole CPU. So each message is sent at once,
+and the socket's buffer is large enough to hold it until the server reads it.
 
 Messages go to the listeners that the provider agent has prepared
-(preloaded_listeners.py), and to octavia-driver-agent's own where nobody
-listens there.
+(preloaded_listeners.py), or else to octavia-driver-agent's own.
 """
 
 from collections.abc import Iterator
@@ -34,10 +33,9 @@ from octavia_xdp_provider.controller.octavia import errors
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which the answer to what changes something is waited for; the
-# caller is not kept so long (sender.py). Octavia's database gives a waiting
-# statement up after 50 s by default (innodb_lock_wait_timeout), and
-# octavia-driver-agent then answers.
+# Seconds to wait for the answer to a change; callers wait shorter (sender.py).
+# Octavia's database aborts a waiting statement after 50 s by default
+# (innodb_lock_wait_timeout), and octavia-driver-agent then answers.
 ANSWER_LIMIT_S = 180.0
 
 _LENGTH_DIGITS = 12
@@ -47,7 +45,7 @@ Message = dict[str, list[dict[str, Any]]]
 
 
 class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
-    """octavia-driver-agent. Any thread may use it.
+    """A client of octavia-driver-agent. Thread-safe.
 
     All calls raise OctaviaUnavailable.
     """
@@ -63,10 +61,10 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
         self._missing: set[str] = set()
 
     def set_statuses(self, message: Message) -> None:
-        """Set statuses, however long it takes up to ANSWER_LIMIT_S.
+        """Set statuses, waiting for up to ANSWER_LIMIT_S.
 
-        :raises Rejected: a record could not be set. Those before it are, in
-            Octavia's order: members, monitors, pools, listeners, load
+        :raises Rejected: a record could not be set. Those before it are set,
+            in Octavia's order: members, monitors, pools, listeners, load
             balancers.
         """
         with _translated():
@@ -79,12 +77,13 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
 
     def load_balancer(self, load_balancer_id: str
                       ) -> data_models.LoadBalancer | None:
-        """A committed load balancer as octavia-lib's object, or None."""
+        """Return a committed load balancer as octavia-lib's object, or None.
+        """
         with _translated():
             return self.get_loadbalancer(load_balancer_id)
 
     def _check_for_socket_ready(self, socket: str) -> None:
-        """The original waits; here a call without a socket fails."""
+        """Do not wait, unlike the original: calls without a socket fail."""
 
     def _send(self, socket_path: str, data: Any) -> Any:
         limit = (self._timeout_s if socket_path == self.get_socket
@@ -103,7 +102,8 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
 
     def _send_preloaded(self, own: str, message: bytes, deadline: float
                         ) -> bytes | None:
-        """The answer of a preloaded listener, or None: there is none."""
+        """Return a preloaded listener's answer, or None without a listener.
+        """
         path = {self.status_socket: self._preloaded_status,
                 self.stats_socket: self._preloaded_stats,
                 self.get_socket: self._preloaded_get}[own]
@@ -112,7 +112,8 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
         try:
             answer = _exchange(path, message, deadline)
         except _NotConnected as error:
-            # Nothing was sent. It may be starting, as octavia-driver-agent.
+            # Nothing was sent, so octavia-driver-agent's own can be used. The
+            # preloaded listener may still be starting.
             if path not in self._missing:
                 LOG.info('No preloaded listener (%s): messages go to %s, '
                          'which takes longer.', error, own)
@@ -126,13 +127,13 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """octavia-lib's exceptions as our own."""
+    """Translate octavia-lib's exceptions."""
     try:
         yield
     except (exceptions.UpdateStatusError,
             exceptions.UpdateStatisticsError) as error:
-        # octavia-lib makes the same error of what it caught and of what
-        # octavia-driver-agent answered.
+        # octavia-lib raises the same error for an exception that it caught
+        # and for an error that octavia-driver-agent answered.
         caught = error.__context__
         if caught is None:
             raise errors.Rejected(
@@ -150,28 +151,28 @@ def _unavailable(error: BaseException) -> errors.OctaviaUnavailable:
 
 
 class _NoAnswer(OSError):
-    """A message was sent, and its answer did not come, or not whole."""
+    """A message was sent, but its answer is missing or incomplete."""
 
     maybe_done = True
 
 
 class _NotConnected(OSError):
-    """Nobody listens at a socket, or nobody who may be talked to."""
+    """No process listens at a socket, or access to it is denied."""
 
 
 def _exchange(path: str, message: bytes, deadline: float) -> bytes:
-    """Send a message and return the answer, both with their lengths before.
+    """Send a message and return the answer, each prefixed by its length.
 
     :param deadline: by time.monotonic().
-    :raises OSError, ValueError: there is no answer.
+    :raises OSError, ValueError: there is no valid answer.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         _connect(sock, path, deadline)
-        sock.settimeout(_left(deadline))
+        sock.settimeout(_remaining_s(deadline))
         sock.sendall(b'%d\n%b' % (len(message), message))
         try:
-            return _answer(sock, deadline)
+            return _receive(sock, deadline)
         except TimeoutError as error:
             raise _NoAnswer('no answer') from error
         except ConnectionError as error:
@@ -179,12 +180,12 @@ def _exchange(path: str, message: bytes, deadline: float) -> bytes:
 
 
 def _connect(sock: socket.socket, path: str, deadline: float) -> None:
-    """Connect, if need be when the server has accepted others.
+    """Connect, waiting while the server's queue is full.
 
-    A Unix socket with a time-out of Python's is refused at once where the
-    server's queue is full. One that blocks waits, for SO_SNDTIMEO.
+    A Unix socket with a Python time-out is refused at once if the queue is
+    full. A blocking one waits for SO_SNDTIMEO.
     """
-    seconds, fraction = divmod(_left(deadline), 1)
+    seconds, fraction = divmod(_remaining_s(deadline), 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack(
         '@ll', int(seconds), int(fraction * 1e6)))
     try:
@@ -195,11 +196,11 @@ def _connect(sock: socket.socket, path: str, deadline: float) -> None:
         raise _NotConnected(f'{path}: {error.strerror}') from error
 
 
-def _answer(sock: socket.socket, deadline: float) -> bytes:
+def _receive(sock: socket.socket, deadline: float) -> bytes:
     received = bytearray()
     length = None
     while length is None or len(received) < length:
-        sock.settimeout(_left(deadline))
+        sock.settimeout(_remaining_s(deadline))
         part = sock.recv(1 << 16)
         if not part:
             raise ConnectionError('closed before the answer was complete')
@@ -207,21 +208,21 @@ def _answer(sock: socket.socket, deadline: float) -> bytes:
         if length is None:
             digits, newline, rest = received.partition(b'\n')
             if newline:
-                length, received = _length(bytes(digits)), rest
+                length, received = _parse_length(bytes(digits)), rest
             elif len(digits) > _LENGTH_DIGITS:
                 raise ValueError('the answer has no length')
     return bytes(received[:length])
 
 
-def _length(digits: bytes) -> int:
+def _parse_length(digits: bytes) -> int:
     if not digits.isdigit() or len(digits) > _LENGTH_DIGITS:
         raise ValueError(f'the answer has the length {digits!r}')
     return int(digits)
 
 
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+def _remaining_s(deadline: float) -> float:
+    remaining_s = deadline - time.monotonic()
+    if remaining_s <= 0:
         raise TimeoutError('no answer in time')
-    return left
+    return remaining_s
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of everything that asks Octavia, or sends it something."""
+"""Exceptions of calls to Octavia."""
 
 
 class OctaviaUnavailable(Exception):
-    """Octavia does not answer or refuses; try again.
+    """Octavia does not answer or refuses; the caller should try again.
 
-    ``maybe_done``: what was sent has not been answered, and Octavia may
-    still do it.
+    ``maybe_done``: a message was sent without an answer, and Octavia may
+    still execute it.
     """
 
     def __init__(self, text: str = 'Octavia does not answer',
@@ -16,9 +16,9 @@ class OctaviaUnavailable(Exception):
 
 
 class Rejected(OctaviaUnavailable):
-    """octavia-driver-agent has read a message and could not do all of it.
+    """octavia-driver-agent could not execute all of a message.
 
-    ``object_id``: of the record at which it stopped; None: it does not say.
+    ``object_id``: id of the record at which it stopped, or None if unknown.
     """
 
     def __init__(self, text: str, object_id: str | None = None) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that end for their caller in time, whatever the other side does.
+"""Calls with a time limit for the caller, whatever the server does.
 
-HTTP libraries bound each wait for a packet, not the whole: a server that
-sends a byte every few seconds would be listened to for ever. Such a call
-goes on in its thread until it ends by itself, and counts for the limit.
+HTTP libraries limit each wait for a packet, not the whole request: a server
+that sends a byte every few seconds would occupy its caller for ever. After the
+limit such a call continues in its thread until it ends by itself, and until
+then counts as one of the concurrent calls.
 """
 
 from collections.abc import Callable
@@ -19,29 +20,34 @@ _T = TypeVar('_T')
 
 
 class Limited:
-    """At most ``number`` calls at a time, each for ``timeout_s`` at most."""
+    """Runs at most ``number`` calls at a time, for ``timeout_s`` each."""
 
     def __init__(self, what: str, number: int, timeout_s: float,
                  error: Callable[..., Exception] = errors.OctaviaUnavailable
                  ) -> None:
-        """:param error: what is raised, with a text and ``maybe_done``."""
+        """Set the limits.
+
+        :param what: the called service, for texts.
+        :param error: exception to raise, with a text and ``maybe_done``.
+        """
         self._what = what
         self._timeout_s = timeout_s
         self._error = error
         self._free = threading.BoundedSemaphore(number)
 
     def call(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """``function(*arguments)`` in a thread of its own.
+        """Return ``function(*arguments)``, called in a thread of its own.
 
-        :raises OctaviaUnavailable: or ``error``: it did not end in time, or
-            too many others have not.
+        :raises OctaviaUnavailable: or ``error``: the call did not end in
+            time, or too many others are still running.
         """
         deadline = time.monotonic() + self._timeout_s
         if not self._free.acquire(timeout=self._timeout_s):
             raise self._error(
                 f'{self._what}: too many calls are not answered')
         future: futures.Future[_T] = futures.Future()
-        # A daemon: the process may end while a call has not.
+        # A daemon thread, so that a hanging call does not stop the process
+        # from ending.
         threading.Thread(target=self._run, args=(future, function, arguments),
                          daemon=True, name=self._what).start()
         try:

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status messages of many callers, in few calls and in order.
+"""Batches the status messages of many callers, and keeps their order.
 
 octavia-driver-agent starts a process for each call, which costs more than
-hundreds of records. So callers that wait at the same time share a call.
-What must hold all the same:
+hundreds of records. So concurrent callers share a call, under these rules:
 
 * A record that cannot be set fails for its caller only. Octavia stops at
-  such a record, and names it; the other messages of that call are then sent
-  again. Setting a status twice does no harm.
+  such a record and names it; the other messages of that call are then sent
+  again. Setting a status twice is harmless.
 * A record may wait in Octavia's database for a row that an open transaction
-  has locked. Others shall not wait with it for long: after SLOW_S the next
-  call starts beside it. Provisioning statuses, whose transactions are over,
-  share no call with operating statuses, and neither with deletions of load
-  balancers.
-* For each deletion of a load balancer octavia-driver-agent talks to Neutron
-  for most of a second, and for each call with some it signs in and loads what
-  it needs for that first. So what waits meanwhile shares calls, and callers
-  wait for as long as it takes: to give one up and to send it again would make
-  it slower still.
-* A message that was given up by its caller may still be carried out. Until
-  it is answered none of a later caller about the same objects is sent, so
-  that an old status never comes after a new one.
+  has locked. Other callers must not wait long because of it: after SLOW_S the
+  next call starts in parallel. Provisioning statuses, whose transactions are
+  over, share no call with operating statuses, and neither do so with deletions
+  of load balancers.
+* For each deletion of a load balancer, octavia-driver-agent calls Neutron,
+  which takes most of a second, and for each call with deletions it first has
+  to log in and load modules. So deletions that wait meanwhile share calls, and
+  their callers wait for long: abandoning a deletion and sending it again would
+  only slow it down.
+* A message that its caller has abandoned may still be executed. Until it is
+  answered, no later message about the same objects is sent, so that an old
+  status never overwrites a new one.
 """
 
 from collections.abc import Callable
@@ -36,15 +35,16 @@ from octavia_lib.common import constants as lib
 from octavia_xdp_provider.controller.octavia import driver_agent
 from octavia_xdp_provider.controller.octavia import errors
 
-# Seconds after which a call that is not answered does not hold up others.
+# Seconds after which an unanswered call no longer delays others.
 SLOW_S = 2.0
 # Records in a call of several messages: it must fit a socket's buffer.
 RECORDS_MAX = 500
-# Deletions in a call, which are done one after the other, with some twenty
-# transactions for what was below each: more would save little, and be answered
-# late. And such calls at a time, also where they hang: others are to have some
-# left.
+# Deletions per call. They are executed one after the other, each with some
+# twenty transactions for the objects below it: more deletions per call would
+# save little and delay the answer.
 DELETIONS_MAX = 4
+# Concurrent calls with deletions, including those that hang, so that calls
+# remain for other messages.
 DELETION_CALLS_MAX = 2
 # Seconds for which the caller of a deletion waits.
 DELETION_LIMIT_S = 2 * driver_agent.ANSWER_LIMIT_S
@@ -53,20 +53,23 @@ Message = driver_agent.Message
 
 
 class Lane(enum.Enum):
-    """Which messages may share a call."""
+    """Classes of messages that may share a call."""
 
     ALONE = enum.auto()
-    # With a provisioning status: their transactions in Octavia are over.
+    # Provisioning statuses: their transactions in Octavia are over.
     PROVISIONING = enum.auto()
-    # Of load balancers: Neutron is asked for each.
+    # Deletions of load balancers: each calls Neutron.
     DELETION = enum.auto()
-    # Operating statuses: a transaction may be open whenever a user calls.
+    # Operating statuses: a user's transaction may be open at any time.
     OPERATING = enum.auto()
 
 
 @dataclasses.dataclass(eq=False)
 class _Item:
-    """A caller's message. ``objects``: (plural, id) of its records."""
+    """A caller's message.
+
+    ``objects``: (plural name of the kind, id) of its records.
+    """
 
     message: Message
     lane: Lane
@@ -78,37 +81,38 @@ class _Item:
 
 
 class Sender:
-    """Sends status messages. Any thread may use it."""
+    """Sends status messages. Thread-safe."""
 
     def __init__(self, set_statuses: Callable[[Message], None],
                  calls_max: int, timeout_s: float) -> None:
-        """:param set_statuses: sends a message; raises OctaviaUnavailable.
+        """Set up the sender.
 
-        :param timeout_s: for which a caller waits, unless it is a deletion.
+        :param set_statuses: sends a message; raises OctaviaUnavailable.
+        :param timeout_s: seconds that a caller waits, unless for a deletion.
         """
         self._set_statuses = set_statuses
         self._calls_max = calls_max
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._waiting: list[_Item] = []
-        # Calls under way: (what they send, time.monotonic() of their start).
+        # Calls under way: (lane, time.monotonic() of their start).
         self._calls: dict[threading.Thread, tuple[Lane, float]] = {}
-        self._objects: set[tuple[str, str]] = set()  # of these calls
-        self._end = math.inf  # of all waiting, by time.monotonic()
+        self._objects: set[tuple[str, str]] = set()  # objects of these calls
+        self._end = math.inf  # time.monotonic() until which callers may wait
 
     def stop(self) -> None:
-        """Nothing more is sent, and no caller waits longer than usual."""
+        """Send nothing more, and limit all callers to the usual time."""
         with self._lock:
             self._end = time.monotonic() + self._timeout_s
             for item in list(self._waiting):
-                self._give_up(item)
+                self._abandon(item)
                 item.answered.set()
 
     def send(self, message: Message) -> None:
         """Send a message and wait for the answer.
 
         :raises Rejected: Octavia could not set one of its records.
-        :raises OctaviaUnavailable: there is no answer in time.
+        :raises OctaviaUnavailable: no answer arrived in time.
         """
         item = _Item(message, lane(message), objects(message))
         deadline = time.monotonic() + (
@@ -121,13 +125,13 @@ class Sender:
                 SLOW_S, min(deadline, self._end) - time.monotonic()))):
             with self._lock:
                 if time.monotonic() >= min(deadline, self._end):
-                    self._give_up(item)
+                    self._abandon(item)
                     break
                 self._start()
         if item.error is not None:
             raise item.error
 
-    def _give_up(self, item: _Item) -> None:
+    def _abandon(self, item: _Item) -> None:
         if item.answered.is_set():
             return
         if item in self._waiting:
@@ -137,14 +141,14 @@ class Sender:
             maybe_done=item.sent)
 
     def _start(self) -> None:
-        """Start the calls that may start now. The lock is held."""
-        held = set(self._objects)
+        """Start the calls that may start now. The caller holds the lock."""
+        busy = set(self._objects)
         batches: dict[Lane, list[_Item]] = {}
         for item in list(self._waiting):
-            free = not item.objects & held
-            # Also what comes later and is about these objects waits.
-            held |= item.objects
-            if not free:
+            is_free = not item.objects & busy
+            # Later messages about these objects wait as well.
+            busy |= item.objects
+            if not is_free:
                 continue
             if item.lane is Lane.ALONE:
                 self._call([item])
@@ -153,16 +157,17 @@ class Sender:
             if not batch or _fits(batch, item):
                 batch.append(item)
         now = time.monotonic()
-        for found, batch in batches.items():
-            ages = [now - started for other, started in self._calls.values()
-                    if other is found]
-            if found is Lane.DELETION:
-                may = len(ages) < min(DELETION_CALLS_MAX,
-                                      max(1, self._calls_max - 2))
+        for batch_lane, batch in batches.items():
+            ages = [now - started
+                    for call_lane, started in self._calls.values()
+                    if call_lane is batch_lane]
+            if batch_lane is Lane.DELETION:
+                may_start = len(ages) < min(DELETION_CALLS_MAX,
+                                            max(1, self._calls_max - 2))
             else:
-                # Those under way that are slow do not count.
-                may = all(age >= SLOW_S for age in ages)
-            if may:
+                # Slow calls under way do not count.
+                may_start = all(age >= SLOW_S for age in ages)
+            if may_start:
                 self._call(batch)
 
     def _call(self, batch: list[_Item]) -> None:
@@ -172,7 +177,8 @@ class Sender:
             self._waiting.remove(item)
             item.sent = True
             self._objects |= item.objects
-        # A daemon: the process may end while Octavia does not answer.
+        # A daemon thread, so that the process can end while Octavia does not
+        # answer.
         thread = threading.Thread(target=self._run, args=(batch,),
                                   daemon=True, name='statuses')
         self._calls[thread] = (batch[0].lane, time.monotonic())
@@ -181,7 +187,7 @@ class Sender:
     def _run(self, batch: list[_Item]) -> None:
         error = None
         try:
-            self._set_statuses(merged(item.message for item in batch))
+            self._set_statuses(merge(item.message for item in batch))
         except errors.OctaviaUnavailable as unavailable:
             error = unavailable
         except Exception as unexpected:
@@ -192,20 +198,20 @@ class Sender:
             for item in batch:
                 self._objects -= item.objects
             if isinstance(error, errors.Rejected) and len(batch) > 1:
-                batch = self._again(batch, error.object_id)
+                batch = self._resend(batch, error.object_id)
             for item in batch:
                 item.error = item.error or error
                 item.answered.set()
             self._start()
 
-    def _again(self, batch: list[_Item], object_id: str | None
+    def _resend(self, batch: list[_Item], object_id: str | None
                ) -> list[_Item]:
-        """One of several was refused: send the others again, before others.
+        """Queue the messages of a refused batch again, ahead of others.
 
-        Where Octavia does not say which, each goes alone. Those that their
-        callers have given up are not sent again.
+        If Octavia did not name the refused record, each message is sent
+        alone. Abandoned messages are not sent again.
 
-        :returns: the one that was refused.
+        :returns: the refused messages, which are not queued.
         """
         refused = [item for item in batch if object_id in {
             key for _plural, key in item.objects}]
@@ -227,7 +233,7 @@ def _fits(batch: list[_Item], item: _Item) -> bool:
 
 
 def lane(message: Message) -> Lane:
-    """How a message may be sent."""
+    """Return the Lane of a message."""
     if any(record.get(lib.PROVISIONING_STATUS) == lib.DELETED
            for record in message.get(lib.LOADBALANCERS, ())):
         return Lane.DELETION
@@ -238,14 +244,14 @@ def lane(message: Message) -> Lane:
 
 
 def objects(message: Message) -> frozenset[tuple[str, str]]:
-    """(plural name of the kind, id) of all records."""
+    """Return (plural name of the kind, id) of all records."""
     return frozenset((plural, record[lib.ID])
                      for plural, records in message.items()
                      for record in records)
 
 
-def merged(messages: Iterable[Message]) -> Message:
-    """One message with all records."""
+def merge(messages: Iterable[Message]) -> Message:
+    """Return one message with the records of all messages."""
     result: Message = {}
     for message in messages:
         for plural, records in message.items():

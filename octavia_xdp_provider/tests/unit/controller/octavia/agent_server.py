@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unix sockets that answer as octavia-driver-agent does, or do not."""
+"""A stand-in for octavia-driver-agent's Unix sockets."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from octavia_xdp_provider.tests.unit.controller.octavia import serving
 
 
 def answer(sock, data):
-    """An answer with its length before."""
+    """Send an answer, prefixed by its length."""
     payload = json.dumps(data).encode()
     sock.sendall(b'%d\n%b' % (len(payload), payload))
 
 
 def receive(sock):
-    """A message, read as octavia-driver-agent reads it."""
+    """Read and return a message as octavia-driver-agent does."""
     digits = b''
     while (char := sock.recv(1)) != b'\n':
         digits += char
@@ -28,10 +28,10 @@ def receive(sock):
 
 
 class DriverAgent(fixtures.Fixture):
-    """``handle(kind, message, sock)`` is called for each connection.
+    """Calls ``handle(kind, message, sock)`` for each connection.
 
-    ``kind`` is status, stats or get. What it returns is the answer, None
-    for none. ``messages``: (kind, message) as they came.
+    ``kind`` is status, stats or get. It returns the answer, or None to send
+    none. ``messages``: (kind, message) in order of arrival.
     """
 
     def __init__(self, handle):
@@ -51,8 +51,9 @@ class DriverAgent(fixtures.Fixture):
             for kind, path in self.paths.items())
 
     def of(self, kind):
-        """Messages of a kind so far."""
-        return [message for found, message in self.messages if found == kind]
+        """Return the messages of a kind so far."""
+        return [message for message_kind, message in self.messages
+                if message_kind == kind]
 
     def _serve(self, kind, path):
         outer = self

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP server that answers as Keystone and Octavia's API do, or do not."""
+"""A stand-in for the HTTP APIs of Keystone and Octavia."""
 
 import http.server
 import json
@@ -11,14 +11,14 @@ from octavia_xdp_provider.tests.unit.controller.octavia import serving
 
 
 class ApiServer(fixtures.Fixture):
-    """Load balancers by id, as Octavia has them.
+    """Serves the objects of these attributes.
 
-    ``balancers``: id → fields. ``trees``: id → what the status request says.
-    ``pools``: id → fields, with ``members`` and ``monitor`` beside them.
-    ``meddle(handler)``: called before each answer of Octavia; True if it has
-    answered. ``requests``: (path, query) of Octavia as they came.
-    ``sees_all``: whether the user may list the load balancers of others.
-    ``page_max``: longest page; None: pagination is switched off.
+    ``balancers``: id → fields. ``trees``: id → answer of the status request.
+    ``pools``: id → fields, plus ``members`` and ``monitor``.
+    ``meddle(handler)``: called before each answer of Octavia; returns True if
+    it has answered. ``requests``: (path, query) to Octavia, in order.
+    ``sees_all``: whether the user may list other projects' load balancers.
+    ``page_max``: longest page, or None without pagination.
     """
 
     def __init__(self):

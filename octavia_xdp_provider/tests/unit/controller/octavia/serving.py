@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of tests, each in a thread that ends with its test."""
+"""Runs servers for tests, each in a thread that ends with its test."""
 
 import threading
 
@@ -7,7 +7,7 @@ import threading
 def start(fixture, server):
     """Serve until the fixture is cleaned up.
 
-    :param server: a socketserver with threads, of which none is waited for.
+    :param server: a threaded socketserver; its threads are not joined.
     """
     server.daemon_threads = True
     server.block_on_close = False

@@ -35,14 +35,14 @@ class ApiTestCase(base.TestCase):
         return api.Api(self.load(self.server.configuration(**more)))
 
     def add(self, *rows):
-        for found in rows:
-            self.server.balancers[found['id']] = found
+        for fields in rows:
+            self.server.balancers[fields['id']] = fields
 
     def unavailable(self, call, *arguments):
         return self.assertRaises(errors.OctaviaUnavailable, call, *arguments)
 
     def listed(self, tested):
-        return [found.id for found in tested.listed()]
+        return [row.id for row in tested.listed()]
 
 
 class TestConfiguration(base.TestCase):
@@ -51,30 +51,30 @@ class TestConfiguration(base.TestCase):
         return str(self.assertRaises(option_values.ConfigurationError,
                                      api.Api, self.load(text)))
 
-    def test_credentials_that_are_missing_are_named(self):
+    def test_missing_credentials_are_named(self):
         text = self.refused('')
         for word in ('[octavia] auth_type', 'auth_url', 'username',
                      'load-balancer_global_observer'):
             self.assertIn(word, text)
 
-    def test_credentials_that_are_incomplete_are_refused(self):
+    def test_incomplete_credentials_are_refused(self):
         self.assertIn('user_domain_name', self.refused(
             '[octavia]\nauth_type = v3password\nusername = x\n'))
         self.assertIn('auth_url', self.refused(
             '[octavia]\nauth_type = v3password\n'))
 
-    def test_a_plugin_that_there_is_not_is_refused(self):
+    def test_unknown_plugin_is_refused(self):
         self.assertIn('[octavia]', self.refused(
             '[octavia]\nauth_type = magic\n'))
 
-    def test_a_page_size_that_is_no_size_is_refused(self):
+    def test_invalid_page_size_is_refused(self):
         self.assertIn('page_size', self.refused(
             '[octavia]\nauth_type = none\npage_size = 0\n'))
 
 
 class TestClock(ApiTestCase):
 
-    def test_a_clock_that_is_set_back_delays_no_request(self):
+    def test_request_is_not_delayed_by_clock_set_back(self):
         self.add(balancer('a'))
         tested = self.api()
         clock = types.SimpleNamespace(
@@ -90,14 +90,14 @@ class TestListed(ApiTestCase):
         return [query for _path, query in self.server.requests
                 if 'provider' in query]
 
-    def test_a_user_who_may_not_see_all_gets_no_list(self):
-        """Octavia would list his own, and all others were missing."""
+    def test_user_without_global_view_gets_no_list(self):
+        """Octavia would list the user's own, and all others were missing."""
         self.add(balancer('a'))
         self.server.sees_all = False
         self.assertIn('global_observer', str(
             self.unavailable(self.listed, self.api())))
 
-    def test_rows_have_what_octavia_says(self):
+    def test_rows_have_octavias_values(self):
         self.add(balancer('a', updated_at='2026-01-01T00:00:00',
                           provisioning_status='PENDING_UPDATE',
                           operating_status='DEGRADED'))
@@ -108,37 +108,37 @@ class TestListed(ApiTestCase):
         self.assertEqual('/v2.0/lbaas/loadbalancers', path)
         self.assertEqual(['xdp'], query['provider'])
 
-    def test_nothing_is_an_empty_list(self):
+    def test_no_load_balancers_are_an_empty_list(self):
         self.assertEqual([], self.listed(self.api()))
 
-    def test_all_pages_are_asked_for(self):
+    def test_all_pages_are_requested(self):
         self.add(*[balancer(f'b{number}') for number in range(7)])
         for size in (1, 2, 3, 7, 8):
             self.server.requests.clear()
             self.assertEqual(
                 [f'b{number}' for number in range(7)],
                 self.listed(self.api(page_size=size)), size)
-            # A full page may not have been the last one.
+            # A full page is not known to be the last one.
             self.assertEqual(7 // size + 1, len(self.pages()))
 
-    def test_octavias_own_limit_of_a_page_holds(self):
+    def test_octavias_own_page_limit_is_handled(self):
         self.add(*[balancer(f'b{number}') for number in range(7)])
         self.server.page_max = 2
         self.assertEqual(7, len(self.listed(self.api(page_size=500))))
 
-    def test_octavia_without_pagination_is_asked_once(self):
+    def test_list_without_pagination_is_requested_once(self):
         self.add(*[balancer(f'b{number}') for number in range(7)])
         self.server.page_max = None
         self.assertEqual(7, len(self.listed(self.api(page_size=2))))
         self.assertEqual(1, len(self.pages()))
 
-    def test_other_providers_are_left_out_also_without_filters(self):
+    def test_other_providers_are_omitted_even_without_filters(self):
         self.add(balancer('a'), balancer('b', provider='amphora'))
         for filters in (True, False):
             self.server.filters = filters
             self.assertEqual(['a'], self.listed(self.api()))
 
-    def test_an_answer_without_a_list_is_no_empty_list(self):
+    def test_answer_without_a_list_is_unavailable(self):
         for status, text in ((200, b'{}'), (200, b'[]'), (200, b'null'),
                              (200, b'<html>'), (200, b''),
                              (404, b'{"faultstring": "not found"}'),
@@ -148,7 +148,7 @@ class TestListed(ApiTestCase):
                 handler.answer(*answer) or True)
             self.unavailable(self.listed, self.api())
 
-    def test_a_page_that_fails_fails_the_list(self):
+    def test_failing_page_fails_the_list(self):
         self.add(*[balancer(f'b{number}') for number in range(4)])
         self.server.meddle = lambda handler: (
             'marker' in handler.path
@@ -162,7 +162,7 @@ class TestTree(ApiTestCase):
         super().setUp()
         self.add(balancer('lb'))
 
-    def test_used_pools_come_with_their_listeners(self):
+    def test_used_pools_are_in_the_listeners_tree(self):
         pool = row('p', 'PENDING_UPDATE', members=[
             row('m1'), row('m2', 'PENDING_DELETE')],
             health_monitor=row('hm', 'ERROR'))
@@ -179,7 +179,7 @@ class TestTree(ApiTestCase):
             ('member', 'm2'): 'PENDING_DELETE',
             ('healthmonitor', 'hm'): 'ERROR'}, self.api().tree('lb'))
 
-    def test_pools_that_no_listener_uses_are_asked_for(self):
+    def test_unused_pools_are_requested(self):
         self.server.trees['lb'] = row('lb', listeners=[])
         self.server.pools = {
             'p': row('p', 'PENDING_CREATE', loadbalancers=[{'id': 'lb'}],
@@ -195,11 +195,11 @@ class TestTree(ApiTestCase):
             ('healthmonitor', 'hm'): 'PENDING_CREATE'},
             self.api().tree('lb'))
 
-    def test_what_octavia_does_not_have_is_none(self):
+    def test_unknown_load_balancer_is_none(self):
         self.assertIsNone(self.api().tree('other'))
         self.assertIsNone(self.api().provisioning_status('other'))
 
-    def test_a_404_of_somebody_else_does_not_mean_that_it_is_gone(self):
+    def test_foreign_404_is_unavailable(self):
         for text in (b'<html>lb</html>', b'{"faultstring": "no such path"}',
                      b'{}', b'[]', b'"lb"', b'{"faultstring": null}'):
             self.server.meddle = lambda handler, answer=text: (
@@ -207,23 +207,23 @@ class TestTree(ApiTestCase):
             self.unavailable(self.api().tree, 'lb')
             self.unavailable(self.api().provisioning_status, 'lb')
 
-    def test_a_wrong_endpoint_does_not_mean_that_it_is_gone(self):
+    def test_wrong_endpoint_is_unavailable(self):
         self.unavailable(self.api(
             endpoint_override=f'{self.server.url}/elsewhere').tree, 'lb')
 
-    def test_an_endpoint_may_name_the_version(self):
+    def test_endpoint_may_include_the_version(self):
         self.server.trees['lb'] = row('lb', listeners=[])
         for suffix in ('/v2.0', '/v2', '/load-balancer/v2.0'):
             self.server.suffix = suffix
             self.assertEqual({('loadbalancer', 'lb'): 'ACTIVE'},
                              self.api().tree('lb'))
 
-    def test_the_provisioning_status_alone(self):
+    def test_provisioning_status_is_returned(self):
         self.add(balancer('lb', provisioning_status='PENDING_CREATE'))
         self.assertEqual('PENDING_CREATE',
                          self.api().provisioning_status('lb'))
 
-    def test_answers_that_cannot_be_read(self):
+    def test_malformed_answers_are_unavailable(self):
         for text in (b'{}', b'{"statuses": {}}', b'garbage', b'[]',
                      b'{"statuses": {"loadbalancer": {"id": "lb"}}}'):
             self.server.meddle = lambda handler, answer=text: (
@@ -240,7 +240,7 @@ class TestFailures(ApiTestCase):
         self.release = threading.Event()
         self.addCleanup(self.release.set)
 
-    def test_a_token_that_expired_is_replaced(self):
+    def test_expired_token_is_replaced(self):
         tested = self.api()
         self.assertEqual('ACTIVE', tested.provisioning_status('lb'))
         old = list(self.server.tokens)
@@ -250,7 +250,7 @@ class TestFailures(ApiTestCase):
         self.assertEqual('ACTIVE', tested.provisioning_status('lb'))
         self.assertEqual(len(old) + 1, len(self.server.tokens))
 
-    def test_refusals_say_what_may_be_wrong(self):
+    def test_refusals_suggest_the_cause(self):
         for status, words in ((401, 'user and password'), (403, 'role'),
                               (503, '503'), (500, '500')):
             self.server.meddle = lambda handler, status=status: (
@@ -258,16 +258,16 @@ class TestFailures(ApiTestCase):
             error = self.unavailable(self.api().provisioning_status, 'lb')
             self.assertIn(words, str(error))
 
-    def test_keystone_that_is_not_there(self):
+    def test_missing_keystone_is_unavailable(self):
         self.unavailable(self.api(
             auth_url='http://127.0.0.1:1/v3').provisioning_status, 'lb')
 
-    def test_a_server_that_hangs(self):
+    def test_hanging_server_is_unavailable(self):
         self.server.meddle = lambda handler: self.release.wait()
         self.unavailable(self.api(timeout=0.5).provisioning_status, 'lb')
 
-    def test_a_server_that_never_ends_its_answer(self):
-        """A time-out of each packet alone would never come."""
+    def test_endless_answer_is_unavailable(self):
+        """A time-out per packet would never expire."""
         def trickle(handler):
             handler.send_response(200)
             handler.send_header('Content-Length', '1000000')
@@ -283,17 +283,18 @@ class TestFailures(ApiTestCase):
             self.api(timeout=0.5).provisioning_status, 'lb')
         self.assertIn('within 1.5 s', str(error))
 
-    def test_a_server_that_hangs_takes_no_threads_without_end(self):
+    def test_hanging_server_occupies_a_limited_number_of_threads(self):
         self.server.meddle = lambda handler: self.release.wait()
         tested = self.api(timeout=0.5)
-        found = []
+        failures = []
 
         def call():
-            found.append(self.unavailable(tested.provisioning_status, 'lb'))
+            failures.append(
+                self.unavailable(tested.provisioning_status, 'lb'))
         threads = [threading.Thread(target=call) for _ in range(30)]
         for thread in threads:
             thread.start()
         self.assertLessEqual(len(self.server.requests), api._CALLS_MAX)
         for thread in threads:
             thread.join()
-        self.assertEqual(30, len(found))
+        self.assertEqual(30, len(failures))

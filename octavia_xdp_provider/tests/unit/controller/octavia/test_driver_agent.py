@@ -31,7 +31,7 @@ class DriverAgentTestCase(base.TestCase):
 class TestAnswers(DriverAgentTestCase):
 
     def test_messages_are_those_of_octavia_lib(self):
-        """An octavia-lib with another protocol does not go unnoticed."""
+        """Notices a change of octavia-lib's protocol."""
         agent = self.serve(lambda kind, message, sock: (
             {} if kind == 'get' else OK))
         agent.set_statuses(STATUSES)
@@ -47,25 +47,25 @@ class TestAnswers(DriverAgentTestCase):
         self.assertIsNone(library.get_loadbalancer('lb'))
         self.assertEqual(self.server.messages, ours)
 
-    def test_a_load_balancer_is_octavia_libs_object(self):
+    def test_load_balancer_is_octavia_libs_object(self):
         agent = self.serve(lambda *_: {
             'loadbalancer_id': 'lb', 'vip_address': '203.0.113.10'})
         self.assertEqual('203.0.113.10',
                          agent.load_balancer('lb').vip_address)
 
-    def test_an_answer_in_pieces_is_put_together(self):
+    def test_answer_in_pieces_is_joined(self):
         def handle(kind, message, sock):
             for byte in b'20\n{"status_code": 200}':
                 sock.sendall(bytes([byte]))
         self.serve(handle).set_statuses(STATUSES)
 
-    def test_a_big_message_arrives_whole(self):
+    def test_big_message_arrives_whole(self):
         records = [{'id': f'{number:036}', 'operating_status': 'ONLINE'}
                    for number in range(5000)]
         self.serve(lambda *_: OK).set_statuses({'members': records})
         self.assertEqual([{'members': records}], self.server.of('status'))
 
-    def test_a_refused_record_is_rejected(self):
+    def test_refused_record_is_rejected(self):
         agent = self.serve(lambda *_: {
             'status_code': 500, 'fault_string': 'no such status',
             'status_object': 'members', 'status_object_id': 'm'})
@@ -77,7 +77,7 @@ class TestAnswers(DriverAgentTestCase):
 
 
 class TestPreloaded(DriverAgentTestCase):
-    """A listener beside octavia-driver-agent's own."""
+    """A preloaded listener in addition to octavia-driver-agent's own."""
 
     def setUp(self):
         super().setUp()
@@ -99,24 +99,24 @@ class TestPreloaded(DriverAgentTestCase):
         agent.set_statistics([{'id': 'listener'}])
         agent.load_balancer('lb')
 
-    def test_each_kind_of_message_goes_there(self):
+    def test_each_kind_of_message_uses_its_preloaded_listener(self):
         self.send_each(self.agent(**self.preloaded.paths))
         self.assertEqual(['status', 'stats', 'get'],
                          [kind for kind, _ in self.preloaded.messages])
         self.assertEqual([], self.server.messages)
 
-    def test_kinds_without_one_go_to_octavia_driver_agent(self):
+    def test_kinds_without_listener_go_to_octavia_driver_agent(self):
         self.send_each(self.agent(status=self.path))
         self.assertEqual([('status', STATUSES)], self.preloaded.messages)
         self.assertEqual(['stats', 'get'],
                          [kind for kind, _ in self.server.messages])
 
-    def test_without_one_they_go_to_octavia_driver_agent(self):
+    def test_unconfigured_listeners_are_not_used(self):
         agent = self.agent()
         agent.set_statuses(STATUSES)
         self.assertEqual([STATUSES], self.server.of('status'))
 
-    def test_while_nobody_listens_they_go_to_octavia_driver_agent(self):
+    def test_absent_listener_is_replaced_by_octavia_driver_agent(self):
         path = self.path + '-later'
         agent = self.agent(status=path)
         agent.set_statuses(STATUSES)
@@ -126,7 +126,7 @@ class TestPreloaded(DriverAgentTestCase):
         self.assertEqual([STATUSES], self.server.of('status'))
         self.assertEqual([STATUSES], self.preloaded.of('status'))
 
-    def test_a_message_that_was_sent_is_not_sent_to_another(self):
+    def test_sent_message_is_not_repeated_elsewhere(self):
         self.preloaded.handle = lambda *_: None
         error = self.unavailable(self.agent(status=self.path).set_statuses,
                                  STATUSES)
@@ -141,7 +141,7 @@ class TestNoAnswer(DriverAgentTestCase):
         self.release = threading.Event()
         self.addCleanup(self.release.set)
 
-    def test_a_socket_that_is_not_there(self):
+    def test_missing_socket_is_unavailable(self):
         agent = self.serve(None)
         agent.get_socket = agent.status_socket = '/nonexistent/socket'
         for call in (agent.load_balancer, agent.set_statuses):
@@ -149,12 +149,12 @@ class TestNoAnswer(DriverAgentTestCase):
             self.assertIn('/nonexistent/socket', str(error))
             self.assertFalse(error.maybe_done)
 
-    def test_a_server_that_hangs(self):
+    def test_hanging_server_is_unavailable(self):
         agent = self.serve(lambda *_: self.release.wait() and None, timeout=1)
         error = self.unavailable(agent.load_balancer, 'lb')
         self.assertIn('no answer', str(error))
 
-    def test_a_server_that_does_not_accept(self):
+    def test_server_that_does_not_accept_is_unavailable(self):
         agent = self.serve(None, timeout=1)
         path = self.server.paths['get'] + '-2'
         with socket.socket(socket.AF_UNIX) as server:
@@ -174,16 +174,16 @@ class TestNoAnswer(DriverAgentTestCase):
             self.assertIn('no connection in time', str(
                 self.unavailable(agent.load_balancer, 'lb')))
 
-    def test_a_full_queue_is_waited_for(self):
-        """A server that is slow to accept is no server that refuses."""
+    def test_full_queue_is_waited_for(self):
+        """A server that accepts slowly does not count as absent."""
         agent = self.serve(lambda *_: {}, timeout=30)
         path = self.server.paths['get'] + '-2'
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(path)
             server.listen(0)
             agent.get_socket = path
-            found = []
-            threads = [threading.Thread(target=lambda: found.append(
+            answers = []
+            threads = [threading.Thread(target=lambda: answers.append(
                 agent.load_balancer('lb'))) for _ in range(5)]
             for thread in threads:
                 thread.start()
@@ -194,9 +194,9 @@ class TestNoAnswer(DriverAgentTestCase):
                     agent_server.answer(connection, {})
             for thread in threads:
                 thread.join()
-        self.assertEqual([None] * 5, found)
+        self.assertEqual([None] * 5, answers)
 
-    def test_an_answer_that_is_no_message_counts_as_unavailable(self):
+    def test_malformed_answer_is_unavailable(self):
         for garbage in (b'hello', b'hello\n', b'-1\n', b'9' * 5000,
                         b'7\ngarbage', b'2\n[]', b'\n', b'1\xb2\n'):
             agent = self.serve(lambda kind, message, sock, text=garbage:
@@ -205,12 +205,12 @@ class TestNoAnswer(DriverAgentTestCase):
             self.unavailable(agent.load_balancer, 'lb')
             self.unavailable(agent.set_statistics, [])
 
-    def test_an_answer_that_says_nothing(self):
+    def test_answer_without_status_code_is_unavailable(self):
         agent = self.serve(lambda *_: {'hello': 1})
         self.unavailable(agent.set_statuses, STATUSES)
         self.unavailable(agent.set_statistics, [])
 
-    def test_a_connection_that_is_closed_early_may_be_done(self):
+    def test_message_may_be_done_if_connection_closes_early(self):
         for part in (b'', b'20', b'20\n{"status'):
             agent = self.serve(lambda kind, message, sock, text=part:
                                sock.sendall(text))

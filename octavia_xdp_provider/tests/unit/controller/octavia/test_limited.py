@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that do not end keep nobody but those of their own kind."""
+"""Hanging calls count until they end, and limit only their own kind."""
 
 import threading
 
@@ -7,7 +7,7 @@ from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.octavia import limited
 from octavia_xdp_provider.tests.unit import base
 
-# For a call that never ends; no test waits for more than two of these.
+# Limit of a call that never ends; no test waits for more than two of these.
 _TIMEOUT_S = 0.2
 
 
@@ -24,7 +24,7 @@ class TestLimited(base.TestCase):
         self.begun.append(1)
         self.end.wait()
 
-    def test_what_hangs_counts_until_it_ends(self):
+    def test_hanging_calls_count_until_they_end(self):
         for _ in range(2):
             self.assertRaises(errors.OctaviaUnavailable,
                               self.calls.call, self.hang)
@@ -32,7 +32,7 @@ class TestLimited(base.TestCase):
                           self.calls.call, self.begun.append, 3)
         self.assertEqual([1, 1], self.begun)
 
-    def test_others_are_served_meanwhile(self):
+    def test_other_calls_are_served_meanwhile(self):
         self.assertRaises(errors.OctaviaUnavailable,
                           self.calls.call, self.hang)
         self.assertEqual(5, self.calls.call(sum, (2, 3)))

@@ -16,7 +16,7 @@ OK = {'status_code': 200}
 
 
 def statuses(key, **more):
-    """A message about one load balancer and a listener of it."""
+    """Return a message about a load balancer and its listener."""
     return {'listeners': [{'id': f'{key}-listener', **more}],
             'loadbalancers': [{'id': key, **more}]}
 
@@ -34,7 +34,7 @@ def deleted(key):
 
 
 class TestSender(base.TestCase):
-    """``answer`` decides about each message, when it has arrived."""
+    """``answer()`` answers each message, holding those of ``held``."""
 
     def setUp(self):
         super().setUp()
@@ -67,7 +67,8 @@ class TestSender(base.TestCase):
             driver_agent.DriverAgent(conf).set_statuses, calls, timeout)
 
     def send(self, tested, *messages):
-        """Send from a thread for each; results come under the first id."""
+        """Send each message from its own thread, in order; ``results`` has the
+        error or None for each message's first load balancer."""
         def run(message):
             key = message['loadbalancers'][0]['id']
             try:
@@ -79,15 +80,15 @@ class TestSender(base.TestCase):
             thread = threading.Thread(target=run, args=(message,))
             thread.start()
             self.threads.append(thread)
-            # In this order: each waits or has arrived before the next.
+            # To keep the order, wait until it is queued or has arrived.
             while thread.is_alive() and not (
                     message in self.server.of('status') or any(
                         item.message is message
                         for item in list(tested._waiting))):
                 time.sleep(0.001)
 
-    def send_while_one_is_held(self):
-        """b, c and d, from a thread each, while the server holds a."""
+    def send_while_first_is_held(self):
+        """Send b, c and d from a thread each while the server holds a."""
         tested = self.sender()
         self.send(tested, active('a'))
         self.arrived.acquire()
@@ -101,17 +102,17 @@ class TestSender(base.TestCase):
             self.assertFalse(thread.is_alive())
 
     def keys(self):
-        """Load balancers by message, as they came."""
+        """Return each message's load balancers, in order of arrival."""
         return [sorted(record['id'] for record in message['loadbalancers'])
                 for message in self.server.of('status')]
 
-    def test_a_lone_message_goes_as_it_is(self):
+    def test_single_message_is_sent_unchanged(self):
         self.sender().send(active('a'))
         self.assertEqual([active('a')], self.server.of('status'))
 
-    def test_callers_at_the_same_time_share_a_message(self):
+    def test_concurrent_callers_share_a_message(self):
         self.held = {'a'}
-        self.send_while_one_is_held()
+        self.send_while_first_is_held()
         self.assertEqual([['a'], ['b', 'c', 'd']], self.keys())
         message = self.server.of('status')[1]
         self.assertEqual(3, len(message['listeners']))
@@ -125,25 +126,25 @@ class TestSender(base.TestCase):
         self.assertIsInstance(self.results['c'], errors.Rejected)
         self.assertIn('bad record', str(self.results['c']))
 
-    def test_a_bad_record_fails_for_its_caller_only(self):
+    def test_bad_record_fails_for_its_caller_only(self):
         self.held, self.bad = {'a'}, {'c'}
-        self.send_while_one_is_held()
+        self.send_while_first_is_held()
         self.assert_only_c_has_failed()
         self.assertEqual([['b', 'd']], self.keys()[2:])
 
-    def test_a_bad_record_that_is_not_named_is_found(self):
+    def test_unnamed_bad_record_is_found(self):
         self.held, self.bad, self.names_bad = {'a'}, {'c'}, False
-        self.send_while_one_is_held()
+        self.send_while_first_is_held()
         self.assert_only_c_has_failed()
         self.assertEqual([['b'], ['c'], ['d']], sorted(self.keys()[2:]))
 
-    def test_several_bad_records_fail_one_after_the_other(self):
+    def test_several_bad_records_fail_for_their_callers(self):
         self.held, self.bad = {'a'}, {'b', 'd'}
-        self.send_while_one_is_held()
+        self.send_while_first_is_held()
         self.assertEqual(['b', 'd'], sorted(
             key for key, error in self.results.items() if error))
 
-    def test_kinds_of_messages_do_not_share_one(self):
+    def test_lanes_do_not_share_a_message(self):
         self.held = {'a', 'b'}
         tested = self.sender()
         self.send(tested, active('a'), online('b'))
@@ -154,23 +155,23 @@ class TestSender(base.TestCase):
                          sorted(self.keys()))
 
     def delete_many(self, number, calls, *held):
-        """So many deletions, while one before them is held."""
+        """Queue deletions while the server holds an earlier one."""
         self.held = {'x', *held}
         tested = self.sender(calls=calls)
         self.send(tested, deleted('x'))
         self.arrived.acquire()
-        self.send(tested, *[deleted(f'd{each:02}')
-                            for each in range(number)])
+        self.send(tested, *[deleted(f'd{index:02}')
+                            for index in range(number)])
         return tested
 
-    def test_deletions_that_wait_share_a_message(self):
+    def test_waiting_deletions_share_a_message(self):
         self.delete_many(sender.DELETIONS_MAX + 2, 3)
         self.go_on.release()
         self.wait()
         self.assertEqual([1, sender.DELETIONS_MAX, 2],
                          list(map(len, self.keys())))
 
-    def test_deletions_that_hang_leave_calls_for_others(self):
+    def test_hanging_deletions_leave_calls_for_others(self):
         tested = self.delete_many(3, 4, 'd00')
         self.useFixture(fixtures.MonkeyPatch(
             'octavia_xdp_provider.controller.octavia.sender.SLOW_S', 0.0))
@@ -179,8 +180,8 @@ class TestSender(base.TestCase):
         self.go_on.release(2)
         self.wait()
 
-    def test_a_deletion_is_waited_for_longer_than_all_else(self):
-        """It is slow anyway: to send it again would make it slower."""
+    def test_deletion_has_a_longer_limit(self):
+        """It is slow anyway, and sending it again would make it slower."""
         tested = self.delete_many(2, 3, 'y')
         tested._timeout_s = 0.0
         self.assertRaises(errors.OctaviaUnavailable, tested.send,
@@ -190,7 +191,7 @@ class TestSender(base.TestCase):
         self.assertEqual({'x': None, 'd00': None, 'd01': None},
                          self.results)
 
-    def test_who_stops_waits_no_longer(self):
+    def test_callers_do_not_wait_after_stop(self):
         tested = self.delete_many(2, 3)
         tested._timeout_s = 0.0
         tested.stop()
@@ -200,7 +201,7 @@ class TestSender(base.TestCase):
             {key: error.maybe_done for key, error in self.results.items()})
         self.go_on.release()
 
-    def test_a_message_has_an_end(self):
+    def test_number_of_records_in_a_message_is_limited(self):
         self.held = {'a'}
         tested = self.sender()
         self.send(tested, active('a'))
@@ -213,8 +214,8 @@ class TestSender(base.TestCase):
         self.wait()
         self.assertEqual([['a'], ['b'], ['c'], ['d']], self.keys())
 
-    def test_what_is_slow_holds_up_no_other(self):
-        """A locked row in Octavia's database is no matter of others."""
+    def test_slow_call_delays_no_other(self):
+        """A locked row in Octavia's database affects only its own message."""
         self.held = {'slow'}
         tested = self.sender()
         self.send(tested, active('slow'))
@@ -222,8 +223,8 @@ class TestSender(base.TestCase):
         tested.send(active('other'))
         self.assertEqual([['slow'], ['other']], self.keys())
 
-    def test_a_caller_that_gives_up_leaves_order_as_it_was(self):
-        """No newer status may come before one that may still be set."""
+    def test_abandoned_message_keeps_the_order(self):
+        """A newer status must wait for an older one that may still be set."""
         self.held = {'a'}
         tested = self.sender(timeout=1)
         error = self.assertRaises(errors.OctaviaUnavailable, tested.send,
@@ -241,7 +242,7 @@ class TestSender(base.TestCase):
         self.assertEqual([online('a', 'ERROR'), online('a', 'ONLINE')],
                          self.server.of('status'))
 
-    def test_messages_about_one_object_go_in_order(self):
+    def test_messages_about_one_object_keep_their_order(self):
         self.held = {'a'}
         tested = self.sender()
         self.send(tested, online('a', 'ERROR'))
@@ -259,7 +260,7 @@ class TestSender(base.TestCase):
             [record for message in self.server.of('status')
              for record in message['loadbalancers'] if record['id'] == 'a'])
 
-    def test_calls_at_the_same_time_are_limited(self):
+    def test_concurrent_calls_are_limited(self):
         self.held = {'a'}
         tested = self.sender(timeout=1, calls=1)
         self.send(tested, active('a'))
@@ -269,7 +270,7 @@ class TestSender(base.TestCase):
         self.assertEqual([['a']], self.keys())
         self.wait()
 
-    def test_without_a_server_all_callers_fail_at_once(self):
+    def test_callers_fail_at_once_without_a_server(self):
         tested = sender.Sender(driver_agent.DriverAgent(self.load(
             '[controller]\nstatus_socket = /nonexistent/socket\n')
         ).set_statuses, 4, 60)
@@ -277,7 +278,7 @@ class TestSender(base.TestCase):
                                   active('a'))
         self.assertFalse(error.maybe_done)
 
-    def test_what_nobody_expects_harms_only_its_callers(self):
+    def test_unexpected_error_fails_its_callers_only(self):
         def fail(message):
             raise ZeroDivisionError
         tested = sender.Sender(fail, 4, 60)
