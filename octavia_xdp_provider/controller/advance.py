@@ -104,8 +104,8 @@ class Advance:
                 return None
         if self._divide_limits(now):
             return 0.0
-        later = (0.0 if placed.again else _earlier(
-            placed.again_in_s, _BUDGET_S if placed.left_out else None))
+        later = (0.0 if placed.conflict else _earlier(
+            placed.again_in_s, _BUDGET_S if placed.deferred else None))
         again = self._tell(now, is_claimed, item if later is None else None)
         return again if later is None else _earlier(again, later)
 
@@ -262,7 +262,7 @@ def _is_changing(now):
 def _heard(now):
     """Hosts that do what they shall, also out of service."""
     return {host for host, condition in clusters.conditions(
-        now.conditions).items() if condition in clusters.HEARD}
+        now.conditions).items() if condition in clusters.REACHABLE}
 
 
 def _progress(now):

@@ -68,7 +68,7 @@ class DriverEndpoint:
             self.cancel(context, request)
             return
         found = self._store.promote_request(
-            request, _NODES_S, [one.value for one in clusters.HEARD])
+            request, _NODES_S, [one.value for one in clusters.REACHABLE])
         if found is None:
             # A worker was faster, or it is not held: then one finds out.
             return

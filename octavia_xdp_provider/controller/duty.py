@@ -125,7 +125,7 @@ class Duty(loops.Loop):
         changed = {}
         for host, (last_seen, in_service, draining,
                    before) in nodes.items():
-            if (self._liveness.hears_nobody and in_service
+            if (self._liveness.awaits_first_report and in_service
                     and before in _HEARD_OR_NOT):
                 continue
             # One that has never been heard has no outage to wait for.

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which LB nodes carry which VIP.
+"""Places load balancers on LB nodes.
 
-Imports run down this list:
+A module may import only those below it in this list:
 
-* ``service``: one load balancer, from its stored rows to stored moves
+* ``service``: reads one load balancer's rows and stores its moves
 * ``rebalance``: moves that only even out the load
-* ``decision``: what one load balancer needs
-* ``filters`` and ``weighers``: plugins that say which nodes may take a load
+* ``decision``: the moves that one load balancer needs
+* ``filters`` and ``weighers``: plugins that tell which nodes may take a load
   balancer, and which of them is best
-* ``cluster``: the nodes as a decision sees them
-* ``liveness``: who is alive, and who only could not be heard
-* ``removal_budget``: how many removals nobody has to confirm
+* ``cluster``: the nodes as input of a decision
+* ``liveness``: tells dead nodes from an outage of the reporting path
+* ``removal_budget``: the number of removals that need no confirmation
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes as one decision of the scheduler sees them."""
+"""The nodes as input of one decision of the scheduler."""
 
 import enum
 
@@ -10,18 +10,19 @@ class Condition(enum.Enum):
     """Whether a node may get and keep load balancers."""
 
     LIVE = 'live'          # reports
-    SILENT = 'silent'      # keeps what it has: it may be back in a moment
+    SILENT = 'silent'      # keeps its load balancers, as it may soon be back
     DEAD = 'dead'          # is replaced
     DISABLED = 'disabled'  # taken out of service by the operator
-    DRAINING = 'draining'  # the same, and its routes are a last resort
+    DRAINING = 'draining'  # like DISABLED, with routes of last resort
 
 
 class Host:
-    """A node, and what this decision has given to it.
+    """A node, with the load that this decision adds to it.
 
-    ``died_or_back_at``: seconds since the epoch by the database's clock, or 0.
-    ``load_balancers`` counts placements, ``services`` entries of the node's
-    tables: those that the node reported and those of this decision.
+    ``died_or_back_at``: when it last died or came back, in seconds since the
+    epoch by the database's clock, or 0. ``load_balancers`` counts placements.
+    ``services`` counts entries of the node's tables: reported ones and those
+    of this decision.
     """
 
     def __init__(self, node, condition, load_balancers):
@@ -37,8 +38,9 @@ class Cluster:
     """All nodes by their names."""
 
     def __init__(self, nodes, load, conditions):
-        """:param load: host → load balancers that it has; 0 if left out.
+        """Take over the nodes.
 
+        :param load: host → number of its load balancers; 0 if left out.
         :param conditions: host → Condition.
         """
         self.hosts = {node.host: Host(node, conditions[node.host],
@@ -46,19 +48,19 @@ class Cluster:
                       for node in nodes}
 
     def condition(self, name):
-        """DEAD also for a node that was forgotten."""
+        """Return a node's Condition, which is DEAD for an unknown node."""
         host = self.hosts.get(name)
         return host.condition if host else Condition.DEAD
 
     def settled_in_s(self, now, settle_s):
-        """Seconds until it is likely that no more nodes die or come back, or
-        0.
+        """Return the seconds until further changes are unlikely, or 0.
 
-        Several nodes that died are likely to have lost something that they
-        share, and come back one after the other.
+        Several nodes that died have probably lost something that they share,
+        and will come back one after the other.
 
-        :param now: as of Host.died_or_back_at.
-        :param settle_s: how long a change keeps others likely.
+        :param now: by the same clock as Host.died_or_back_at.
+        :param settle_s: seconds for which further changes are likely after
+            one.
         """
         died, back = ([host.died_or_back_at for host in self.hosts.values()
                        if (host.condition is Condition.DEAD) is dead]
@@ -68,28 +70,30 @@ class Cluster:
                          for moment in moments)])
 
     def add(self, name, services):
-        """Account for a load balancer that a host is given."""
+        """Account for a load balancer that is placed on a host."""
         self.hosts[name].load_balancers += 1
         self.hosts[name].services += services
 
     def remove(self, name):
+        """Account for a load balancer that is removed from a host."""
         if name in self.hosts:
             self.hosts[name].load_balancers -= 1
-            # Its table entries are free only once the node reports so.
+            # Its table entries are in use until the node reports otherwise.
 
 
-# Those that are heard, and do what they shall with what they still have.
-HEARD = frozenset((Condition.LIVE, Condition.DISABLED, Condition.DRAINING))
+# Conditions of nodes that report and apply changes.
+REACHABLE = frozenset(
+    (Condition.LIVE, Condition.DISABLED, Condition.DRAINING))
 
 
 def condition(silence_s, in_service, live_s, dead_s, draining=False):
-    """The Condition of a node.
+    """Return the Condition of a node.
 
     :param silence_s: see Liveness.silence_s.
-    :param in_service: the operator's word.
-    :param live_s: up to so many seconds of silence a node is LIVE.
-    :param dead_s: from so many on it is DEAD.
-    :param draining: the operator's word for one that is not in service.
+    :param in_service: whether the operator has the node in service.
+    :param live_s: longest silence of a LIVE node, in seconds.
+    :param dead_s: longest silence of a node that is not DEAD, in seconds.
+    :param draining: whether the operator drains a node out of service.
     """
     if silence_s > dead_s:
         return Condition.DEAD
@@ -99,10 +103,10 @@ def condition(silence_s, in_service, live_s, dead_s, draining=False):
 
 
 def conditions(stored):
-    """Conditions by host, from what is stored.
+    """Return host → Condition from the stored values.
 
-    A node that the leader has not looked at keeps what it has, and is given
-    nothing yet.
+    A node that the leader has not judged yet is SILENT: it keeps its load
+    balancers and is given no more.
     """
     return {host: Condition(value) if value else Condition.SILENT
             for host, value in stored.items()}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes may take a load balancer.
+"""Filters: plugins that tell which nodes may take a load balancer.
 
 A filter is a callable ``(host, document) -> str | None``: the reason why the
 host must not be given the load balancer, or None. Filters are plugins in the
 namespace ``octavia_xdp.scheduler.filters``; ``[placement] filters`` names
-those that are used, beside ``ALWAYS``. They are asked for new placements
-only: what a node has it keeps until something better is there.
+those that are used in addition to ``ALWAYS``. They apply to new placements
+only and never take a load balancer from a node.
 """
 
 from octavia_xdp_provider.common import flavor
@@ -15,14 +15,14 @@ from octavia_xdp_provider.controller.scheduler import cluster
 
 
 def live(host, document):
-    """Nodes that report and are in service."""
+    """Accept nodes that report and are in service."""
     if host.condition is cluster.Condition.LIVE:
         return None
     return f'the node is {host.condition.value}'
 
 
 def capacity(host, document):
-    """Nodes with room for the load balancer's services."""
+    """Accept nodes with room for the load balancer's services."""
     most = host.report.get('services_max')
     needed = services(document)
     if most is None or host.services + needed <= most:
@@ -32,7 +32,7 @@ def capacity(host, document):
 
 
 def zone(host, document):
-    """Nodes of the load balancer's availability zone."""
+    """Accept nodes in the load balancer's availability zone."""
     wanted = document.get('availability_zone', {}).get('zone')
     if wanted is None or host.report.get('zone') == wanted:
         return None
@@ -41,21 +41,21 @@ def zone(host, document):
 
 
 def zero_touch(host, document):
-    """Nodes that can reach members through their hypervisors."""
+    """Accept nodes that can reach members through their hypervisors."""
     if not spec.is_zero_touch(document):
         return None
     problem = version_problem(document, host.report)
     if problem:
         return problem
     if not host.report.get('probe_through_datapath'):
-        return ('the node does not send health checks as traffic, the only '
-                'way to members of hypervisors: set [agent] '
+        return ('the node does not send health checks as traffic, which is '
+                'the only way to members behind hypervisors: set [agent] '
                 'probe_through_datapath on it')
     return None
 
 
 def nat(host, document):
-    """Nodes that can reach members by NAT."""
+    """Accept nodes that can reach members by NAT."""
     if not flavor.is_nat(document['flavor']):
         return None
     problem = nat_rules.node_problem(host.report, document)
@@ -63,10 +63,10 @@ def nat(host, document):
 
 
 def version_problem(document, report):
-    """Why a node's release cannot reach members through their hypervisors,
-    or None.
+    """Return why a node's release cannot reach members through their
+    hypervisors, or None.
 
-    :param report: what it reports of itself.
+    :param report: the node's latest report.
     """
     version = report.get('document_version', 0)
     what, needed = 'members of hypervisors', spec.TUNNELS_SINCE
@@ -80,14 +80,14 @@ def version_problem(document, report):
         what, needed = f'{what} that are moving', spec.PATIENCE_SINCE
     if version >= needed:
         return None
-    return (f'the node knows documents up to version {version or "2"}, and '
+    return (f'the node supports documents up to version {version or "2"}, and '
             f'{what} need {needed}: upgrade it')
 
 
-# What a node cannot do it is not given, whatever the operator prefers.
+# Filters of capabilities, which the configuration cannot turn off.
 ALWAYS = (nat,)
 
 
 def services(document):
-    """Entries of a node's tables that a load balancer takes at most."""
+    """Return the maximum of table entries that a load balancer takes."""
     return len(spec.vips(document)) * len(document['listeners'])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves that only even out the load, one at a time.
 
-A move begins with an addition: the load balancer is on one node more than
-wanted until that node has it, and then decision.py takes it from the node
-with the most load. So what is under way is seen in the placements.
+A move begins with an addition: the load balancer has one node more than
+wanted until that node has applied it, and then decision.py takes it from the
+node with the most load. The placements thus show which moves are under way.
 """
 
 import dataclasses
@@ -13,31 +13,32 @@ from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.controller.store import rows
 
-# A difference of one cannot be made smaller; less than a tenth is not worth
-# moving anybody's flows.
+# A difference of one cannot be reduced, and less than a tenth is not worth
+# moving flows.
 DIFFERENCE_MIN = 2
 DIFFERENCE_SHARE = 0.1
 
-# Load balancers that are looked at for one that may be moved.
+# Load balancers that are examined in search of one that may be moved.
 MOVABLE_MAX = 20
 
 
-def ends(cluster):
-    """The fullest and the emptiest live node, or None.
+def extremes(cluster):
+    """Return the fullest and the emptiest live node.
 
-    None: the load is even enough, or there are not two nodes.
+    :returns: two cluster.Hosts, or None if the load is even enough or there
+        are fewer than two live nodes.
     """
     hosts = cluster.hosts
-    found = names_of_ends(
+    names = names_of_extremes(
         {name: host.load_balancers for name, host in hosts.items()},
         {name: host.condition for name, host in hosts.items()})
-    return found and (hosts[found[0]], hosts[found[1]])
+    return names and (hosts[names[0]], hosts[names[1]])
 
 
-def names_of_ends(load, conditions):
-    """The same by name, which takes nothing that nodes report.
+def names_of_extremes(load, conditions):
+    """Return what extremes() does, by name and without the nodes' reports.
 
-    :param load: host → load balancers; 0 if left out.
+    :param load: host → number of load balancers; 0 if left out.
     :param conditions: host → Condition.
     """
     live = sorted((load.get(name, 0), name) for name, condition
@@ -53,9 +54,9 @@ def names_of_ends(load, conditions):
 
 
 def move(decider, movable, target):
-    """The first move to a node that no filter refuses, or None.
+    """Return the first Move to a node that no filter refuses, or None.
 
-    :param movable: (load balancer, the hosts that it is on).
+    :param movable: pairs (load balancer, the hosts that it is on).
     """
     for balancer, hosts in movable:
         if decider.refusal(target, balancer.document) is None:
@@ -74,52 +75,54 @@ class Step:
 
 
 def plan(decider, balancers, placements):
-    """All moves until the load is even, one after the other.
+    """Yield a Step for each move until the load is even.
 
-    They follow from the nodes and placements as they are, if nothing else
-    changes meanwhile. Nothing is stored; the decider's cluster is changed.
+    The plan assumes that nothing else changes meanwhile. Nothing is stored,
+    but the decider's cluster is changed.
 
-    :param decider: one that lets nodes drain for no time.
-    :param balancers: rows.LoadBalancer by id.
-    :param placements: id → rows.Placement of those that are not leaving.
+    :param decider: a Decider with a drain time of 0.
+    :param balancers: id → rows.LoadBalancer.
+    :param placements: id → rows.Placements that are not being removed.
     """
-    placements = {key: list(some) for key, some in placements.items()}
-    # Each makes a difference smaller; but filters and weighers are plugins.
+    placements = {key: list(rows_of_key)
+                  for key, rows_of_key in placements.items()}
+    # Each move reduces a difference, but filters and weighers are plugins
+    # that may prevent that, so the number of moves is bounded.
     for _ in range(len(balancers)):
-        found = ends(decider.cluster)
-        if found is None:
+        extreme_hosts = extremes(decider.cluster)
+        if extreme_hosts is None:
             return
-        fullest, emptiest = found
+        fullest, emptiest = extreme_hosts
         candidates = _movable(decider, balancers, placements, fullest.name,
                               emptiest.name)
         moved = move(decider, candidates, emptiest)
         if moved is None:
             return
         balancer = balancers[moved.load_balancer_id]
-        mine = placements[balancer.id]
-        mine.append(rows.Placement(
+        placed = placements[balancer.id]
+        placed.append(rows.Placement(
             balancer.id, emptiest.name, balancer.generation, None, None,
-            announced=all(row.announced is not False for row in mine)))
+            announced=all(row.announced is not False for row in placed)))
         decider.cluster.add(emptiest.name,
                             filters.services(balancer.document))
-        decided = decider.decide(balancer, mine)
-        left = tuple(decided.remove) if decided else ()
-        placements[balancer.id] = [row for row in mine
-                                   if row.host not in left]
-        yield Step(balancer.id, left, emptiest.name)
+        follow_up = decider.decide(balancer, placed)
+        sources = tuple(follow_up.remove) if follow_up else ()
+        placements[balancer.id] = [row for row in placed
+                                   if row.host not in sources]
+        yield Step(balancer.id, sources, emptiest.name)
 
 
 def _movable(decider, balancers, placements, source, target):
-    """The same as Balance.movable, of a plan."""
-    found = []
+    """Return what the store's movable() does, for a plan's placements."""
+    movable = []
     for key in sorted(balancers):
-        mine, balancer = placements.get(key, ()), balancers[key]
-        hosts = [row.host for row in mine]
+        placed, balancer = placements.get(key, ()), balancers[key]
+        hosts = [row.host for row in placed]
         if (source in hosts and target not in hosts
                 and len(hosts) == decider.wanted(balancer)
                 and all(not row.error and row.synced_generation
-                        >= balancer.generation for row in mine)):
-            found.append((balancer, hosts))
-            if len(found) == MOVABLE_MAX:
+                        >= balancer.generation for row in placed)):
+            movable.append((balancer, hosts))
+            if len(movable) == MOVABLE_MAX:
                 break
-    return found
+    return movable

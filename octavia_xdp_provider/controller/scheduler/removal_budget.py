@@ -1,40 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many VIPs may leave failed nodes before a person has to say so.
+"""Limits how many VIPs leave failed nodes without an operator's consent.
 
-Each removal is right by itself: the node is dead or cannot do its part, and
-others have taken over. Many at once are more likely an error of whoever
-judges, the controller or the network between, than of the nodes, and what is
-not removed costs nothing but a route too many.
+Each removal is right by itself: the node is dead or failed to apply the VIP,
+and others have taken over. But many at once are more likely a fault of the
+controller or of the network than of the nodes, and a removal that is deferred
+costs no more than a superfluous route.
 """
 
 import dataclasses
 
 
 def allowance(placements, share_percent, least):
-    """Removals that are free in one time span.
+    """Return the number of removals that one time span allows.
 
-    :param placements: how many there are in all.
+    :param placements: the number of all placements.
     """
     return max(least, placements * share_percent // 100)
 
 
 def cut(moves, remaining):
-    """The moves, with no more removals from failed nodes than remain.
+    """Reduce moves to at most ``remaining`` removals from failed nodes.
 
-    :returns: (moves, how many removals were left out). Additions and what
-        the operator asked for are never left out.
+    :returns: (moves, number of deferred removals). Additions, and removals
+        that the operator requested, are never deferred.
     """
-    kept, left_out = [], 0
+    kept, deferred = [], 0
     for move in moves:
         remove = {}
-        for host, why in move.remove.items():
-            if why.is_failure:
+        for host, reason in move.remove.items():
+            if reason.is_failure:
                 if remaining <= 0:
-                    left_out += 1
+                    deferred += 1
                     continue
                 remaining -= 1
-            remove[host] = why
+            remove[host] = reason
         move = dataclasses.replace(move, remove=remove)
         if move.changes_something or move.again_in_s is not None:
             kept.append(move)
-    return kept, left_out
+    return kept, deferred

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler: from the stored rows of a load balancer to stored moves.
+"""The scheduler reads a load balancer's rows and stores its moves.
 
-It remembers nothing that it needs: killed and started again it finds the
-same thing to do. A move is stored only if the placements are still those
-that it was decided on, so that several schedulers never place twice.
+It keeps no state in memory that matters: after a restart it makes the same
+decisions. A move is stored only if the placements are still those that it was
+decided on, so that several schedulers never place a load balancer twice.
 """
 
 import dataclasses
@@ -25,53 +25,52 @@ LOG = logging.getLogger(__name__)
 FILTERS = 'octavia_xdp.scheduler.filters'
 WEIGHERS = 'octavia_xdp.scheduler.weighers'
 
-# Conditions of nodes that keep what they have.
+# Conditions of nodes that keep their load balancers.
 _KEEPS = (clusters.Condition.LIVE, clusters.Condition.SILENT)
 
 
 class MoveRefused(Exception):
-    """A move that was asked for cannot be made; the text says why."""
+    """A requested move is not possible; the text tells why."""
 
 
 class PluginError(Exception):
-    """A filter or weigher that the configuration names is not there."""
+    """A configured filter or weigher is not installed."""
 
 
 def _plugins(namespace, option, names):
-    def missing(lost):
+    def fail(missing):
         raise PluginError(
-            f'[placement] {option} names {", ".join(sorted(lost))}, which no '
-            f'installed package registers in {namespace}')
+            f'[placement] {option} names {", ".join(sorted(missing))}, which '
+            f'no installed package registers in {namespace}')
 
     manager = stevedore.NamedExtensionManager(
         namespace, names, name_order=True,
-        on_missing_entrypoints_callback=missing)
+        on_missing_entrypoints_callback=fail)
     return [extension.plugin for extension in manager]
 
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """What became of a load balancer's placement.
+    """The result of Scheduler.place().
 
-    ``moved``: whether its placements changed. ``notify``: hosts that are
-    heard and whose placements changed. ``again``: somebody else placed it
-    meanwhile. ``left_out``: removals that the budget does not allow now.
-    ``again_in_s``: when a node will have drained, or None.
+    ``moved``: whether the placements changed. ``notify``: reachable hosts
+    whose placements changed. ``conflict``: another controller placed the load
+    balancer meanwhile. ``deferred``: number of removals that the budget does
+    not allow now. ``again_in_s``: seconds until the next decision is due, or
+    None.
     """
 
     notify: frozenset = frozenset()
-    again: bool = False
-    left_out: int = 0
+    conflict: bool = False
+    deferred: int = 0
     again_in_s: float | None = None
     moved: bool = False
 
 
 class Scheduler:
-    """Decides and stores; whom to notify is the caller's business.
+    """Decides on moves and stores them. Callers notify the nodes.
 
-    Any thread may use it.
-
-    :raises PluginError: of the constructor.
+    Thread-safe. The constructor raises PluginError.
     """
 
     def __init__(self, conf, store):
@@ -80,15 +79,16 @@ class Scheduler:
         self._filters = [*filters.ALWAYS, *_plugins(
             FILTERS, 'filters', self._conf.filters)]
         self._weighers = _plugins(WEIGHERS, 'weighers', self._conf.weighers)
-        # Who decides next shall see the load that this decision makes.
+        # The next decision must see the load that this one adds.
         self._lock = threading.Lock()
         self._exhausted = _Exhausted(self._conf.removal_budget_span)
 
     def place(self, situation):
-        """Store the move that a load balancer needs. Returns Placed.
+        """Store the move that a load balancer needs.
 
-        :param situation: store/situations.py; if there is something to
-            decide it is read again.
+        :param situation: see store/situations.py; it is only used to tell
+            whether there is anything to decide.
+        :returns: a Placed.
         """
         balancer = situation.balancer
         placements = _staying(situation.placements)
@@ -107,29 +107,29 @@ class Scheduler:
                 self._store.active_flows(balancer.id)
                 if flavor.is_nat(balancer.document['flavor']) else None)
             if move is None:
-                # Where an operator has put it, say.
+                # For example, where an operator has placed it.
                 return Placed(frozenset(
                     row.host for row in placements
                     if not row.synced_generation
-                    and conditions.get(row.host) in clusters.HEARD))
+                    and conditions.get(row.host) in clusters.REACHABLE))
             budget = removal_budget.allowance(
                 sum(load.values()), self._conf.removal_budget_percent,
                 self._conf.removal_budget_least)
-            move, left_out = self._within_budget(move, budget)
+            move, deferred = self._within_budget(move, budget)
             if move is None:
-                return Placed(left_out=left_out)
-            return self._apply(move, budget, conditions, left_out)
+                return Placed(deferred=deferred)
+            return self._apply(move, budget, conditions, deferred)
 
     def _placements(self, load_balancer_id):
         return _staying(self._store.placements([load_balancer_id]))
 
     def _is_settled(self, balancer, placements, conditions):
-        """Whether there is nothing to decide, which is the usual case."""
+        """Return whether there is nothing to decide, the usual case."""
         return (len(placements) == self._wanted(balancer)
                 and _are_fine(placements, conditions))
 
     def _is_served_by_all(self, balancer, placements, conditions):
-        """Whether it is on too few nodes, and there is no other."""
+        """Return whether it has too few nodes and no other node is live."""
         hosts = {row.host for row in placements}
         return (len(hosts) < self._wanted(balancer)
                 and _are_fine(placements, conditions)
@@ -155,25 +155,26 @@ class Scheduler:
             self._conf.settle_time)
 
     def _within_budget(self, move, budget):
-        """:returns: the move or None, how many removals were left out."""
+        """Return the allowed move or None, and the number of deferred
+        removals."""
         if not any(why.is_failure for why in move.remove.values()):
             return move, 0
         span = self._conf.removal_budget_span
         used = self._store.removals_since(span)
-        moves, left_out = removal_budget.cut([move], budget - used)
-        if left_out and self._exhausted.is_news(time.monotonic()):
+        moves, deferred = removal_budget.cut([move], budget - used)
+        if deferred and self._exhausted.is_news(time.monotonic()):
             number = self._store.on_failed_nodes()
             LOG.error(
                 '%s VIPs are on nodes that failed, beyond the %s removals '
                 'that [placement] removal_budget_percent allows in %s s: '
-                'they stay announced there should the nodes live. If the '
-                'nodes are really lost, say "octavia-xdp-manage placement '
+                'they stay announced there if the nodes are alive. If the '
+                'nodes are really lost, run "octavia-xdp-manage placement '
                 'allow-removals --count %s".', number, budget, span, number)
-        return (moves[0] if moves else None), left_out
+        return (moves[0] if moves else None), deferred
 
-    def _apply(self, move, budget, conditions, left_out):
+    def _apply(self, move, budget, conditions, deferred):
         if not move.changes_something:
-            return Placed(left_out=left_out, again_in_s=move.again_in_s)
+            return Placed(deferred=deferred, again_in_s=move.again_in_s)
         failed = sum(why.is_failure for why in move.remove.values())
         if not self._store.place(
                 move.load_balancer_id, move.add, tuple(move.remove),
@@ -181,24 +182,24 @@ class Scheduler:
                 restore=move.restore,
                 decided_on=move.decided_on, failed=failed,
                 budget=(budget, self._conf.removal_budget_span)):
-            LOG.info('Load balancer %s was placed by somebody else '
+            LOG.info('Load balancer %s was placed by another controller '
                      'meanwhile.', move.load_balancer_id)
-            return Placed(again=True)
+            return Placed(conflict=True)
         LOG.info('Load balancer %s: %s.', move.load_balancer_id,
-                 _words(move))
+                 _describe(move))
         return Placed(frozenset(
             host for host in (*move.add, *move.remove, *move.drain,
                               *move.withdraw, *move.restore)
-            if conditions.get(host) in clusters.HEARD),
-            left_out=left_out, again_in_s=move.again_in_s,
+            if conditions.get(host) in clusters.REACHABLE),
+            deferred=deferred, again_in_s=move.again_in_s,
             moved=True)
 
     def rebalance(self, moves_max=None):
         """Begin at most one move that evens out the load.
 
-        :param moves_max: none is begun while so many are under way. Default:
-            ``[placement] rebalance_moves_max``.
-        :returns: id of the load balancer and host, or None.
+        :param moves_max: limit of moves under way. Default: ``[placement]
+            rebalance_moves_max``.
+        :returns: id of the load balancer and name of its new host, or None.
         """
         replicas = self._conf.replicas
         if moves_max is None:
@@ -208,17 +209,18 @@ class Scheduler:
         conditions = clusters.conditions(self._store.conditions())
         with self._lock:
             load = self._store.load()
-            if rebalance.names_of_ends(load, conditions) is None:
-                return None  # Mostly, and what nodes report is long.
+            if rebalance.names_of_extremes(load, conditions) is None:
+                return None  # The usual case: do not read long reports.
             decider = self._decider(load, conditions)
-            found = rebalance.ends(decider.cluster)
-            if found is None or self._store.under_way(replicas) >= moves_max:
+            extremes = rebalance.extremes(decider.cluster)
+            if (extremes is None
+                    or self._store.under_way(replicas) >= moves_max):
                 return None
-            fullest, emptiest = found
+            fullest, emptiest = extremes
             movable = self._store.movable(fullest.name, emptiest.name,
                                           replicas, rebalance.MOVABLE_MAX)
             move = rebalance.move(
-                decider, ((row, [one.host for one
+                decider, ((row, [placement.host for placement
                                  in self._placements(row.id)])
                           for row in movable), emptiest)
             if move is None or not self._store.place(
@@ -231,17 +233,19 @@ class Scheduler:
         return move.load_balancer_id, emptiest.name
 
     def refusals(self, balancer):
-        """Host → why it may not be given a load balancer, of those that may
-        not."""
+        """Return host → reason, for the hosts that may not be given a load
+        balancer."""
         decider = self._decider(
             self._store.load(),
             clusters.conditions(self._store.conditions()))
-        found = {name: decider.refusal(host, balancer.document)
-                 for name, host in decider.cluster.hosts.items()}
-        return {name: why for name, why in sorted(found.items()) if why}
+        reasons = {name: decider.refusal(host, balancer.document)
+                   for name, host in decider.cluster.hosts.items()}
+        return {name: reason for name, reason in sorted(reasons.items())
+                if reason}
 
     def plan(self):
-        """The moves that would even out the load, see rebalance.plan."""
+        """Return the moves that would even out the load, see rebalance.plan.
+        """
         decider = self._decider(
             self._store.load(),
             clusters.conditions(self._store.conditions()), drain_s=0)
@@ -254,52 +258,52 @@ class Scheduler:
                       if row.generation and not row.deleted}, placements))
 
     def move(self, balancer, source, target):
-        """Begin a move that a person asks for.
+        """Begin a move that an operator requests.
 
-        It is added to the target, and leaves the source once the target has
-        it and announces it. The source drains then.
+        The load balancer is added to the target. Once the target has applied
+        and announced it, the source drains and loses it.
 
-        :raises MoveRefused: it cannot be made.
+        :raises MoveRefused: the move is not possible.
         """
         with self._lock:
             decider = self._decider(
                 self._store.load(),
                 clusters.conditions(self._store.conditions()))
             hosts = {row.host for row in self._placements(balancer.id)}
-            wanted = decider.cluster.hosts.get(target)
+            target_host = decider.cluster.hosts.get(target)
             problem = None
             if source not in hosts:
                 problem = f'it is not on {source}'
             elif target in hosts:
-                problem = f'it is on {target} already'
-            elif wanted is None:
+                problem = f'it is already on {target}'
+            elif target_host is None:
                 problem = f'node {target} is unknown'
             else:
-                problem = decider.refusal(wanted, balancer.document)
-                problem = problem and f'{target} cannot have it: {problem}'
+                problem = decider.refusal(target_host, balancer.document)
+                problem = problem and f'{target} cannot take it: {problem}'
             if problem:
                 raise MoveRefused(problem)
             if not self._store.place(
                     balancer.id, (target,), replace=(source,),
                     decided_on=frozenset(hosts)):
-                raise MoveRefused('it was placed by somebody else meanwhile; '
+                raise MoveRefused('another controller placed it meanwhile; '
                                   'try again')
         self._store.mark([balancer.id])
 
 
-def _words(move):
-    """What a move does, for the log."""
-    words = [f'{text} {", ".join(hosts)}' for text, hosts in (
+def _describe(move):
+    """Describe a move for the log."""
+    parts = [f'{text} {", ".join(hosts)}' for text, hosts in (
         ('added to', move.add), ('begins to drain on', move.drain),
         ('only keeps its flows on', move.withdraw),
-        ('is announced as ever on', move.restore)) if hosts]
-    words += [f'leaves {host} ({why.value})'
-              for host, why in move.remove.items()]
-    return '; '.join(words)
+        ('is announced normally again on', move.restore)) if hosts]
+    parts += [f'leaves {host} ({reason.value})'
+              for host, reason in move.remove.items()]
+    return '; '.join(parts)
 
 
 def _are_fine(placements, conditions):
-    """Whether no node is to be replaced or drained, nor drains."""
+    """Return whether no node drains, or is to be replaced or drained."""
     return all(conditions.get(row.host) in _KEEPS and not row.error
                and not row.replace and row.draining_since is None
                for row in placements)
@@ -310,17 +314,19 @@ def _staying(placements):
 
 
 class _Exhausted:
-    """Whether that the budget is used up is worth another line in the log.
+    """Limits the log to one line about an exhausted budget per time span.
 
-    Each load balancer asks for itself, and thousands may at once.
+    Thousands of load balancers may find it exhausted at once.
     """
 
     def __init__(self, span_s):
         self._span = span_s
-        self._said_at = None
+        self._logged_at = None
 
     def is_news(self, now):
-        if self._said_at is not None and now - self._said_at < self._span:
+        """Return whether the line is due, and count it as logged."""
+        if (self._logged_at is not None
+                and now - self._logged_at < self._span):
             return False
-        self._said_at = now
+        self._logged_at = now
         return True

@@ -43,7 +43,7 @@ INTERVAL_S = 1.0
 # Seconds after which every load balancer is looked at again.
 _ALL_S = 300.0
 _EXPIRE_S = 10.0
-_HEARD = tuple(one.value for one in clusters.HEARD)
+_HEARD = tuple(one.value for one in clusters.REACHABLE)
 
 
 def loop(zero_touch, come_round=lambda: None):

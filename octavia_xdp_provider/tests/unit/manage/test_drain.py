@@ -170,7 +170,7 @@ class TestMove(operating.OperatorTestCase):
         for arguments, text in (
                 (self.move(name='nobody'), 'no load balancer'),
                 (self.move(), '2 load balancers have the name'),
-                (self.move(name='a', target='lb1'), 'is on lb1 already'),
+                (self.move(name='a', target='lb1'), 'is already on lb1'),
                 (self.move(name='a', target='lb9'), 'lb9 is unknown'),
                 (self.move(name='a', target='lb2'), 'the node is disabled'),
                 (('lb', 'move', 'a', '--from', 'lb2', '--to', 'lb3'),

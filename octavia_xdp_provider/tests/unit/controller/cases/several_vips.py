@@ -157,7 +157,7 @@ class BothFamilies(SeveralVipsTestCase):
         self.create()
         self.converge()
         self.assertEqual({}, self.sent())
-        self.assertIn('LB node lb1: the node knows documents up to version 3',
+        self.assertIn('lb1: the node supports documents up to version 3',
                       self.ways()['m1'].reason)
         self.node_knows(spec.VERSION)
         self.converge()

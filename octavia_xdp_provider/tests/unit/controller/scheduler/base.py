@@ -31,7 +31,10 @@ def node(host, last_seen=0.0, in_service=True, **report):
 
 
 def cluster(conditions, placements=(), reports=None):
-    """:param conditions: host → Condition, or names of live hosts."""
+    """Return a Cluster.
+
+    :param conditions: host → Condition, or names of live hosts.
+    """
     if not isinstance(conditions, dict):
         conditions = dict.fromkeys(conditions, LIVE)
     return clusters.Cluster(

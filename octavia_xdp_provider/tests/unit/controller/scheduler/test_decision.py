@@ -8,110 +8,112 @@ from octavia_xdp_provider.tests.unit.controller.scheduler import base
 from octavia_xdp_provider.tests.unit.controller.scheduler.base import balancer
 from octavia_xdp_provider.tests.unit.controller.scheduler.base import placed
 
-Why = decision.Why
+Reason = decision.Reason
 
 
 class TestDecision(unit.TestCase):
 
-    def decide(self, conditions, placements=(), others=(), one=None, **more):
-        """(added, {removed: why}) of one load balancer."""
+    def decide(self, conditions, placements=(), others=(), load_balancer=None,
+               **more):
+        """Decide about one load balancer; return (added, {removed: reason}).
+        """
         decider = base.decider(conditions, [*placements, *others], **more)
-        move = decider.decide(one or balancer(), list(placements))
+        move = decider.decide(load_balancer or balancer(), list(placements))
         if move is None:
             return (), {}
         self.assertEqual({row.host for row in placements}, move.decided_on)
         return move.add, move.remove
 
-    def test_a_new_load_balancer_goes_to_the_emptiest_nodes(self):
+    def test_new_load_balancer_goes_to_the_emptiest_nodes(self):
         add, remove = self.decide(
             'abc', others=[placed('a', 'other')])
         self.assertEqual(({'b', 'c'}, {}), (set(add), remove))
 
-    def test_nothing_moves_where_enough_nodes_have_it(self):
+    def test_nothing_moves_if_enough_nodes_have_it(self):
         self.assertEqual(((), {}), self.decide(
             'abc', [placed('a'), placed('b')]))
 
-    def test_the_flavor_says_on_how_many_nodes(self):
-        add, _ = self.decide('abc', one=balancer(replicas=3))
+    def test_flavor_sets_the_number_of_nodes(self):
+        add, _ = self.decide('abc', load_balancer=balancer(replicas=3))
         self.assertEqual(set('abc'), set(add))
 
-    def test_it_is_placed_on_fewer_nodes_where_there_are_no_more(self):
+    def test_too_few_nodes_are_all_used(self):
         self.assertEqual((('a',), {}), self.decide('a'))
         self.assertEqual(((), {}), self.decide('a', [placed('a')]))
 
-    def test_a_dead_node_is_left_only_once_another_has_taken_over(self):
+    def test_dead_node_is_left_once_another_has_taken_over(self):
         nodes = {'a': base.LIVE, 'b': base.LIVE, 'dead': base.DEAD}
         before = [placed('a'), placed('dead')]
         self.assertEqual((('b',), {}), self.decide(nodes, before))
         self.assertEqual(((), {}), self.decide(
             nodes, [*before, placed('b', synced=0)]))
-        self.assertEqual(((), {'dead': Why.DEAD}), self.decide(
+        self.assertEqual(((), {'dead': Reason.DEAD}), self.decide(
             nodes, [*before, placed('b')]))
 
-    def test_a_node_that_was_forgotten_counts_as_dead(self):
+    def test_unknown_node_counts_as_dead(self):
         self.assertEqual((('b',), {}), self.decide(
             'ab', [placed('a'), placed('unknown')]))
 
-    def test_a_silent_node_keeps_its_load_balancers(self):
+    def test_silent_node_keeps_its_load_balancers(self):
         nodes = {'a': base.LIVE, 'b': base.LIVE, 's': base.SILENT}
         self.assertEqual(((), {}), self.decide(
             nodes, [placed('a'), placed('s')]))
 
-    def test_a_silent_node_is_given_nothing(self):
+    def test_silent_node_gets_no_new_load_balancers(self):
         add, _ = self.decide({'a': base.LIVE, 's': base.SILENT})
         self.assertEqual(('a',), add)
 
-    def test_a_dead_node_without_replacement_keeps_the_vip(self):
+    def test_dead_node_without_replacement_keeps_the_vip(self):
         self.assertEqual(((), {}), self.decide(
             {'a': base.LIVE, 'dead': base.DEAD},
             [placed('a'), placed('dead')]))
 
-    def test_a_failing_node_is_replaced_where_another_is_free(self):
+    def test_failing_node_is_replaced_if_another_is_free(self):
         self.assertEqual((('c',), {}), self.decide(
             'abc', [placed('a'), placed('b', error='the map is full')]))
-        self.assertEqual(((), {'b': Why.FAILING}), self.decide(
+        self.assertEqual(((), {'b': Reason.FAILING}), self.decide(
             'abc', [placed('a'), placed('b', error='the map is full'),
                     placed('c')]))
 
-    def test_surplus_takes_no_working_node_and_keeps_a_failing_one(self):
+    def test_surplus_removes_the_failing_node(self):
         add, remove = self.decide(
             'abc', [placed('a'), placed('b'), placed('c', error='no')])
-        self.assertEqual(((), {'c': Why.FAILING}), (add, remove))
+        self.assertEqual(((), {'c': Reason.FAILING}), (add, remove))
 
-    def test_what_every_node_refuses_is_not_tried_on_all_of_them(self):
+    def test_failing_load_balancer_is_not_tried_on_all_nodes(self):
         tried = [placed(host, error='no') for host in 'abc']
         self.assertEqual(((), {}), self.decide('abcdef', tried))
 
-    def test_fewer_replicas_take_the_fullest_node_away(self):
+    def test_fewer_replicas_remove_the_fullest_node(self):
         _, remove = self.decide(
             'ab', [placed('a'), placed('b')],
             [placed('b', 'other')], balancer(replicas=1))
-        self.assertEqual({'b': Why.SURPLUS}, remove)
+        self.assertEqual({'b': Reason.SURPLUS}, remove)
 
-    def test_nobody_is_surplus_before_all_are_done(self):
+    def test_no_node_is_surplus_before_all_have_applied_it(self):
         self.assertEqual(((), {}), self.decide(
             'abc', [placed('a'), placed('b'), placed('c', synced=0)]))
 
-    def test_a_disabled_node_is_left_once_another_has_it(self):
+    def test_disabled_node_is_left_once_another_has_it(self):
         nodes = {'a': base.LIVE, 'b': base.LIVE, 'off': base.DISABLED}
         self.assertEqual((('b',), {}), self.decide(
             nodes, [placed('a'), placed('off')]))
-        self.assertEqual(((), {'off': Why.DISABLED}), self.decide(
+        self.assertEqual(((), {'off': Reason.DISABLED}), self.decide(
             nodes, [placed('a'), placed('off'), placed('b')]))
 
-    def test_a_full_node_is_given_nothing_more(self):
+    def test_full_node_gets_no_more(self):
         reports = {'a': {'services': 1023, 'services_max': 1024},
                    'b': {'services': 1024, 'services_max': 1024},
                    'c': {'services': 5, 'services_max': 1024}}
         decider = base.decider('abc', reports=reports, replicas=3)
         self.assertEqual({'a', 'c'},
                          set(decider.decide(balancer('x'), []).add))
-        # The report is older than what this pass has placed since.
+        # The report does not yet include the placement above.
         self.assertEqual(('c',), decider.decide(balancer('y'), []).add)
         self.assertIn('1024 of 1024', decider.refusal(
             decider.cluster.hosts['a'], balancer().document))
 
-    def test_neighbours_do_not_share_all_their_nodes(self):
+    def test_load_balancers_use_different_pairs_of_nodes(self):
         pairs = set()
         for number in range(40):
             add = base.decider('abcde').decide(
@@ -121,7 +123,8 @@ class TestDecision(unit.TestCase):
 
 
 class TestConvergence(unit.TestCase):
-    """Random clusters: each pass helps, the last changes nothing."""
+    """Random clusters: no pass makes things worse, and the last changes
+    nothing."""
 
     HOSTS = [f'n{number}' for number in range(6)]
 
@@ -132,13 +135,13 @@ class TestConvergence(unit.TestCase):
         for _ in range(3):
             rng.shuffle(balancers)
             decider = base.decider(self.HOSTS, placements)
-            for one in balancers:
-                mine = [row for row in placements
-                        if row.load_balancer_id == one.id]
-                move = decider.decide(one, mine)
+            for load_balancer in balancers:
+                key = load_balancer.id
+                move = decider.decide(load_balancer, [
+                    row for row in placements if row.load_balancer_id == key])
                 if move:
                     self.assertEqual({}, move.remove)
-                    placements += [placed(host, one.id) for host in move.add]
+                    placements += [placed(host, key) for host in move.add]
         counts = [sum(row.host == host for row in placements)
                   for host in self.HOSTS]
         self.assertEqual([20] * 6, counts)
@@ -150,15 +153,15 @@ class TestConvergence(unit.TestCase):
                 base.LIVE, base.LIVE, base.LIVE, base.SILENT, base.DEAD,
                 base.DISABLED]) for host in self.HOSTS}
             broken = {host for host in self.HOSTS if rng.random() < 0.2}
-            one = balancer(replicas=rng.randint(1, 4))
+            load_balancer = balancer(replicas=rng.randint(1, 4))
             rows = {host: placed(host, synced=rng.randint(0, 1))
                     for host in rng.sample(self.HOSTS, rng.randint(0, 5))}
             for _ in range(12):
-                rows = self.step(conditions, broken, one, rows)
-            self.check(seed, conditions, broken, one, rows)
+                rows = self.step(conditions, broken, load_balancer, rows)
+            self.check(seed, conditions, broken, load_balancer, rows)
 
-    def step(self, conditions, broken, one, rows):
-        """What the nodes do between two passes, and one pass."""
+    def step(self, conditions, broken, load_balancer, rows):
+        """Let the nodes apply their load balancers, then make one pass."""
         live = {host for host in rows if conditions[host] is base.LIVE}
         rows = {host: placed(
                     host,
@@ -168,13 +171,13 @@ class TestConvergence(unit.TestCase):
                 for host, row in rows.items()}
         serving = self.serving(conditions, rows)
         move = base.decider(conditions, rows.values()).decide(
-            one, list(rows.values()))
+            load_balancer, list(rows.values()))
         if move is None:
             return rows
         after = {host: row for host, row in rows.items()
                  if host not in move.remove}
         after.update({host: placed(host, synced=0) for host in move.add})
-        wanted = one.document['flavor']['replicas']
+        wanted = load_balancer.document['flavor']['replicas']
         self.assertGreaterEqual(len(self.serving(conditions, after)),
                                 min(wanted, len(serving)))
         return after
@@ -185,17 +188,17 @@ class TestConvergence(unit.TestCase):
                 if conditions[host] in (base.LIVE, base.SILENT)
                 and row.synced_generation and not row.error}
 
-    def check(self, seed, conditions, broken, one, rows):
-        wanted = one.document['flavor']['replicas']
+    def check(self, seed, conditions, broken, load_balancer, rows):
+        wanted = load_balancer.document['flavor']['replicas']
         able = {host for host in self.HOSTS
                 if conditions[host] is base.LIVE and host not in broken}
         silent = {host for host, row in rows.items()
                   if conditions[host] is base.SILENT and not row.error}
         here = able & rows.keys()
         if len(here) + len(silent) < wanted:
-            # Nobody is left that could be asked, or all that were refuse.
+            # No other node is able, or too many have failed already.
             failing = {host for host, row in rows.items() if row.error}
             self.assertTrue(able <= rows.keys() or len(failing) > wanted,
                             (seed, conditions, broken, rows))
         self.assertIsNone(base.decider(conditions, rows.values()).decide(
-            one, list(rows.values())), seed)
+            load_balancer, list(rows.values())), seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A VIP that leaves a node by plan is drained there first."""
+"""A VIP whose removal is planned is drained first."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ NAT_DRAIN_S = 3600
 SETTLED = decision.FLOWS_SETTLE_S
 NOW = 1000.0
 DRAINING = clusters.Condition.DRAINING
-Why = decision.Why
+Reason = decision.Reason
 
 
 def placed(host, announced=True, **more):
@@ -33,7 +33,7 @@ class TestDrain(unit.TestCase):
             DRAIN_S, now)
         return decider.decide(base.balancer(), placements)
 
-    def test_what_leaves_is_drained_before_it_is_removed(self):
+    def test_vip_is_drained_before_removal(self):
         conditions = {'a': base.DISABLED, 'b': base.LIVE}
         move = self.decide(conditions, placed('a'), placed('b'))
         self.assertEqual((('a',), {}, DRAIN_S),
@@ -44,22 +44,22 @@ class TestDrain(unit.TestCase):
                          (move.changes_something, move.again_in_s))
         move = self.decide(conditions, drained, placed('b'),
                            now=NOW + DRAIN_S)
-        self.assertEqual(({'a': Why.DISABLED}, ()),
+        self.assertEqual(({'a': Reason.DISABLED}, ()),
                          (move.remove, move.restore))
 
-    def test_a_drain_does_not_wait_for_a_clock_that_was_set_back(self):
+    def test_drain_ends_after_clock_is_set_back(self):
         drained = placed('a', draining_since=NOW + 7200)
         move = self.decide({'a': base.DISABLED, 'b': base.LIVE}, drained,
                            placed('b'))
-        self.assertEqual({'a': Why.DISABLED}, move.remove)
+        self.assertEqual({'a': Reason.DISABLED}, move.remove)
 
-    def test_a_node_that_has_not_seen_it_is_waited_for(self):
+    def test_removal_waits_until_node_has_applied_the_drain(self):
         self.assertIsNone(self.decide(
             {'a': base.DISABLED, 'b': base.LIVE},
             placed('a', draining_since=NOW, drain_generation=2),
             placed('b'), now=NOW + DRAIN_S))
 
-    def test_failed_nodes_and_what_is_not_announced_go_at_once(self):
+    def test_failed_or_unannounced_vips_are_removed_at_once(self):
         for condition, row in (
                 (base.DEAD, placed('a')),
                 (base.LIVE, dataclasses.replace(placed('a'), error='full')),
@@ -69,31 +69,31 @@ class TestDrain(unit.TestCase):
                                placed('b'))
             self.assertEqual(['a'], list(move.remove))
 
-    def test_others_must_announce_what_a_node_announces_that_it_leaves(self):
+    def test_announced_vip_stays_until_others_announce_it(self):
         conditions = {'a': base.DISABLED, 'b': base.LIVE}
         self.assertIsNone(self.decide(
             conditions, placed('a', draining_since=NOW - 60),
             placed('b', announced=False)).remove or None)
-        # Nothing is announced by anybody: no member is up.
+        # No member is up, so no node announces the VIP.
         self.assertEqual(['a'], list(self.decide(
             conditions, placed('a', announced=False),
             placed('b', announced=False)).remove))
 
-    def test_all_of_a_draining_node_is_a_last_resort_at_once(self):
+    def test_draining_node_announces_last_resort_at_once(self):
         move = self.decide({'a': DRAINING}, placed('a'))
         self.assertEqual((('a',), {}, ()),
                          (move.drain, move.remove, move.add))
         self.assertIsNone(self.decide(
             {'a': DRAINING}, placed('a', draining_since=NOW)))
 
-    def test_a_draining_node_is_replaced_and_left(self):
+    def test_draining_node_is_replaced_then_left(self):
         conditions = {'a': DRAINING, 'b': base.LIVE}
         drained = placed('a', draining_since=NOW - DRAIN_S)
         self.assertEqual(('b',), self.decide(conditions, drained).add)
-        self.assertEqual({'a': Why.DRAINED}, self.decide(
+        self.assertEqual({'a': Reason.DRAINED}, self.decide(
             conditions, drained, placed('b')).remove)
 
-    def test_what_need_not_leave_any_more_is_announced_as_ever(self):
+    def test_vip_that_need_not_leave_is_restored(self):
         move = self.decide({'a': base.LIVE}, placed('a', draining_since=NOW))
         self.assertEqual((('a',), ()), (move.restore, move.drain))
 
@@ -108,19 +108,19 @@ class TestDrain(unit.TestCase):
         balancer.document['listeners']['listener']['protocol'] = protocol
         return decider.decide(balancer, placements, flows)
 
-    def test_flows_of_nat_keep_their_node_until_they_end(self):
+    def test_nat_flows_keep_their_node_until_they_end(self):
         conditions = {'a': DRAINING, 'b': base.LIVE}
 
         def decide(flows, **more):
             return self.nat(conditions, placed('a', **more), placed('b'),
                             flows=flows)
 
-        # At first, as ever, it is announced as a last resort.
+        # Without NAT or with it, the drain comes first.
         self.assertEqual((('a',), ()), (decide({'a': 3}).drain,
                                         decide({'a': 3}).withdraw))
         more = {'draining_since': NOW - DRAIN_S}
         for flows in ({'a': 3}, {'b': 3}):
-            # What has begun since it was reported is not known yet.
+            # Flows that began after the report are not known yet.
             move = decide(flows, **more)
             self.assertEqual((('a',), {}, (), SETTLED), (
                 move.withdraw, move.remove, move.drain, move.again_in_s))
@@ -130,18 +130,20 @@ class TestDrain(unit.TestCase):
                                                 move.again_in_s))
         more['withdrawn_since'] = NOW - SETTLED
         move = decide({'a': 3}, **more)
-        self.assertEqual((False, decision.FLOWS_LOOK_S), (
+        self.assertEqual((False, decision.FLOWS_CHECK_S), (
             move.changes_something, move.again_in_s))
-        # The node has not seen yet that it shall withdraw.
+        # The node has not applied the withdrawal yet.
         self.assertFalse(
             decide({}, **more, drain_generation=2).changes_something)
-        # Flows on other nodes count for nothing.
-        self.assertEqual({'a': Why.DRAINED}, decide({'b': 3}, **more).remove)
+        # Flows on other nodes do not count.
+        self.assertEqual({'a': Reason.DRAINED},
+                         decide({'b': 3}, **more).remove)
         more['withdrawn_since'] = NOW - NAT_DRAIN_S
-        self.assertEqual({'a': Why.DRAINED}, decide({'a': 3}, **more).remove)
+        self.assertEqual({'a': Reason.DRAINED},
+                         decide({'a': 3}, **more).remove)
 
-    def test_nodes_that_keep_udp_flows_begin_to_drain_later(self):
-        """The others shall know first."""
+    def test_nodes_with_udp_flows_drain_later(self):
+        """The other nodes must know of the drain first."""
         conditions = {'a': DRAINING, 'b': base.LIVE}
         for protocol, later_s in (('TCP', 0), ('UDP', nat.OTHERS_S)):
             for ago_s, again_in_s in ((DRAIN_S + later_s - 1, 1),
@@ -152,8 +154,8 @@ class TestDrain(unit.TestCase):
                 self.assertEqual(again_in_s, move.again_in_s)
                 self.assertEqual(again_in_s != 1, bool(move.withdraw))
 
-    def test_a_node_in_place_of_one_that_drains_comes_once_others_seek(self):
-        """Routers may move flows between those that stay."""
+    def test_replacement_waits_until_others_know_of_the_drain(self):
+        """A new node makes routers move flows between those that stay."""
         conditions = {'a': DRAINING, 'b': base.LIVE, 'c': base.LIVE}
 
         def decide(ago_s=None, protocol='UDP', conditions=conditions, **more):
@@ -171,25 +173,25 @@ class TestDrain(unit.TestCase):
         move = decide(nat.OTHERS_S)
         self.assertEqual((('c',), None), (move.add, move.again_in_s))
         self.assertEqual(('c',), decide(protocol='TCP').add)
-        # It has no flows.
+        # A node that does not announce the VIP has no flows.
         self.assertEqual(('c',), decide(announced=False).add)
-        # What has failed is replaced at once.
+        # Failed nodes are replaced at once.
         self.assertEqual(('c',), decide(conditions={
             **conditions, 'a': base.DEAD}).add)
         self.assertEqual(('c',), decide(conditions={
             **conditions, 'b': base.DEAD}).add)
-        # Where nobody else has it, the one that comes is who has to seek.
+        # Without other nodes, the replacement itself has to look for flows.
         move = self.nat(conditions, placed('a'), protocol='UDP')
         self.assertEqual(1, len(move.add))
 
-    def test_flows_of_nat_break_at_once_where_an_operator_says_so(self):
+    def test_nat_flows_break_at_once_without_a_nat_drain_time(self):
         row = placed('a', draining_since=NOW - DRAIN_S)
         conditions = {'a': DRAINING, 'b': base.LIVE}
-        self.assertEqual({'a': Why.DRAINED}, self.nat(
+        self.assertEqual({'a': Reason.DRAINED}, self.nat(
             conditions, row, placed('b'), flows={'a': 3},
             nat_drain_s=0).remove)
 
-    def test_what_has_failed_has_no_flows_of_nat(self):
+    def test_failed_nodes_have_no_nat_flows(self):
         for condition, row in (
                 (base.DEAD, placed('a')),
                 (base.LIVE, dataclasses.replace(placed('a'), error='full'))):
@@ -197,12 +199,12 @@ class TestDrain(unit.TestCase):
                 {'a': condition, 'b': base.LIVE}, row, placed('b'),
                 flows={'a': 3}).remove))
 
-    def test_a_node_without_members_has_no_flows_to_wait_for(self):
-        self.assertEqual({'a': Why.DRAINED}, self.nat(
+    def test_unannounced_vip_has_no_flows_to_wait_for(self):
+        self.assertEqual({'a': Reason.DRAINED}, self.nat(
             {'a': DRAINING, 'b': base.LIVE}, placed('a', announced=False),
             placed('b', announced=False), flows={}).remove)
 
-    def test_a_withdrawn_node_is_announced_again_when_others_fail(self):
+    def test_withdrawn_node_announces_again_when_others_fail(self):
         row = placed('a', draining_since=NOW - 60, withdrawn_since=NOW - 50,
                      announced=False)
         move = self.nat({'a': DRAINING, 'b': base.DEAD}, row, placed('b'),
@@ -212,16 +214,16 @@ class TestDrain(unit.TestCase):
                         flows={'a': 3})
         self.assertEqual(((), ('a',)), (move.drain, move.restore))
 
-    def test_of_two_nodes_that_one_ends_which_has_begun_to(self):
+    def test_surplus_stays_with_the_node_that_began_to_drain(self):
         rows = placed('a'), placed('b')
         conditions = {'a': base.LIVE, 'b': base.LIVE}
         first = self.nat(conditions, *rows).drain[0]
-        for one in 'a', 'b':
+        for draining in 'a', 'b':
             rows = [placed(host, **{'draining_since': NOW - 60,
                                     'withdrawn_since': NOW - 50}
-                           if host == one else {}) for host in 'ab']
-            move = self.nat(conditions, *rows, flows={one: 3})
-            self.assertFalse(move.changes_something, (first, one))
+                           if host == draining else {}) for host in 'ab']
+            move = self.nat(conditions, *rows, flows={draining: 3})
+            self.assertFalse(move.changes_something, (first, draining))
 
-    def test_what_a_node_gets_it_does_not_get_while_draining(self):
+    def test_draining_node_gets_no_load_balancers(self):
         self.assertIsNone(self.decide({'a': DRAINING}))

@@ -13,7 +13,7 @@ def host(**state):
 
 class TestFilters(base.TestCase):
 
-    def test_nodes_of_the_load_balancers_zone(self):
+    def test_zone_filter_accepts_the_load_balancers_zone(self):
         anywhere = base.document()
         east = base.document(availability_zone={'zone': 'east'})
         for document, zone, fits in (
@@ -23,8 +23,7 @@ class TestFilters(base.TestCase):
             self.assertEqual(
                 fits, filters.zone(host(zone=zone), document) is None)
 
-    def test_zero_touch_needs_nodes_that_know_tunnels_and_probe_through_them(
-            self):
+    def test_zero_touch_needs_tunnels_and_probes_through_them(self):
         wants = base.document(flavor={'zero_touch': 'preferred'})
         able = {'document_version': 3, 'probe_through_datapath': True}
         self.assertIsNone(filters.zero_touch(host(), base.document()))
@@ -43,7 +42,7 @@ class TestFilters(base.TestCase):
         self.assertIn('several VIPs', filters.zero_touch(
             host(**{**able, 'document_version': 3}), wants))
 
-    def test_members_that_are_moving_need_newer_nodes(self):
+    def test_moving_members_need_newer_nodes(self):
         wants = base.document(flavor={'zero_touch': 'preferred'})
         wants['pools']['pool']['members']['m1']['tunnel'] = {
             'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
@@ -53,7 +52,7 @@ class TestFilters(base.TestCase):
         self.assertIn('that are moving need 7', filters.zero_touch(
             host(**{**able, 'document_version': 6}), wants))
 
-    def test_nat_needs_nodes_with_pools_whatever_filters_are_used(self):
+    def test_nat_always_needs_nodes_with_pools(self):
         wants = base.document(flavor={'forwarding': 'nat'})
         able = {'document_version': 6, 'nat': {'pools': ['198.51.100.0/28']}}
         self.assertIsNone(filters.nat(host(), base.document()))
@@ -63,7 +62,7 @@ class TestFilters(base.TestCase):
             host(document_version=6), wants))
         self.assertIn(filters.nat, filters.ALWAYS)
 
-    def test_each_vip_takes_room(self):
+    def test_each_vip_takes_table_entries(self):
         document = base.document(
             additional_vips=[{'ip_address': '2001:db8::1'}])
         self.assertEqual(2, filters.services(document))

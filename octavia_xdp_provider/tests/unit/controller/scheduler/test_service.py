@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler on a real database, a leader, and nodes that do as it says."""
+"""The scheduler with a real database, a leader and simulated nodes."""
 
 import collections
 from unittest import mock
@@ -15,7 +15,7 @@ START = 1_000_000.0
 
 
 class SchedulerTestCase(base.StoreTestCase):
-    """Work is done as the workers do it, without Octavia."""
+    """Does the work of the controller's workers, without Octavia."""
 
     OPTIONS = ''
 
@@ -25,7 +25,7 @@ class SchedulerTestCase(base.StoreTestCase):
         for clock in ('time.time', 'time.monotonic'):
             self.enterContext(mock.patch(clock, lambda: self.now))
         self.notified = set()
-        self.placed = []  # ids of load balancers that were looked at
+        self.placed = []  # ids of load balancers passed to place()
         self.start_controller()
 
     def start_controller(self):
@@ -50,7 +50,7 @@ class SchedulerTestCase(base.StoreTestCase):
             self.store.create(spec.complete(document))
 
     def report(self, *hosts, failing=()):
-        """These nodes do what they shall and report it."""
+        """Let nodes fetch their load balancers and report the results."""
         for host in hosts:
             self.seen(host, {})
             answer = self.store.fetch(host, {})
@@ -67,11 +67,11 @@ class SchedulerTestCase(base.StoreTestCase):
                 placed = self.scheduler.place(
                     self.store.situation(row.id))
                 self.notified |= placed.notify
-                self.store.finish(item, 'worker', 30 if placed.left_out
+                self.store.finish(item, 'worker', 30 if placed.deferred
                                   else None)
 
     def run_passes(self, *hosts, passes=4, step_s=1, failing=()):
-        """These nodes report, then leader and workers do what is due."""
+        """Let nodes report, then leader and workers do what is due."""
         for _ in range(passes):
             self.report(*hosts, failing=failing)
             self.duty.step()
@@ -79,16 +79,15 @@ class SchedulerTestCase(base.StoreTestCase):
             self.now += step_s
 
     def on(self):
-        """Host → load balancers that it shall have."""
-        found = collections.defaultdict(set)
+        """Return host → ids of load balancers placed there."""
+        placed = collections.defaultdict(set)
         for row in self.store.placements():
             if row.removed_generation is None:
-                found[row.host].add(row.load_balancer_id)
-        return found
+                placed[row.host].add(row.load_balancer_id)
+        return placed
 
     def counts(self):
-        return {host: len(found) for host, found in self.on().items()
-                if found}
+        return {host: len(keys) for host, keys in self.on().items() if keys}
 
 
 class TestOutage(SchedulerTestCase):
@@ -103,7 +102,7 @@ class TestOutage(SchedulerTestCase):
         self.run_passes(*self.HOSTS)
         self.assertEqual(dict.fromkeys(self.HOSTS, 3), self.counts())
 
-    def test_after_an_outage_nobody_gets_everything(self):
+    def test_outage_moves_nothing(self):
         before = self.on()
         for _ in range(20):
             self.now += 5
@@ -116,15 +115,14 @@ class TestOutage(SchedulerTestCase):
         self.run_passes(*self.HOSTS)
         self.assertEqual(before, self.on())
 
-    def test_after_a_restart_or_with_a_new_leader_nobody_gets_everything(
-            self):
+    def test_restart_or_new_leader_moves_nothing(self):
         before = self.on()
         self.now += 3600
         self.start_controller()
         self.run_passes(self.HOSTS[3], passes=5)
         self.assertEqual(before, self.on())
 
-    def test_after_a_restart_nodes_are_as_before_until_one_is_heard(self):
+    def test_conditions_stand_after_a_restart_until_the_first_report(self):
         for condition in 'live', 'dead':
             self.now += 3600
             self.start_controller()
@@ -136,15 +134,15 @@ class TestOutage(SchedulerTestCase):
             for _ in range(11):
                 self.duty.step()
                 self.now += 5
-            # Nodes may have died as well, all of them.
+            # After a while, silence means that all nodes have died.
             self.assertEqual({'dead'}, set(self.store.conditions().values()))
 
-    def test_who_stays_away_after_an_outage_is_replaced_in_the_end(self):
+    def test_node_that_stays_away_after_an_outage_is_replaced(self):
         self.now += 3600
         self.run_passes(*self.HOSTS[1:], passes=16, step_s=5)
         self.assertEqual(dict.fromkeys(self.HOSTS[1:], 4), self.counts())
 
-    def test_a_node_that_dies_alone_is_replaced_and_may_come_back(self):
+    def test_dead_node_is_replaced_and_may_come_back(self):
         self.run_passes(*self.HOSTS[:-1], passes=14, step_s=5)
         self.assertNotIn(self.HOSTS[-1], self.counts())
         self.run_passes(*self.HOSTS, passes=30)
@@ -164,7 +162,7 @@ class TestOutage(SchedulerTestCase):
 
 class TestWorkIsInProportion(SchedulerTestCase):
 
-    def test_only_load_balancers_on_nodes_that_changed_are_looked_at(self):
+    def test_only_load_balancers_on_changed_nodes_are_placed_again(self):
         self.report('a', 'b', 'c', 'd')
         self.duty.step()
         self.create(8)
@@ -176,7 +174,7 @@ class TestWorkIsInProportion(SchedulerTestCase):
         self.run_passes('a', 'b', 'c', passes=5, step_s=5)
         self.assertEqual(on_d, set(self.placed))
 
-    def test_a_new_node_serves_what_is_on_too_few(self):
+    def test_new_node_gets_load_balancers_with_too_few_nodes(self):
         self.report('a')
         self.duty.step()
         self.create(5)
@@ -187,7 +185,7 @@ class TestWorkIsInProportion(SchedulerTestCase):
         self.run_passes('a', 'b')
         self.assertEqual({'a': 5, 'b': 5}, self.counts())
 
-    def test_what_a_full_node_refused_is_placed_when_it_has_room(self):
+    def test_refused_load_balancer_is_placed_once_there_is_room(self):
         self.seen('a', {'services': 9, 'services_max': 9})
         self.duty.step()
         self.create(2)
@@ -213,12 +211,12 @@ class TestStaggeredReturn(SchedulerTestCase):
         self.before = self.on()
 
     def added(self):
-        """(host, load balancer) that are where they were not before."""
+        """Return pairs (host, load balancer) that are new since setUp()."""
         return {(host, key) for host, keys in self.on().items()
                 for key in keys - self.before[host]}
 
-    def test_nodes_that_come_back_one_by_one_get_what_they_had(self):
-        # The others are lost for long; what they served moves to d.
+    def test_nodes_that_come_back_one_by_one_keep_their_placements(self):
+        # The others are dead for long, and their load balancers move to d.
         self.run_passes('d', passes=40, step_s=5)
         alone = self.added()
         self.assertEqual({'d'}, {host for host, _ in alone})
@@ -226,18 +224,18 @@ class TestStaggeredReturn(SchedulerTestCase):
             self.run_passes(*hosts, passes=4, step_s=5)
             self.assertEqual(set(), self.added() - alone)
 
-    def test_several_that_die_are_replaced_when_no_more_are_likely(self):
+    def test_several_dead_nodes_are_replaced_after_the_settle_time(self):
         self.run_passes('c', 'd', passes=8, step_s=5)
         served = {key for host in 'cd' for key in self.before[host]}
         moved = {key for _, key in self.added()}
-        # Only what no node served was given one.
+        # Only load balancers without a node were given one.
         self.assertEqual(self.keys() - served, moved)
         self.run_passes('c', 'd', passes=24, step_s=5)
         self.assertEqual({'c': 16, 'd': 16}, {
             host: len(keys) for host, keys in self.on().items()
             if host in 'cd'})
 
-    def test_a_single_one_is_replaced_at_once(self):
+    def test_single_dead_node_is_replaced_at_once(self):
         self.run_passes('a', 'b', 'c', passes=8, step_s=5)
         self.assertEqual(self.before['d'], {key for _, key in self.added()})
 
@@ -249,7 +247,7 @@ class TestRebalance(SchedulerTestCase):
 
     OPTIONS = 'replicas = 1\nrebalance_moves_max = 2\n'
 
-    def test_a_new_node_gets_its_share_one_after_the_other(self):
+    def test_new_node_gets_its_share_step_by_step(self):
         self.report('a')
         self.duty.step()
         self.create(8)
@@ -260,7 +258,7 @@ class TestRebalance(SchedulerTestCase):
         self.assertEqual({'a': 4, 'b': 4}, {
             host: count + count % 2 for host, count in self.counts().items()})
 
-    def test_what_nodes_report_is_not_read_where_the_load_is_even(self):
+    def test_reports_are_not_read_if_the_load_is_even(self):
         self.report('a', 'b')
         self.duty.step()
         self.create(4)
@@ -269,7 +267,7 @@ class TestRebalance(SchedulerTestCase):
                                side_effect=AssertionError):
             self.assertIsNone(self.scheduler.rebalance())
 
-    def test_only_what_is_done_and_not_on_the_target_is_moved(self):
+    def test_only_applied_load_balancers_are_movable(self):
         self.create(3)
         for key, hosts in (('lb0', 'a'), ('lb1', 'ab'), ('lb2', 'a')):
             self.store.place(key, hosts)
@@ -295,30 +293,30 @@ class TestBudget(SchedulerTestCase):
         self.run_passes('a', 'b')
         self.assertEqual({'a': 7, 'b': 7}, self.counts())
 
-    def test_no_more_leave_a_dead_node_than_the_budget_allows(self):
+    def test_budget_limits_removals_from_dead_node(self):
         self.run_passes('b', passes=14, step_s=5)
-        # Another node has taken all over; three were taken off the dead one.
+        # The other node has all of them; three have left the dead one.
         self.assertEqual({'a': 4, 'b': 14}, self.counts())
 
-    def test_that_it_is_used_up_is_said_once(self):
+    def test_exhausted_budget_is_logged_once(self):
         with mock.patch.object(service.LOG, 'error') as log:
             self.run_passes('b', passes=22, step_s=5)
         self.assertEqual(1, log.call_count, log.mock_calls)
         self.assertIn('allow-removals', log.call_args[0][0])
 
-    def test_the_budget_comes_back_with_time(self):
+    def test_budget_recovers_with_time(self):
         self.run_passes('b', passes=14, step_s=5)
         self.run_passes('b', passes=32, step_s=5)
         self.assertEqual({'a': 1, 'b': 14}, self.counts())
 
-    def test_a_persons_word_lets_the_rest_go(self):
+    def test_operator_can_allow_more_removals(self):
         self.run_passes('b', passes=14, step_s=5)
         self.store.allow_removals(4, 150)
         self.run_passes('b', passes=2)
         self.assertEqual({'b': 14}, self.counts())
 
-    def test_two_controllers_share_it(self):
-        """The transaction that removes counts once more."""
+    def test_two_controllers_share_the_budget(self):
+        """The removing transaction counts earlier removals itself."""
         self.assertTrue(self.store.place('lb0', [], failed=3,
                                          budget=(3, 500)))
         self.assertFalse(self.store.place('lb0', [], failed=1,
@@ -327,11 +325,11 @@ class TestBudget(SchedulerTestCase):
 
 class TestRaces(SchedulerTestCase):
 
-    def test_a_move_that_was_decided_on_other_placements_is_not_made(self):
+    def test_move_decided_on_stale_placements_is_dropped(self):
         self.report('a', 'b', 'c')
         self.duty.step()
         self.create(1)
-        # Another scheduler is faster, between the reading and the writing.
+        # Another scheduler writes between this one's read and write.
         real, calls = self.store.place, []
 
         def place(*arguments, **options):
@@ -342,10 +340,11 @@ class TestRaces(SchedulerTestCase):
 
         with mock.patch.object(self.store, 'place', place):
             placed = self.scheduler.place(self.store.situation('lb0'))
-        self.assertEqual((True, frozenset()), (placed.again, placed.notify))
+        self.assertEqual((True, frozenset()),
+                         (placed.conflict, placed.notify))
         self.assertEqual({'a'}, set(self.on()))
 
-    def test_a_deleted_load_balancer_is_not_placed(self):
+    def test_deleted_load_balancer_is_not_placed(self):
         self.create(1)
         self.store.delete('lb0')
         self.assertFalse(self.store.place('lb0', ('a',),
@@ -369,7 +368,7 @@ class TestRemovalLog(base.StoreTestCase):
         with self.store._read() as session:
             self.assertEqual(1, session.query(models.Removal).count())
 
-    def test_removals_of_the_past_and_of_a_clock_before_are_forgotten(self):
+    def test_removals_of_other_times_are_forgotten(self):
         now = START
         with mock.patch('time.time', lambda: now):
             for _ in range(3):
@@ -387,7 +386,7 @@ class TestRemovalLog(base.StoreTestCase):
 
 class TestPlugins(SchedulerTestCase):
 
-    def test_a_plugin_that_is_not_there_is_refused_by_name(self):
+    def test_missing_plugin_is_refused_by_name(self):
         for option in ('filters', 'weighers'):
             conf = self.load(f'[database]\nconnection = {self.url}\n'
                              f'[placement]\n{option} = live,no_such\n')
