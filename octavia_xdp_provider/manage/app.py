@@ -62,8 +62,8 @@ class Application(app.App):
     def __init__(self, **arguments):
         manager = commandmanager.CommandManager(
             'octavia_xdp.manage', ignored_modules=None)
-        for name, one in COMMANDS.items():
-            manager.add_command(name, one)
+        for name, command_class in COMMANDS.items():
+            manager.add_command(name, command_class)
         super().__init__(
             description=__doc__.partition(': ')[2],
             version=pbr.version.VersionInfo(
@@ -80,7 +80,7 @@ class Application(app.App):
 
     def configure_logging(self):
         super().configure_logging()
-        # It says what kind of database it meets, with each command.
+        # It would log the kind of database with each command.
         logging.getLogger('alembic').setLevel(logging.WARNING)
 
     def initialize_app(self, argv):
@@ -89,6 +89,6 @@ class Application(app.App):
 
 
 def main(argv):
-    """Run a command. Returns the exit status."""
-    # cliff would start a shell of its own.
+    """Run a command and return the exit status."""
+    # Without arguments cliff would start its interactive shell.
     return Application().run(argv or ['--help'])

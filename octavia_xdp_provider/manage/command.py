@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of octavia-xdp-manage have in common.
+"""Base classes of the commands of octavia-xdp-manage.
 
-They are cliff's, as those of the openstack command: each list can be had as
-a table, JSON, YAML, CSV or plain values, with the columns that one names.
+They are cliff commands, as those of the openstack client: each list can be
+printed as a table, JSON, YAML, CSV or plain values, with chosen columns.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 
 
-class NotDone(Exception):
-    """The command could not do what it was asked; the text says why."""
+class CommandError(Exception):
+    """The command failed; the text says why and what to do."""
 
 
 class _Access:
-    """Configuration and database, for commands."""
+    """Access to the configuration and the database."""
 
     app: Any
 
@@ -31,9 +31,9 @@ class _Access:
         return self.app.conf
 
     def store(self) -> queries.Store:
-        """The database.
+        """Open the database.
 
-        :raises SchemaError: it is not there, or of another version.
+        :raises SchemaError: it has no schema, or one of another version.
         """
         manager = schema.context_manager(self.conf)
         schema.check(manager)
@@ -41,28 +41,29 @@ class _Access:
 
 
 class Command(_Access, command.Command):
-    """A command that does something."""
+    """A command that changes something."""
 
 
 class List(_Access, lister.Lister):
-    """A command that lists. Some of it agents have said."""
+    """A command that prints a list; it may contain text from agents."""
 
     def produce_output(self, parsed_args: Any, column_names: Any, data: Any
                        ) -> int:
         return int(super().produce_output(parsed_args, column_names, [
-            _shown(parsed_args, row) for row in data]))
+            _escape(parsed_args, row) for row in data]))
 
 
 class Show(_Access, show.ShowOne):
-    """A command that shows one thing. Some of it agents have said."""
+    """A command that shows one object; it may contain text from agents."""
 
     def produce_output(self, parsed_args: Any, column_names: Any, data: Any
                        ) -> int:
         return int(super().produce_output(parsed_args, column_names,
-                                          _shown(parsed_args, data)))
+                                          _escape(parsed_args, data)))
 
 
-def _shown(arguments: Any, values: Iterable[Any]) -> list[Any]:
+def _escape(arguments: Any, values: Iterable[Any]) -> list[Any]:
+    """Escape control characters, which a terminal could obey."""
     if arguments.formatter == 'json':
-        return list(values)  # which has a notation of its own
+        return list(values)  # JSON escapes them itself
     return [printable.printable(value) for value in values]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about the controllers' database."""
+"""Commands for the controllers' database."""
 
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.manage import command
 
 
 class Upgrade(command.Command):
-    """Bring the database to the newest version."""
+    """Upgrade the database schema to the newest version."""
 
     def take_action(self, arguments):
         before, after = schema.upgrade(schema.context_manager(self.conf))

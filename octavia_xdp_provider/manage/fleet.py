@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All LB nodes, or those load balancers with the most traffic, at a glance.
+"""Figures of all LB nodes, or of the load balancers with the most traffic.
 
-What is read for a view are sums that the database makes, and one row of each
-node; of load balancers, the rows of those that are shown.
+A view reads sums that the database computes, one row for each node, and the
+rows of the load balancers that it shows.
 """
 
 from octavia_xdp_provider.common import output
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.manage import node_state
+from octavia_xdp_provider.manage import placement_state
 from octavia_xdp_provider.manage import rates
 
 NODES, LOAD_BALANCERS = 'nodes', 'load-balancers'
 SUBJECTS = (NODES, LOAD_BALANCERS)
-# What comes first: the greatest, but names as they are spelt.
+# Figures are sorted in descending order, names in ascending order.
 ORDERS = ('bits', 'flows', 'drops', 'active', 'name')
 
 
 class Fleet:
-    """Looks again and again.
+    """Build views from successive readings of the database.
 
-    :param timeout_s: of nodes that are not heard.
-    :param clock: seconds; see rates.Meter.
+    :param timeout_s: age of the last report at which it is a problem.
+    :param clock: returns seconds; see rates.Meter.
     """
 
     def __init__(self, store, timeout_s, clock):
@@ -30,28 +31,28 @@ class Fleet:
         self._meters = {subject: rates.Meter() for subject in SUBJECTS}
 
     def view(self, subject, order, limit):
-        """:param limit: rows at most.
+        """Return totals and rows, as a dictionary for JSON.
 
-        :returns: head and rows, as a dictionary of what JSON has.
+        :param limit: maximal number of rows.
         """
         figures = self._store.figures()
         if subject == NODES:
             sums = self._store.traffic_of_nodes()
-            names = [one.host for one in figures.nodes]
+            names = [node.host for node in figures.nodes]
         else:
             sums = self._store.traffic_of_load_balancers()
             names = list(sums)
         meter, now = self._meters[subject], self._clock()
         meter.add(now, sums)
-        rows = [{'name': name, **_rate(meter.rate(name, now)),
+        rows = [{'name': name, **_round_rate(meter.rate(name, now)),
                  'active': sums[name].active if name in sums else 0}
                 for name in names]
-        total = _sum(rows)
+        total = _sum_rows(rows)
         rows.sort(key=lambda row: row['name'] if order == 'name'
                   else (-(row[order] or 0), row['name']))
         rows = rows[:limit]
         if subject == NODES:
-            _add_nodes(rows, {one.host: one for one in figures.nodes},
+            _add_nodes(rows, {node.host: node for node in figures.nodes},
                        self._timeout_s)
         else:
             self._add_load_balancers(rows)
@@ -63,39 +64,37 @@ class Fleet:
 
     def _add_load_balancers(self, rows):
         names = [row['name'] for row in rows]
-        balancers = {one.id: one for one
-                     in self._store.load_balancers(names)}
-        placements = {}
-        for one in self._store.placements(names):
-            placements.setdefault(one.load_balancer_id, []).append(one)
+        vips = {row.id: spec.vips(row.document)
+                for row in self._store.load_balancers(names)}
+        all_placements = placement_state.by_load_balancer(
+            self._store.placements(names))
         for row in rows:
-            balancer = balancers.get(row['name'])
-            mine = placements.get(row['name'], [])
-            row['vips'] = spec.vips(balancer.document) if balancer else []
-            row['nodes'] = sorted(one.host for one in mine)
-            row['members'] = _members(mine)
+            placements = all_placements.get(row['name'], [])
+            row['vips'] = vips.get(row['name'], [])
+            row['nodes'] = sorted(placement.host for placement in placements)
+            row['members'] = _count_members(placements)
 
 
-def _rate(rate):
+def _round_rate(rate):
     if rate is None:
         return dict.fromkeys(('bits', 'flows', 'drops'))
     return {'bits': round(8 * rate.bytes), 'flows': round(rate.flows, 1),
             'drops': round(rate.drops, 1)}
 
 
-def _sum(rows):
-    """Of those that are known; None: none is."""
+def _sum_rows(rows):
+    """Sum the known values of each column; None if all are unknown."""
     return {name: round(sum(known), 1) if (known := [
         row[name] for row in rows if row[name] is not None]) else None
         for name in ('bits', 'flows', 'drops', 'active')}
 
 
-def _members(placements):
-    """Monitored members that some node has found up, and all; None: no node
+def _count_members(placements):
+    """Return [members up on some node, monitored members], or None if no node
     has reported any."""
     states = {}
-    for one in placements:
-        for key, state in (one.members or {}).items():
+    for placement in placements:
+        for key, state in (placement.members or {}).items():
             if states.get(key) != 'up':
                 states[key] = state
     return [sum(state == 'up' for state in states.values()),
@@ -104,34 +103,34 @@ def _members(placements):
 
 def _add_nodes(rows, nodes, timeout_s):
     for row in rows:
-        one = nodes[row['name']]
-        state = one.state
+        node = nodes[row['name']]
+        state = node.state
         checker = state.get('health_checker') or {}
         row |= {
-            'condition': one.condition,
-            'load_balancers': sum(number for word, number
-                                  in one.placements.items()
-                                  if word != 'leaving'),
-            'behind': one.placements.get('behind', 0),
-            'failing': one.placements.get('failing', 0),
-            'lag': one.lag,
+            'condition': node.condition,
+            'load_balancers': sum(count for state_name, count
+                                  in node.placements.items()
+                                  if state_name != 'leaving'),
+            'behind': node.placements.get('behind', 0),
+            'failing': node.placements.get('failing', 0),
+            'lag': node.lag,
             'announced': state.get('announced'),
             'bgp': state.get('bgp_established'),
             'uplinks': node_state.uplinks(state),
             'members': [checker['up'], checker['checks']]
             if {'up', 'checks'} <= checker.keys() else None,
-            'silence_s': None if one.silence_s is None
-            else round(one.silence_s, 1),
-            'problems': node_state.problems(state, one.silence_s, timeout_s)}
+            'silence_s': None if node.silence_s is None
+            else round(node.silence_s, 1),
+            'problems': node_state.problems(state, node.silence_s, timeout_s)}
 
 
 def head(view):
-    """Lines of text on all of it."""
-    known = view['load_balancers']
+    """Return the lines above the table."""
+    counts = view['load_balancers']
     total = {name: _short(value) for name, value in view['total'].items()}
     return [
-        f'{known["active"]} load balancers, {known["pending"]} changing, '
-        f'{known["deleting"]} being deleted; {view["changes_waiting"]} '
+        f'{counts["active"]} load balancers, {counts["pending"]} changing, '
+        f'{counts["deleting"]} being deleted; {view["changes_waiting"]} '
         f'changes wait, the oldest for {view["oldest_waiting_s"]} s',
         f'{view["number"]} {view["subject"].replace("-", " ")}: '
         f'{total["bits"]}bit/s, {total["flows"]} new flows/s, '
@@ -153,13 +152,13 @@ def line(subject, row):
     rate = (f'{_short(row["bits"]):>7}{_short(row["flows"]):>8}'
             f'{_short(row["drops"]):>8}{_short(row["active"]):>7}')
     if subject == LOAD_BALANCERS:
-        return (f'{row["name"]:37}{rate}{_of(row["members"]):>9}'
+        return (f'{row["name"]:37}{rate}{_ratio(row["members"]):>9}'
                 f'{len(row["nodes"]):>6}  {" ".join(row["vips"])}')
     return (f'{row["name"][:20]:20} {row["condition"]:10}{rate}'
             f'{_short(row["load_balancers"]):>7}'
             f'{_short(row["announced"]):>7}{_short(row["lag"]):>5}'
-            f'{_short(row["failing"]):>5}{_of(row["bgp"]):>6}'
-            f'{row["uplinks"]:>8}{_of(row["members"]):>14}  '
+            f'{_short(row["failing"]):>5}{_ratio(row["bgp"]):>6}'
+            f'{row["uplinks"]:>8}{_ratio(row["members"]):>14}  '
             f'{"; ".join(row["problems"]) or "-"}')
 
 
@@ -167,5 +166,5 @@ def _short(number):
     return '-' if number is None else output.short(number)
 
 
-def _of(pair):
+def _ratio(pair):
     return '-' if pair is None else f'{pair[0]}/{pair[1]}'

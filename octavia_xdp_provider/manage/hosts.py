@@ -1,135 +1,139 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about hypervisors that serve members."""
+"""Commands for hypervisors that serve members."""
 
 from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_registration
 
-_HELP = 'name of the hypervisor as Neutron has it (binding:host_id)'
+_HELP = 'name of the hypervisor in Neutron (binding:host_id)'
 
 
 def _unknown(host):
-    return command.NotDone(
+    return command.CommandError(
         f'hypervisor {host} is unknown; "octavia-xdp-manage host list" shows '
-        'those that are registered')
+        'the registered ones')
 
 
-def _ends(state):
+def _tunnel_ends(state):
     return ' '.join([*(state.get('geneve') or ()),
                      *filter(None, [state.get('srv6')])]) or None
 
 
-def _row(host, objects, keys, now, timeout):
-    there = [one for one in objects if one.host == host.host
-             and one.removed_generation is None]
-    mine = [one for one in there if one.kind == host_spec.PORT]
+def _row(host, host_objects, keys, now, timeout):
+    wanted = [host_object for host_object in host_objects
+              if host_object.host == host.host
+              and host_object.removed_generation is None]
+    ports = [host_object for host_object in wanted
+             if host_object.kind == host_spec.PORT]
     state = host.state
     return {
         'host': host.host, 'in_service': host.in_service,
         'alive': ages.age(host.last_seen, now) <= timeout,
         'last_report': (f'{ages.age(host.last_seen, now):.1f} s ago'
                         if host.last_seen else 'never'),
-        'tunnels_to': _ends(state), 'mtu': state.get('mtu'),
-        'ports': len(mine),
-        'ports_ready': sum(one.is_held for one in mine),
+        'tunnels_to': _tunnel_ends(state), 'mtu': state.get('mtu'),
+        'ports': len(ports),
+        'ports_ready': sum(port.is_held for port in ports),
         'keys': sum(key.host == host.host and key.free_at is None
                     for key in keys),
         'problems': '; '.join([
             *map(str, state.get('problems') or ()),
-            *(f'port {one.id}: {one.error}' for one in mine if one.error),
-            *(f'group {one.id} fills the {host_spec.ADDRESSES_MAX} networks '
-              'that a hypervisor takes of one: clients in any others of it '
-              'are not let in' for one in there if _is_full(one))])}
+            *(f'port {port.id}: {port.error}' for port in ports
+              if port.error),
+            *(f'group {host_object.id} has reached the limit of '
+              f'{host_spec.ADDRESSES_MAX} networks: clients in further '
+              'networks of it are refused'
+              for host_object in wanted if _is_full(host_object))])}
 
 
-def _is_full(one):
-    """Whether networks of a group may have been left out."""
-    return one.kind == host_spec.ADDRESS_SET and (
-        len(one.document['networks']) >= host_spec.ADDRESSES_MAX)
+def _is_full(host_object):
+    """Return whether networks of a group may have been left out."""
+    return host_object.kind == host_spec.ADDRESS_SET and (
+        len(host_object.document['networks']) >= host_spec.ADDRESSES_MAX)
 
 
 class List(command.List):
-    """List the hypervisors whose agents may call.
+    """List the registered hypervisors.
 
-    "ports" are those that have members; those that are ready are in the
-    hypervisor's programs as wanted. "tunnels_to" are addresses and the
-    network of SIDs that its agent reports.
+    "ports" counts the ports of members, "ports_ready" those that the
+    hypervisor's programs serve as wanted. "tunnels_to" has the addresses and
+    the network of SIDs that its agent reports.
     """
 
     def take_action(self, arguments):
         store = self.store()
-        objects, keys = store.host_objects(), store.host_keys()
+        host_objects, keys = store.host_objects(), store.host_keys()
         now, timeout = store.now(), self.conf.zero_touch.host_timeout
-        found = [_row(host, objects, keys, now, timeout)
-                 for host in store.hypervisors()]
+        rows = [_row(host, host_objects, keys, now, timeout)
+                for host in store.hypervisors()]
         columns = ('host', 'in_service', 'alive', 'last_report',
                    'tunnels_to', 'mtu', 'ports', 'ports_ready', 'keys',
                    'problems')
         return columns, [[row[name] for name in columns] for row in
-                         sorted(found, key=lambda row: row['host'])]
+                         sorted(rows, key=lambda row: row['host'])]
 
 
-class Show(command.Show):
-    """Show a hypervisor: what it should have, has, and reports."""
+class Show(names.HostArgument, command.Show):
+    """Show a hypervisor: what is wanted there, what it has and reports."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('host', help=_HELP)
-        return parser
+    host_help = _HELP
 
     def take_action(self, arguments):
         store = self.store()
         for host in store.hypervisors():
             if host.host != arguments.host:
                 continue
-            objects = store.host_objects([host.host])
-            row = _row(host, objects, store.host_keys(), store.now(),
+            host_objects = store.host_objects([host.host])
+            row = _row(host, host_objects, store.host_keys(), store.now(),
                        self.conf.zero_touch.host_timeout)
-            row['objects'] = [{
-                'id': one.id, 'kind': one.kind,
-                'state': _state(one), 'generation': one.generation,
-                'held_generation': one.held_generation,
-                'ifindex': one.ifindex, 'error': one.error,
-                'entries': len(one.document.get('entries', ())),
-                'networks': len(one.document.get('networks', ())),
-                'counters': one.counters}
-                for one in sorted(objects, key=lambda one: one.id)]
+            row['objects'] = [
+                _object_row(host_object) for host_object
+                in sorted(host_objects, key=lambda each: each.id)]
             row['state'] = host.state
             return list(row), list(row.values())
         raise _unknown(arguments.host)
 
 
-def _state(one):
-    if one.removed_generation is not None:
+def _object_row(host_object):
+    return {
+        'id': host_object.id, 'kind': host_object.kind,
+        'state': _state(host_object), 'generation': host_object.generation,
+        'held_generation': host_object.held_generation,
+        'ifindex': host_object.ifindex, 'error': host_object.error,
+        'entries': len(host_object.document.get('entries', ())),
+        'networks': len(host_object.document.get('networks', ())),
+        'counters': host_object.counters}
+
+
+def _state(host_object):
+    if host_object.removed_generation is not None:
         return 'leaving'
-    if one.error:
+    if host_object.error:
         return 'failing'
-    return 'ready' if one.is_held else 'loading'
+    return 'ready' if host_object.is_held else 'loading'
 
 
-class Create(command.Command):
-    """Register a hypervisor, and make its user and virtual host.
+class Create(node_registration.Registration):
+    """Register a hypervisor, and create its user and virtual host.
 
-    The controllers serve no other one. A hypervisor that is registered
-    already gets a new password.
+    The controllers serve registered hypervisors only. A hypervisor that is
+    already registered gets a new password.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        node_registration.add_arguments(parser, _HELP)
-        return parser
+    host_help = _HELP
 
     def take_action(self, arguments):
-        host = node_registration.checked(arguments.host)
+        host = node_registration.check_name(arguments.host)
         if not self.conf.nodes.transport_url:
-            raise command.NotDone(
-                '[nodes] transport_url is not set: without it the '
-                'controllers do not know where hypervisors are served')
+            raise command.CommandError(
+                '[nodes] transport_url is not set: set it to the broker that '
+                'serves hypervisors')
         is_new = self.store().register_hypervisor(host)
         password = broker.new_password()
-        node_registration.carry_out(
+        node_registration.run_or_print(
             self.app, arguments, broker.commands(
                 broker.for_host(host, password), again=not is_new),
             ('already exists',))
@@ -142,36 +146,29 @@ class Create(command.Command):
             f'  transport_url = {url}\n')
 
 
-class Delete(command.Command):
-    """Forget a hypervisor that does not run an agent any more.
+class Delete(node_registration.Registration):
+    """Remove a hypervisor that no longer runs an agent.
 
-    Members on it are reached as if it had none; its credentials end. Disable
-    it before, and wait until it has no ports: what its programs have stays
-    there otherwise.
+    Members on it are reached as if it had no agent, and its credentials
+    become invalid. Disable it first and wait until it has no ports: otherwise
+    its programs keep their entries.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        node_registration.add_arguments(parser, _HELP)
-        return parser
+    host_help = _HELP
 
     def take_action(self, arguments):
-        host = node_registration.checked(arguments.host)
+        host = node_registration.check_name(arguments.host)
         if not self.store().remove_hypervisor(host):
             raise _unknown(host)
-        node_registration.carry_out(
+        node_registration.run_or_print(
             self.app, arguments,
             broker.commands_to_remove(broker.host_vhost(host)),
             ('does not exist', 'no_such'))
 
 
-class _SetInService(command.Command):
+class _SetInService(names.HostArgument, command.Command):
+    host_help = _HELP
     in_service = True
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('host', help=_HELP)
-        return parser
 
     def take_action(self, arguments):
         if not self.store().set_hypervisor_in_service(arguments.host,
@@ -180,15 +177,15 @@ class _SetInService(command.Command):
 
 
 class Enable(_SetInService):
-    """Let members on a hypervisor be reached through it again."""
+    """Reach members on a hypervisor through its agent again."""
 
 
 class Disable(_SetInService):
-    """Reach no member through a hypervisor's agent.
+    """Stop reaching members through a hypervisor's agent.
 
     Members on it are reached at their addresses where the flavor prefers
-    zero-touch, and are in ERROR where it requires it. Their entries leave the
-    hypervisor when LB nodes have stopped to use them.
+    zero-touch, and are in ERROR where it requires zero-touch. Their entries
+    are removed from the hypervisor when LB nodes no longer use them.
     """
 
     in_service = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of tables that have several lines."""
+"""Table cells with several lines."""
 
 import json
 
@@ -7,32 +7,31 @@ from cliff import columns
 
 
 class Lines(columns.FormattableColumn):
-    """A list: a line for each in a table, itself in JSON."""
+    """A list: one line for each element in a table, a list in JSON."""
 
     def human_readable(self):
         return '\n'.join(
-            one if isinstance(one, str) else ', '.join(
-                f'{name} {value}' for name, value in one.items()
+            element if isinstance(element, str) else ', '.join(
+                f'{name} {value}' for name, value in element.items()
                 if value not in (None, False))
-            for one in self._value) or '-'
+            for element in self._value) or '-'
 
 
 class Fields(columns.FormattableColumn):
-    """A dictionary: a line for each value, of what is in that as well, in a
-    table; itself in JSON."""
+    """A nested dictionary: a line for each leaf in a table, itself in JSON."""
 
     def human_readable(self):
-        return '\n'.join(_fields('', self._value)) or '-'
+        return '\n'.join(_flatten('', self._value)) or '-'
 
 
-def _fields(name, value):
+def _flatten(path, value):
     if isinstance(value, dict) and value:
-        for key, below in value.items():
-            yield from _fields(f'{name}.{key}' if name else str(key), below)
-    elif isinstance(value, list) and any(isinstance(one, dict)
-                                         for one in value):
-        for number, one in enumerate(value):
-            yield from _fields(f'{name}[{number}]', one)
+        for key, child in value.items():
+            yield from _flatten(f'{path}.{key}' if path else str(key), child)
+    elif isinstance(value, list) and any(isinstance(element, dict)
+                                         for element in value):
+        for index, element in enumerate(value):
+            yield from _flatten(f'{path}[{index}]', element)
     else:
-        yield (f'{name}: '
+        yield (f'{path}: '
                f'{value if isinstance(value, str) else json.dumps(value)}')

@@ -5,46 +5,50 @@ from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.manage import placement_state
 
 
-def problems(balancer, mine, silence_s, refusals):
-    """Texts; those about a node or a listener begin with its name or id.
+def problems(load_balancer, placements, silence_s, get_refusals):
+    """Return texts; each begins with the node or listener it is about, if any.
 
-    :param balancer: rows.LoadBalancer.
-    :param mine: its placements.
-    :param silence_s: host → seconds since it was heard; left out: never, or
-        it is not registered any more.
-    :param refusals: called without arguments for Scheduler.refusals.
+    :param load_balancer: rows.LoadBalancer.
+    :param placements: those of this load balancer.
+    :param silence_s: host → seconds since its last report; without nodes that
+        never reported or are not registered.
+    :param get_refusals: returns what Scheduler.refusals returns.
     """
-    if balancer.deleted:
-        was_sent = balancer.failed_generation >= balancer.generation
-        return [f'{row.host}: has not removed it, {_heard(row, silence_s)}'
-                + (', so that it is ERROR in Octavia' if was_sent else '')
-                for row in mine]
-    if balancer.pending is not None:
+    if load_balancer.deleted:
+        was_sent = (load_balancer.failed_generation
+                    >= load_balancer.generation)
+        return [f'{placement.host}: has not removed it'
+                f'{_last_report(placement, silence_s)}'
+                + (', so it is in ERROR in Octavia' if was_sent else '')
+                for placement in placements]
+    if load_balancer.pending is not None:
         return ['a change waits for Octavia\'s commit']
-    if not mine:
-        return [f'{host}: {why}' for host, why in refusals().items()] or [
+    if not placements:
+        return [f'{host}: {why}' for host, why in get_refusals().items()] or [
             'it is not placed yet, or no node is registered']
-    return [f'{row.host}: {text}' for row in mine
-            if (text := _of_node(row, balancer, silence_s))] + [
+    return [f'{placement.host}: {text}' for placement in placements
+            if (text := _node_problem(placement, load_balancer, silence_s))
+            ] + [
         f'listener {key}: connection_limit {limit} has no effect without '
         'forwarding nat' for key, limit
-        in connections.without_effect(balancer.document).items()]
+        in connections.without_effect(load_balancer.document).items()]
 
 
-def _of_node(row, balancer, silence_s):
-    word = placement_state.word(row, balancer)
-    if word == 'ok':
+def _node_problem(placement, load_balancer, silence_s):
+    state = placement_state.classify(placement, load_balancer)
+    if state == 'ok':
         return None
-    if word == 'failing':
-        return row.error
-    if word == 'loading':
-        return f'has not done the newest change, {_heard(row, silence_s)}'
-    if word == 'leaving':
-        return f'has not given it up yet, {_heard(row, silence_s)}'
-    return 'others take it over from this node'
+    if state == 'failing':
+        return placement.error
+    last_report = _last_report(placement, silence_s)
+    if state == 'loading':
+        return f'has not applied the newest change{last_report}'
+    if state == 'leaving':
+        return f'has not given it up yet{last_report}'
+    return 'other nodes are taking it over from this node'
 
 
-def _heard(row, silence_s):
-    if row.host not in silence_s:
-        return 'and is not heard'
-    return f'heard {silence_s[row.host]:.0f} s ago'
+def _last_report(placement, silence_s):
+    if placement.host not in silence_s:
+        return '; it does not report'
+    return f'; its last report came {silence_s[placement.host]:.0f} s ago'

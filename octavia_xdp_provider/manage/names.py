@@ -1,31 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which load balancer an operator means: by id or by name, as in Octavia's
-own commands."""
+"""Arguments that select hosts and load balancers."""
 
 from octavia_xdp_provider.manage import command
 
 
-def add_load_balancer(parser):
-    parser.add_argument('load_balancer', metavar='LOAD_BALANCER',
-                        help='its id or its name')
+class HostArgument:
+    """Mixin of commands that take one LB node or hypervisor."""
+
+    host_help = '[DEFAULT] host of the node'
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('host', help=self.host_help)
+        return parser
 
 
-def load_balancer(store, word):
-    """The row of a load balancer.
+class LoadBalancerArgument:
+    """Mixin of commands that take one load balancer."""
 
-    :raises NotDone: there is none, or several have that name.
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('load_balancer', metavar='LOAD_BALANCER',
+                            help='id or name of the load balancer')
+        return parser
+
+
+def add_filters(parser):
+    """Add --node and --project."""
+    parser.add_argument('--node', metavar='HOST',
+                        help='only load balancers on this node')
+    parser.add_argument('--project', metavar='ID',
+                        help='only load balancers of this project')
+
+
+def find_load_balancer(store, id_or_name):
+    """Return the row of a load balancer, by id or name as Octavia's client.
+
+    :raises CommandError: there is none, or several have that name.
     """
-    found = store.load_balancer(word)
-    if found is not None:
-        return found
-    named = [row for row in store.load_balancers()
-             if row.document.get('name') == word]
-    if len(named) > 1:
-        raise command.NotDone(
-            f'{len(named)} load balancers have the name {word!r}, use an id: '
-            + ', '.join(sorted(row.id for row in named)))
-    if not named:
-        raise command.NotDone(
-            f'there is no load balancer with the id or name {word!r}; '
-            '"octavia-xdp-manage lb list" shows those that are held')
-    return named[0]
+    load_balancer = store.load_balancer(id_or_name)
+    if load_balancer is not None:
+        return load_balancer
+    matches = [row for row in store.load_balancers()
+               if row.document.get('name') == id_or_name]
+    if len(matches) > 1:
+        raise command.CommandError(
+            f'{len(matches)} load balancers have the name {id_or_name!r}, '
+            'use an id: ' + ', '.join(sorted(row.id for row in matches)))
+    if not matches:
+        raise command.CommandError(
+            f'there is no load balancer with the id or name {id_or_name!r}; '
+            '"octavia-xdp-manage lb list" shows the existing ones')
+    return matches[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that make an LB node known, and forget it."""
+"""Commands that register and remove LB nodes."""
 
 import json
 import shlex
@@ -10,45 +10,54 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
 
 RABBITMQCTL = 'rabbitmqctl'
 
 
-def add_arguments(parser, help_='[DEFAULT] host of the node'):
-    parser.add_argument('host', help=help_)
-    parser.add_argument(
-        '--apply', action='store_true',
-        help=f'run {RABBITMQCTL} here, on a host of the broker, instead of '
-             'printing what to run')
+class Registration(names.HostArgument, command.Command):
+    """Base class of commands that change a host's user at the broker."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--apply', action='store_true',
+            help=f'run {RABBITMQCTL} on this host, which must be one of the '
+                 'broker, instead of printing the commands')
+        return parser
 
 
-def checked(host):
+def check_name(host):
+    """Return the name if it is valid on the broker.
+
+    :raises CommandError: it is not.
+    """
     if not broker.HOST_PATTERN.fullmatch(host):
-        raise command.NotDone(
+        raise command.CommandError(
             f'{host!r} cannot be the name of a node: use up to 64 letters, '
             'digits, dots, hyphens and underscores')
     return host
 
 
-def carry_out(app, arguments, commands, ignored=()):
-    """Run or print commands of the broker.
+def run_or_print(app, arguments, commands, ignored=()):
+    """Run commands of the broker with --apply, print them without.
 
-    :param ignored: texts of errors that mean that there is nothing to do.
+    :param ignored: texts of errors that mean that nothing needs to be done.
     """
     if not arguments.apply:
         app.stdout.write('Run on a host of the broker:\n')
         for step in commands:
-            # printf is the shell's own: no other user sees what it prints.
+            # printf is a shell builtin: other users cannot see its arguments.
             secret = '' if step.stdin is None else (
                 f"printf '%s\\n' {shlex.quote(step.stdin)} | ")
             app.stdout.write(
                 f'  {secret}{shlex.join([RABBITMQCTL, *step.words])}\n')
         return
     if shutil.which(RABBITMQCTL) is None:
-        raise command.NotDone(
-            f'--apply: there is no {RABBITMQCTL} on this host; leave it out '
-            'and run what is then printed on a host of the broker')
+        raise command.CommandError(
+            f'--apply: there is no {RABBITMQCTL} on this host; omit --apply '
+            'and run the printed commands on a host of the broker')
     for step in commands:
         done = subprocess.run(
             [RABBITMQCTL, '--quiet', *step.words], text=True,
@@ -56,38 +65,36 @@ def carry_out(app, arguments, commands, ignored=()):
             capture_output=True)
         text = (done.stderr or done.stdout).strip()
         if done.returncode and not any(word in text for word in ignored):
-            raise command.NotDone(
+            raise command.CommandError(
                 f'--apply: {RABBITMQCTL} {step.words[0]} failed: {text}')
 
 
-class Create(command.Command):
-    """Register an LB node, and make its user and virtual host.
+class Create(Registration):
+    """Register an LB node, and create its user and virtual host.
 
-    Nothing else than what is registered is served by the controllers. A
-    node that is registered already gets a new password.
+    The controllers serve registered nodes only. A node that is already
+    registered gets a new password.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        add_arguments(parser)
         parser.add_argument(
             '--nat-pool', action='append', metavar='CIDR', default=[],
-            help='one of its [nat] pools, of a node that is new; may be '
-                 'given again')
+            help='one of the [nat] pools of a new node; may be repeated')
         return parser
 
     def take_action(self, arguments):
-        host = checked(arguments.host)
+        host = check_name(arguments.host)
         if not self.conf.nodes.transport_url:
-            raise command.NotDone(
-                '[nodes] transport_url is not set: without it the '
-                'controllers do not know where the nodes are served')
+            raise command.CommandError(
+                '[nodes] transport_url is not set: set it to the broker that '
+                'serves the nodes')
         try:
             is_new = self.store().register_node(host, arguments.nat_pool)
         except errors.Refused as error:
-            raise command.NotDone(str(error)) from error
+            raise command.CommandError(str(error)) from error
         password = broker.new_password()
-        carry_out(self.app, arguments, broker.commands(
+        run_or_print(self.app, arguments, broker.commands(
             broker.for_node(host, password), again=not is_new),
             ('already exists',))
         url = broker.node_transport_url(self.conf.nodes.transport_url, host,
@@ -99,29 +106,28 @@ class Create(command.Command):
             f'  transport_url = {url}\n')
 
 
-class Delete(command.Command):
-    """Forget an LB node that will never come back.
+class Delete(Registration):
+    """Remove an LB node that will never come back.
 
-    Its load balancers are placed on others, and its credentials end. One that
-    is alive and has flows by NAT, which no other node has, is not forgotten
-    without --now.
+    Its load balancers are placed on other nodes, and its credentials become
+    invalid. A node that is alive and has NAT flows, which no other node has,
+    is removed only with --now.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        add_arguments(parser)
         parser.add_argument('--now', action='store_true',
-                            help='also if flows by NAT break by it')
+                            help='even if NAT flows break')
         return parser
 
     def take_action(self, arguments):
-        host = checked(arguments.host)
+        host = check_name(arguments.host)
         store = self.store()
         if not arguments.now:
             self._check_flows(store, host)
         if not store.remove_node(host):
-            raise command.NotDone(f'node {host} is unknown')
-        carry_out(self.app, arguments,
+            raise command.CommandError(f'node {host} is unknown')
+        run_or_print(self.app, arguments,
                    broker.commands_to_remove(broker.node_vhost(host)),
                    ('does not exist', 'no_such'))
 
@@ -131,16 +137,16 @@ class Delete(command.Command):
             flows = node_state.nat_flows(node.state or {})
             if (node.host == host and flows
                     and node_api.alive(node, timeout_s, now)):
-                raise command.NotDone(
-                    f'node {host} is alive and has {flows} flows by NAT, '
-                    'which no other node has: they would break. Use "node '
+                raise command.CommandError(
+                    f'node {host} is alive and has {flows} NAT flows, which '
+                    'would break because no other node has them. Use "node '
                     f'drain --wait {host}" first, or --now')
 
 
 class Control(command.Command):
-    """Print what makes the users of driver and controllers.
+    """Print commands that create the users of driver and controllers.
 
-    With --definitions: a file that RabbitMQ loads instead of commands.
+    With --definitions it prints a file for RabbitMQ to load instead.
     """
 
     def get_parser(self, prog_name):
@@ -149,7 +155,7 @@ class Control(command.Command):
             '--definitions', action='store_true',
             help='print RabbitMQ definitions (JSON) instead of commands')
         parser.add_argument('--apply', action='store_true',
-                            help=f'run {RABBITMQCTL} here')
+                            help=f'run {RABBITMQCTL} on this host')
         return parser
 
     def take_action(self, arguments):
@@ -159,7 +165,7 @@ class Control(command.Command):
             self.app.stdout.write(
                 json.dumps(broker.definitions(grants), indent=2) + '\n')
         else:
-            carry_out(self.app, arguments, broker.commands(grants),
+            run_or_print(self.app, arguments, broker.commands(grants),
                        ('already exists',))
         self.app.stdout.write(
             'Configuration of the controllers:\n'

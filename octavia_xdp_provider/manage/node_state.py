@@ -1,34 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node reports of itself, in a few words."""
+"""Short texts and figures from the state that a node reports."""
 
 from octavia_xdp_provider.controller import status
 
 
 def problems(state, silence_s, timeout_s):
-    """What does not work on a node, texts; of one that is not heard, as it
-    last said.
+    """Return texts of what does not work, by the node's last report.
 
-    :param silence_s: since it was heard; None: never.
+    :param silence_s: seconds since that report; None: there was none.
     """
-    found = [] if silence_s is None or silence_s <= timeout_s else [
-        f'not heard for {silence_s:.0f} s']
+    texts = [] if silence_s is None or silence_s <= timeout_s else [
+        f'no report for {silence_s:.0f} s']
     nat = state.get('nat') or {}
-    return found + status.problems(state) + (
+    return texts + status.problems(state) + (
         [nat['problem']] if 'problem' in nat else [])
 
 
 def uplinks(state):
-    """How many uplinks a node uses, of how many that it has."""
-    found = state.get('uplinks')
-    if found is None:
+    """Return 'usable uplinks/all uplinks', or '-' without a report."""
+    reported = state.get('uplinks')
+    if reported is None:
         return '-'
-    used = [one for one in found
-            if not one.get('problem') and _goes_out(one)]
-    return f'{len(used)}/{len(found)}'
+    usable = [uplink for uplink in reported
+              if not uplink.get('problem') and _can_forward(uplink)]
+    return f'{len(usable)}/{len(reported)}'
 
 
-def _goes_out(uplink):
-    """Whether packets of a family can leave by it."""
+def _can_forward(uplink):
+    """Return whether packets of some address family can leave by it."""
     if uplink.get('forwards') is not None:
         return bool(uplink['forwards'])
     hops = [uplink.get(family) or {} for family in ('v4', 'v6')]
@@ -36,17 +35,17 @@ def _goes_out(uplink):
 
 
 def nat_flows(state):
-    """How many flows by NAT a node has."""
+    """Return the number of NAT flows of a node."""
     return (state.get('nat') or {}).get('flows') or 0
 
 
 def health_checker(state):
-    """How the health checker of a node does."""
-    found = state.get('health_checker')
-    if found is None:
+    """Return a text on the load of a node's health checker."""
+    checker = state.get('health_checker')
+    if checker is None:
         return 'no answer'
-    stretch = found.get('stretch_percent', 0)
-    late = f'{found.get("late_p99_ms", 0):.0f} ms late'
+    stretch = checker.get('stretch_percent', 0)
+    late = f'{checker.get("late_p99_ms", 0):.0f} ms late'
     if stretch > 100:
         return f'overloaded: intervals at {stretch} %, {late}'
-    return f'{found.get("checks", 0)} checks, {late}'
+    return f'{checker.get("checks", 0)} checks, {late}'

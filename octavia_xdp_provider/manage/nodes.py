@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about LB nodes."""
+"""Commands for LB nodes."""
 
 from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import lines
+from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
 
 
-def add_host(parser):
-    parser.add_argument('host', help='[DEFAULT] host of the node')
-
-
 def unknown(host):
-    return command.NotDone(
-        f'node {host} is unknown; "octavia-xdp-manage node list" shows those '
-        'that are there')
+    return command.CommandError(
+        f'node {host} is unknown; "octavia-xdp-manage node list" shows the '
+        'registered ones')
 
 
 def _row(node, conf, now, load):
-    """:param now: of the database, whose clock ``last_seen`` is of.
+    """Return {column: value} of a node.
 
-    :param load: host → load balancers on it that are not leaving.
+    :param now: the database's time, which ``last_seen`` uses.
+    :param load: host → number of its load balancers that are not leaving.
     """
     state = node.state or {}
     return {
@@ -41,7 +39,7 @@ def _row(node, conf, now, load):
 
 
 class List(command.List):
-    """List the LB nodes, with what does not work on each."""
+    """List the LB nodes, with the problems of each."""
 
     def take_action(self, arguments):
         store = self.store()
@@ -55,13 +53,8 @@ class List(command.List):
                          sorted(rows, key=lambda row: row['host'])]
 
 
-class Show(command.Show):
-    """Show an LB node, with all that it reports of itself."""
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        add_host(parser)
-        return parser
+class Show(names.HostArgument, command.Show):
+    """Show an LB node, with everything that it reports about itself."""
 
     def take_action(self, arguments):
         store = self.store()
@@ -74,33 +67,28 @@ class Show(command.Show):
 
 
 class Nat(command.List):
-    """List what LB nodes do by NAT, and for whom.
+    """List the NAT pools and flows of LB nodes, by project.
 
-    Flows are those that are alive; each has a port. A project has at most the
-    share of them. Peers are the nodes that hand packets of flows on to each
-    other, the node itself among them; 0: it does not. Pools are those that
-    are registered ("node nat-pools"); others that the node reports are
-    unregistered, and not used. A problem is why pools are not as configured.
+    "flows" counts live flows; each uses a port, of which a project can have
+    at most "share". "peers" counts the nodes that hand packets of flows on to
+    each other, including this node; 0 if it does not. "pools" are registered
+    ("node nat-pools"); "unregistered" ones are reported by the node and not
+    used. "problem" is the reason if pools are not as configured.
     """
 
     def take_action(self, arguments):
         columns = ('host', 'pools', 'flows', 'ports', 'share', 'peers',
                    'projects', 'unregistered', 'problem')
         rows = []
-        for node in sorted(self.store().nodes(), key=lambda one: one.host):
+        for node in sorted(self.store().nodes(), key=lambda row: row.host):
             state = (node.state or {}).get('nat') or {}
             rows.append([node.host, *(state.get(name)
                                       for name in columns[1:])])
         return columns, rows
 
 
-class _SetInService(command.Command):
+class _SetInService(names.HostArgument, command.Command):
     in_service = True
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        add_host(parser)
-        return parser
 
     def take_action(self, arguments):
         if not self.store().set_in_service(arguments.host, self.in_service):
@@ -108,14 +96,14 @@ class _SetInService(command.Command):
 
 
 class Enable(_SetInService):
-    """Put an LB node back into service; also one that is drained."""
+    """Put a disabled or drained LB node back into service."""
 
 
 class Disable(_SetInService):
     """Take an LB node out of service.
 
-    Its VIPs move to other nodes in service, and stay while there are too
-    few of those.
+    Its VIPs move to other nodes in service. While there are too few of these,
+    the VIPs stay.
     """
 
     in_service = False

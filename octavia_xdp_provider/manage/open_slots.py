@@ -1,69 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where flows are about of members that have changed: open slots.
+"""Open slots: where flows may still belong to the former owner of a slot.
 
-Without a second chance such flows are known to their own node alone, or go
-elsewhere on a node that has closed the same slots: they break where routers
-move them.
+Without a second chance only a flow's own node knows its member; another node,
+which may have closed the same slot, sends it elsewhere. Such flows break when
+routers move them.
 """
 
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command
 
-# In place of a load balancer: of some that the node does not name.
+# Stands for the load balancers that a node's report does not list.
 OTHERS = '(others)'
 
 
 def _reports(store, timeout_s):
-    """(host, messages.OpenSlots) of all nodes that are heard."""
+    """Yield (host, messages.OpenSlots) of all live nodes."""
     now = store.now()
     for node in store.nodes():
-        found = (node.state or {}).get('open_slots')
-        if found and node_api.alive(node, timeout_s, now):
-            yield node.host, found
+        report = (node.state or {}).get('open_slots')
+        if report and node_api.alive(node, timeout_s, now):
+            yield node.host, report
 
 
-def _open(reports):
-    """(host, load balancer id or OTHERS, slots) in all reports."""
-    for host, found in reports:
-        for key, slots in found.get('load_balancers', {}).items():
+def _rows(reports):
+    """Yield (host, load balancer id or OTHERS, number of open slots)."""
+    for host, report in reports:
+        for key, slots in report.get('load_balancers', {}).items():
             yield host, key, slots
-        if found.get('more'):
+        if report.get('more'):
             yield host, OTHERS, None
 
 
 def unsettled(store, host, timeout_s):
-    """Load balancers of a node whose flows would break if routers moved them
-    to other nodes now, as texts with the node that has open slots of them.
+    """Return texts that name load balancers of a node, and where they have
+    open slots: their flows would break if routers moved them now.
 
     A change that a node's report does not reflect yet may open slots, too.
     """
-    here = set(store.remaining(host))
-    if not here:
+    local_ids = set(store.remaining(host))
+    if not local_ids:
         return []
     reports = dict(_reports(store, timeout_s))
-    found = {f'{key} on {where}' for where, key, _ in _open(reports.items())
-             if key in here or key == OTHERS}
-    for key, where, generation in store.shared_with(host):
-        # Older nodes do not say what their report reflects.
-        as_of = reports.get(where, {}).get('as_of')
+    texts = {f'{key} on {node}' for node, key, _ in _rows(reports.items())
+             if key in local_ids or key == OTHERS}
+    for key, node, generation in store.shared_with(host):
+        # Nodes of older releases do not report the generation.
+        as_of = reports.get(node, {}).get('as_of')
         if as_of is not None and as_of < generation:
-            found.add(f'{key} on {where}, which has not reported since it '
+            texts.add(f'{key} on {node}, which has not reported since it '
                       'changed')
-    return sorted(found)
+    return sorted(texts)
 
 
 class List(command.List):
     """List open slots of load balancers without a second chance, by node.
 
-    Their flows break where routers move them to another node now: slots are
-    open since members changed, until no flow of a former owner was seen for
-    the idle timeout. "octavia-xdp-ctl show services" on the node shows them
-    by listener. Each node reports within [agent] report_interval; "(others)"
-    stands for load balancers that a node has and does not name.
+    Flows in open slots break if routers move them to another node. A slot is
+    open from a change of members until no flow of the former owner was seen
+    for the idle timeout. "octavia-xdp-ctl show services" on the node lists
+    open slots by listener. Each node reports within [agent] report_interval;
+    "(others)" stands for load balancers that its report does not list.
     """
 
     def take_action(self, arguments):
-        rows = _open(_reports(self.store(),
+        rows = _rows(_reports(self.store(),
                               self.conf.placement.node_timeout))
         return ('host', 'load_balancer', 'open_slots'), sorted(
             rows, key=lambda row: (row[0], -(row[2] or 0), row[1]))

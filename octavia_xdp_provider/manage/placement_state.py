@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a node is with a load balancer, in a word."""
+"""The state of a placement: how far a node is with a load balancer."""
 
 
-def word(row, balancer):
-    """:param balancer: rows.LoadBalancer, or None if it is gone."""
-    if row.removed_generation is not None:
+def classify(placement, load_balancer):
+    """Return the state, as the columns named "state" show it.
+
+    :param load_balancer: rows.LoadBalancer, or None if it is gone.
+    """
+    if placement.removed_generation is not None:
         return 'leaving'
-    if row.error:
+    if placement.error:
         return 'failing'
-    if row.draining_since is not None:
+    if placement.draining_since is not None:
         return 'draining'
-    if balancer and row.synced_generation < balancer.generation:
+    if (load_balancer
+            and placement.synced_generation < load_balancer.generation):
         return 'loading'
     return 'ok'
 
 
 def by_load_balancer(placements):
-    """Id → placements."""
-    found = {}
-    for row in placements:
-        found.setdefault(row.load_balancer_id, []).append(row)
-    return found
+    """Return {load balancer id: placements}."""
+    grouped = {}
+    for placement in placements:
+        grouped.setdefault(placement.load_balancer_id, []).append(placement)
+    return grouped

@@ -1,51 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about which load balancer is on which LB node."""
+"""Commands for placements: which load balancer is on which LB node."""
 
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import placement_state
 
 
 class List(command.List):
-    """List which load balancer is on which node, and how far it is."""
+    """List placements of load balancers on nodes, with their states."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--node', metavar='HOST',
-                            help='on this node only')
+                            help='only placements on this node')
         return parser
 
     def take_action(self, arguments):
         store = self.store()
-        balancers = {row.id: row for row in store.load_balancers()}
+        load_balancers = {row.id: row for row in store.load_balancers()}
         rows = []
-        for row in store.placements():
-            if arguments.node not in (None, row.host):
+        for placement in store.placements():
+            if arguments.node not in (None, placement.host):
                 continue
-            balancer = balancers.get(row.load_balancer_id)
+            load_balancer = load_balancers.get(placement.load_balancer_id)
             rows.append((
-                row.load_balancer_id,
-                balancer.document['vip_address'] if balancer else None,
-                row.host,
-                balancer.generation if balancer else None,
-                row.synced_generation,
-                placement_state.word(row, balancer),
-                row.error))
+                placement.load_balancer_id,
+                load_balancer and load_balancer.document['vip_address'],
+                placement.host, load_balancer and load_balancer.generation,
+                placement.synced_generation, placement_state.classify(
+                    placement, load_balancer), placement.error))
         return ('load_balancer', 'vip', 'host', 'wanted_generation',
                 'synced_generation', 'state', 'error'), rows
 
 
 class AllowRemovals(command.Command):
-    """Let VIPs leave failed nodes beyond the budget of removals."""
+    """Let more VIPs leave failed nodes than the removal budget allows."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--count', type=int, required=True,
-                            help='how many, as the controller\'s log says')
+                            help="how many; the controller's log has the "
+                                 'number')
         return parser
 
     def take_action(self, arguments):
         if arguments.count < 1:
-            raise command.NotDone(
+            raise command.CommandError(
                 f'--count is {arguments.count}; use 1 or more')
         self.store().allow_removals(arguments.count,
                                     self.conf.placement.removal_budget_span)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command about what projects have of what ``[limits]`` lets them have."""
+"""The command that lists how much of ``[limits]`` projects use."""
 
 from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.manage import command
@@ -9,12 +9,12 @@ COLUMNS = ('project', 'load_balancers', 'members', 'bytes', 'largest_members',
 
 
 class List(command.List):
-    """List projects by what their load balancers take of the controllers.
+    """List projects by the resources that their load balancers use.
 
-    Members are those of all pools, bytes those of documents, counted in steps
-    of 16 KiB. The largest are those of one load balancer. At limit are the
-    options of [limits] of which nine tenths are used: of these the API
-    refuses what grows beyond.
+    "members" counts those of all pools, "bytes" the size of documents in
+    steps of 16 KiB. The "largest" columns are those of one load balancer.
+    "at_limit" names the options of [limits] of which nine tenths are used;
+    the API refuses changes that exceed a limit.
     """
 
     def take_action(self, arguments):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates of what nodes count, from what they have reported.
+"""Rates from the counters that nodes report.
 
-A node reports its counters every ten seconds, and where nothing has changed
-not at all. So a rate is taken between two changes that were seen, and never
-since an unknown moment: it is there after two reports.
+A node reports a counter every ten seconds, but only if it has changed. So a
+rate is computed between two observed changes, and is known only after two
+reports: when the value before the first one was reached is unknown.
 """
 
 import collections
@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from octavia_xdp_provider.controller.store import figures
 
-# Seconds over which a rate goes, at most.
+# Maximal number of seconds that a rate covers.
 WINDOW_S = 30.0
-# Seconds without a change after which there is nothing to be counted: nodes
-# report more often than that.
+# Seconds without a change after which the rate is 0: nodes report more often.
 QUIET_S = 15.0
 
 
@@ -28,34 +27,37 @@ class Rate(NamedTuple):
 
 
 class Meter:
-    """Looks at sums again and again."""
+    """Computes rates from successive sums of counters."""
 
     def __init__(self) -> None:
-        self._began: float | None = None
+        self._started_at: float | None = None
         self._last: dict[str, tuple[int, ...]] = {}
-        # Name → when the sums changed, and to what.
+        # Name → (time of a change, sums since then).
         self._changes: dict[str, collections.deque[
             tuple[float, tuple[int, ...]]]] = {}
 
     def add(self, now: float, sums: Mapping[str, figures.Traffic]) -> None:
-        """:param now: seconds, of any clock that goes steadily."""
-        first = self._began is None
-        if self._began is None:
-            self._began = now
-        counters = {name: traffic[:3] for name, traffic in sums.items()}
-        for name, found in counters.items():
-            if first or self._last.get(name) == found:
+        """Record sums.
+
+        :param now: seconds of any monotonic clock.
+        """
+        is_first = self._started_at is None
+        if self._started_at is None:
+            self._started_at = now
+        sums_by_name = {name: traffic[:3] for name, traffic in sums.items()}
+        for name, counters in sums_by_name.items():
+            if is_first or self._last.get(name) == counters:
                 continue
             changes = self._changes.setdefault(name, collections.deque())
-            changes.append((now, found))
+            changes.append((now, counters))
             while len(changes) > 2 and changes[1][0] <= now - WINDOW_S:
                 changes.popleft()
         for name in self._changes.keys() - sums.keys():
             del self._changes[name]
-        self._last = counters
+        self._last = sums_by_name
 
     def rate(self, name: str, now: float) -> Rate | None:
-        """None: it is not known yet."""
+        """Return the rate, or None if it is not known yet."""
         changes = self._changes.get(name, ())
         if changes and now - changes[-1][0] <= QUIET_S:
             if len(changes) < 2:
@@ -64,6 +66,6 @@ class Meter:
             seconds = max(until - since, 1e-9)
             return Rate(*(max(0, after - before) / seconds for after, before
                           in zip(new, old, strict=True)))
-        if self._began is None or now - self._began < QUIET_S:
+        if self._started_at is None or now - self._started_at < QUIET_S:
             return None
         return Rate(0.0, 0.0, 0.0)

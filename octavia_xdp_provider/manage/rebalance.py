@@ -9,35 +9,33 @@ from octavia_xdp_provider.manage import waiting
 
 
 class Rebalance(command.List):
-    """Even out the load of the nodes, or show how that would be done.
+    """Even out the load of the nodes, or list the moves that would do so.
 
-    With --dry-run: lists the moves that the scheduler would make, in their
-    order, from the nodes and placements as they are now; nothing changes.
+    With --dry-run it lists the moves that the scheduler would make now, in
+    their order, and changes nothing.
 
-    Without: makes them, at most --moves at a time, and lists those that it
+    Without, it makes them, at most --moves at a time, and lists those that it
     has begun. The controllers do the same by themselves, slowly, unless
     [placement] rebalance_moves_max is 0. Each move loads and announces the
-    load balancer on the new node first, and drains it from the old one. If
-    the command is interrupted, moves that have begun are finished by the
-    controllers.
+    load balancer on the new node first, then drains it from the old one. If
+    the command is interrupted, the controllers finish the moves that have
+    begun.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--dry-run', action='store_true',
-                            help='only show the plan')
+                            help='only list the moves')
         parser.add_argument('--moves', type=int, default=1, metavar='N',
-                            help='load balancers that are moved at a time '
+                            help='load balancers to move at a time '
                                  '(default: 1)')
-        parser.add_argument('--timeout', type=float, default=3600.0,
-                            metavar='SECONDS',
-                            help='begin no move after so long (default: '
-                                 '3600)')
+        waiting.add_timeout(parser, '--timeout', 3600.0,
+                            'begin no more moves after so long')
         return parser
 
     def take_action(self, arguments):
         if arguments.moves < 1:
-            raise command.NotDone(
+            raise command.CommandError(
                 f'--moves is {arguments.moves}; use 1 or more')
         store = self.store()
         scheduler = service.Scheduler(self.conf, store)
@@ -46,19 +44,20 @@ class Rebalance(command.List):
             return ('step', 'load_balancer', 'from', 'to'), [
                 (number, step.load_balancer_id, ', '.join(step.sources),
                  step.target) for number, step in enumerate(steps, 1)]
-        done = []
+        rows = []
         deadline = time.monotonic() + arguments.timeout
-        with waiting.bar(self.app, len(steps), 'moves') as shown:
+        with waiting.progress_bar(self.app, len(steps), 'moves') as bar:
             while time.monotonic() < deadline:
-                # Asked before: what ends meanwhile makes room for another.
-                busy = store.under_way(self.conf.placement.replicas)
+                # Query this first: a move that ends in between makes room
+                # for another one.
+                is_busy = store.under_way(self.conf.placement.replicas)
                 moved = scheduler.rebalance(arguments.moves)
                 if moved is not None:
                     store.mark([moved[0]])
-                    done.append((len(done) + 1, *moved))
-                    shown.update()
-                elif busy:
+                    rows.append((len(rows) + 1, *moved))
+                    bar.update()
+                elif is_busy:
                     time.sleep(waiting.POLL_S)
                 else:
                     break
-        return ('step', 'load_balancer', 'to'), done
+        return ('step', 'load_balancer', 'to'), rows

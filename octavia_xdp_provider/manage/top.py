@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-manage top: the fleet, again and again."""
+"""octavia-xdp-manage top: live figures of the fleet."""
 
 import contextlib
 import curses
@@ -18,7 +18,7 @@ _HELP = ('N L: nodes, load balancers   b f d a n: sort by bits, flows, drops, '
 
 
 def number(text):
-    """A type of arguments: 0 or more."""
+    """Convert an argument to an integer of 0 or more."""
     value = int(text)
     if value < 0:
         raise ValueError
@@ -28,75 +28,77 @@ def number(text):
 class Top(command.Command):
     """Show all nodes, or the load balancers with the most traffic, live.
 
-    Rates come from what nodes report every ten seconds: the first ones are
-    there after two reports. With --batch, text or JSON for pipes.
+    Rates are known after two reports of a node, which it sends every ten
+    seconds. With --batch it writes text or JSON, for pipes.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', nargs='?', choices=fleet.SUBJECTS,
                             default=fleet.NODES,
-                            help='what is shown (%(default)s)')
+                            help='what to show (%(default)s)')
         parser.add_argument('--sort', choices=fleet.ORDERS, default='bits',
-                            help='what comes first (%(default)s)')
+                            help='sort by this column (%(default)s)')
         parser.add_argument('--interval', type=argument_types.seconds(3600),
                             default=2.0, metavar='SECONDS',
-                            help='between two looks (%(default)s)')
+                            help='time between two views (%(default)s)')
         parser.add_argument('--batch', action='store_true',
                             help='write text, for pipes')
         parser.add_argument('-n', '--count', type=number, default=0,
                             help='with --batch: number of views; 0: no end')
         parser.add_argument('--rows', type=number, default=20,
-                            help='with --batch: rows at most (%(default)s)')
+                            help='with --batch: maximal number of rows '
+                                 '(%(default)s)')
         parser.add_argument('--json', action='store_true',
-                            help='with --batch: a line of JSON for each view')
+                            help='with --batch: write each view as a line of '
+                                 'JSON')
         return parser
 
     def take_action(self, arguments):
         if not arguments.batch and (arguments.count or arguments.json):
-            raise command.NotDone('-n and --json need --batch')
-        looking = fleet.Fleet(
+            raise command.CommandError('-n and --json need --batch')
+        views = fleet.Fleet(
             self.store(), self.conf.placement.node_timeout, time.monotonic)
         if arguments.batch:
             with contextlib.suppress(KeyboardInterrupt):
-                self._batch(looking, arguments)
+                self._write_batch(views, arguments)
             return
         problem = screen.lacking()
         if problem:
-            raise command.NotDone(f'{problem}; --batch writes to pipes')
+            raise command.CommandError(f'{problem}; --batch writes to pipes')
         curses.wrapper(lambda window: _Screen(
-            window, looking, arguments).run())
+            window, views, arguments).run())
 
-    def _batch(self, looking, arguments):
-        done = 0
-        while not arguments.count or done < arguments.count:
-            if done:
+    def _write_batch(self, views, arguments):
+        written = 0
+        while not arguments.count or written < arguments.count:
+            if written:
                 time.sleep(arguments.interval)
-            view = looking.view(arguments.subject, arguments.sort,
-                                arguments.rows)
+            view = views.view(arguments.subject, arguments.sort,
+                              arguments.rows)
             text = json.dumps(view) if arguments.json else '\n'.join([
                 *fleet.head(view), fleet.headers(arguments.subject),
                 *(fleet.line(arguments.subject, row) for row in view['rows']),
                 ''])
             self.app.stdout.write(f'{text}\n')
             self.app.stdout.flush()
-            done += 1
+            written += 1
 
 
 class _Screen(screen.Screen):
-    """The terminal."""
+    """The view on a terminal."""
 
-    def __init__(self, window, looking, arguments):
+    def __init__(self, window, views, arguments):
         super().__init__(window, arguments.interval)
-        self._looking = looking
+        self._views = views
         self._subject = arguments.subject
         self._order = arguments.sort
         self._view = None
 
     def look(self):
-        # Without head, headers and help.
-        room = max(self.window.getmaxyx()[0] - 4, 1)
-        self._view = self._looking.view(self._subject, self._order, room)
+        # Two lines of totals, the headers and the help are no rows.
+        rows_max = max(self.window.getmaxyx()[0] - 4, 1)
+        self._view = self._views.view(self._subject, self._order, rows_max)
 
     def draw(self):
         if self._view is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for what controllers and nodes do, with a bar for whoever looks on.
+"""Wait for controllers and nodes, with a progress bar on a terminal.
 
-A command that is interrupted while it waits has asked for everything: the
-controllers go on.
+A command has stored all its changes before it waits. If it is interrupted
+while it waits, the controllers still carry them out.
 """
 
 import time
@@ -11,39 +11,46 @@ import tqdm
 
 from octavia_xdp_provider.manage import command
 
-# Seconds between two looks at the database.
+# Seconds between two queries of the database.
 POLL_S = 0.5
 
 
+def add_timeout(parser, option, default_s, help_):
+    """Add an option that takes seconds; its help names the default."""
+    parser.add_argument(option, type=float, default=default_s,
+                        metavar='SECONDS',
+                        help=f'{help_} (default: {default_s:.0f})')
+
+
 def add_arguments(parser):
+    """Add --wait and --timeout."""
     parser.add_argument('--wait', action='store_true',
                         help='return when it is done')
-    parser.add_argument('--timeout', type=float, default=600.0,
-                        metavar='SECONDS',
-                        help='with --wait: give up after so long; what was '
-                             'asked for goes on (default: 600)')
+    add_timeout(parser, '--timeout', 600.0,
+                'with --wait: stop waiting after so long; what was asked for '
+                'goes on')
 
 
-def bar(app, total, title):
-    """A progress bar; shown where standard error is a terminal."""
+def progress_bar(app, total, title):
+    """Return a progress bar, visible if standard error is a terminal."""
     return tqdm.tqdm(total=total, desc=title, file=app.stderr, leave=False,
                      disable=not app.stderr.isatty())
 
 
-def until_none(app, title, left, timeout_s, words):
-    """Until nothing is left.
+def until_none(app, title, get_remaining, timeout_s, describe):
+    """Wait until nothing remains.
 
-    :param left: returns what is, a sequence.
-    :param words: of the error, made of what is left then.
-    :raises NotDone: it takes longer than that.
+    :param get_remaining: returns a sequence of what remains.
+    :param describe: returns the error's text for such a sequence.
+    :raises CommandError: something remains after timeout_s.
     """
     deadline = time.monotonic() + timeout_s
-    remaining = left()
-    with bar(app, len(remaining), title) as shown:
+    remaining = get_remaining()
+    with progress_bar(app, len(remaining), title) as bar:
         while remaining:
             if time.monotonic() > deadline:
-                raise command.NotDone(words(remaining))
+                raise command.CommandError(describe(remaining))
             time.sleep(POLL_S)
-            remaining = left()
-            shown.total = max(shown.total, len(remaining))
-            shown.update(shown.total - len(remaining) - shown.n)
+            remaining = get_remaining()
+            bar.total = max(bar.total, len(remaining))
+            bar.update(bar.total - len(remaining) - bar.n)

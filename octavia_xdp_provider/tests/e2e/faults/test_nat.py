@@ -138,7 +138,7 @@ class TestNat(ServedCase):
         self.addCleanup(lab_octavia.register_node, self.lab, node)
         with self.assertRaises(paths.LabError) as refused:
             self.manage('node', 'delete', node)
-        self.assertIn('has 1 flows by NAT', str(refused.exception))
+        self.assertIn('has 1 NAT flows', str(refused.exception))
         self.assertEqual(1, self.state(node)['flows'])
 
     def test_nodes_share_the_limit_of_connections(self):

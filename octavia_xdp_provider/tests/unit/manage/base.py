@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-manage as an operator runs it, on a store of the test's."""
+"""Run octavia-xdp-manage on the store of a test case."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from octavia_xdp_provider.tests.unit.controller import base
 class ManageTestCase(base.StoreTestCase):
 
     def run_command(self, *arguments):
-        """Returns (exit status, what was printed, errors)."""
+        """Return (exit status, standard output, standard error)."""
         out, err = io.StringIO(), io.StringIO()
         application = app.Application(stdout=out, stderr=err)
         status = application.run([
@@ -19,13 +19,13 @@ class ManageTestCase(base.StoreTestCase):
         return status, out.getvalue(), err.getvalue()
 
     def done(self, *arguments):
-        """What a command printed that succeeded."""
+        """Run a command that succeeds, and return its output."""
         status, out, err = self.run_command(*arguments)
         self.assertEqual(0, status, err)
         return out
 
     def refused(self, *arguments):
-        """The error of a command that did not."""
+        """Run a command that is refused, and return its error."""
         status, out, err = self.run_command(*arguments)
         self.assertEqual(1, status, out)
         return err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator's commands beside a controller and its nodes."""
+"""Run an operator's commands while a controller and nodes work."""
 
 import threading
 from unittest import mock
@@ -12,7 +12,7 @@ from octavia_xdp_provider.tests.unit.manage import base
 
 
 class OperatorTestCase(base.ManageTestCase):
-    """Nodes that do as they shall, and a controller without Octavia."""
+    """Nodes that apply every change, and a controller without Octavia."""
 
     def setUp(self):
         super().setUp()
@@ -36,7 +36,7 @@ class OperatorTestCase(base.ManageTestCase):
         self.store.place(key, hosts)
 
     def report(self, *hosts):
-        """These nodes have done all, and announce it."""
+        """Report that these nodes have applied and announce everything."""
         self.epoch += 1
         state = {}
         if self.open_slots is not None:
@@ -63,15 +63,15 @@ class OperatorTestCase(base.ManageTestCase):
             self.store.finish(item, 'worker', placed.again_in_s)
 
     def while_nodes_work(self, hosts, function):
-        """A command's outcome while controller and nodes go on."""
-        found = []
+        """Return a function's result; run controller and nodes meanwhile."""
+        results = []
         thread = threading.Thread(
-            target=lambda: found.append(function()))
+            target=lambda: results.append(function()))
         thread.start()
         while thread.is_alive():
             self.run_controller(*hosts)
         thread.join()
-        return found[0]
+        return results[0]
 
     def hosts(self, key):
         return sorted(row.host for row in self.store.placements([key]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draining nodes, moving load balancers, evening out the load."""
+"""Drain nodes, move load balancers, even out the load."""
 
 import json
 from unittest import mock
@@ -11,7 +11,7 @@ from octavia_xdp_provider.tests.unit.manage import operating
 
 class TestDrain(operating.OperatorTestCase):
 
-    def test_a_drained_node_is_empty_when_others_have_taken_over(self):
+    def test_drained_node_is_empty_when_others_have_taken_over(self):
         self.report('lb1')
         self.create('a', 'lb1')
         self.run_controller('lb1', 'lb2')
@@ -24,7 +24,7 @@ class TestDrain(operating.OperatorTestCase):
         self.assertEqual(('draining', False, 0), (
             node['condition'], node['in_service'], node['load_balancers']))
 
-    def test_what_no_other_can_take_stays_as_a_last_resort(self):
+    def test_vip_that_no_other_node_can_take_stays_as_last_resort(self):
         self.report('lb1')
         self.create('a', 'lb1')
         self.run_controller('lb1')
@@ -39,7 +39,7 @@ class TestDrain(operating.OperatorTestCase):
                              '--timeout', '0')
         self.assertIn('1 load balancers are still on lb1', error)
 
-    def test_enable_undoes_it(self):
+    def test_enable_undoes_drain(self):
         self.report('lb1')
         self.create('a', 'lb1')
         self.run_controller('lb1')
@@ -55,28 +55,28 @@ class TestDrain(operating.OperatorTestCase):
         self.assertGreater(entry['generation'], before)
 
     def use_open_slots(self, more=0, **slots):
-        """Of load balancers, on each node."""
+        """Let each node report these numbers for load balancers."""
         self.open_slots = {'slots': sum(slots.values()),
                            'load_balancers': slots, 'more': more}
 
-    def test_it_begins_when_no_slots_are_open(self):
+    def test_drain_begins_when_no_slots_are_open(self):
         self.create('a', 'lb1')
         self.use_open_slots(a=7)
         self.run_controller('lb1', 'lb2')
-        looks = []
+        hosts = []
 
         def close(_seconds):
-            looks.append(self.hosts('a'))
-            if len(looks) == 3:
+            hosts.append(self.hosts('a'))
+            if len(hosts) == 3:
                 self.use_open_slots(a=0)
                 self.open_slots['load_balancers'] = {}
                 self.report('lb1', 'lb2')
         with mock.patch.object(waiting.time, 'sleep', close):
             self.done('node', 'drain', 'lb1')
-        self.assertEqual([['lb1']] * 3, looks)
+        self.assertEqual([['lb1']] * 3, hosts)
         self.assertFalse(self.listed('node', 'show', 'lb1')['in_service'])
 
-    def test_slots_that_stay_open_are_named_and_nothing_has_changed(self):
+    def test_slots_that_stay_open_are_named_and_nothing_is_changed(self):
         self.create('a', 'lb1')
         for more, slots, named in ((0, {'a': 7}, 'a on lb1, a on lb2'),
                                    (1, {}, '(others) on lb1')):
@@ -91,14 +91,14 @@ class TestDrain(operating.OperatorTestCase):
         self.done('node', 'drain', 'lb1', '--now')
         self.assertFalse(self.listed('node', 'show', 'lb1')['in_service'])
 
-    def test_other_nodes_load_balancers_are_not_waited_for(self):
+    def test_drain_does_not_wait_for_load_balancers_of_other_nodes(self):
         self.create('a', 'lb1')
         self.create('b', 'lb2', number=11)
         self.use_open_slots(b=7)
         self.run_controller('lb1', 'lb2')
         self.done('node', 'drain', 'lb1', '--settle-timeout', '0')
 
-    def test_a_change_that_reports_do_not_reflect_yet_is_waited_for(self):
+    def test_drain_waits_for_change_that_reports_do_not_reflect_yet(self):
         self.create('a', 'lb1')
         self.create('b', 'lb2', number=11)
         self.run_controller('lb1', 'lb2')
@@ -126,7 +126,7 @@ class TestDrain(operating.OperatorTestCase):
             [tuple(row.values()) for row
              in self.listed('node', 'open-slots')])
 
-    def test_an_unknown_node_is_refused(self):
+    def test_unknown_node_is_refused(self):
         self.assertIn('lb9 is unknown', self.refused('node', 'drain', 'lb9'))
 
 
@@ -142,7 +142,7 @@ class TestMove(operating.OperatorTestCase):
         return ('lb', 'move', name, '--from', 'lb1', '--to', target,
                 *options)
 
-    def test_it_is_announced_at_the_new_node_before_it_leaves_the_old(self):
+    def test_new_node_announces_it_before_it_leaves_the_old(self):
         self.done(*self.move())
         self.assertEqual(['lb1', 'lb3'], self.hosts('a'))
         self.announcing = False
@@ -155,14 +155,14 @@ class TestMove(operating.OperatorTestCase):
         self.run_controller('lb1', 'lb3')
         self.assertEqual(['lb1'], self.draining('a'))
 
-    def test_move_ends_at_the_new_node_alone(self):
+    def test_moved_load_balancer_is_on_new_node_only(self):
         status, _, err = self.while_nodes_work(
             ('lb1', 'lb2', 'lb3'),
             lambda: self.run_command(*self.move('--wait', name='a')))
         self.assertEqual(0, status, err)
         self.assertEqual(['lb3'], self.hosts('a'))
 
-    def test_what_cannot_be_is_refused_and_changes_nothing(self):
+    def test_impossible_move_is_refused_and_changes_nothing(self):
         self.create('b', 'lb1', name='web', number=11)
         self.run_controller('lb1', 'lb2', 'lb3')
         self.store.set_in_service('lb2', False)
@@ -199,7 +199,7 @@ class TestLoadBalancers(operating.OperatorTestCase):
         self.assertEqual([], self.listed('lb', 'list', '--project', 'x'))
         self.assertIn('203.0.113.10', self.done('lb', 'list'))
 
-    def test_a_limit_that_nodes_do_not_enforce_is_a_problem(self):
+    def test_limit_that_nodes_do_not_enforce_is_a_problem(self):
         def limit(document):
             listener = unit.document()['listeners']['listener']
             return {**document, 'listeners': {'l': {
@@ -215,7 +215,7 @@ class TestLoadBalancers(operating.OperatorTestCase):
         self.assertIn('listener l: connection_limit 10', problem)
         self.assertEqual([problem], self.listed('lb', 'show', 'a')['problems'])
 
-    def test_a_failing_node_is_a_problem_with_its_reason(self):
+    def test_failing_node_is_a_problem_with_its_reason(self):
         answer = self.store.changes('lb1', 0)
         self.store.take('lb1', 99, 1, {
             'as_of': answer['as_of'], 'complete': True, 'gone': [],
@@ -230,20 +230,20 @@ class TestLoadBalancers(operating.OperatorTestCase):
                          (node['host'], node['state'], node['error']))
         self.assertIn('full', self.done('lb', 'show', 'a'))
 
-    def test_a_node_that_does_not_remove_it_is_named(self):
+    def test_node_that_does_not_remove_load_balancer_is_named(self):
         self.store.delete('a')
         row, = self.listed('lb', 'list', '--problems')
         problem, = row['problems']
-        self.assertRegex(problem,
-                         r'^lb1: has not removed it, heard \d+ s ago$')
+        self.assertRegex(problem, r'^lb1: has not removed it; '
+                                  r'its last report came \d+ s ago$')
         balancer = self.store.load_balancer('a')
         self.store.note_sent('a', balancer.generation, failed=True)
-        for found in (self.listed('lb', 'list', '--problems')[0],
-                      self.listed('lb', 'show', 'a')):
-            problem, = found['problems']
-            self.assertIn('it is ERROR in Octavia', problem)
+        for row in (self.listed('lb', 'list', '--problems')[0],
+                    self.listed('lb', 'show', 'a')):
+            problem, = row['problems']
+            self.assertIn('it is in ERROR in Octavia', problem)
 
-    def test_each_state_that_is_not_ok_has_a_reason(self):
+    def test_each_state_other_than_ok_has_a_reason(self):
         self.store.request({
             'object': 'loadbalancer', 'action': 'delete', 'object_id': 'a',
             'load_balancer_id': 'a'}, 'request')
@@ -256,12 +256,14 @@ class TestLoadBalancers(operating.OperatorTestCase):
         self.store.change('d', lambda document: document)
         self.assertEqual({
             'a': ('pending', ['a change waits for Octavia\'s commit']),
-            'b': ('leaving', ['lb2: has not given it up yet, heard 0 s ago']),
+            'b': ('leaving', ['lb2: has not given it up yet; its last report '
+                              'came 0 s ago']),
             'c': ('without a node',
                   ['it is not placed yet, or no node is registered']),
-            'd': ('loading', ['lb1: has not done the newest change, '
-                              'heard 0 s ago']),
-            'e': ('draining', ['lb1: others take it over from this node'])},
+            'd': ('loading', ['lb1: has not applied the newest change; its '
+                              'last report came 0 s ago']),
+            'e': ('draining', ['lb1: other nodes are taking it over from '
+                               'this node'])},
             {row['id']: (row['state'], row['problems']) for row
              in self.listed('lb', 'list', '--problems')})
         self.store.set_in_service('lb1', False)
@@ -283,7 +285,7 @@ class TestRebalance(operating.OperatorTestCase):
         self.run_controller('lb1', 'lb2')
         self.run_controller('lb1', 'lb2')
 
-    def test_dry_run_shows_the_moves_and_makes_none(self):
+    def test_dry_run_lists_moves_and_makes_none(self):
         steps = self.listed('rebalance', '--dry-run')
         self.assertEqual(
             [(1, '0', 'lb1', 'lb2'), (2, '1', 'lb1', 'lb2'),
@@ -292,7 +294,7 @@ class TestRebalance(operating.OperatorTestCase):
              for step in steps])
         self.assertEqual({'lb1': 6}, self.store.load())
 
-    def test_it_does_what_the_dry_run_has_shown(self):
+    def test_rebalance_makes_the_moves_of_the_dry_run(self):
         planned = [step['load_balancer'] for step
                    in self.listed('rebalance', '--dry-run')]
         status, out, err = self.while_nodes_work(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draining nodes that have flows by NAT."""
+"""Drain nodes that have NAT flows."""
 
 import time
 from unittest import mock
@@ -31,7 +31,7 @@ class TestDrainNat(operating.OperatorTestCase):
         self.run_controller(*NODES)
 
     def report(self, *hosts):
-        """These nodes have done all, and announce what they shall."""
+        """Report that these nodes have applied and announce as wanted."""
         self.epoch += 1
         for host in hosts:
             self.store.register_node(host, [POOLS[host]])
@@ -61,13 +61,13 @@ class TestDrainNat(operating.OperatorTestCase):
         return [row.host for row in self.store.placements(['a'])
                 if row.withdrawn_since is not None]
 
-    def test_it_is_left_when_its_flows_have_ended(self):
+    def test_load_balancer_leaves_when_its_flows_have_ended(self):
         self.done('node', 'drain', 'lb1')
         self.until(self.withdrawn)
         entry, = self.store.changes('lb1', 0)['changed']
         self.assertEqual((True, True), (entry['draining'],
                                         entry['withdrawn']))
-        self.assertIn('5 flows', self.refused(
+        self.assertIn('5 NAT flows', self.refused(
             'node', 'drain', 'lb1', '--wait', '--timeout', '0'))
         time.sleep(2 * decision.FLOWS_SETTLE_S)
         for _ in range(3):
@@ -76,7 +76,7 @@ class TestDrainNat(operating.OperatorTestCase):
         self.flows = 0
         self.until(lambda: self.hosts('a') == ['lb2'])
 
-    def test_what_is_withdrawn_on_purpose_is_no_fault(self):
+    def test_vip_withdrawn_on_purpose_is_no_fault(self):
         self.done('node', 'drain', 'lb1')
         self.until(self.withdrawn)
         self.run_controller(*NODES)
@@ -84,10 +84,10 @@ class TestDrainNat(operating.OperatorTestCase):
                 if row.host == 'lb1')
         self.assertIs(False, row.announced)
         self.assertIsNone(status.view(row, {}, True, 1).announced)
-        # Nor is it a move that others wait for.
+        # It does not count as a move under way either.
         self.assertEqual(0, self.store.under_way(1))
 
-    def test_enable_undoes_it(self):
+    def test_enable_undoes_drain(self):
         self.done('node', 'drain', 'lb1')
         self.until(self.withdrawn)
         before = self.store.changes('lb1', 0)['changed'][0]['generation']
@@ -99,6 +99,6 @@ class TestDrainNat(operating.OperatorTestCase):
         self.assertTrue({'draining', 'withdrawn'}.isdisjoint(entry))
 
     def test_nat_is_listed_by_node(self):
-        one, two = self.listed('node', 'nat')
+        lb1, lb2 = self.listed('node', 'nat')
         self.assertEqual(('lb1', 5, 'lb2', 0), (
-            one['host'], one['flows'], two['host'], two['flows']))
+            lb1['host'], lb1['flows'], lb2['host'], lb2['flows']))

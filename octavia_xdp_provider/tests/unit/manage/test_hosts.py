@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator says and sees of hypervisors."""
+"""Commands for hypervisors."""
 
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller.store import ways
@@ -30,7 +30,7 @@ class TestHosts(base.ManageTestCase):
                                    'entries': []}},
             'state': {'geneve': ['198.18.20.1'], 'mtu': 1500}})
 
-    def test_what_it_should_have_and_has(self):
+    def test_list_counts_wanted_and_ready_ports(self):
         row, = self.listed('host', 'list')
         self.assertEqual(('hv1', False, 'never', 1, 0, 1), tuple(
             row[name] for name in ('host', 'alive', 'last_report', 'ports',
@@ -41,27 +41,27 @@ class TestHosts(base.ManageTestCase):
             row[name] for name in ('alive', 'ports_ready', 'tunnels_to',
                                    'problems')))
 
-    def test_an_error_is_shown(self):
+    def test_error_of_port_is_shown(self):
         self.report('no room')
         row, = self.listed('host', 'list')
         self.assertEqual(0, row['ports_ready'])
         self.assertIn('no room', row['problems'])
 
-    def test_no_terminal_obeys_what_an_agent_says(self):
-        # "Set the title"; C1 has the same as one character.
-        said = 'no \x1b]0;room\x07 \x9b2J, in two\nlines, für niemand'
-        self.report(said)
+    def test_control_characters_of_agents_are_escaped(self):
+        # ESC ] sets the terminal's title; \x9b is ESC [ as one character.
+        error = 'no \x1b]0;room\x07 \x9b2J, in two\nlines, für niemand'
+        self.report(error)
         for words in (('list',), ('show', 'hv1')):
             for formatter in ('table', 'value', 'yaml'):
-                shown = self.done('host', *words, '-f', formatter)
-                self.assertEqual(set(), set(shown) & {'\x1b', '\x07',
-                                                      '\x9b'}, formatter)
+                out = self.done('host', *words, '-f', formatter)
+                self.assertEqual(set(), set(out) & {'\x1b', '\x07', '\x9b'},
+                                 formatter)
         self.assertIn('no \\x1b]0;room\\x07 \\x9b2J, in two',
                       self.done('host', 'show', 'hv1', '-f', 'value'))
         row, = self.listed('host', 'list')
-        self.assertIn(said, row['problems'])
+        self.assertIn(error, row['problems'])
 
-    def test_a_group_that_may_have_more_than_fits_is_shown(self):
+    def test_group_that_may_exceed_the_limit_is_shown(self):
         for number, words in ((host_spec.ADDRESSES_MAX - 1, []),
                               (host_spec.ADDRESSES_MAX, [GROUP_ID, '4096'])):
             self.store.store_ways(ways.Changes(documents={
@@ -73,13 +73,13 @@ class TestHosts(base.ManageTestCase):
                 self.assertIn(word, row['problems'])
             self.assertEqual(bool(words), bool(row['problems']))
 
-    def test_it_is_disabled_and_enabled(self):
+    def test_hypervisor_is_disabled_and_enabled(self):
         for command, wanted in (('disable', False), ('enable', True)):
             self.run_command('host', command, 'hv1')
             row, = self.listed('host', 'list')
             self.assertEqual(wanted, row['in_service'])
 
-    def test_one_that_is_unknown_is_named(self):
+    def test_unknown_hypervisor_is_named(self):
         for command in ('show', 'disable', 'enable', 'delete'):
             self.assertIn('hv9 is unknown', self.refused(
                 'host', command, 'hv9'))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator sees of where members are."""
+"""Commands that show the ports of members."""
 
 from unittest import mock
 
@@ -24,7 +24,7 @@ class TestMembers(base.ManageTestCase):
         self.enterContext(mock.patch.object(
             client, 'Neutron', lambda conf: neutron))
 
-    def test_each_member_is_shown_with_its_hypervisor_or_the_reason(self):
+    def test_list_has_hypervisor_of_each_member_or_the_reason(self):
         self.neutron(ports.Neutron([
             ports.port(), ports.router_port()]))
         first, second = self.listed('lb', 'members', 'web')
@@ -37,7 +37,7 @@ class TestMembers(base.ManageTestCase):
             second[name] for name in ('member', 'hypervisor', 'has_tap')))
         self.assertIn('no port in project red', second['reason'])
 
-    def test_a_migration_and_an_open_port_are_seen(self):
+    def test_migration_and_open_port_are_shown(self):
         self.neutron(ports.Neutron([
             ports.port(
                 port_security_enabled=False,
@@ -47,11 +47,11 @@ class TestMembers(base.ManageTestCase):
         self.assertEqual(('hv1, moving to hv2', 'open'), (
             first['hypervisor'], first['security_groups']))
 
-    def test_without_credentials_it_says_which_are_missing(self):
+    def test_missing_credentials_are_named(self):
         self.assertIn('[neutron] auth_type', self.refused(
             'lb', 'members', 'a'))
 
-    def test_a_neutron_that_does_not_answer_is_no_empty_list(self):
+    def test_unavailable_neutron_is_an_error(self):
         neutron = ports.Neutron([])
         neutron.ports = mock.Mock(
             side_effect=errors.NeutronUnavailable('no route'))

@@ -10,7 +10,7 @@ ANSWERS = state.NextHop('198.51.100.1', '02:00:00:00:00:01')
 class TestNodeState(base.TestCase):
 
     def test_uplinks_that_answer_are_counted(self):
-        for states, shown in (
+        for states, expected in (
                 ((), '0/0'),
                 ((state.State('eth0', v4=ANSWERS),
                   state.State('eth1', problem='no carrier', v4=ANSWERS),
@@ -23,8 +23,8 @@ class TestNodeState(base.TestCase):
                   state.State('eth2', v4=ANSWERS, forwards=()),
                   state.State('eth3', problem='no carrier',
                                forwards=(4,))), '2/4')):
-            self.assertEqual(shown, node_state.uplinks(
+            self.assertEqual(expected, node_state.uplinks(
                 {'uplinks': [state.report() for state in states]}))
 
-    def test_node_that_reports_no_uplinks_shows_a_dash(self):
+    def test_node_without_report_of_uplinks_has_a_dash(self):
         self.assertEqual('-', node_state.uplinks({}))

@@ -12,7 +12,7 @@ from octavia_xdp_provider.tests.unit.manage import base
 
 NODES_URL = 'rabbit://octavia-xdp-controller:s@broker:5671/{vhost}'
 
-# Notes its arguments, and fails as RabbitMQ's does.
+# Records its arguments, and fails with errors like RabbitMQ's.
 RABBITMQCTL = '''#!/bin/sh
 echo "$@ $(cat)" >> "$RECORD"
 case "$*" in
@@ -45,37 +45,37 @@ class TestNodes(base.ManageTestCase):
         with open(self.record) as file:
             return file.read().splitlines()
 
-    def test_a_created_node_is_listed_before_its_first_report(self):
+    def test_created_node_is_listed_before_its_first_report(self):
         self.done('node', 'create', 'lb1')
         node, = self.listed('node', 'list')
         self.assertEqual(('lb1', False, True, 'never'), tuple(
             node[name] for name in ('host', 'alive', 'in_service',
                                     'last_report')))
 
-    def test_what_does_not_work_on_a_node_is_in_the_first_table(self):
+    def test_problems_of_node_are_in_node_list(self):
         self.seen('lb1', {'processes': {
             'octavia-xdp-result-handler': 'the handler stands still',
             'octavia-xdp-exabgp': None}})
         self.seen('lb2', {})
-        one, other = self.listed('node', 'list')
+        lb1, lb2 = self.listed('node', 'list')
         self.assertEqual((['the handler stands still'], []),
-                         (one['problems'], other['problems']))
+                         (lb1['problems'], lb2['problems']))
         out = self.done('node', 'list')
         self.assertIn('the handler stands still', out)
         with self.store._write() as session:
             session.get(models.Node, 'lb2').last_seen -= 60
-        self.assertIn('not heard for 6', self.done('node', 'list'))
+        self.assertIn('no report for 6', self.done('node', 'list'))
         self.assertRegex(self.done('top', '--batch', '-n', '1'),
                          'lb1 .*the handler stands still')
 
-    def test_what_a_node_says_of_itself_has_a_line_for_each_figure(self):
+    def test_state_of_node_has_one_line_for_each_figure(self):
         self.seen('lb1', {'uplinks': [{'name': 'eth0', 'v4': {
             'mac': '02:00:00:00:00:01'}}], 'services': 7})
         out = self.done('node', 'show', 'lb1')
         for line in 'services: 7', 'uplinks[0].v4.mac: 02:00:00:00:00:01':
             self.assertIn(line, out)
 
-    def test_what_nodes_do_by_nat_is_listed(self):
+    def test_nat_of_nodes_is_listed(self):
         for host, nat in (
                 ('lb1', {'pools': ['198.51.100.0/28'], 'ports': 1032192,
                          'flows': 7, 'share': 516096, 'peers': 2,
@@ -84,30 +84,30 @@ class TestNodes(base.ManageTestCase):
             self.done('node', 'create', host,
                       *(('--nat-pool', nat['pools'][0]) if nat else ()))
             self.seen(host, {'nat': nat})
-        one, other = self.listed('node', 'nat')
+        lb1, lb2 = self.listed('node', 'nat')
         self.assertEqual(
             {'host': 'lb1', 'pools': ['198.51.100.0/28'], 'ports': 1032192,
              'flows': 7, 'share': 516096, 'peers': 2,
              'projects': {'p': 7}, 'unregistered': None, 'problem': None},
-            one)
-        self.assertEqual(('lb2', None), (other['host'], other['pools']))
+            lb1)
+        self.assertEqual(('lb2', None), (lb2['host'], lb2['pools']))
         self.assertIn('198.51.100.0/28', self.done('node', 'nat'))
 
-    def test_a_problem_of_nat_is_in_the_first_table(self):
+    def test_problem_of_nat_is_in_node_list(self):
         self.seen('lb1', {'nat': {'pools': [], 'problem': 'a bad pool'}})
         self.assertEqual(['a bad pool'],
                          self.listed('node', 'list')[0]['problems'])
         self.assertIn('a bad pool', self.done('node', 'nat'))
         self.assertRegex(self.done('top', '--batch', '-n', '1'), 'a bad pool')
 
-    def test_pools_for_nat_are_those_that_are_registered(self):
+    def test_only_registered_nat_pools_are_used(self):
         for host, pool in (('lb1', '198.51.100.0/28'),
                            ('lb2', '198.51.100.16/28')):
             self.done('node', 'create', host, '--nat-pool', pool)
         self.seen('lb1', {'nat': {'pools': ['198.51.100.0/28', '0.0.0.0/0']}})
-        one, _ = self.listed('node', 'nat')
+        lb1, _ = self.listed('node', 'nat')
         self.assertEqual((['198.51.100.0/28'], ['0.0.0.0/0']),
-                         (one['pools'], one['unregistered']))
+                         (lb1['pools'], lb1['unregistered']))
         self.assertIn('198.51.100.16/28 of lb2', self.refused(
             'node', 'nat-pools', 'lb1', '198.51.100.0/27'))
         self.refused('node', 'create', 'lb3', '--nat-pool', '0.0.0.0/0')
@@ -115,10 +115,10 @@ class TestNodes(base.ManageTestCase):
         self.assertIn('lb9 is unknown',
                       self.refused('node', 'nat-pools', 'lb9'))
         self.done('node', 'nat-pools', 'lb1')
-        one, _ = self.listed('node', 'nat')
-        self.assertEqual([], one['pools'])
+        lb1, _ = self.listed('node', 'nat')
+        self.assertEqual([], lb1['pools'])
 
-    def test_create_prints_commands_and_the_nodes_configuration(self):
+    def test_create_prints_commands_and_configuration_of_node(self):
         out = self.done('node', 'create', 'lb1')
         self.assertIn(
             'rabbitmqctl add_vhost octavia-xdp-node-lb1', out)
@@ -129,7 +129,7 @@ class TestNodes(base.ManageTestCase):
             f'transport_url = rabbit://octavia-xdp-node-lb1:{user}@'
             'broker:5671/octavia-xdp-node-lb1', rest)
 
-    def test_creating_it_again_changes_its_password(self):
+    def test_creating_node_again_changes_its_password(self):
         first = self.done('node', 'create', 'lb1')
         second = self.done('node', 'create', 'lb1')
         self.assertIn('add_user octavia-xdp-node-lb1', first)
@@ -139,7 +139,7 @@ class TestNodes(base.ManageTestCase):
                       second)
         self.assertEqual(1, len(self.listed('node', 'list')))
 
-    def test_apply_runs_what_is_printed_otherwise(self):
+    def test_apply_runs_commands_instead_of_printing_them(self):
         self.rabbitmqctl()
         out = self.done('node', 'create', 'lb1', '--apply')
         self.assertNotIn('rabbitmqctl', out)
@@ -152,13 +152,13 @@ class TestNodes(base.ManageTestCase):
             ['add_user', 'add_vhost', 'set_vhost_limits', 'set_policy',
              'set_permissions', 'set_permissions'], words)
 
-    def test_apply_says_what_the_broker_refused(self):
+    def test_apply_reports_error_of_broker(self):
         self.rabbitmqctl(fails='set_policy')
         error = self.refused('node', 'create', 'lb1', '--apply')
         self.assertIn('set_policy', error)
         self.assertIn('access to the node refused', error)
 
-    def test_deleting_a_node_ends_its_credentials(self):
+    def test_deleting_node_deletes_its_credentials(self):
         self.done('node', 'create', 'lb1')
         out = self.done('node', 'delete', 'lb1')
         self.assertIn('rabbitmqctl delete_user octavia-xdp-node-lb1', out)
@@ -167,25 +167,25 @@ class TestNodes(base.ManageTestCase):
         self.assertIn('node lb1 is unknown',
                       self.refused('node', 'delete', 'lb1'))
 
-    def test_a_node_that_has_flows_by_nat_is_not_deleted_by_mistake(self):
+    def test_node_with_nat_flows_is_deleted_only_with_now(self):
         self.done('node', 'create', 'lb1')
         nat = {'pools': ['198.51.100.0/28'], 'ports': 1032192, 'flows': 7,
                'share': 516096, 'peers': 2, 'projects': {'p': 7}}
         self.seen('lb1', {'nat': nat})
         error = self.refused('node', 'delete', 'lb1')
-        self.assertIn('7 flows by NAT', error)
+        self.assertIn('7 NAT flows', error)
         self.assertIn('node drain --wait lb1', error)
         self.assertEqual(1, len(self.listed('node', 'list')))
         self.done('node', 'delete', 'lb1', '--now')
         self.assertEqual([], self.listed('node', 'list'))
 
-    def test_a_node_without_flows_by_nat_is_deleted_at_once(self):
+    def test_node_without_nat_flows_is_deleted_at_once(self):
         self.done('node', 'create', 'lb1')
         self.seen('lb1', {'nat': {'flows': 0}})
         self.done('node', 'delete', 'lb1')
         self.assertEqual([], self.listed('node', 'list'))
 
-    def test_flows_by_nat_of_a_dead_node_do_not_keep_it(self):
+    def test_dead_node_is_deleted_in_spite_of_nat_flows(self):
         self.done('node', 'create', 'lb1')
         self.seen('lb1', {'nat': {'flows': 7}})
         later = self.store.now() + self.conf.placement.node_timeout + 1
@@ -193,13 +193,13 @@ class TestNodes(base.ManageTestCase):
             self.done('node', 'delete', 'lb1')
         self.assertEqual([], self.listed('node', 'list'))
 
-    def test_names_that_would_mean_more_on_the_broker_are_refused(self):
+    def test_names_with_a_meaning_to_the_broker_are_refused(self):
         for name in ('a b', 'a/b', '..', 'x' * 65):
             error = self.refused('node', 'create', name)
             self.assertIn('cannot be the name of a node', error)
         self.assertEqual([], self.listed('node', 'list'))
 
-    def test_disable_and_enable_are_the_operators_word(self):
+    def test_node_is_disabled_and_enabled(self):
         self.done('node', 'create', 'lb1')
         self.done('node', 'disable', 'lb1')
         self.assertIs(False, self.listed('node', 'list')[0]['in_service'])
@@ -211,12 +211,12 @@ class TestNodes(base.ManageTestCase):
 
 class TestApplication(base.ManageTestCase):
 
-    def test_without_nodes_url_no_node_is_created(self):
+    def test_no_node_is_created_without_url_of_nodes(self):
         error = self.refused('node', 'create', 'lb1')
         self.assertIn('[nodes] transport_url', error)
         self.assertEqual([], self.listed('node', 'list'))
 
-    def test_a_wrong_option_of_the_configuration_is_named(self):
+    def test_invalid_option_of_configuration_is_named(self):
         with open(self.conf.default_config_files[0], 'a') as file:
             file.write('[placement]\nreplicas = none\n')
         self.assertIn('replicas', self.refused('node', 'list'))

@@ -12,8 +12,8 @@ class TestProjects(base.ManageTestCase):
         tree = unit_base.tree(vip_address=f'203.0.113.{number}',
                               project_id=project)
         tree['pools']['pool']['members'] = {
-            f'm{number}-{one}': unit_base.member(f'198.18.10.{one + 1}')
-            for one in range(members)}
+            f'm{number}-{index}': unit_base.member(f'198.18.10.{index + 1}')
+            for index in range(members)}
         key = f'lb{number}'
         self.store.request({
             'object': 'loadbalancer', 'action': 'create', 'object_id': key,
@@ -24,7 +24,7 @@ class TestProjects(base.ManageTestCase):
         return {row.pop('project'): row for row in self.listed(
             'project', 'list')}
 
-    def test_what_the_load_balancers_of_a_project_have_together(self):
+    def test_usage_is_summed_over_load_balancers_of_project(self):
         for number, project, members in ((1, 'a', 2), (2, 'a', 5),
                                          (3, 'b', 1)):
             self.add(number, project, members)
@@ -36,12 +36,12 @@ class TestProjects(base.ManageTestCase):
                   'largest_members': 1, 'largest_bytes': STEP,
                   'at_limit': ''}}, self.rows())
 
-    def test_limits_that_are_nearly_reached_are_named(self):
+    def test_nearly_reached_limits_are_named(self):
         self.add(1, 'a', 9)
         with open(self.conf.default_config_files[0], 'a') as file:
             file.write('[limits]\nproject_members = 10\n'
                        'load_balancer_members = 11\n')
         self.assertEqual('project_members', self.rows()['a']['at_limit'])
 
-    def test_without_load_balancers_there_is_no_row(self):
+    def test_no_load_balancers_give_no_rows(self):
         self.assertEqual({}, self.rows())

@@ -32,7 +32,7 @@ class TestSync(base.ManageTestCase):
             session.query(models.Work).delete()
 
     def sync(self, *options):
-        """(exit status, what was listed)."""
+        """Return (exit status, listed lines)."""
         status, out, err = self.run_command(
             'sync', *options, '-f', 'value', '-c', 'load_balancer',
             '-c', 'drift', '-c', 'repaired')
@@ -42,11 +42,11 @@ class TestSync(base.ManageTestCase):
     def marked(self):
         return self.store.marked(['lb'])
 
-    def test_what_agrees_is_not_listed(self):
+    def test_equal_load_balancer_is_not_listed(self):
         self.assertEqual((0, []), self.sync())
         self.assertEqual((0, []), self.sync('--deep'))
 
-    def test_a_difference_is_listed_with_its_field_and_nothing_changed(self):
+    def test_difference_is_listed_with_its_field_and_not_repaired(self):
         self.octavia.documents['lb']['name'] = 'changed'
         self.assertEqual((0, []), self.sync())
         self.assertEqual((2, ['lb differs']), self.sync('--deep'))
@@ -54,17 +54,17 @@ class TestSync(base.ManageTestCase):
         self.assertIn('loadbalancer.name', out)
         self.assertFalse(self.marked())
 
-    def test_apply_leaves_a_difference_to_the_workers(self):
+    def test_apply_queues_difference_for_workers(self):
         self.octavia.documents['lb']['name'] = 'changed'
         self.assertEqual((0, ['lb differs is looked at']),
                          self.sync('--deep', '--apply'))
         self.assertTrue(self.marked())
 
-    def test_what_octavia_waits_for_is_listed(self):
+    def test_pending_load_balancer_is_listed(self):
         self.octavia.trees['lb']['loadbalancer', 'lb'] = 'PENDING_UPDATE'
         self.assertEqual((2, ['lb Octavia waits for it']), self.sync())
 
-    def test_what_is_not_held_is_taken_over_with_apply_only(self):
+    def test_unknown_load_balancer_is_taken_over_with_apply_only(self):
         other = dict(unit.document(), id='other', vip_address='203.0.113.77',
                      listeners={}, pools={})
         self.octavia.commit(other)
@@ -76,7 +76,7 @@ class TestSync(base.ManageTestCase):
         self.assertEqual('203.0.113.77', self.store.load_balancer(
             'other').document['vip_address'])
 
-    def test_what_octavia_lacks_is_removed_by_a_persons_word_only(self):
+    def test_missing_load_balancer_is_removed_with_remove_only(self):
         self.octavia.lose('lb')
         for options in ((), ('--apply',)):
             self.assertEqual((2, ['lb not in Octavia']), self.sync(*options))
@@ -85,14 +85,14 @@ class TestSync(base.ManageTestCase):
                          self.sync('--remove'))
         self.assertTrue(self.store.load_balancer('lb').deleted)
 
-    def test_a_list_that_was_wrong_removes_nothing(self):
+    def test_incomplete_list_removes_nothing(self):
         listed = self.octavia.listed
         self.octavia.listed = lambda: iter(())
         self.sync('--remove')
         self.assertFalse(self.store.load_balancer('lb').deleted)
         self.octavia.listed = listed
 
-    def test_others_than_those_named_are_left_alone(self):
+    def test_unselected_load_balancers_are_not_changed(self):
         self.octavia.lose('lb')
         self.assertEqual((0, []),
                          self.sync('--remove', '--load-balancer', OTHER))
@@ -100,7 +100,7 @@ class TestSync(base.ManageTestCase):
         self.assertEqual((0, []), self.sync('--remove', '--project', 'x'))
         self.assertFalse(self.store.load_balancer('lb').deleted)
 
-    def test_one_is_named_by_its_name_as_well(self):
+    def test_load_balancer_is_selected_by_name_or_project(self):
         self.octavia.lose('lb')
         for options in (('--load-balancer', 'web'), ('--project', 'p')):
             self.assertEqual((2, ['lb not in Octavia']),
@@ -108,7 +108,7 @@ class TestSync(base.ManageTestCase):
         self.assertIn('no load balancer',
                       self.refused('sync', '--load-balancer', 'wbe'))
 
-    def test_without_octavia_nothing_is_said_to_agree(self):
+    def test_unavailable_octavia_is_an_error(self):
         self.octavia.available = False
         error = self.refused('sync')
-        self.assertIn('nothing is known', error)
+        self.assertIn('nothing was compared', error)

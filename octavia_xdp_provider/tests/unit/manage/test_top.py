@@ -50,26 +50,26 @@ class TestFleet(TopTestCase):
             view = self.fleet.view(subject, order, limit)
         return view['rows']
 
-    def test_each_node_has_its_traffic_and_its_state(self):
-        one, other = self.rows(fleet.NODES)
+    def test_row_of_node_has_its_traffic_and_state(self):
+        lb1, lb2 = self.rows(fleet.NODES)
         self.assertEqual({
             'name': 'lb1', 'bits': 800, 'flows': 1.0, 'drops': 0.1,
             'active': 7, 'announced': 1, 'bgp': [1, 2], 'uplinks': '1/1',
             'members': [2, 3], 'load_balancers': 1, 'failing': 0,
             'problems': ['1 of 2 BGP sessions are up']},
-            {name: one[name] for name in one if name not in (
+            {name: lb1[name] for name in lb1 if name not in (
                 'condition', 'behind', 'lag', 'silence_s')})
         self.assertEqual(('lb2', 0, None, None), (
-            other['name'], other['bits'], other['silence_s'], other['bgp']))
+            lb2['name'], lb2['bits'], lb2['silence_s'], lb2['bgp']))
 
-    def test_each_load_balancer_has_its_traffic_and_its_members(self):
+    def test_row_of_load_balancer_has_its_traffic_and_members(self):
         row, = self.rows(fleet.LOAD_BALANCERS)
         self.assertEqual(
             {'name': 'lb', 'bits': 800, 'flows': 1.0, 'drops': 0.1,
              'active': 7, 'nodes': ['lb1'], 'members': [1, 2],
              'vips': [unit.document()['vip_address']]}, row)
 
-    def test_the_order_and_the_number_of_rows_are_those_asked_for(self):
+    def test_rows_are_sorted_and_limited_as_requested(self):
         self.assertEqual(['lb1'], [row['name'] for row in self.rows(
             fleet.NODES, 'bits', 1)])
         with self.store._write() as session:
@@ -84,7 +84,7 @@ class TestFleet(TopTestCase):
 
 class TestTop(TopTestCase):
 
-    def test_batch_writes_so_many_views(self):
+    def test_batch_writes_requested_number_of_views(self):
         out = self.done('top', '--batch', '-n', '2', '--interval', '0.1')
         self.assertEqual(2, out.count('NODE '))
         self.assertIn('1 load balancers, 0 changing', out)
@@ -102,13 +102,12 @@ class TestTop(TopTestCase):
             self.assertEqual((2, ['lb1']), (view['number'], [
                 row['name'] for row in view['rows']]))
 
-    def test_what_needs_batch_is_refused_without_it(self):
+    def test_options_that_need_batch_are_refused_without_it(self):
         self.assertIn('--batch', self.refused('top', '--json'))
         self.assertIn('--batch', self.refused('top', '-n', '3'))
         self.assertIn('writes to pipes', self.refused('top'))
 
-    def test_the_screen_shows_nodes_and_load_balancers_until_a_key_ends_it(
-            self):
+    def test_screen_shows_nodes_and_load_balancers_until_a_key_ends_it(self):
         screen = terminal.Screen([
             sys.executable, '-m', 'octavia_xdp_provider.cmd.manage',
             '--config-file', self.conf.default_config_files[0], 'top',
