@@ -8,8 +8,8 @@
  *
  *   SKB_HEAD SKB_DATA SKB_NETWORK_HEADER SKB_DEV SKB_IIF
  *   DEV_IFINDEX DEV_NET NET_INUM
- *	offsets within the kernel's own structures, from BTF, so that no
- *	header of the kernel is needed
+ *	offsets in the kernel's structures, from BTF, so that no header of
+ *	the kernel is needed
  *   EVENT_<tracepoint>
  *	its number in `struct xdp_drop`, if the kernel has it
  *   VIPS_MAX ROWS_MAX
@@ -28,12 +28,12 @@
 #define GENEVE_PORT 6081
 #define IPV4_FRAGMENT_OFFSET 0x1fff
 
-/* The format names it; the values come from BTF, to Python. */
+/* The tracepoint's format names it; Python reads the values from BTF. */
 enum skb_drop_reason {
 	ANY_REASON
 };
 
-/* IPv4 addresses are mapped ones: ::ffff:192.0.2.1. */
+/* IPv4 addresses are IPv4-mapped: ::ffff:192.0.2.1. */
 struct address {
 	u8 bytes[16];
 };
@@ -62,7 +62,7 @@ struct xdp_drop {
 BPF_HASH(vips, struct address, u8, VIPS_MAX);
 BPF_PERCPU_HASH(drops, struct drop, u64, ROWS_MAX);
 BPF_PERCPU_HASH(xdp_drops, struct xdp_drop, u64, ROWS_MAX);
-/* Packets that found no room in the maps. */
+/* Packets that were not counted because a map was full. */
 BPF_PERCPU_ARRAY(missed, u64, 1);
 
 struct packet {
@@ -81,7 +81,7 @@ static __always_inline void miss(u64 packets)
 		*count += packets;
 }
 
-/* Reads the IP header at `at`; false if there is none. */
+/* Reads the IP header at `at`; returns false if there is none. */
 static __always_inline bool parse(const u8 *at, struct packet *packet)
 {
 	u8 header[40];
@@ -102,7 +102,7 @@ static __always_inline bool parse(const u8 *at, struct packet *packet)
 		__builtin_memcpy(&packet->destination.bytes[12], &header[16],
 				 4);
 		if ((header[6] << 8 | header[7]) & IPV4_FRAGMENT_OFFSET)
-			packet->length = 0; /* nothing to look into */
+			packet->length = 0; /* No inner header to parse. */
 		return true;
 	}
 	if (header[0] >> 4 == 6) {
@@ -115,7 +115,7 @@ static __always_inline bool parse(const u8 *at, struct packet *packet)
 	return false;
 }
 
-/* Length of what is between outer and inner IP header, or -1. */
+/* Returns the length between outer and inner IP header, or -1. */
 static __always_inline int tunnel_header(const u8 *at, u8 protocol)
 {
 	u8 header[12];
@@ -134,7 +134,7 @@ static __always_inline int tunnel_header(const u8 *at, u8 protocol)
 			return -1;
 		if ((header[2] << 8 | header[3]) == GUE_PORT)
 			return 8;
-		/* Version 0, no options, neither Ethernet nor else inside. */
+		/* Version 0 without options, with an inner IP packet. */
 		return (header[2] << 8 | header[3]) == GENEVE_PORT &&
 				       !header[8] &&
 				       ((header[10] == 0x08 && !header[11]) ||
@@ -146,7 +146,7 @@ static __always_inline int tunnel_header(const u8 *at, u8 protocol)
 	return -1;
 }
 
-/* Fills in `drop` if the packet is from or to a VIP. */
+/* Fills in `drop` and returns true if the packet is from or to a VIP. */
 static __always_inline bool match(struct packet *packet, struct drop *drop)
 {
 	if (vips.lookup(&packet->destination)) {
@@ -174,7 +174,7 @@ static __always_inline bool belongs_to_vip(const u8 *skb, struct drop *drop)
 	bpf_probe_read_kernel(&offset, sizeof(offset),
 			      skb + SKB_NETWORK_HEADER);
 	at = head + offset;
-	/* Not set yet: the driver left data at what follows Ethernet. */
+	/* Not set yet: the driver set data to after the Ethernet header. */
 	if (!offset)
 		bpf_probe_read_kernel(&at, sizeof(at), skb + SKB_DATA);
 	if (!parse(at, &packet))
@@ -197,7 +197,7 @@ static __always_inline void device(const u8 *skb, struct drop *drop)
 	const u8 *device = NULL;
 	const u8 *net = NULL;
 
-	/* What shares its place with dev is no address: that read fails. */
+	/* If the union with dev has another value, the read below fails. */
 	bpf_probe_read_kernel(&device, sizeof(device), skb + SKB_DEV);
 	if (!device ||
 	    bpf_probe_read_kernel(&drop->ifindex, sizeof(drop->ifindex),
@@ -242,7 +242,7 @@ static __always_inline void count_xdp(struct xdp_drop *drop, u64 packets)
 		miss(packets);
 }
 
-/* A tracepoint of XDP. The fields of its format are given by name. */
+/* Defines the probe of an XDP tracepoint; its fields are given by name. */
 #define XDP_PROBE(tracepoint, packets, ...)                                    \
 	TRACEPOINT_PROBE(xdp, tracepoint)                                      \
 	{                                                                      \

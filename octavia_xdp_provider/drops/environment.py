@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine needs so that the kernel's drops can be traced.
+"""Requirements for tracing the kernel's drops.
 
-Each function returns what it looked for, or raises Missing with a sentence
+Each function returns what it searched for, or raises Missing with a sentence
 that says what is missing and what to do.
 """
 
@@ -12,9 +12,9 @@ import sys
 
 from octavia_xdp_provider.drops import libbpf
 
-# Where Debian's python3-bpfcc is; bcc is not on PyPI.
+# The directory of Debian's python3-bpfcc; bcc is not on PyPI.
 SYSTEM_PACKAGES = ('/usr/lib/python3/dist-packages',)
-# In bcc's own order.
+# In the order in which bcc tries them.
 TRACEFS = ('/sys/kernel/debug/tracing', '/sys/kernel/tracing')
 STATUS = '/proc/self/status'
 CAPABILITIES = {'CAP_BPF': 39, 'CAP_PERFMON': 38}
@@ -23,15 +23,15 @@ DROPS = 'skb/kfree_skb'
 
 
 class Missing(Exception):
-    """The machine lacks something; the text says what and what to do."""
+    """The machine lacks a requirement; the text says what to do."""
 
 
 def bcc(places=SYSTEM_PACKAGES):
-    """The module bcc, of this Python's or the system's packages."""
+    """Import bcc from this Python's or the system's packages."""
     if 'bcc' in sys.modules:
         return sys.modules['bcc']
-    # Only bcc is taken from the system's packages: with them in sys.path
-    # others could be found there that this Python's shall not meet.
+    # Do not add the system's packages to sys.path: other modules in them
+    # could shadow or conflict with this Python's.
     specification = (
         importlib.machinery.PathFinder.find_spec('bcc') or
         importlib.machinery.PathFinder.find_spec('bcc', list(places)))
@@ -44,7 +44,7 @@ def bcc(places=SYSTEM_PACKAGES):
     try:
         specification.loader.exec_module(module)
         if not hasattr(module, 'BPF'):
-            raise ImportError('it is another package of that name')
+            raise ImportError('it is another package of the same name')
     except Exception as error:
         del sys.modules['bcc']
         raise Missing(
@@ -54,7 +54,7 @@ def bcc(places=SYSTEM_PACKAGES):
 
 
 def privileges(status=STATUS):
-    """Nothing, or raises Missing."""
+    """Check the capabilities of this process."""
     with open(status) as file:
         effective = next(int(line.split()[1], 16) for line in file
                          if line.startswith('CapEff:'))
@@ -68,7 +68,7 @@ def privileges(status=STATUS):
 
 
 def tracepoints(places=TRACEFS):
-    """Directory below which tracefs lists the kernel's tracepoints."""
+    """Return the directory in which tracefs lists tracepoints."""
     for place in places:
         events = os.path.join(place, 'events')
         if os.access(os.path.join(events, DROPS, 'format'), os.R_OK):
@@ -84,7 +84,7 @@ def tracepoints(places=TRACEFS):
 
 
 def types():
-    """The kernel's BTF."""
+    """Load the kernel's BTF."""
     try:
         return libbpf.Btf()
     except OSError as error:
@@ -94,12 +94,12 @@ def types():
     except libbpf.BtfError as error:
         raise Missing(
             f'the kernel\'s type information cannot be read ({error}): boot '
-            f'one that is built with CONFIG_DEBUG_INFO_BTF, as those of '
-            f'Debian, Ubuntu and RHEL are') from error
+            f'a kernel built with CONFIG_DEBUG_INFO_BTF, as those of Debian, '
+            f'Ubuntu and RHEL are') from error
 
 
 def all_missing(*checks):
-    """Sentences of all that is missing, not only of the first."""
+    """Run all checks, and return the sentences of those that fail."""
     sentences = []
     for check in checks or (bcc, privileges, tracepoints, types):
         try:

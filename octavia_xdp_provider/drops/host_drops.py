@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hypervisor's programs dropped, from their counters."""
+"""Drops that a hypervisor's programs count."""
 
 import collections
 
@@ -9,56 +9,59 @@ DROP = 'DROP_'
 
 
 class HostDrops:
-    """Counts by port and reason, and what belongs to no port by reason.
+    """Counts drops by port and reason, and those without a port by reason.
 
-    The datapath's counters of a port go with the port; those here only grow,
-    so that what it lost stays shown.
+    The datapath deletes a port's counters with the port. The sums here only
+    grow, so that drops of deleted ports stay visible.
 
-    :param datapath: host.datapath.Datapath, or one that looks like it
+    :param datapath: host.datapath.Datapath, or an object like it
     """
 
     def __init__(self, datapath):
         self._datapath = datapath
-        self._ports = {}  # (port, reason): as read last
-        self._of_ports = collections.Counter()  # the same, never less
-        self._outcomes = {}  # reason: as read last, ports' included
-        self._of_all = collections.Counter()
-        self._unclaimed = {}  # of no port, never less
+        # Last reading and monotonic sum of each (port, reason).
+        self._port_drops = {}
+        self._port_sums = collections.Counter()
+        # The same of each reason, drops of ports included.
+        self._all_drops = {}
+        self._all_sums = collections.Counter()
+        # Monotonic difference of the two sums: drops without a port.
+        self._portless = {}
 
     def read(self):
-        """{row: packets}, of which none ever falls."""
-        # In this order what is counted in between is a port's alone, and is
-        # missing in the rest until the next reading.
-        self._outcomes = _grow(self._of_all, self._outcomes, {
+        """Return {row: packets}; values never decrease."""
+        # Read ports last: a drop counted in between then belongs to its port
+        # only, and the drops without a port lack it until the next reading.
+        self._all_drops = _grow(self._all_sums, self._all_drops, {
             _reason(outcome): packets for outcome, packets
             in self._datapath.outcomes().items() if _is_drop(outcome)})
-        self._ports = _grow(self._of_ports, self._ports, {
+        self._port_drops = _grow(self._port_sums, self._port_drops, {
             (port, _reason(outcome)): packets for (port, outcome), packets
             in self._datapath.drops().items() if _is_drop(outcome)})
-        claimed = collections.Counter()
-        for (_port, reason), packets in self._of_ports.items():
-            claimed[reason] += packets
-        found = {_row(reason, port): packets for (port, reason), packets
-                 in self._of_ports.items()}
-        for reason, packets in self._of_all.items():
-            self._unclaimed[reason] = max(
-                self._unclaimed.get(reason, 0), packets - claimed[reason])
-            found[_row(reason)] = self._unclaimed[reason]
-        return found
+        of_ports = collections.Counter()
+        for (_port, reason), packets in self._port_sums.items():
+            of_ports[reason] += packets
+        drops = {_row(reason, port): packets for (port, reason), packets
+                 in self._port_sums.items()}
+        for reason, packets in self._all_sums.items():
+            self._portless[reason] = max(
+                self._portless.get(reason, 0), packets - of_ports[reason])
+            drops[_row(reason)] = self._portless[reason]
+        return drops
 
     def vips(self):
-        """Of the members here."""
-        return {one.entry.vip for one in self._datapath.entries()}
+        """Return the VIPs of the members on this hypervisor."""
+        return {row.entry.vip for row in self._datapath.entries()}
 
     def close(self):
         self._datapath.close()
 
 
 def _grow(sums, before, now):
-    """Add to the sums what came since `before`; returns `now`."""
+    """Add the increments since `before` to the sums; return `now`."""
     for key, packets in now.items():
         known = before.get(key, 0)
-        # They begin anew with a port, and with a datapath.
+        # A new port or a new datapath resets the counter.
         sums[key] += packets - known if packets >= known else packets
     return now
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's drops, from the counting program's maps."""
+"""Drops in the kernel, from the maps of the tracing program."""
 
 import collections
 import ipaddress
@@ -14,7 +14,7 @@ NO_ERROR = 'NO_ERROR_GIVEN'
 
 
 def packed(text):
-    """16 bytes; an IPv4 address as a mapped one."""
+    """Return an address as 16 bytes; IPv4 as IPv4-mapped IPv6."""
     address = ipaddress.ip_address(text)
     if address.version == 4:
         return bytes(10) + b'\xff\xff' + address.packed
@@ -27,9 +27,9 @@ def unpacked(data):
 
 
 class Kernel:
-    """Counts from now on, until it is closed.
+    """Counts drops until it is closed.
 
-    :raises Missing: this machine cannot.
+    :raises Missing: this machine lacks a requirement.
     """
 
     def __init__(self):
@@ -40,10 +40,10 @@ class Kernel:
         self._symbol = bcc.BPF.ksym
         self._program = program.load(bcc, types, environment.tracepoints())
         self._vips = set()
-        self._known = {}  # rows of keys: names are looked up once
+        self._rows = {}  # cached by (table, key), with the names in them
 
     def watch(self, vips):
-        """Count packets of these VIPs, and of no other."""
+        """Set the VIPs whose packets are counted."""
         wanted = set(vips)
         if len(wanted) > program.VIPS_MAX:
             raise environment.Missing(
@@ -63,19 +63,19 @@ class Kernel:
         return key
 
     def read(self):
-        """{row: packets} since the start."""
+        """Return {row: packets} since the start."""
         counters = collections.Counter()
         for table, describe in (('drops', self._drop),
                                 ('xdp_drops', self._xdp_drop)):
             for key, count in self._program[table].items():
                 identity = bytes(key)
-                if (table, identity) not in self._known:
-                    self._known[table, identity] = describe(key)
-                counters[self._known[table, identity]] += sum(count)
+                if (table, identity) not in self._rows:
+                    self._rows[table, identity] = describe(key)
+                counters[self._rows[table, identity]] += sum(count)
         return counters
 
     def missed(self):
-        """Packets that are in no row, because there were too many."""
+        """Return how many packets are in no row, because maps were full."""
         return sum(sum(count) for count in self._program['missed'].values())
 
     def close(self):

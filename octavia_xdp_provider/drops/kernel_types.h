@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In place of the kernel's headers: what bcc's own text and drops.bpf.c use
- * of them. bcc includes it first of all, as linux/kconfig.h.
+ * Replaces the kernel's headers: definitions that bcc's preamble and
+ * drops.bpf.c use. bcc includes this file first, as linux/kconfig.h.
  */
 #pragma once
 
 #define CONFIG_BPF_SYSCALL 1
 #define CONFIG_BPF_EVENTS 1
 
-/* The oldest kernel that is supported: what bcc makes depend on it. */
+/* bcc's preamble depends on the version: use the oldest supported kernel. */
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
 #define LINUX_VERSION_CODE KERNEL_VERSION(6, 1, 0)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libbpf knows of the running kernel: its types (BTF) and programs.
+"""Types (BTF) and programs of the running kernel, by libbpf.
 
-bcc itself offers neither: it takes structures from the kernel's headers,
-which few nodes have. libbpf comes with bcc, which is linked to it.
+bcc offers neither: it takes structures from the kernel's headers, which few
+nodes have. bcc is linked to libbpf, so both are installed together.
 """
 
 import errno
@@ -12,7 +12,7 @@ import os
 import cffi
 
 SONAME = 'libbpf.so.1'
-# Of linux/btf.h, libbpf's btf.h and bpf.h, and linux/bpf.h up to the name.
+# From linux/btf.h, libbpf's btf.h and bpf.h, and linux/bpf.h up to the name.
 DEFINITIONS = """
 struct btf;
 struct btf_type { uint32_t name_off, info, size; };
@@ -47,29 +47,29 @@ FFI.cdef(DEFINITIONS)
 
 
 class BtfError(Exception):
-    """The kernel's BTF cannot be read, or lacks what was asked for."""
+    """The kernel's BTF cannot be read, or lacks the type or member."""
 
 
 @functools.cache
 def library():
-    """libbpf.
+    """Load libbpf.
 
     :raises OSError: it is not installed.
     """
     return FFI.dlopen(SONAME)
 
 
-def _kind(found):
-    return found.info >> 24 & 0x1f
+def _kind(btf_type):
+    return btf_type.info >> 24 & 0x1f
 
 
-def _flag(found):
-    """Of an enumeration: signed. Of a structure: has bit fields."""
-    return found.info >> 31
+def _flag(btf_type):
+    """Return 1 for a signed enumeration or a structure with bit fields."""
+    return btf_type.info >> 31
 
 
 def _error(number):
-    """Of an errno, or of one of libbpf's own, which are larger."""
+    """Return the text of an errno or of libbpf's own, larger numbers."""
     if number == errno.ESRCH:
         return 'libbpf finds none'
     text = FFI.new('char[128]')
@@ -80,16 +80,15 @@ def _error(number):
 class Btf:
     """Types of a kernel.
 
-    :param path: of BTF or of an ELF file with it. None: those of the running
-        kernel, which libbpf finds in /sys/kernel/btf/vmlinux or, where that
-        is missing, in the kernel's image in one of the places where
-        distributions put it.
+    :param path: file of BTF, or an ELF file that contains it. None: the
+        running kernel's, which libbpf finds in /sys/kernel/btf/vmlinux or
+        else in the kernel's image, where distributions install it.
     :raises BtfError: there is none.
     """
 
     def __init__(self, path=None):
         self._library = library()
-        # What libbpf prints of a failure is less than its error number says.
+        # Suppress libbpf's own message: its error number says more.
         before = self._library.libbpf_set_print(FFI.NULL)
         try:
             btf = (self._library.btf__load_vmlinux_btf() if path is None
@@ -102,23 +101,23 @@ class Btf:
         self._btf = FFI.gc(btf, self._library.btf__free)
 
     def _find(self, name, kind):
-        """The type's number, or None."""
+        """Return the type's number, or None."""
         number = self._library.btf__find_by_name_kind(
             self._btf, name.encode(), kind)
         return number if number > 0 else None
 
     def _elements(self, number, layout):
-        """The type, and what follows it."""
-        found = self._library.btf__type_by_id(self._btf, number)
-        return found, FFI.cast(f'{layout} *', found + 1)[
-            0:found.info & 0xffff]
+        """Return a type and the array of its elements."""
+        btf_type = self._library.btf__type_by_id(self._btf, number)
+        return btf_type, FFI.cast(f'{layout} *', btf_type + 1)[
+            0:btf_type.info & 0xffff]
 
     def _name(self, offset):
         return FFI.string(
             self._library.btf__name_by_offset(self._btf, offset)).decode()
 
     def enum(self, name):
-        """{value: name} of an enumeration.
+        """Return {value: name} of an enumeration.
 
         :raises BtfError: the kernel has none of that name.
         """
@@ -141,27 +140,27 @@ class Btf:
         return values
 
     def offset(self, structure, path):
-        """Offset in bytes of a member, as ``offsetof`` gives it.
+        """Return the offset in bytes of a member, as ``offsetof`` does.
 
-        :param path: member, or members joined by dots. What lies in unnamed
-            structures and unions is found as in C.
-        :raises BtfError: no such structure or member.
+        :param path: member, or members joined by dots. Unnamed structures and
+            unions are searched as in C.
+        :raises BtfError: there is no such structure or member.
         """
         number = self._find(structure, STRUCT)
         if number is None:
             raise BtfError(f'the kernel has no struct {structure}')
         total_bits = 0
         for name in path.split('.'):
-            found = self._member(number, name)
-            if found is None:
+            member = self._member(number, name)
+            if member is None:
                 raise BtfError(
                     f'the kernel\'s struct {structure} has no {path}')
-            offset_bits, number = found
+            offset_bits, number = member
             total_bits += offset_bits
         return total_bits // 8
 
     def _member(self, number, wanted):
-        """(offset in bits, number of its type), or None."""
+        """Return (offset in bits, number of its type), or None."""
         structure, members = self._elements(
             self._library.btf__resolve_type(self._btf, number),
             'struct btf_member')
@@ -180,7 +179,7 @@ class Btf:
 
 
 def program_name(number):
-    """Name of the loaded BPF program, or None if it has none or is gone."""
+    """Return a BPF program's name; None if it has none or is unloaded."""
     descriptor = library().bpf_prog_get_fd_by_id(number)
     if descriptor < 0:
         return None

@@ -25,17 +25,17 @@ class Names:
         self._protocols = {
             getattr(socket, name): name.removeprefix('IPPROTO_')
             for name in dir(socket) if name.startswith('IPPROTO_')}
-        # As of IP's next header; socket has older names of the same.
+        # The socket module has older names of these protocol numbers.
         self._protocols.update({4: 'IPIP', 41: 'IPV6', 47: 'GRE'})
         self.namespace = os.stat(OWN_NAMESPACE).st_ino
 
     def reason(self, number):
-        """Of enum skb_drop_reason, without its prefix."""
+        """Return the name in enum skb_drop_reason, without its prefix."""
         try:
             return self._reasons[number].removeprefix(REASON)
         except KeyError:
             pass
-        # Subsystems that can be modules number their reasons themselves.
+        # Subsystems that can be modules have their own numbers of reasons.
         subsystem = self._subsystems.get((number & SUBSYSTEM_MASK) >> 16)
         if number & SUBSYSTEM_MASK and subsystem:
             return (f'{subsystem.removeprefix(SUBSYSTEM)}_'
@@ -46,14 +46,15 @@ class Names:
         return self._actions.get(number, str(number))
 
     def error(self, number):
-        """Of a negative errno, as the kernel reports it."""
+        """Return the name of a negative errno."""
         return errno.errorcode.get(-number, str(number))
 
     def protocol(self, number):
         return self._protocols.get(number, str(number))
 
     def interface(self, ifindex, namespace=None):
-        """(name, foreign namespace), each None if it is not."""
+        """Return (name, None), or (None, namespace) for a foreign namespace;
+        (None, None) if there is no such interface."""
         if namespace and namespace != self.namespace:
             return None, namespace
         try:

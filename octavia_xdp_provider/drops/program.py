@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles and loads the counting program with bcc.
+"""Compile and load the tracing program with bcc.
 
 bcc compiles with the kernel's headers, which few nodes have. The program
-needs none of them, because formats come from tracefs and offsets from BTF;
-bcc's own preamble does, but uses little of them. So it gets kernel_types.h
-and, of the other names that it includes, empty files. Should another bcc want
-more than that, the kernel's headers are tried, if installed.
+needs none of them, because formats come from tracefs and offsets from BTF.
+bcc's own preamble includes some, but uses little of them: it gets
+kernel_types.h, and empty files in place of the other headers. If another
+version of bcc needs more, the kernel's headers are tried, if installed.
 """
 
 import contextlib
@@ -22,19 +22,18 @@ from octavia_xdp_provider.drops import libbpf
 HERE = pathlib.Path(__file__).parent
 TEXT = HERE / 'drops.bpf.c'
 TYPES = HERE / 'kernel_types.h'
-# bcc includes this one first of all, so it can hold everything.
+# bcc includes this header first, so it can define everything.
 FIRST_HEADER = 'linux/kconfig.h'
 EMPTY_HEADERS = (
     'asm/page.h', 'linux/bpf_common.h', 'linux/log2.h', 'linux/types.h',
     'linux/version.h', 'uapi/linux/bpf.h', 'uapi/linux/if_ether.h',
     'uapi/linux/if_packet.h', 'uapi/linux/ptrace.h')
-SOURCE_VARIABLE = 'BCC_KERNEL_SOURCE'  # bcc's
-# What bcc reads of the kernel's headers, and a file that all of them have.
+SOURCE_VARIABLE = 'BCC_KERNEL_SOURCE'  # read by bcc
+# Where bcc finds the kernel's headers, and a file that all versions have.
 BUILD = '/lib/modules/{release}/build'
 BUILD_FILE = 'include/generated/autoconf.h'
 ARCHIVE = '/sys/kernel/kheaders.tar.xz'
-# Of all that bcc reports as a failure to compile, what other headers can
-# change.
+# Those of bcc's compile errors that other headers may fix.
 HEADERS_MISSING = re.compile(
     r':\d+:\d+: (fatal )?error: |Unable to find kernel headers')
 
@@ -50,14 +49,14 @@ OFFSETS = {
     'DEV_NET': ('net_device', 'nd_net.net'),
     'NET_INUM': ('net', 'ns.inum'),
 }
-# Tracepoints of XDP; `event` in drops.bpf.c is an index of this. A kernel may
-# lack one of them, but not skb:kfree_skb.
+# Tracepoints of XDP; `event` in drops.bpf.c is an index of this tuple. A
+# kernel may lack some of them, but not skb:kfree_skb.
 EXCEPTION = 'xdp_exception'
 EVENTS = (EXCEPTION, 'xdp_redirect_err', 'xdp_devmap_xmit', 'xdp_bulk_tx')
 
 
 def definitions(types, events):
-    """Compiler options: offsets, sizes, and which tracepoints there are.
+    """Return compiler options: offsets, sizes, and available tracepoints.
 
     :param types: libbpf.Btf
     :param events: directory of tracepoints in tracefs
@@ -67,8 +66,8 @@ def definitions(types, events):
                    for name, member in OFFSETS.items()]
     except libbpf.BtfError as error:
         raise environment.Missing(
-            f'{error}: boot a kernel with CONFIG_NET_NS, or of a version '
-            f'that this release knows') from error
+            f'{error}: boot a kernel with CONFIG_NET_NS, of a version that '
+            f'this release supports') from error
     return [
         *offsets, f'-DVIPS_MAX={VIPS_MAX}', f'-DROWS_MAX={ROWS_MAX}',
         *(f'-DEVENT_{name}={number}' for number, name in enumerate(EVENTS)
@@ -76,7 +75,7 @@ def definitions(types, events):
 
 
 def kernel_headers(release=None, build=BUILD, archive=ARCHIVE):
-    """Whether bcc would find the running kernel's own headers."""
+    """Return whether bcc would find the running kernel's headers."""
     directory = build.format(release=release or os.uname().release)
     return (os.path.exists(os.path.join(directory, BUILD_FILE)) or
             os.path.exists(archive))
@@ -84,7 +83,7 @@ def kernel_headers(release=None, build=BUILD, archive=ARCHIVE):
 
 @contextlib.contextmanager
 def _own_headers():
-    """A directory with all that bcc includes of the kernel's headers."""
+    """Create a directory with all kernel headers that bcc includes."""
     with tempfile.TemporaryDirectory(prefix='octavia-xdp-drops-') as folder:
         include = pathlib.Path(folder, 'include')
         for name in (FIRST_HEADER, *EMPTY_HEADERS):
@@ -97,7 +96,7 @@ def _own_headers():
 
 @contextlib.contextmanager
 def _source(directory):
-    """bcc's environment; None: where bcc looks by itself."""
+    """Let bcc use this directory of headers; None: its own default."""
     before = os.environ.pop(SOURCE_VARIABLE, None)
     if directory is not None:
         os.environ[SOURCE_VARIABLE] = directory
@@ -111,7 +110,7 @@ def _source(directory):
 
 @contextlib.contextmanager
 def _captured_output():
-    """What bcc, clang and libbpf print by themselves, as a file to read."""
+    """Redirect the output of bcc, clang and libbpf to a file."""
     flush = ctypes.CDLL(None).fflush
     with tempfile.TemporaryFile('w+', errors='replace') as file:
         sys.stdout.flush()
@@ -129,12 +128,12 @@ def _captured_output():
 
 
 def _attempt(bcc, options, directory):
-    """(loaded program, None) or (None, what went wrong)."""
+    """Return (loaded program, None) or (None, text of the error)."""
     with _captured_output() as output:
         try:
             with _source(directory):
                 return bcc.BPF(text=TEXT.read_text(), cflags=options), None
-        except Exception as error:  # bcc raises this class itself
+        except Exception as error:  # bcc raises this very class
             output.seek(0)
             lines = [line.strip() for line in output if line.strip()]
             cause = next((line for line in lines
@@ -144,12 +143,12 @@ def _attempt(bcc, options, directory):
 
 
 def load(bcc, types, events):
-    """The program, loaded and attached to its tracepoints.
+    """Load the program and attach it to its tracepoints.
 
     :param bcc: the module
     :param types: libbpf.Btf
     :param events: directory of tracepoints in tracefs
-    :raises Missing: it cannot be; says why and what to do.
+    :raises Missing: it cannot be loaded.
     """
     options = definitions(types, events)
     with _own_headers() as directory:
@@ -158,8 +157,8 @@ def load(bcc, types, events):
         return loaded
     if not HEADERS_MISSING.search(problem):
         raise environment.Missing(
-            f'the kernel does not take the tracing program ({problem}): run '
-            f'as root, without lockdown in confidentiality mode '
+            f'the kernel refuses the tracing program ({problem}): run as '
+            f'root, without lockdown in confidentiality mode '
             f'(/sys/kernel/security/lockdown) and outside of containers '
             f'that forbid bpf() or perf_event_open()')
     release = os.uname().release
@@ -175,6 +174,6 @@ def load(bcc, types, events):
         raise environment.Missing(
             f'bcc {bcc.__version__} cannot compile the tracing program, '
             f'neither with the headers that come with it ({problem}) nor '
-            f'with the kernel\'s ({second}): install a bcc that knows Linux '
-            f'{release}')
+            f'with the kernel\'s ({second}): install a bcc that supports '
+            f'Linux {release}')
     return loaded

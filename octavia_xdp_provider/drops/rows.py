@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of lost packets, the same for all sources."""
+"""Rows of lost packets, in the same form from all sources."""
 
 import typing
 
@@ -9,24 +9,24 @@ KERNEL, XDP, DATAPATH, HOST = 'kernel', 'xdp', 'datapath', 'host'
 class Row(typing.NamedTuple):
     """Packets that were lost at one place for one reason.
 
-    What a source cannot know is None: XDP's tracepoints have no packet and
-    so no VIP, the datapath's outcomes are those of the whole node, and a
-    hypervisor's those of a port.
+    Fields that a source cannot fill are None: XDP's tracepoints have no
+    packet and so no VIP, the datapath's outcomes are those of the whole node,
+    and a hypervisor's those of a port.
     """
 
     source: str
     reason: str
-    # Function of the kernel, or tracepoint.
+    # Kernel function or tracepoint.
     where: str | None = None
     vip: str | None = None
     direction: str | None = None  # 'to' or 'from' the VIP
     protocol: str | None = None
-    # Protocol of the outer header that the packet was found in.
+    # Protocol of the outer header around the packet.
     encapsulation: str | None = None
     ifindex: int | None = None
-    # Its name in this network namespace; None if it is none of it.
+    # Its name, if it is in this network namespace.
     interface: str | None = None
-    # Inode of another network namespace; None if it is this one or unknown.
+    # Inode of its network namespace, if that is another one.
     namespace: int | None = None
     to_ifindex: int | None = None
     action: str | None = None
@@ -45,22 +45,23 @@ class Lost(typing.NamedTuple):
 
 
 class Ledger:
-    """Differences of counters that only grow."""
+    """Computes differences of counters that only grow."""
 
     def __init__(self, first=None):
-        """:param first: {row: packets} that count as known."""
+        """:param first: {row: packets} lost before, which are not shown."""
         self._first = dict(first or {})
         self._last = dict(self._first)
 
     def update(self, counters):
-        """Take {row: packets}; returns all rows that ever lost, the worst
-        of now first.
+        """Take {row: packets}; return Lost of all rows with losses.
+
+        The rows with most packets since the last call come first.
         """
         rows = []
         for row, packets in counters.items():
             first = self._first.get(row, 0)
             if packets < self._last.get(row, 0):
-                # They have begun anew, with a datapath that was made anew.
+                # The datapath was created anew, and so its counters.
                 self._first[row] = first = 0
                 self._last[row] = 0
             delta = packets - self._last.get(row, 0)

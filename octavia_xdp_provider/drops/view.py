@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lost packets as tables, and as lines of JSON for programs."""
+"""Print lost packets as tables, or as lines of JSON for programs."""
 
 import json
 import shutil
@@ -8,8 +8,8 @@ import time
 from octavia_xdp_provider.drops import rows
 
 HEAD = ('PER SECOND', 'TOTAL', 'SOURCE', 'VIP', 'REASON', 'WHERE', 'PACKETS')
-HEIGHT_MIN = 3  # lines of a table: head, worst row, how many more
-NUMBER_COLUMNS = 2  # the first ones, aligned to the right
+HEIGHT_MIN = 3  # lines of a table: head, worst row, number of hidden rows
+NUMBER_COLUMNS = 2  # the first columns, aligned to the right
 CLEAR_SCREEN = '\x1b[H\x1b[2J'
 MISSED = 'not listed: too many kinds of drops at once'
 
@@ -24,7 +24,7 @@ def _interface(row):
 
 
 def details(row):
-    """The last column: which packets of a row."""
+    """Return the last column: a description of the row's packets."""
     parts = []
     if row.protocol:
         parts.append(f'{row.protocol} {row.direction} the VIP')
@@ -47,14 +47,15 @@ def details(row):
 
 
 def table(lost, seconds, height=None):
-    """Lines, at most `height` (or HEIGHT_MIN) of them if that is given.
+    """Return the lines of a table.
 
-    :param seconds: length of the time that Lost.packets are of.
+    :param seconds: time in which Lost.packets were lost.
+    :param height: maximal number of lines, but HEIGHT_MIN at least.
     """
     lines = [HEAD] + [
-        (f'{one.packets / seconds:.1f}', str(one.total), one.row.source,
-         one.row.vip or '-', one.row.reason, one.row.where or '-',
-         details(one.row)) for one in lost]
+        (f'{packets / seconds:.1f}', str(total), row.source,
+         row.vip or '-', row.reason, row.where or '-', details(row))
+        for row, packets, total in lost]
     hidden = 0
     if height is not None and len(lines) > max(height, HEIGHT_MIN):
         hidden = len(lines) - max(height, HEIGHT_MIN) + 1
@@ -77,7 +78,7 @@ def amount(count, noun):
 
 
 class Tables:
-    """One below the other or, on a terminal, in place."""
+    """Prints tables; on a terminal each replaces the one before."""
 
     def __init__(self, file):
         self._file = file
@@ -90,13 +91,14 @@ class Tables:
         self._print([f'Watching {self._watching}. Ctrl-C ends.'])
 
     def refresh(self, lost, seconds, missed, vips=()):
-        now = sum(one.packets for one in lost)
+        packets = sum(entry.packets for entry in lost)
+        total = sum(entry.total for entry in lost)
         lines = [f'{time.strftime("%H:%M:%S")}  '
-                 f'{amount(now, "packet")} lost in {seconds:.1f} s, '
-                 f'{sum(one.total for one in lost)} since the start']
+                 f'{amount(packets, "packet")} lost in {seconds:.1f} s, '
+                 f'{total} since the start']
         size = shutil.get_terminal_size()
         if lost:
-            # Above and below: first line, missed, empty one, cursor.
+            # Leave room for the first line, missed, an empty line, cursor.
             lines += table(lost, seconds,
                            size.lines - 4 if self._live else None)
         if missed:
@@ -115,7 +117,7 @@ class Tables:
 
 
 class JsonLines:
-    """An object a line; `type` is start, drops or end."""
+    """Prints one object per line; `type` is start, drops or end."""
 
     def __init__(self, file):
         self._file = file
@@ -127,8 +129,8 @@ class JsonLines:
         self._print(
             type='drops', seconds=round(seconds, 3), vips=sorted(vips),
             missed=missed,
-            drops=[{'packets': one.packets, 'total': one.total,
-                    **one.row._asdict()} for one in lost])
+            drops=[{'packets': packets, 'total': total, **row._asdict()}
+                   for row, packets, total in lost])
 
     def end(self, why, seconds, total):
         self._print(type='end', why=why, seconds=round(seconds, 3),

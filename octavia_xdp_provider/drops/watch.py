@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the sources at an interval, and shows what was lost in between."""
+"""Read the sources at an interval, and show the losses in between."""
 
 import time
 
 from octavia_xdp_provider.drops import rows
 
-# A signal may bring the last reading right after the one before it.
+# A signal may cause the last reading right after the one before it.
 SHORTEST_S = 0.001
 
 
@@ -23,8 +23,9 @@ class Watch:
         self._view = view
         self._datapath = datapath
         self._host = host
-        # With a past, and VIPs of their own.
-        self._own = [one for one in (datapath, host) if one is not None]
+        # Their counters began before the start, and they have VIPs.
+        self._datapaths = [source for source in (datapath, host)
+                           if source is not None]
         self._kernel = kernel
         self._fixed = vips
         self._clock = clock
@@ -33,7 +34,7 @@ class Watch:
     def _vips(self):
         vips = self._fixed
         if vips is None:
-            vips = set().union(*(one.vips() for one in self._own))
+            vips = set().union(*(source.vips() for source in self._datapaths))
         if self._kernel is not None:
             self._kernel.watch(vips)
         return vips
@@ -46,45 +47,45 @@ class Watch:
 
     def _counters(self):
         counters = dict(self._kernel.read()) if self._kernel else {}
-        counters.update(self._own_counters())
+        counters.update(self._datapath_counters())
         return counters
 
-    def _own_counters(self):
-        return {row: packets for one in self._own
-                for row, packets in one.read().items()}
+    def _datapath_counters(self):
+        return {row: packets for source in self._datapaths
+                for row, packets in source.read().items()}
 
     def _newly_missed(self):
-        """Packets in no row since the last reading."""
+        """Return how many packets were in no row since the last reading."""
         before = self._missed
         if self._kernel is not None:
             self._missed = self._kernel.missed()
         return self._missed - before
 
     def run(self, end, interval_s, count=None, duration_s=None):
-        """:param end: its ``wait``, of so many seconds, is true at the end
+        """:param end: its ``wait(seconds)`` returns true at the end
         :param count: number of readings, or None
-        :param duration_s: until the end, or None
+        :param duration_s: end after this time, or None
         """
         vips = self._vips()
-        # Only the datapaths' counters have a past.
-        ledger = rows.Ledger(self._own_counters())
+        # Only the datapaths' counters began before the start.
+        ledger = rows.Ledger(self._datapath_counters())
         self._view.start(vips, self._sources())
         begin = last = self._clock()
         readings, why = 0, None
         while why is None:
-            # From the start on, so that readings do not drift.
-            wanted = begin + interval_s * (
+            # Multiples of the interval since the start do not drift.
+            due = begin + interval_s * (
                 int((last - begin) / interval_s + 0.5) + 1)
             if duration_s is not None:
-                wanted = min(wanted, begin + duration_s)
-            stopped = end.wait(max(0, wanted - self._clock()))
+                due = min(due, begin + duration_s)
+            is_stopped = end.wait(max(0, due - self._clock()))
             now = self._clock()
             lost = ledger.update(self._counters())
             readings += 1
             self._view.refresh(lost, max(now - last, SHORTEST_S),
                                self._newly_missed(), vips)
             last = now
-            if stopped:
+            if is_stopped:
                 why = 'signal'
             elif count is not None and readings >= count:
                 why = 'count'
@@ -93,4 +94,4 @@ class Watch:
             else:
                 vips = self._vips()
         self._view.end(why, last - begin,
-                       sum(one.total for one in lost) + self._missed)
+                       sum(entry.total for entry in lost) + self._missed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BTF of invented kernels, written with libbpf."""
+"""BTF of fictitious kernels, written with libbpf."""
 
 import cffi
 
@@ -27,7 +27,7 @@ SIGNED = 1  # BTF_INT_SIGNED
 
 
 class Writer:
-    """Types are numbered from 1 in the order in which they are added."""
+    """Writes types, which are numbered from 1 in the order of calls."""
 
     def __init__(self):
         self._library = FFI.dlopen(libbpf.SONAME)
@@ -62,20 +62,20 @@ class Writer:
     def enum(self, name, values):
         """:param values: {name: value}"""
         result = self._call('btf__add_enum', name.encode(), 4)
-        for one, value in values.items():
-            self._call('btf__add_enum_value', one.encode(), value)
+        for key, value in values.items():
+            self._call('btf__add_enum_value', key.encode(), value)
         return result
 
     def enum64(self, name, values):
         result = self._call('btf__add_enum64', name.encode(), 8,
                             min(values.values()) < 0)
-        for one, value in values.items():
-            self._call('btf__add_enum64_value', one.encode(),
+        for key, value in values.items():
+            self._call('btf__add_enum64_value', key.encode(),
                        value % (1 << 64))
         return result
 
     def raw(self, big_endian=False):
-        """As in /sys/kernel/btf/vmlinux."""
+        """Return the bytes, as in /sys/kernel/btf/vmlinux."""
         self._call('btf__set_endianness', int(big_endian))
         size = FFI.new('uint32_t *')
         data = self._library.btf__raw_data(self._btf, size)
@@ -88,7 +88,7 @@ class Writer:
 
 
 def kernel():
-    """The little of a kernel's BTF that octavia-xdp-drops asks for."""
+    """Write the part of a kernel's BTF that octavia-xdp-drops reads."""
     writer = Writer()
     word = writer.int('int')
     pointer = writer.pointer()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command: arguments, and what it says where it cannot work."""
+"""The command: arguments, and errors if it cannot work."""
 
 import contextlib
 import io
@@ -60,7 +60,7 @@ class CommandTest(base.TestCase):
             fixtures.MockPatchObject(where, name, **more)).mock
 
     def run_with(self, *arguments):
-        """(status, lines, what is on standard error)."""
+        """Return (exit status, lines, standard error)."""
         out, errors = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), \
                 contextlib.redirect_stderr(errors):
@@ -102,7 +102,7 @@ class CommandTest(base.TestCase):
             self.assertEqual((2, []), (status, lines), arguments)
             self.assertIn(text, errors)
 
-    def test_each_missing_thing_is_a_line_and_datapath_is_offered(self):
+    def test_missing_requirements_are_lines_and_datapath_is_offered(self):
         self.missing.return_value = ['no bcc: install it', 'no tracefs']
         status, lines, errors = self.run_with()
         self.assertEqual((3, []), (status, lines))
@@ -113,7 +113,7 @@ class CommandTest(base.TestCase):
              'datapath without that'], errors.splitlines())
         self.kernel.assert_not_called()
 
-    def test_what_is_missing_at_loading_is_named(self):
+    def test_requirement_missing_at_loading_is_named(self):
         self.kernel.side_effect = environment.Missing('no headers')
         status, lines, errors = self.run_with()
         self.assertEqual((3, []), (status, lines))
@@ -165,7 +165,7 @@ class CommandTest(base.TestCase):
             {(PORT, enumerations.HostOutcome.DROP_NO_TAP): count}
             for count in (7, 9)]
 
-    def test_hypervisors_drops_are_shown_as_those_of_a_node(self):
+    def test_drops_of_hypervisor_are_shown_like_those_of_node(self):
         self.on_hypervisor()
         status, lines, errors = self.run_with()
         self.assertEqual((0, ''), (status, errors))
@@ -185,7 +185,7 @@ class CommandTest(base.TestCase):
         self.assertEqual(['datapath', 'host'], lines[0]['sources'])
         self.assertEqual({'203.0.113.11', VIP}, set(lines[0]['vips']))
 
-    def test_state_that_is_here_and_cannot_be_read_is_named(self):
+    def test_existing_but_unreadable_state_is_named(self):
         with mock.patch('os.path.isdir', return_value=True):
             self.open_host.side_effect = HostError(71, 'another layout')
             status, lines, errors = self.run_with('--datapath')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each thing that a machine may lack is explained."""
+"""Each missing requirement is explained."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ class EnvironmentTest(base.TestCase):
                                      *arguments))
 
     def folder(self, **files):
-        """A directory with these files, / in names written as _IN_."""
+        """Create a directory with files; _IN_ in a name stands for /."""
         root = self.useFixture(fixtures.TempDir()).path
         for name, text in files.items():
             path = os.path.join(root, name.replace('_IN_', '/'))
@@ -107,7 +107,7 @@ class EnvironmentTest(base.TestCase):
         self.assertIn('libbpf.so.1: no such', text)
         self.assertIn('install the package libbpf1', text)
 
-    def test_all_that_is_missing_is_named_at_once(self):
+    def test_all_missing_requirements_are_named_at_once(self):
         def first():
             raise environment.Missing('one')
 

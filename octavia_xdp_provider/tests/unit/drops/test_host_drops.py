@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hypervisor lost, by port and reason, while ports come and go."""
+"""Drops of a hypervisor by port and reason, while ports come and go."""
 
 from unittest import mock
 
@@ -21,15 +21,15 @@ class HostDropsTest(base.TestCase):
         self.drops = host_drops.HostDrops(self.datapath)
 
     def read(self, outcomes, ports):
-        """{(reason, port): packets}, those of 0 left out."""
+        """Return {(reason, port): packets}, without those of 0."""
         self.datapath.outcomes.return_value = outcomes
         self.datapath.drops.return_value = ports
-        found = self.drops.read()
-        for row in found:
+        drops = self.drops.read()
+        for row in drops:
             self.assertEqual((rows.HOST, 'octavia-xdp-host', None),
                              (row.source, row.where, row.vip))
         return {(row.reason, row.port): packets
-                for row, packets in found.items() if packets}
+                for row, packets in drops.items() if packets}
 
     def test_each_drop_of_the_contract_is_a_reason(self):
         drops = [outcome for outcome in Outcome
@@ -49,14 +49,14 @@ class HostDropsTest(base.TestCase):
                        (B, Outcome.DROP_NOT_ALLOWED): 1,
                        (B, Outcome.FLOWS_FULL): 3}))
 
-    def test_what_a_port_lost_stays_when_it_goes_and_comes_again(self):
+    def test_drops_of_port_stay_when_it_goes_and_comes_again(self):
         outcome = Outcome.DROP_NO_TAP
         self.read({outcome: 4}, {(A, outcome): 4})
         self.assertEqual({('NO_TAP', A): 4}, self.read({outcome: 4}, {}))
         self.assertEqual({('NO_TAP', A): 6}, self.read(
             {outcome: 6}, {(A, outcome): 2}))
 
-    def test_packets_between_the_two_lists_make_nothing_fall(self):
+    def test_packets_between_the_two_readings_decrease_no_count(self):
         outcome = Outcome.DROP_MISMATCH
         self.assertEqual({('MISMATCH', None): 5}, self.read({outcome: 5}, {}))
         self.assertEqual(
@@ -66,12 +66,12 @@ class HostDropsTest(base.TestCase):
             {('MISMATCH', None): 6, ('MISMATCH', A): 2},
             self.read({outcome: 8}, {(A, outcome): 2}))
 
-    def test_datapath_that_was_made_anew_goes_on(self):
+    def test_counts_continue_when_datapath_was_created_anew(self):
         outcome = Outcome.DROP_KEY
         self.read({outcome: 9}, {})
         self.assertEqual({('KEY', None): 11}, self.read({outcome: 2}, {}))
 
-    def test_vips_are_those_of_all_members(self):
+    def test_vips_of_all_members_are_returned(self):
         self.datapath.entries.return_value = [
             mock.Mock(entry=mock.Mock(vip=vip))
             for vip in ('203.0.113.10', '2001:db8::10', '203.0.113.10')]

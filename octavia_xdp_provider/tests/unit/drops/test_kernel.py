@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows from the counting program's maps, with the maps replaced."""
+"""Rows from the tracing program's maps, with the maps replaced."""
 
 import ctypes
 from unittest import mock
@@ -93,7 +93,7 @@ class KernelTest(base.TestCase):
         row, = self.kernel.read()
         return row
 
-    def test_ipv4_addresses_are_mapped_ones(self):
+    def test_ipv4_addresses_are_packed_as_mapped_ipv6(self):
         self.assertEqual('00000000000000000000ffffcb00710a',
                          kernel.packed(VIP).hex())
         for text in (VIP, VIP6):
@@ -112,14 +112,14 @@ class KernelTest(base.TestCase):
             range(program.VIPS_MAX + 1))
         self.assertIn('--vip', str(error))
 
-    def test_row_of_a_drop_by_the_stack(self):
+    def test_drop_by_stack_becomes_row(self):
         self.assertEqual(
             rows.Row('kernel', 'NO_SOCKET', where='udp_rcv', vip=VIP,
                      direction='to', protocol='UDP', ifindex=1,
                      interface='lo'),
             self.row('drops', drop()))
 
-    def test_row_of_an_inner_packet_in_another_namespace(self):
+    def test_inner_packet_in_another_namespace_becomes_row(self):
         self.assertEqual(
             rows.Row('kernel', 'NO_SOCKET', where='0x200', vip=VIP6,
                      direction='from', protocol='TCP', encapsulation='IPV6',
@@ -127,24 +127,24 @@ class KernelTest(base.TestCase):
             self.row('drops', drop(VIP6, 0x200, to_vip=0, protocol=6,
                                    encapsulation=41, netns=1)))
 
-    def test_row_without_an_interface(self):
+    def test_row_without_interface_has_neither_name_nor_index(self):
         row = self.row('drops', drop(ifindex=0))
         self.assertEqual((None, None), (row.ifindex, row.interface))
 
-    def test_cpus_and_places_in_a_function_are_added_up(self):
+    def test_counts_of_cpus_and_places_in_a_function_are_summed(self):
         self.maps['drops'] += [(drop(), [1, 2]), (drop(location=0x108), [4]),
                                (drop(VIP6), [8])]
         self.assertEqual({VIP: 7, VIP6: 8}, {
             row.vip: count for row, count in self.kernel.read().items()})
 
-    def test_row_of_an_exception_has_the_action_as_reason(self):
+    def test_xdp_exception_has_the_action_as_reason(self):
         self.assertEqual(
             rows.Row('xdp', 'XDP_ABORTED', where='xdp_exception', ifindex=1,
                      interface='lo', action='XDP_ABORTED', program='p7',
                      program_id=7),
             self.row('xdp_drops', XdpDrop(program=7, ifindex=1)))
 
-    def test_row_of_a_redirect_error_has_the_error_as_reason(self):
+    def test_redirect_error_has_the_error_as_reason(self):
         self.assertEqual(
             rows.Row('xdp', 'EINVAL', where='xdp_redirect_err', ifindex=1,
                      interface='lo', to_ifindex=9, action='XDP_REDIRECT',
@@ -161,6 +161,6 @@ class KernelTest(base.TestCase):
                 self.kernel._xdp_drop(XdpDrop(event=2, error=-22)),
                 self.kernel._xdp_drop(XdpDrop(event=3)))))
 
-    def test_missed_packets_of_all_cpus_are_added_up(self):
+    def test_missed_packets_of_all_cpus_are_summed(self):
         self.maps['missed'].append((0, [3, 4]))
         self.assertEqual(7, self.kernel.missed())

@@ -17,7 +17,7 @@ class BtfTest(base.TestCase):
         path = self.useFixture(fixtures.TempDir()).join('btf')
         return libbpf.Btf(support.kernel().write(path, **more))
 
-    def test_enums_in_both_byte_orders(self):
+    def test_enums_are_read_in_both_byte_orders(self):
         for big_endian in False, True:
             types = self.types(big_endian=big_endian)
             self.assertEqual({0: 'XDP_ABORTED', 4: 'XDP_REDIRECT'},
@@ -26,14 +26,14 @@ class BtfTest(base.TestCase):
             self.assertEqual({(2 << 32) + 1: 'HIGH', -2: 'NEGATIVE'},
                              types.enum('wide'))
 
-    def test_offsets_of_members_in_both_byte_orders(self):
+    def test_offsets_are_read_in_both_byte_orders(self):
         for big_endian in False, True:
             types = self.types(big_endian=big_endian)
             self.assertEqual(8, types.offset('sk_buff', 'dev'))
             self.assertEqual(4, types.offset('net_device', 'ifindex'))
             self.assertEqual(20, types.offset('net', 'ns.inum'))
 
-    def test_offset_in_unnamed_structures_and_through_a_typedef(self):
+    def test_offset_is_found_in_unnamed_structures_and_behind_typedef(self):
         types = self.types()
         self.assertEqual(22, types.offset('sk_buff', 'network_header'))
         self.assertEqual(24, types.offset('net_device', 'nd_net.net'))
@@ -42,9 +42,9 @@ class BtfTest(base.TestCase):
         types = self.types()
         for call, text in (
                 (lambda: types.enum('nothing'), 'enum nothing'),
-                # The end of a name that is there.
+                # The suffix of an existing name.
                 (lambda: types.enum('action'), 'enum action'),
-                # A structure, and no enumeration.
+                # A structure instead of an enumeration.
                 (lambda: types.enum('net'), 'enum net'),
                 (lambda: types.offset('buff', 'dev'), 'struct buff'),
                 (lambda: types.offset('sk_buff', 'cb'), 'sk_buff has no cb'),
@@ -87,7 +87,7 @@ class FakeLibrary:
         return self.descriptor
 
     def bpf_obj_get_info_by_fd(self, descriptor, info, length):
-        # Where struct bpf_prog_info of linux/bpf.h has the name.
+        # The offset of the name in struct bpf_prog_info of linux/bpf.h.
         libbpf.FFI.buffer(info)[64:64 + len(self.name)] = self.name
         return 0 if descriptor == self.descriptor else -9
 
@@ -99,14 +99,14 @@ class ProgramNameTest(base.TestCase):
         with mock.patch.object(libbpf, 'library', lambda: self.library):
             return libbpf.program_name(number)
 
-    def test_name_of_up_to_16_characters_is_whole(self):
+    def test_name_of_up_to_16_characters_is_complete(self):
         self.assertEqual('forward', self.name(b'forward'))
         self.assertEqual('of_16_characters', self.name(b'of_16_characters'))
 
-    def test_program_without_a_name_or_that_is_gone_has_none(self):
+    def test_name_of_unnamed_or_unloaded_program_is_none(self):
         self.assertIsNone(self.name(b''))
         self.assertIsNone(self.name(b'forward', number=8))
 
-    def test_descriptor_of_the_program_is_closed(self):
+    def test_descriptor_of_program_is_closed(self):
         self.name(b'forward')
         self.assertRaises(OSError, os.fstat, self.library.descriptor)

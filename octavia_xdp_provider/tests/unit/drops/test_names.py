@@ -20,12 +20,12 @@ class NamesTest(base.TestCase):
         self.assertEqual('NO_SOCKET', self.names.reason(3))
         self.assertEqual('SKB_NOT_DROPPED_YET', self.names.reason(0))
 
-    def test_reasons_outside_of_the_enum_are_numbers_of_their_subsystem(self):
+    def test_unknown_reasons_are_numbers_in_their_subsystem(self):
         self.assertEqual('4711', self.names.reason(4711))
         self.assertEqual('OPENVSWITCH_5', self.names.reason(2 << 16 | 5))
         self.assertEqual(str(9 << 16 | 5), self.names.reason(9 << 16 | 5))
 
-    def test_reasons_of_a_kernel_without_subsystems(self):
+    def test_reasons_are_named_without_subsystems(self):
         writer = support.Writer()
         for name in ('skb_drop_reason', 'xdp_action'):
             writer.enum(name, {'ZERO': 0})
@@ -35,19 +35,19 @@ class NamesTest(base.TestCase):
 
     def test_actions_errors_and_protocols_have_names(self):
         self.assertEqual(['XDP_ABORTED', '9'],
-                         [self.names.action(one) for one in (0, 9)])
+                         [self.names.action(number) for number in (0, 9)])
         self.assertEqual(['EINVAL', '-9999'],
-                         [self.names.error(one) for one in (-22, -9999)])
+                         [self.names.error(number) for number in (-22, -9999)])
         self.assertEqual(
             ['ICMP', 'IPIP', 'TCP', 'UDP', 'IPV6', 'GRE', 'SCTP', '253'],
-            [self.names.protocol(one)
-             for one in (1, 4, 6, 17, 41, 47, 132, 253)])
+            [self.names.protocol(number)
+             for number in (1, 4, 6, 17, 41, 47, 132, 253)])
 
-    def test_interface_has_a_name_in_its_own_namespace_alone(self):
+    def test_interface_has_a_name_only_in_its_own_namespace(self):
         own = self.names.namespace
         self.assertEqual(('lo', None), self.names.interface(1))
         self.assertEqual(('lo', None), self.names.interface(1, own))
-        # Another namespace's first interface is not called as ours.
+        # The same index in another namespace is another interface.
         self.assertEqual((None, own + 1), self.names.interface(1, own + 1))
         self.assertEqual((None, None), self.names.interface(0))
         self.assertEqual((None, None), self.names.interface(-1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the program is compiled, and what is said if it is not."""
+"""Compilation of the program, and errors if it fails."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ OWN, KERNELS = 'own', 'kernel\'s'  # headers
 
 
 class FakeBcc:
-    """Compiles the program with the headers in `takes` alone."""
+    """Compiles the program with the headers in `takes` only."""
 
     __version__ = '0.99'
 
@@ -66,7 +66,7 @@ class ProgramTest(base.TestCase):
         self.assertEqual('before', os.environ[program.SOURCE_VARIABLE])
         return str(error)
 
-    def test_options_are_offsets_sizes_and_tracepoints_of_the_kernel(self):
+    def test_options_have_offsets_sizes_and_tracepoints_of_kernel(self):
         os.makedirs(os.path.join(self.events, 'xdp', 'xdp_exception'))
         with open(os.path.join(self.events, 'xdp', 'xdp_exception',
                                'format'), 'w'):
@@ -78,10 +78,10 @@ class ProgramTest(base.TestCase):
              '-DROWS_MAX=16384', '-DEVENT_xdp_exception=0'],
             program.definitions(self.types, self.events))
 
-    def test_every_macro_is_one_that_the_program_knows(self):
+    def test_program_uses_every_macro(self):
         text = program.TEXT.read_text()
         for name in [*program.OFFSETS,
-                     *(f'EVENT_{one}' for one in program.EVENTS), 'VIPS_MAX',
+                     *(f'EVENT_{name}' for name in program.EVENTS), 'VIPS_MAX',
                      'ROWS_MAX']:
             self.assertIn(name, text)
 
@@ -115,17 +115,17 @@ class ProgramTest(base.TestCase):
         self.assertIn(f'install linux-headers-{os.uname().release}', text)
         self.assertEqual([OWN], bcc.asked)
 
-    def test_newer_bcc_is_asked_for_if_no_headers_help(self):
+    def test_newer_bcc_is_advised_if_no_headers_help(self):
         text = self.refused(FakeBcc(), headers=True)
         self.assertNotIn('linux-headers', text)
-        self.assertIn('install a bcc that knows', text)
+        self.assertIn('install a bcc that supports', text)
 
-    def test_package_is_named_if_bcc_finds_no_headers_at_all(self):
+    def test_package_is_named_if_bcc_finds_no_headers(self):
         self.assertIn('install linux-headers-', self.refused(FakeBcc(
             says='Unable to find kernel headers. Try rebuilding\n')))
 
-    def test_refusal_of_the_kernel_is_not_taken_for_missing_headers(self):
-        # bcc calls a map that it cannot make a failure to compile, too.
+    def test_refusal_by_kernel_is_not_taken_for_missing_headers(self):
+        # bcc also reports a map that it cannot create as a compile error.
         for says, problem in (
                 ('', 'Failed to load BPF program: not permitted'),
                 ('could not open bpf map: vips, error: not permitted\n',
@@ -142,13 +142,13 @@ class ProgramTest(base.TestCase):
         archive = os.path.join(root, 'kheaders')
         build = os.path.join(root, '{release}')
 
-        def found():
+        def has_headers():
             return program.kernel_headers('6.1', build, archive)
 
-        self.assertFalse(found())
-        # A link to what is not installed is all that a kernel brings.
+        self.assertFalse(has_headers())
+        # The kernel's package has only this link, to another package's files.
         os.symlink('/nonexistent', os.path.join(root, '6.1'))
-        self.assertFalse(found())
+        self.assertFalse(has_headers())
         with open(archive, 'w'):
             pass
-        self.assertTrue(found())
+        self.assertTrue(has_headers())

@@ -20,7 +20,7 @@ class Outcome(enum.IntEnum):
 
 class LedgerTest(base.TestCase):
 
-    def test_packets_since_the_last_reading_and_the_first(self):
+    def test_packets_since_last_and_first_reading_are_returned(self):
         ledger = rows.Ledger()
         self.assertEqual([(A, 3, 3)], ledger.update({A: 3}))
         self.assertEqual([(A, 4, 7)], ledger.update({A: 7}))
@@ -29,7 +29,7 @@ class LedgerTest(base.TestCase):
         ledger = rows.Ledger({A: 100, B: 5})
         self.assertEqual([(A, 1, 1)], ledger.update({A: 101, B: 5}))
 
-    def test_counters_that_start_again_count_whole(self):
+    def test_counters_that_restart_count_from_zero(self):
         ledger = rows.Ledger({A: 100})
         ledger.update({A: 110})
         self.assertEqual([(A, 4, 4)], ledger.update({A: 4}))
@@ -60,7 +60,7 @@ class DatapathDropsTest(base.TestCase):
             {(row.source, row.reason): count
              for row, count in self.drops.read().items()})
 
-    def test_vips_are_those_of_all_services(self):
+    def test_vips_of_all_services_are_returned(self):
         self.datapath.services.return_value = [
             mock.Mock(key=mock.Mock(address=address))
             for address in ('203.0.113.1', '2001:db8::1', '203.0.113.1')]

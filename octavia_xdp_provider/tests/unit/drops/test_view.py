@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people and programs get to see."""
+"""Tables and lines of JSON."""
 
 import io
 import json
@@ -50,17 +50,16 @@ class TableTest(base.TestCase):
         self.assertEqual('… 2 more; --json shows all', lines[-1])
         self.assertEqual(view.table(LOST, 1.0),
                          view.table(LOST, 1.0, height=4))
-        # However low it is, the worst is shown.
+        # The worst row is shown at any height.
         self.assertIn('NO_SOCKET', view.table(LOST, 1.0, height=-2)[1])
 
-    def test_interface_of_another_namespace_is_named_by_numbers(self):
+    def test_interface_of_another_namespace_is_identified_by_numbers(self):
         self.assertIn('interface 2 of namespace 4026532000', view.details(
             STACK._replace(interface=None, namespace=4026532000)))
 
-    def test_program_without_a_name_has_its_number(self):
+    def test_program_without_a_name_is_identified_by_number(self):
         self.assertIn('program without a name (id 7)',
                       view.details(XDP._replace(program=None)))
-
 
     def test_drops_of_hypervisors_name_the_port(self):
         row = rows.Row('host', 'KEY', where='octavia-xdp-host')
@@ -125,7 +124,7 @@ class JsonLinesTest(base.TestCase):
         self.assertEqual({'type': 'end', 'why': 'count', 'seconds': 1.235,
                           'total': 14}, end)
 
-    def test_reading_without_losses_is_a_line(self):
+    def test_reading_without_losses_gives_a_line(self):
         file = io.StringIO()
         view.JsonLines(file).refresh([], 1.0, 0)
         self.assertEqual([], json.loads(file.getvalue())['drops'])

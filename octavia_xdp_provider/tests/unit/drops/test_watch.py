@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the tool reads, what it counts, and how it ends."""
+"""Times of readings, counts, and the end of the command."""
 
 from octavia_xdp_provider.drops import rows
 from octavia_xdp_provider.drops import watch
@@ -11,7 +11,7 @@ HOST = rows.Row(rows.HOST, 'NO_TAP')
 
 
 class Clock:
-    """Also the event that ends the tool, set at a time."""
+    """A clock, and the event that ends the command at a given time."""
 
     def __init__(self, end=None):
         self.now = 1000.0
@@ -35,7 +35,7 @@ class Source:
         self.row = row
         self.step = step
         self.count = start
-        self.addresses = [set(one) for one in vips]
+        self.addresses = [set(reading) for reading in vips]
         self.watched = []
 
     def read(self):
@@ -66,7 +66,7 @@ class View:
     def refresh(self, lost, seconds, missed, vips):
         self.readings.append((
             round(seconds, 3), missed,
-            {one.row.source: (one.packets, one.total) for one in lost}))
+            {row.source: (packets, total) for row, packets, total in lost}))
 
     def end(self, why, seconds, total):
         self.ended = why, round(seconds, 3), total
@@ -88,7 +88,7 @@ class WatchTest(base.TestCase):
 
     def test_count_ends_after_that_many_readings(self):
         self.run_with(count=2)
-        # The datapath's 100 were lost before.
+        # The datapath's first 100 were lost before the start.
         self.assertEqual(
             [(1.0, 1, {'kernel': (5, 5), 'datapath': (2, 2)}),
              (1.0, 0, {'kernel': (5, 10), 'datapath': (2, 4)})],
@@ -100,20 +100,21 @@ class WatchTest(base.TestCase):
     def test_duration_ends_within_an_interval(self):
         self.run_with(duration_s=2.5)
         self.assertEqual([1.0, 1.0, 0.5],
-                         [one[0] for one in self.view.readings])
+                         [seconds for seconds, *_ in self.view.readings])
         self.assertEqual('duration', self.view.ended[0])
 
-    def test_signal_brings_a_last_reading(self):
+    def test_signal_causes_a_last_reading(self):
         self.clock.end = 1.25
         self.run_with()
-        self.assertEqual([1.0, 0.25], [one[0] for one in self.view.readings])
+        self.assertEqual([1.0, 0.25],
+                         [seconds for seconds, *_ in self.view.readings])
         self.assertEqual(('signal', 1.25), self.view.ended[:2])
 
-    def test_signal_before_the_first_reading(self):
+    def test_signal_before_the_first_interval_causes_a_reading(self):
         self.clock.end = 0
         self.run_with()
         self.assertEqual([watch.SHORTEST_S],
-                         [one[0] for one in self.view.readings])
+                         [seconds for seconds, *_ in self.view.readings])
 
     def test_readings_do_not_drift(self):
         self.clock.late = 0.125
@@ -125,7 +126,7 @@ class WatchTest(base.TestCase):
         self.run_with(count=3)
         self.assertEqual([{'a'}, {'a', 'b'}, {'b'}], self.kernel.watched)
 
-    def test_vips_that_were_named_are_not_followed(self):
+    def test_given_vips_are_not_followed(self):
         self.run_with(count=2, vips=['c'])
         self.assertEqual([{'c'}, {'c'}], self.kernel.watched)
 
@@ -134,7 +135,7 @@ class WatchTest(base.TestCase):
         self.assertEqual([(1.0, 0, {'datapath': (2, 2)})], self.view.readings)
         self.assertEqual(['datapath'], self.view.started[1])
 
-    def test_hypervisor_has_vips_and_a_past_as_well(self):
+    def test_hypervisor_has_vips_and_counters_from_before_the_start(self):
         self.run_with(count=1, sources={
             'kernel': self.kernel, 'datapath': self.datapath,
             'host': Source(HOST, 3, start=7, vips=[['b']])})
