@@ -42,7 +42,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 11
+#define OXP_API_VERSION 12
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_LIMIT 1048573 /* greatest table that can be asked for */
@@ -427,6 +427,32 @@ int oxp_health_apply(struct oxp_node *node,
  * which flows are watched for oxp_service.active_flows. Returns the number of
  * open slots. */
 int oxp_slots_age(struct oxp_node *node, char *error);
+
+/* With which weight a member took new flows until its service's members that
+ * do last changed, or one of the times before. */
+struct oxp_past_weight {
+	struct oxp_address address; /* with the port the member's name */
+	uint16_t port;
+	uint16_t weight; /* 0: it took none */
+	uint32_t slots;  /* of the service until then; 0: as many as now */
+	uint32_t age_s;  /* of the change */
+};
+#define OXP_HISTORY_MAX 1024
+
+/* Tells a service that has not forwarded a packet here, and whose slots
+ * therefore know no owners but those of now, what other nodes have seen: slots
+ * are as if this node had made these changes so long ago, and no flow of an
+ * earlier owner had sent anything since. `past` has the newest change first;
+ * elements of one age are one change. Members that the service does not have
+ * are left out; whatever it says, only members of the service get packets, and
+ * new flows go where they went. Beyond a change of the number of slots nothing
+ * is remembered. May be called again, as members' health becomes known.
+ * Returns 1, or 0 where there was nothing to do: packets were forwarded
+ * already, or flows are those of NAT. -EINVAL: nothing was done, and `error`
+ * names the element. */
+int oxp_history_apply(struct oxp_node *node, const struct oxp_key *key,
+		      const struct oxp_past_weight *past, uint32_t count,
+		      char *error);
 
 /* Totals over all CPUs. Bytes are those of frames as they came in, from the
  * Ethernet header on: there may be no IP packet whose length is to be

@@ -333,7 +333,8 @@ class Datapath:
                 one.counters.bytes, one.counters.flows, one.drops,
                 one.active_flows, one.counters.packets, one.reply_bytes,
                 one.open_slots,
-                bool(one.settings.flags & ServiceFlag.SECOND_CHANCE))
+                bool(one.settings.flags & ServiceFlag.SECOND_CHANCE),
+                one.slots)
         return found
 
     def generations(self) -> dict[int, int]:
@@ -428,6 +429,19 @@ class Datapath:
         Returns how many slots are still open.
         """
         return self._call('oxp_slots_age')
+
+    def apply_history(self, key: Key, changes: typing.Sequence[tuple[
+            int, int, typing.Mapping[MemberName, int]]]) -> bool:
+        """Give the slots of a service that has forwarded nothing the earlier
+        owners that other nodes know.
+
+        :param changes: of members that take new flows, the newest first:
+            seconds since then, slots and weights until then.
+        :returns: False where it has forwarded something.
+        """
+        past = self.library.past_weights(changes)
+        return bool(self._call('oxp_history_apply', self.library.key(key),
+                               past, len(past)))
 
     def outcomes(self) -> dict[Outcome, OutcomeCounters]:
         """Packets by outcome, but for those passed and forwarded."""

@@ -10,7 +10,7 @@ import typing
 from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.node import types
 
-API_VERSION = 11
+API_VERSION = 12
 # Of the layout that this package's data path has: others can be installed
 # beside it.
 LIBRARY = 'liboctavia_xdp.so.8'
@@ -149,6 +149,22 @@ class Library:
             self._fill_tunnel(entry.tunnel, member.tunnel)
         return out
 
+    def past_weights(self, changes: typing.Sequence[tuple[
+            int, int, typing.Mapping[types.MemberName, int]]]):
+        """An array; of a change of nobody an element of no member."""
+        wanted = [(age, slots, name, weight)
+                  for age, slots, members in changes
+                  for name, weight in (members or _NOBODY).items()]
+        out = self.ffi.new('struct oxp_past_weight[]', len(wanted))
+        for (age, slots, name, weight), entry in zip(wanted, out,
+                                                     strict=True):
+            entry.address.bytes = _packed(name.address)
+            entry.port = name.port
+            entry.weight = weight
+            entry.slots = slots
+            entry.age_s = age
+        return out
+
     def _fill_tunnel(self, entry, tunnel: types.Tunnel | None):
         if tunnel is not None:
             entry.address = self.address(tunnel.address)[0]
@@ -156,6 +172,9 @@ class Library:
             entry.key = tunnel.key
             entry.keeps_port = tunnel.keeps_port
             entry.takes_alternative = tunnel.takes_alternative
+
+
+_NOBODY = {types.MemberName('::'): 0}
 
 
 @functools.lru_cache(1 << 16)

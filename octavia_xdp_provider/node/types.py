@@ -245,7 +245,7 @@ class Summary(typing.NamedTuple):
     ``bytes``, ``flows``, ``packets``: of its counters. ``drops``: packets that
     are not among these. ``active``: flows that are alive. ``reply_bytes``: of
     NAT, what clients were sent. ``second_chance``: whether packets name the
-    other member of open slots.
+    other member of open slots. ``slots``: of its table.
     """
 
     version: tuple[int, int, int]
@@ -258,6 +258,7 @@ class Summary(typing.NamedTuple):
     reply_bytes: int = 0
     open_slots: int = 0
     second_chance: bool = False
+    slots: int = 0
 
 
 class Info(typing.NamedTuple):

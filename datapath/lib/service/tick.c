@@ -14,6 +14,8 @@
  * When steps are due follows from the clock alone, so nothing is to be kept.
  * A late call makes one step, never several: slots stay open for longer.
  */
+#include "service/tick.h"
+
 #include <time.h>
 
 #include "clock.h"
@@ -125,6 +127,16 @@ static void learn_on(struct service_block *block, uint64_t before, uint64_t now)
 	}
 	clear_flag(block, BLOCK_LEARNING);
 	block->learning = 0;
+}
+
+void pass_time(struct oxp_node *node, struct service_block *block,
+	       uint32_t seconds)
+{
+	uint64_t steps = (uint64_t)seconds * STEPS / block->idle_timeout_s;
+
+	for (uint64_t i = 0; i < steps && i < AGE_CLOSED && block->open; i++)
+		age_slots(node, block);
+	learn_on(block, 0, seconds * 1000ULL);
 }
 
 static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,

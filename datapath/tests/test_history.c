@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Earlier owners of slots from a history, on a node that has not seen any of
+ * it: what the tables of the Maglev paper say, made for each time in turn.
+ */
+#include "history_fixture.h"
+
+/* What a result handler does when an age is to grow once more. Returns the
+ * open slots. */
+static uint32_t grow_older(void)
+{
+	int open;
+
+	if (!node->config->ticked)
+		assert_true(oxp_slots_age(node, error) >= 0);
+	node->config->ticked -= IDLE_S * 1000 / 8;
+	open = oxp_slots_age(node, error);
+	assert_true(open >= 0);
+	return open;
+}
+
+static void test_a_member_was_added(void **state)
+{
+	struct oxp_past_weight added = past(2, 0, 25);
+	uint32_t open;
+
+	(void)state;
+	set_members(0, 3);
+	assert_int_equal(apply(&added, 1), 1);
+	open = expect_open(two, three);
+	/* nothing was forwarded, and they do not close for that: what is
+	 * forwarded elsewhere counts */
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(grow_older(), open);
+	assert_int_equal(grow_older(), 0);
+}
+
+static void test_the_change_is_as_old_as_it_is_said_to_be(void **state)
+{
+	/* 200 s of 400 s: four of nine steps are done */
+	struct oxp_past_weight added = past(2, 0, 200);
+	uint32_t open;
+
+	(void)state;
+	set_members(0, 3);
+	assert_int_equal(apply(&added, 1), 1);
+	open = block()->open;
+	assert_true(open);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(grow_older(), open);
+	assert_int_equal(grow_older(), 0);
+}
+
+static void test_slots_that_closed_elsewhere_are_closed(void **state)
+{
+	struct oxp_past_weight added = past(2, 0, 450);
+	uint16_t out[TEST_SLOTS];
+
+	(void)state;
+	set_members(0, 3);
+	assert_int_equal(apply(&added, 1), 1);
+	assert_int_equal(block()->open, 0);
+	oxp_table_get(node, &key, out, NULL, TEST_SLOTS, NULL, error);
+	assert_memory_equal(out, three, sizeof(out));
+}
+
+/* The packets' other member outlives the slot's closing. */
+static void expect_changed(const uint16_t *earlier, const uint16_t *now)
+{
+	for (uint32_t i = 0; i < TEST_SLOTS; i++) {
+		assert_int_equal(slot_is_changed(block(), i),
+				 earlier[i] != now[i]);
+		if (earlier[i] != now[i])
+			assert_int_equal(before_at(block(), i), earlier[i]);
+	}
+}
+
+static void test_a_second_chance_names_the_earlier_owner(void **state)
+{
+	static const uint32_t ages[] = {25, 450, 16000};
+
+	(void)state;
+	set_members(OXP_SERVICE_SECOND_CHANCE, 3);
+	for (int i = 0; i < 3; i++) {
+		struct oxp_past_weight added = past(2, 0, ages[i]);
+
+		assert_int_equal(apply(&added, 1), 1);
+		expect_changed(two, three);
+		assert_int_equal(!block()->open, ages[i] > IDLE_S);
+	}
+}
+
+/* {0, 1}, then {0, 1, 2}, then {0, 1, 2, 3}, all within the idle timeout: what
+ * is not remembered stays where it was at first. */
+static void test_several_changes_follow_each_other(void **state)
+{
+	const struct oxp_past_weight changes[] = {past(3, 0, 20),
+						  past(2, 0, 60)};
+	uint32_t back = 0;
+
+	(void)state;
+	set_members(0, 4);
+	assert_int_equal(apply(changes, 2), 1);
+	for (uint32_t i = 0; i < TEST_SLOTS; i++) {
+		bool open = two[i] != three[i] || three[i] != four[i];
+
+		assert_int_equal(slot_is_open(block(), i), open);
+		assert_int_equal(owner_at(block(), i), four[i]);
+		if (open)
+			assert_int_equal(before_at(block(), i), two[i]);
+		back += open && two[i] == four[i];
+	}
+	assert_true(back);
+}
+
+/* The same with slots that have closed in between: the second change alone. */
+static void test_a_slot_closes_between_two_changes(void **state)
+{
+	const struct oxp_past_weight changes[] = {past(3, 0, 20),
+						  past(2, 0, 800)};
+
+	(void)state;
+	set_members(0, 4);
+	assert_int_equal(apply(changes, 2), 1);
+	expect_open(three, four);
+}
+
+static void test_weights_were_others(void **state)
+{
+	/* one change of two members */
+	const struct oxp_past_weight changes[] = {past(0, 3, 10),
+						  past(1, 0, 10)};
+	uint16_t earlier[TEST_SLOTS], now[TEST_SLOTS];
+
+	(void)state;
+	owners_of((uint16_t[]){3, 0, 1, 0}, TEST_SLOTS, earlier);
+	owners_of((uint16_t[]){1, 1, 1, 0}, TEST_SLOTS, now);
+	set_members(0, 3);
+	assert_int_equal(apply(changes, 2), 1);
+	expect_open(earlier, now);
+}
+
+static void test_the_number_of_slots_was_another_one(void **state)
+{
+	struct oxp_past_weight changes[] = {past(2, 0, 30), past(1, 0, 90)};
+	uint16_t out[TEST_SLOTS], before[TEST_SLOTS], few[509];
+	uint32_t slots;
+
+	(void)state;
+	changes[0].slots = 509;
+	changes[1].slots = 509; /* beyond it nothing counts */
+	owners_of((uint16_t[]){1, 1, 0, 0}, 509, few);
+	set_members(0, 3);
+	assert_int_equal(apply(changes, 2), 1);
+	assert_int_equal(oxp_table_get(node, &key, out, before, TEST_SLOTS,
+				       &slots, error),
+			 TEST_SLOTS);
+	assert_int_equal(slots, 509);
+	assert_memory_equal(before, few, sizeof(few));
+	assert_true(block()->flags & BLOCK_OPEN);
+}
+
+static void test_unknown_datagrams_are_old_ones_for_what_is_left(void **state)
+{
+	struct oxp_past_weight added = past(2, 0, 100);
+
+	(void)state;
+	key = udp_key(VIP, 53);
+	set_members(0, 3);
+	assert_int_equal(apply(&added, 1), 1);
+	assert_true(block()->flags & BLOCK_LEARNING);
+	assert_int_equal(block()->learning, IDLE_S - 100);
+}
+
+/* On a node that boots members are up one after the other, of which other nodes
+ * know nothing. */
+static void test_what_this_node_saw_of_health_does_not_count(void **state)
+{
+	struct oxp_past_weight added = past(2, 0, 25);
+
+	(void)state;
+	make_members(members, MEMBERS, 0, 100);
+	set_members(OXP_SERVICE_SECOND_CHANCE, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct oxp_health_result up = {members[2 - i].check, 1};
+
+		assert_int_equal(apply(&added, 1), 1);
+		assert_int_equal(oxp_health_apply(node, &up, 1, error), 1);
+	}
+	assert_int_equal(apply(&added, 1), 1);
+	expect_open(two, three);
+	expect_changed(two, three);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_member_was_added),
+		TEST(test_the_change_is_as_old_as_it_is_said_to_be),
+		TEST(test_slots_that_closed_elsewhere_are_closed),
+		TEST(test_a_second_chance_names_the_earlier_owner),
+		TEST(test_several_changes_follow_each_other),
+		TEST(test_a_slot_closes_between_two_changes),
+		TEST(test_weights_were_others),
+		TEST(test_the_number_of_slots_was_another_one),
+		TEST(test_unknown_datagrams_are_old_ones_for_what_is_left),
+		TEST(test_what_this_node_saw_of_health_does_not_count),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
