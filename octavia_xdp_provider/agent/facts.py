@@ -15,8 +15,10 @@ class Facts:
     :ivar held: id → messages.Held.
     """
 
-    def __init__(self, plans, tables):
+    def __init__(self, plans, tables, history=lambda _id: {}):
+        """:param history: gives history.History of a load balancer."""
         self._plans = plans
+        self._history = history
         self._tables = tables
         self._announced = frozenset()  # addresses
         self._errors = {}
@@ -59,7 +61,9 @@ class Facts:
         if error and len(error) > messages.TEXT_MAX:
             error = f'{error[:messages.TEXT_MAX - 1]}…'
         vips = {name.address for name in plan.services} if plan else ()
+        history = self._history(key)
         return {
+            **({'history': history} if history else {}),
             'generation': generation, 'error': error,
             'members': {} if plan is None else {
                 member_id: _state(self._tables.members(name).get(member),

@@ -60,6 +60,7 @@ class Plan:
     members whose health is checked.
     ``moving``: ids of the monitored members that are moving.
     ``patience``: key of a check → seconds, of these.
+    ``named``: datapath.Key → pool id, and datapath.MemberName → member id.
     ``nat_project``: whose flows its flows are, with forwarding nat; or None.
     """
 
@@ -73,6 +74,7 @@ class Plan:
     nat_project: str | None = None
     moving: set = dataclasses.field(default_factory=set)
     patience: dict = dataclasses.field(default_factory=dict)
+    named: dict = dataclasses.field(default_factory=dict)
 
     @property
     def check_keys(self):
@@ -306,8 +308,10 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
     """Add a service and what decides the states of its members."""
     keys = set()
     members = []
+    names = {}
     for member_id, member in use.pool['members'].items():
         named = use.name_of(member)
+        names[named] = member_id
         check_id = 0
         wanted = asked.get((use.key, use.pool_id, member_id))
         if wanted:
@@ -320,6 +324,8 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
             named.address, member['weight'], check_id,
             member['admin_state_up'], member['backup'],
             _mtu(use, member, path_mtu), named.port, use.tunnel_of(member)))
+    if result.nat_project is None:
+        result.named[use.key] = use.pool_id, names
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
     if keys:
         result.pools.setdefault(use.pool_id, set()).update(keys)

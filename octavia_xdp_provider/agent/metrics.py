@@ -31,6 +31,11 @@ class Metrics(pass_metrics.PassMetrics):
             PREFIX + 'announced_without_peers', 'How often VIPs of NAT were '
             'announced before it was known which nodes may have their '
             'connections', registry=registry)
+        self._without_history = prometheus_client.Counter(
+            PREFIX + 'without_history', 'How often a node without state, or '
+            'a service of it, went on without the earlier owners of its '
+            'slots, because it forwarded packets before they were known',
+            registry=registry)
         for kind in ('link', 'heartbeat'):
             self._failures.labels(kind)
         for state in ('up', 'down', 'unknown'):
@@ -43,6 +48,10 @@ class Metrics(pass_metrics.PassMetrics):
     def announced_without_peers(self):
         """See peers_wait.PeersWait."""
         self._without_peers.inc()
+
+    def without_history(self):
+        """See history.History."""
+        self._without_history.inc()
 
     def held(self, before, now):
         """What there is to be reported is another: id → messages.Held."""

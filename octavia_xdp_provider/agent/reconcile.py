@@ -42,6 +42,7 @@ from octavia_xdp_provider.agent import announcing
 from octavia_xdp_provider.agent import checks_writer
 from octavia_xdp_provider.agent import facts
 from octavia_xdp_provider.agent import files as agent_files
+from octavia_xdp_provider.agent import history
 from octavia_xdp_provider.agent import nat_services
 from octavia_xdp_provider.agent import plans as agent_plans
 from octavia_xdp_provider.agent import tables
@@ -85,12 +86,15 @@ class Reconciler:
     It remembers what it has done, to see what has changed, and nothing that
     it could not find out again.
 
+    :param without_history: see history.History.
     :ivar file_errors: what is not written as wanted → why not.
+    :ivar given_history: see history.History.given.
     """
 
     def __init__(self, conf, files, dataplane, announce, policy,
                  path_mtu=None, probes=None, recheck=None,
-                 keys=checks_file.UNKEYED, nat=None):
+                 keys=checks_file.UNKEYED, nat=None,
+                 without_history=lambda: None):
         self._files = files
         self._datapath = dataplane
         self._announce = announce
@@ -103,7 +107,10 @@ class Reconciler:
         self._nat = nat
         self._policy = policy
         self._tables = tables.Tables(dataplane)
-        self._facts = facts.Facts(self._plans, self._tables)
+        self._history = history.History(dataplane, self._tables, self._plans,
+                                        without_history)
+        self.given_history = self._history.given
+        self._facts = facts.Facts(self._plans, self._tables, self._history.of)
         self._checks = checks_writer.ChecksWriter(
             files, self._plans, probes, self.file_errors)
         self._of_nat = nat_services.NatServices(nat)
@@ -158,6 +165,7 @@ class Reconciler:
                            {self._owners[key] for key in refused})
         self._remove(stale, before)
         changed, self._changed = self._changed, set()
+        self._apply_history()
         self._announce_tables(ready)
         for error in self.file_errors.values():
             for key in wanted.documents:
@@ -201,6 +209,7 @@ class Reconciler:
         if self._nat:
             self._nat.refresh_peers()
         self._look()
+        self._apply_history()
         self._announce_tables(ready)
         self._update_facts()
 
@@ -276,7 +285,13 @@ class Reconciler:
         self._touched |= {self._owners[key] for key in look.changed | look.gone
                           if key in self._owners}
 
+    def _apply_history(self):
+        """Before anything is announced that has not been so."""
+        if self._history.apply():
+            self._look()
+
     def _update_facts(self):
+        self._history.look(self._touched)
         status = self._announce.status()
         self._facts.update(
             self._entries, self._touched, self._failed,

@@ -11,8 +11,10 @@ and reports no member as up or down, so that nobody waits for it or believes
 it.
 """
 
+from oslo_log import log as logging
 import oslo_messaging
 
+from octavia_xdp_provider.agent import history
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import listener_metrics
 from octavia_xdp_provider.agent import metrics
@@ -44,6 +46,8 @@ from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import reserve
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
+
+LOG = logging.getLogger(__name__)
 
 # Of the file of announcements, of which two are there while one is replaced:
 # 5,000 prefixes.
@@ -100,10 +104,11 @@ class Agent:
                                 self._sessions, self._wake_worker),
                 checks_file.Keys(
                     secret_file.load(self._files.checks_secret)),
-                self._nat),
+                self._nat, self.metrics.without_history),
             self._datapath, self._uplinks, through, self._tell,
             self.stop, self.metrics, watch('worker'),
             heartbeat.Heartbeat(self._files.agent_heartbeat).beat)
+        self._history = None
         transport = rpc.transport(conf, host=conf.host)
         other_processes = processes.Processes(self._files, announce)
         self._link = self._make_link(transport, node_state.NodeState(
@@ -137,12 +142,27 @@ class Agent:
             reporter = version1.ReporterV1()
         else:
             controller = rpc.NodesClient(transport, version=version)
+            self._history = self._make_asker(controller)
             fetcher = fetching.Fetcher(controller, host, cache)
             reporter = reports.Reporter()
         return link.Link(host, controller, fetcher, reporter, self._worker,
                          state, self._files, self._conf.agent.report_interval,
                          self.metrics.failed,
                          nat=None if version == rpc.VERSION else self._nat)
+
+    def _make_asker(self, controller):
+        """What asks for earlier owners of slots, where these know none."""
+        if any(one.packets for one in self._datapath.summaries().values()):
+            return None
+        if not controller.knows_history:
+            LOG.info('This node begins without earlier owners of its slots: '
+                     'they are not in the version of the interface that '
+                     '[upgrade_levels] nodes names.')
+            return None
+        return history.Asker(
+            controller, self._conf.host, self._worker.given_history,
+            lambda: self._worker.total().packets > 0,
+            self.metrics.without_history)
 
     def _check_controller(self):
         return agent_threads.silence(self._link.answered_at, 'the node')
@@ -172,6 +192,8 @@ class Agent:
         """Ask ``run`` to return. Forwarding goes on without us."""
         self._threads.stop()
         self._heartbeat.stop()
+        if self._history is not None:
+            self._history.stop()
 
     def reload(self):
         """Options have changed: announcements may be others."""
@@ -187,6 +209,8 @@ class Agent:
         self._uplinks.start()
         wakeup.listen(self._files.agent_wakeup, self._wake_worker)
         self._heartbeat.start()
+        if self._history is not None:
+            self._history.start()
         self._threads.run(f'Agent {self._conf.host}')
         self._uplinks.stop()
         return int(self._worker.is_stale)

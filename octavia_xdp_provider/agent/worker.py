@@ -69,6 +69,11 @@ class Worker(passes.Passes):
         """messages.NatState, or None."""
         return self._reconciler.nat_state()
 
+    def given_history(self, answer):
+        """See history.History.given; it is used at once."""
+        self._reconciler.given_history(answer)
+        self.wake()
+
     def open_slots(self):
         """See facts.Facts."""
         return self._reconciler.open_slots()

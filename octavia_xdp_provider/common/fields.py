@@ -36,6 +36,7 @@ TUNNEL_ENCAPSULATIONS = tuple(
 INNER_MTU_MIN = 1280
 # Seconds that a member on its way to another host is waited for, at most.
 PATIENCE_MAX = 3600
+_INTEGER_MAX = 2 ** 63 - 1
 _DOMAIN_NAME = re.compile(r'[0-9A-Za-z._-]{1,255}')
 
 
@@ -163,6 +164,10 @@ def _zone(value: Any) -> Any:
     return value
 
 
+Integer = Annotated[int, pydantic.Field(ge=0, le=_INTEGER_MAX)]
+# Ids are UUIDs; whatever they are, they can be names of files and of rows.
+Id = Annotated[str, pydantic.Field(
+    pattern=r'^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$')]
 Address = Annotated[str, refuse(address_problem)]
 Network = Annotated[str, refuse(network_problem)]
 Networks = Annotated[list[Network], pydantic.Field(

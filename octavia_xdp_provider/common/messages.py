@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import history
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import spec
 
@@ -44,22 +45,19 @@ RESULT_HANDLER = 'octavia-xdp-result-handler'
 SPEAKER = 'octavia-xdp-exabgp'
 _PROCESSES_MAX = 16
 
-_INTEGER_MAX = 2 ** 63 - 1
 # Bytes that 800 Gbit/s make in four months: the rest of the room is for sums.
 COUNTER_MAX = 2 ** 60
 # Of what is there at a time.
 NUMBER_MAX = 2 ** 32 - 1
 _SESSIONS_MAX = 65535
 
-Integer = Annotated[int, pydantic.Field(ge=0, le=_INTEGER_MAX)]
+Integer = fields.Integer
 Counter = Annotated[int, pydantic.Field(ge=0, le=COUNTER_MAX)]
 Number = Annotated[int, pydantic.Field(ge=0, le=NUMBER_MAX)]
 Figure = Annotated[float, pydantic.Field(ge=0, le=NUMBER_MAX,
                                          allow_inf_nan=False)]
 Host = Annotated[str, pydantic.Field(min_length=1, max_length=255)]
-# Ids are UUIDs; whatever they are, they can be names of files and of rows.
-Id = Annotated[str, pydantic.Field(
-    pattern=r'^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$')]
+Id = fields.Id
 Text = Annotated[str, pydantic.Field(max_length=TEXT_MAX)]
 MemberState = Literal['up', 'down', 'unknown']
 
@@ -150,13 +148,15 @@ class Held(TypedDict):
     ``generation``: the one that the node has looked at. ``error``: why it
     could not be made true, or null. ``members``: states of monitored ones by
     id. ``announced``: whether all its VIPs that have a service with a member
-    are announced over an established session, and there is one.
+    are announced over an established session, and there is one. ``history``:
+    of its pools; nothing before version 2.6, and where there is none.
     """
 
     generation: Integer
     error: Text | None
     members: dict[Id, MemberState]
     announced: bool
+    history: NotRequired[history.History]
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
@@ -328,6 +328,7 @@ class Report(TypedDict):
     counters: Annotated[dict[Id, dict[Id, Counters]],
                         pydantic.Field(max_length=REPORT_PAGE)]
     state: NodeState | None
+    clock: NotRequired[Integer]
 
 
 @shape.strict

@@ -130,8 +130,9 @@ upgrade_opts = [
                     'is upgraded before them; changes then take effect some '
                     'seconds later.'),
     cfg.StrOpt('nodes',
-               default='2.5',
-               choices=['1.0', '2.0', '2.1', '2.2', '2.3', '2.4', '2.5'],
+               default='2.6',
+               choices=['1.0', '2.0', '2.1', '2.2', '2.3', '2.4', '2.5',
+                        '2.6'],
                help='Version of the interface between LB nodes and '
                     'controllers that this LB node speaks. Controllers '
                     'serve all: upgrade them first and leave this as it '

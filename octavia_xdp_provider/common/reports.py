@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import history
 from octavia_xdp_provider.common import messages
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def _nothing(_one: Any) -> int:
 
 
 def _members(one: messages.Held) -> int:
-    return len(one['members'])
+    return len(one['members']) + history.weights_in(one.get('history', {}))
 
 
 class Sizes(NamedTuple):
@@ -147,7 +148,9 @@ class Reporter:
             held[key] = one
         gone = [key for key in reported.held if key not in facts.held]
         complete &= len(gone) <= sizes.gone
-        return {'as_of': facts.as_of, 'complete': complete, 'held': held,
+        timed = any('history' in one for one in held.values())
+        return {**({'clock': history.clock()} if timed else {}),
+                'as_of': facts.as_of, 'complete': complete, 'held': held,
                 'gone': gone[:sizes.gone],
                 'counters': self._page_of_counters(facts),
                 'state': None if facts.state == reported.state

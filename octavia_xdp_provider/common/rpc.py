@@ -8,13 +8,15 @@ driver     controller   ``change(change, request, deadline, reports_end)`` →
                         messages.ChangeAnswer; ``ended(request,
                         committed)``, a cast; ``cancel(request)``;
                         ``ping()`` → the database's time
-nodes 2.5  controller   ``fetch(host, since, after, takes_pages)`` → a page
+nodes 2.6  controller   ``fetch(host, since, after, takes_pages)`` → a page
                         of what is different since a generation;
                         ``compare(host, after)`` → a page of generations;
                         ``documents(host, ids)``;
                         ``report(host, epoch, seq, report)``;
                         ``nat_peers(host, takes_moving)`` →
-                        messages.NatPeersAnswer
+                        messages.NatPeersAnswer;
+                        ``history(host, after)`` → a page of the pools whose
+                        members have changed, history.Answer
 nodes 1.0  controller   ``fetch(host, known)`` → all that differs;
                         ``report(host, report)``: all, each time
 heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
@@ -31,7 +33,8 @@ Version 2.0 did not report drops of listeners, 2.1 not their active flows. With
 2.3 a node says that it takes what has changed with the notification, version
 1.1 of wakeup; others are notified without content. 2.4 reports the bytes that
 clients were sent, and has ``nat_peers``, whose answer is messages.NatPeers;
-2.5 also says there whether flows are moved by plan.
+2.5 also says there whether flows are moved by plan. With 2.6 nodes report, and
+ask for, the members that took new flows before.
 
 All payloads are plain JSON. A message that waits in a queue for longer than
 its caller does is dropped by the broker (oslo.messaging gives calls their
@@ -54,6 +57,7 @@ from oslo_config import cfg
 import oslo_messaging
 
 from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import history as histories
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import queue_names
 
@@ -70,8 +74,8 @@ VERSION = '1.0'
 DRIVER_VERSION = '1.2'
 # Before the driver reported how Octavia's transactions end.
 DRIVER_VERSION_BEFORE = '1.1'
-NODES_VERSION = '2.5'
-NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', '2.3', '2.4',
+NODES_VERSION = '2.6'
+NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', '2.3', '2.4', '2.5',
                   NODES_VERSION)
 # Since when notifications bring along what has changed.
 PAGES_SINCE = '2.3'
@@ -79,6 +83,8 @@ PAGES_SINCE = '2.3'
 PEERS_SINCE = '2.4'
 # Since when they say whether flows are moved by plan.
 MOVING_SINCE = '2.5'
+# Since when they keep histories of pools.
+HISTORY_SINCE = '2.6'
 WAKEUP_VERSION = '1.1'
 
 # Seconds between two attempts to reach the broker where somebody waits for
@@ -237,6 +243,16 @@ class NodesClient:
             peers = self._client.call({}, 'nat_peers', host=host)
         return {'peers': peers, 'moving': None}
 
+    @property
+    def knows_history(self) -> bool:
+        """Whether controllers are told histories, and can be asked."""
+        return self._is_since(HISTORY_SINCE)
+
+    def history(self, host: str, after: str | None = None
+                ) -> histories.Answer:
+        return cast(histories.Answer, self._client.call(
+            {}, 'history', host=host, after=after))
+
     def compare(self, host: str, after: str | None = None
                 ) -> messages.CompareAnswer:
         return cast(messages.CompareAnswer, self._client.call(
@@ -248,6 +264,9 @@ class NodesClient:
 
     def report(self, host: str, epoch: int, seq: int,
                report: messages.Report) -> messages.ReportAnswer:
+        if not self.knows_history:
+            report = cast(messages.Report, histories.left_out(
+                cast(dict[str, Any], report)))
         return cast(messages.ReportAnswer, self._client.call(
             {}, 'report', host=host, epoch=epoch, seq=seq, report={
                 **report, 'counters': messages.counters_for(

@@ -15,6 +15,7 @@ from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.controller import majority
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ _PEERS_S = 2.0
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)
 _PEERS = shape.arguments(host=messages.Host, takes_moving=bool)
+_HISTORY = shape.arguments(host=messages.Host, after=messages.Id | None)
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
                          after=messages.Id | None, takes_pages=bool)
 _DOCUMENTS = shape.arguments(
@@ -109,6 +111,18 @@ class NodesEndpoint(_Endpoint):
             self._peers = now, answer
         return answer if takes_moving else answer['peers']
 
+    def history(self, context, host, after=None):
+        """Which members of its pools took new flows before, as most live
+        nodes report it: history.Answer, one page."""
+        _HISTORY.check({'host': host, 'after': after})
+        told, more = self._store.histories(
+            host, after, clusters.Condition.DEAD.value)
+        found = {key: majority.agreed(one.words, one.members)
+                 for key, one in told.items()}
+        return {'load_balancers': {
+            key: pools for key, pools in found.items() if pools},
+            'more': more}
+
     def fetch(self, context, host, since, after=None, takes_pages=False):
         """See Deltas.changes.
 
@@ -138,6 +152,7 @@ class NodesEndpoint(_Endpoint):
         _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
                        'report': report})
         _check_state(report['state'])
+        _check_clock(report)
         taken = self._store.take(host, epoch, seq, report, _LOOK_S)
         self._took(host, taken.is_new, taken.touched, report['held'])
         if taken.all_marked:
@@ -190,6 +205,14 @@ def _check_state(state):
         raise errors.Refused(
             'report.state', f'it has {size} bytes',
             f'use at most {messages.STATE_BYTES_MAX}')
+
+
+def _check_clock(report):
+    """:raises Refused: there are times, and not what they are compared with.
+    """
+    if 'clock' not in report and any(
+            one.get('history') for one in report['held'].values()):
+        raise errors.Refused('report.clock', 'it is missing', 'give it')
 
 
 def alive(node, node_timeout, now):

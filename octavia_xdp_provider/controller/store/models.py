@@ -130,7 +130,10 @@ class Placement(Base):
     failover).
     ``members``: states of monitored members by id, JSON; null: not reported.
     ``announced``: whether the node announces the VIPs; null: not reported.
-    ``report_epoch``: of the report that said so.
+    ``report_epoch``: of the report that said so. ``history``: which members
+    took new flows before, as the node reports it, JSON ``{pool id: [[at,
+    {member id: weight before}, slots before]]}``, the newest first, seconds
+    since the epoch by the database's clock; null: nothing is reported.
     ``draining_since``: since when the node shall announce the VIPs as a last
     resort, seconds since the epoch by the database's clock; null: it shall
     not. ``withdrawn_since``: the same, since when it shall not announce them
@@ -152,6 +155,7 @@ class Placement(Base):
     draining_since = sa.Column(sa.Double(), nullable=True)
     withdrawn_since = sa.Column(sa.Double(), nullable=True)
     drain_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
+    history = sa.Column(Document, nullable=True)
     # Nodes ask every few seconds whether one of them drains.
     __table_args__ = sa.Index('ix_placements_host_draining_since', host,
                               draining_since),

@@ -24,6 +24,7 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import histories
 from octavia_xdp_provider.controller.store import models
 
 
@@ -52,7 +53,7 @@ _NOTHING: dict[str, Any] = {'synced_generation': 0, 'error': None,
                             'members': None, 'announced': None}
 
 
-class Reports(base.Base):
+class Reports(histories.Histories):
     """Stores reports."""
 
     @base.retried
@@ -138,11 +139,11 @@ class Reports(base.Base):
             raise _unregistered(host)
         return row
 
-    @staticmethod
-    def _take_held(rows: Any, host: str, epoch: int, report: messages.Report
-                   ) -> set[str]:
+    @classmethod
+    def _take_held(cls, rows: Any, host: str, epoch: int,
+                   report: messages.Report) -> set[str]:
         touched = set()
-        held = report['held']
+        held, history = report['held'], cls._to_store(rows, report)
         for ids in base.chunks((*held, *report['gone'])):
             changed = []
             for row in rows.execute(_REPORTED, {'host': host, 'ids': ids}):
@@ -154,10 +155,13 @@ class Reports(base.Base):
                     'announced': one['announced']}
                 if _differs(row, values):
                     touched.add(row.load_balancer_id)
-                elif row.report_epoch == epoch:
+                elif row.report_epoch == epoch and not (
+                        row.has_history or row.load_balancer_id in history):
                     continue
                 changed.append({'balancer': row.load_balancer_id,
-                                'node': host, 'in_epoch': epoch, **{
+                                'node': host, 'in_epoch': epoch,
+                                'new_history': history.get(
+                                    row.load_balancer_id), **{
                                     f'new_{name}': value
                                     for name, value in values.items()}})
             if changed:
@@ -174,7 +178,7 @@ class Reports(base.Base):
             _PLACEMENTS.c.load_balancer_id).where(*untold)).scalars())
         if found:
             rows.execute(sa.update(_PLACEMENTS).where(*untold).values(
-                _NOTHING))
+                history=None, **_NOTHING))
         return found
 
     @staticmethod
@@ -221,6 +225,7 @@ class Reports(base.Base):
                 elif mine is not None and _set(row, {
                         'synced_generation': mine['generation'],
                         'error': mine['error'], 'announced': None,
+                        'history': None,
                         'members': json.dumps(members[key], sort_keys=True)
                         if key in members else None}):
                     touched.add(key)
@@ -330,6 +335,7 @@ _NODE = sa.select(_NODES, sa.exists().where(
         _NODES.c.host == _HOST)
 _REPORTED = sa.select(
     _PLACEMENTS.c.load_balancer_id, _PLACEMENTS.c.report_epoch,
+    _PLACEMENTS.c.history.is_not(None).label('has_history'),
     *(_PLACEMENTS.c[name] for name in _NOTHING)).where(
         _PLACEMENTS.c.host == _HOST,
         _PLACEMENTS.c.load_balancer_id.in_(
@@ -338,6 +344,7 @@ _REPORTING = sa.update(_PLACEMENTS).where(
     _PLACEMENTS.c.load_balancer_id == sa.bindparam('balancer'),
     _PLACEMENTS.c.host == sa.bindparam('node')).values(
         report_epoch=sa.bindparam('in_epoch'),
+        history=sa.bindparam('new_history'),
         **{name: sa.bindparam(f'new_{name}') for name in _NOTHING})
 _LEFT = sa.select(_PLACEMENTS.c.load_balancer_id).where(
     _PLACEMENTS.c.host == _HOST,

@@ -81,6 +81,11 @@ class FakeDatapath(PoolsDatapath):
         self.given = {}
         self.events = events
         self.full = False
+        self.histories = []
+
+    def apply_history(self, key, changes):
+        self.histories.append((key, changes))
+        return True
 
     def services(self):
         return [datapath.Service(

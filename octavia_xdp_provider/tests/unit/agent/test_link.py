@@ -315,8 +315,8 @@ class TestProblems(linking.LinkTestCase):
     def test_an_older_controller_is_named_with_what_to_do(self):
         output = self.failing(oslo_messaging.RemoteError(
             'UnsupportedVersion', 'Endpoint does not support RPC version'))
-        self.assertIn('[upgrade_levels] nodes = 2.4 or 2.3 or 2.2 or 2.1 or '
-                      '2.0 or 1.0', output)
+        self.assertIn('[upgrade_levels] nodes = 2.5 or 2.4 or 2.3 or 2.2 or '
+                      '2.1 or 2.0 or 1.0', output)
 
     def test_what_the_controller_refuses_is_named(self):
         output = self.failing(oslo_messaging.RemoteError(

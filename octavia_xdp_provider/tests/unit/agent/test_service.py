@@ -20,6 +20,7 @@ from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
 from octavia_xdp_provider.tests.unit.controller import base as store_base
+from octavia_xdp_provider.tests.unit.controller import reporting
 
 
 class FakeNode(reconciling.FakeDatapath):
@@ -175,6 +176,35 @@ class TestAgent(store_base.StoreTestCase):
     def test_it_speaks_with_a_controller_that_does_not_say_who_drains(self):
         self.check_figures('2.4', {'drops': 0, 'active': 0})
 
+    def test_it_speaks_with_a_controller_that_keeps_no_histories(self):
+        self.check_figures('2.5', {'drops': 0, 'active': 0})
+        self.assertEqual([], self.node.histories)
+
+    def test_a_node_without_state_is_told_what_others_remember(self):
+        self.store.create(base.document())
+        for host in ('node', 'other'):
+            self.store.register_node(host)
+            self.store.place('lb', add=[host])
+        node_api.NodesEndpoint(
+            self.store, lambda *_: None, lambda: None).report(
+                {}, 'other', 1, 1, reporting.report(clock=50000, held={
+                    'lb': {**reporting.held(9), 'history': {'pool': [
+                        {'members': {'m2': 0}, 'slots': 1021,
+                         'at': 40000}]}}}))
+        self.serve(node_api.NodesEndpoint)
+        self.start(rpc.NODES_VERSION)
+        self.wait_for(lambda: self.node.histories)
+        key, ((age, slots, members),) = self.node.histories[0]
+        self.assertEqual((reconciling.KEY, 1021, {
+            datapath.MemberName('198.18.10.12'): 0}), (key, slots, members))
+        self.assertLessEqual(10000, age)
+
+    def test_a_node_in_use_asks_for_nothing(self):
+        self.node.set_services({reconciling.KEY: (None, ())})
+        self.serve(node_api.NodesEndpoint)
+        self.start(rpc.NODES_VERSION)
+        self.assertIsNone(self.agents[-1][0]._history)
+
     def test_it_speaks_with_a_controller_of_an_earlier_release(self):
         self.check('1.0', None, node_api.NodesEndpointV1)
 
@@ -183,8 +213,8 @@ class TestAgent(store_base.StoreTestCase):
         self.serve(node_api.NodesEndpointV1)
         self.start(rpc.NODES_VERSION)
         end = time.monotonic() + 60
-        text = ('[upgrade_levels] nodes = 2.4 or 2.3 or 2.2 or 2.1 or 2.0 '
-                'or 1.0')
+        text = ('[upgrade_levels] nodes = 2.5 or 2.4 or 2.3 or 2.2 or 2.1 or '
+                '2.0 or 1.0')
         while text not in log.output:
             self.assertLess(time.monotonic(), end, log.output)
             time.sleep(0.05)

@@ -297,13 +297,13 @@ class Schema(store_base.StoreTestCase):
         engine = manager.writer.get_engine()
         self.addCleanup(engine.dispose)
         self.interrupted(engine, lambda: schema.upgrade(manager))
-        self.assertEqual(('0001', '0001'), schema.upgrade(manager))
+        self.assertEqual(('0002', '0002'), schema.upgrade(manager))
         store = queries.Store(manager)
         store.create(base.document())
         with self.next_release():
             statements = self.interrupted(
                 engine, lambda: schema.upgrade(manager))
-            self.assertEqual(('0002', '0002'), schema.upgrade(manager))
+            self.assertEqual(('0003', '0003'), schema.upgrade(manager))
         self.assertEqual(3, statements)
         with engine.connect() as connection:
             self.assertEqual([('lb', 2)], connection.execute(sa.text(
@@ -346,13 +346,13 @@ class Schema(store_base.StoreTestCase):
     def next_release(self):
         """Migrations as they will be: one more."""
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        (directory / '0002_next.py').write_text(textwrap.dedent('''
+        (directory / '0003_next.py').write_text(textwrap.dedent('''
             from alembic import op
             import sqlalchemy as sa
             from octavia_xdp_provider.controller.store.migrations import steps
 
-            revision = '0002'
-            down_revision = '0001'
+            revision = '0003'
+            down_revision = '0002'
 
             def upgrade():
                 steps.create_table('colours', sa.Column(

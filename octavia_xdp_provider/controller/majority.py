@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Of what several nodes remember of a pool, what a node without state is told.
+
+No node decides alone where another one could speak: a change is told that more
+than half of all live nodes with the load balancer report, and what came before
+it only as those tell it who agree so far. Nobody who reports names anything
+that is not a member of the pool.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+import json
+import statistics
+from typing import Any
+
+from octavia_xdp_provider.common import history
+
+# (age in seconds, weights by id of the member, slots)
+Change = tuple[int, dict[str, int], int]
+
+
+def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
+           members: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    """By id of the pool, history.AgedChange, the newest first.
+
+    :param words: of each live node, by id of the pool.
+    :param members: of each pool, the ids of those that it has now.
+    """
+    room = history.WEIGHTS_MAX
+    found = {}
+    for pool_id in sorted(set().union(*words) & members.keys()):
+        changes = []
+        for change in _of_pool([one.get(pool_id, ()) for one in words],
+                               set(members[pool_id])):
+            room -= len(change['members'])
+            if room < 0:
+                break
+            changes.append(change)
+        if changes:
+            found[pool_id] = changes
+    return found
+
+
+def _of_pool(words: list[Sequence[Change]], members: set[str]
+             ) -> list[dict[str, Any]]:
+    own = [_within(changes, members) for changes in words]
+    agree, age, found = own, 0, []
+    for number in range(history.CHANGES_MAX):
+        names: dict[str, list[list[Change]]] = {}
+        for changes in agree:
+            if number < len(changes):
+                names.setdefault(_name(changes[number]), []).append(changes)
+        agree = max(names.values(), key=len, default=[])
+        if 2 * len(agree) <= len(words):
+            break
+        # Nobody's clock makes one older than the one before it.
+        age = max(age, int(statistics.median_low(
+            changes[number][0] for changes in agree)))
+        if age > history.AGE_MAX_S:
+            break
+        _, weights, slots = agree[0][number]
+        found.append({'members': weights, 'slots': slots, 'age': age})
+    return found
+
+
+def _within(changes: Sequence[Change], members: set[str]) -> list[Change]:
+    """The same without members that are gone, whose flows are, too."""
+    return [(age, {key: weight for key, weight in weights.items()
+                   if key in members}, slots)
+            for age, weights, slots in changes]
+
+
+def _name(change: Change) -> str:
+    return json.dumps(change[1:], sort_keys=True)

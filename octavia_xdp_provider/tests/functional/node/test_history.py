@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node without state among others that forward connections: needs root.
+
+The agents' reconcilers over datapaths of their own, and a controller's
+interface for nodes with its database; packets are those of connections that
+began before a member was added.
+"""
+
+import ipaddress
+import json
+import os
+import socket
+import types
+
+from scapy.layers import inet
+from scapy.layers import l2
+
+from octavia_xdp_provider.agent import history
+from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import reporting
+
+NETWORK = ipaddress.ip_network('203.0.113.0/24')
+KEY = datapath.Key(base.VIP, 'TCP', 80)
+ADDED = '198.18.10.13'
+CONNECTIONS = 200
+SYN, ACK = 'S', 'A'
+DESTINATION = slice(30, 34)  # of a frame's outer header
+# Of GUE behind Ethernet, IPv4 and UDP: its length in words, and the address
+# behind GitHub's private data (doc/source/contributor/forwarding.rst).
+GUE_WORDS, ALTERNATIVE = 42, slice(50, 54)
+
+
+def frame(port, flags):
+    return bytes(l2.Ether(dst=private_node.OWN_MAC,
+                          src=private_node.NEXT_HOP_MAC) /
+                 inet.IP(src='198.51.100.7', dst=base.VIP) /
+                 inet.TCP(sport=port, dport=80, flags=flags))
+
+
+class Node:
+    """An agent that makes passes, and its tables."""
+
+    def __init__(self, case, host):
+        self.host = host
+        self.without = []
+        self.datapath = case.open(
+            pin_directory=os.path.join(case.bpffs, host),
+            lock_file=f'{case.lock}-{host}', slots_max=0)
+        self.datapath.set_uplinks([datapath.Uplink(
+            socket.if_nametoindex('lo'), 1500, private_node.OWN_MAC,
+            private_node.NEXT_HOP_MAC)])
+        self.datapath.set_node(datapath.NodeSettings(private_node.NODE))
+        self._directory = os.path.join(os.path.dirname(case.lock), host)
+        os.mkdir(self._directory)
+        self._reporter = reports.Reporter(1)
+        self.make_reconciler(case)
+
+    def make_reconciler(self, case):
+        directory = self._directory
+        self.reconciler = reconcile.Reconciler(
+            case.conf, types.SimpleNamespace(
+                checks=f'{directory}/checks',
+                handler_wakeup=f'{directory}/handler.wakeup'),
+            self.datapath, announcements.Announcements(directory, [NETWORK]),
+            lambda: address_policy.AddressPolicy((NETWORK,), ()),
+            without_history=lambda: self.without.append(1))
+
+    def make(self, document):
+        result = self.reconciler.reconcile(
+            reconcile.Wanted(7, {'lb': (5, document)}), frozenset((4, 6)))
+        assert not result.failed, result.failed
+
+    def report(self, api):
+        self._reporter.send(
+            types.SimpleNamespace(report=lambda *arguments: api.report(
+                {}, *arguments)), self.host,
+            reports.Facts(7, self.reconciler.held))
+
+    def ask(self, api):
+        history.Asker(
+            types.SimpleNamespace(history=lambda *arguments: api.history(
+                {}, *arguments)), self.host, self.reconciler.given_history,
+            lambda: True, lambda: self.without.append(1)).run()
+
+    def send(self, flags):
+        """Port → members that its packet may end at, the first first."""
+        ports = range(20000, 20000 + CONNECTIONS)
+        found = {}
+        for port, (action, out) in zip(ports, self.datapath.run(
+                [(frame(port, flags), 0) for port in ports]), strict=True):
+            assert action == private_node.XDP_TX, action
+            found[port] = [socket.inet_ntoa(out[DESTINATION])]
+            if out[23] == socket.IPPROTO_UDP and out[GUE_WORDS] & 31:
+                found[port].append(socket.inet_ntoa(out[ALTERNATIVE]))
+        return found
+
+
+class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        for host in ('c', 'boots'):
+            self.store.register_node(host)
+            self.store.place('lb', add=[host])
+
+    def document(self, added, **flavor):
+        tree = base.tree(flavor=flavor)
+        pool = tree['pools']['pool']
+        pool['healthmonitor'] = None
+        if added:
+            pool['members']['m3'] = base.member(ADDED)
+        return spec.document('lb', tree)
+
+    def live(self, **flavor):
+        """Where connections are, and the nodes that have them, to which a
+        member was added then."""
+        nodes = [Node(self, host) for host in ('a', 'c')]
+        for node in nodes:
+            node.make(self.document(False, **flavor))
+            node.report(self.api)
+            began = node.send(SYN)
+        with self.store._write() as session:
+            session.get(models.LoadBalancer, 'lb').document = json.dumps(
+                self.document(True, **flavor))
+        for node in nodes:
+            node.make(self.document(True, **flavor))
+            node.report(self.api)
+        return began
+
+    def broken(self, began, node):
+        """Connections that their member does not get a packet of."""
+        return [port for port, found in node.send(ACK).items()
+                if began[port][0] not in found]
+
+    def boot(self, asks, **flavor):
+        began = self.live(**flavor)
+        node = Node(self, 'boots')
+        if asks:
+            node.ask(self.api)
+        node.make(self.document(True, **flavor))
+        return began, node
+
+    def test_connections_go_on_by_a_second_chance(self):
+        began, node = self.boot(True, encapsulation='gue', second_chance=True)
+        self.assertEqual([], self.broken(began, node))
+        self.assertEqual([], node.without)
+        self.assertEqual([], node.datapath.faults())
+        # What it is told it tells others.
+        changes, = node.reconciler.held['lb']['history'].values()
+        self.assertEqual([{'m3': 0}], [one['members'] for one in changes])
+
+    def test_those_from_before_the_change_go_on_by_their_slots(self):
+        began, node = self.boot(True)
+        self.assertEqual([], self.broken(began, node))
+
+    def test_without_it_some_break(self):
+        began, node = self.boot(False, encapsulation='gue',
+                                second_chance=True)
+        self.assertLess(0, len(self.broken(began, node)))
+
+    def test_an_answer_that_is_late_changes_nothing(self):
+        began, node = self.boot(False)
+        broken = self.broken(began, node)
+        generation = node.datapath.service(KEY).generation
+        node.ask(self.api)
+        node.make(self.document(True))
+        self.assertEqual(broken, self.broken(began, node))
+        self.assertEqual(generation, node.datapath.service(KEY).generation)
+        self.assertEqual([1], node.without)
+
+    def test_an_agent_killed_before_the_first_packet_begins_anew(self):
+        began, node = self.boot(False)
+        # The next one finds tables without a past.
+        node.make_reconciler(self)
+        node.ask(self.api)
+        node.make(self.document(True))
+        self.assertEqual([], self.broken(began, node))

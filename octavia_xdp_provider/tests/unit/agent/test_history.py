@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent remembers of members that took new flows, and what it asks."""
+
+import types
+from unittest import mock
+
+import oslo_messaging
+
+from octavia_xdp_provider.agent import history as histories
+from octavia_xdp_provider.common import history
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import planning
+
+NAMES = {'m1': datapath.MemberName('198.18.1.5'),
+         'm2': datapath.MemberName('198.18.1.6'),
+         'm3': datapath.MemberName('198.18.1.7')}
+REPORTED = shape.Shape(messages.Report)
+NOW = 5000
+
+
+def named(key=planning.KEY, pool_id='pool', ids=('m1', 'm2', 'm3')):
+    return {key: (pool_id, {NAMES[one]: one for one in ids})}
+
+
+class FakeTables:
+    """Services whose members take flows by their weights."""
+
+    def __init__(self):
+        self.services = {}
+        self._members = {}
+
+    def set(self, weights, packets=1, slots=1021, key=planning.KEY):
+        before = self.services.get(key)
+        generation = before.version[1] + 1 if before else 1
+        self.services[key] = datapath.Summary(
+            (0, generation, 0), 1, packets=packets, slots=slots)
+        self._members[key] = {
+            NAMES[one]: mock.Mock(takes_flows=weight > 0, weight=weight)
+            for one, weight in weights.items()}
+
+    def members(self, key):
+        return self._members[key]
+
+
+class HistoryTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.now = NOW
+        self.enterContext(mock.patch.object(
+            histories.history, 'clock', lambda: self.now))
+        self.tables = FakeTables()
+        self.plans = types.SimpleNamespace(plans={
+            'lb': types.SimpleNamespace(named=named())})
+        self.datapath = mock.Mock()
+        self.without = mock.Mock()
+        self.history = self.make()
+
+    def make(self):
+        return histories.History(self.datapath, self.tables, self.plans,
+                                 self.without)
+
+    def becomes(self, weights, **more):
+        self.tables.set(weights, **more)
+        self.history.look(['lb'])
+
+    def remembered(self):
+        return self.history.of('lb').get('pool', [])
+
+
+class TestWhatIsRemembered(HistoryTestCase):
+
+    def test_a_change_is_told_as_it_was_before(self):
+        self.becomes({'m1': 1, 'm2': 2})
+        self.assertEqual({}, self.history.of('lb'))
+        self.becomes({'m1': 1, 'm2': 2, 'm3': 1})
+        self.now += 30
+        self.becomes({'m1': 1, 'm2': 0, 'm3': 3})
+        self.assertEqual([
+            {'members': {'m2': 2, 'm3': 1}, 'slots': 1021, 'at': NOW + 30},
+            {'members': {'m3': 0}, 'slots': 1021, 'at': NOW}],
+            self.remembered())
+
+    def test_it_stays_as_it_is_while_nothing_changes(self):
+        self.becomes({'m1': 1})
+        self.becomes({'m1': 1, 'm2': 1})
+        before = self.remembered()
+        self.now += 100
+        self.becomes({'m1': 1, 'm2': 1}, packets=2)
+        self.assertEqual(before, self.remembered())
+
+    def test_the_number_of_slots_alone_is_a_change(self):
+        self.becomes({'m1': 1})
+        self.becomes({'m1': 1}, slots=4093)
+        self.assertEqual([{'members': {}, 'slots': 1021, 'at': NOW}],
+                         self.remembered())
+
+    def test_nothing_counts_before_the_first_packet(self):
+        for weights in ({}, {'m1': 1}, {'m1': 1, 'm2': 1}):
+            self.becomes(weights, packets=0)
+        self.becomes({'m1': 1, 'm2': 1})
+        self.assertEqual([], self.remembered())
+        self.becomes({'m1': 1})
+        self.assertEqual({'m2': 1}, self.remembered()[0]['members'])
+
+    def test_an_agent_that_starts_begins_with_what_is_there(self):
+        self.becomes({'m1': 1}, packets=100)
+        self.history = self.make()
+        self.becomes({'m1': 1, 'm2': 1}, packets=100)
+        self.assertEqual([], self.remembered())
+
+    def test_four_sets_are_remembered(self):
+        for weight in range(1, 8):
+            self.becomes({'m1': weight})
+        self.assertEqual([6, 5, 4], [one['members']['m1']
+                                     for one in self.remembered()])
+
+    def test_of_a_member_that_is_gone_the_past_stays(self):
+        self.becomes({'m1': 1, 'm2': 1})
+        self.becomes({'m1': 1})
+        self.plans.plans['lb'].named = named(ids=('m1',))
+        self.becomes({'m1': 1})
+        self.assertEqual([{'m2': 1}], [one['members']
+                                       for one in self.remembered()])
+
+    def test_what_is_gone_is_forgotten(self):
+        self.becomes({'m1': 1})
+        self.becomes({'m2': 1})
+        self.plans.plans.clear()
+        self.history.look(['lb'])
+        self.assertEqual({}, self.history.of('lb'))
+
+    def test_a_report_is_bounded_and_controllers_take_it(self):
+        ids = [f'm{number}' for number in range(history.WEIGHTS_MAX + 1)]
+        members = {datapath.MemberName(f'198.18.2.{number}'): one
+                   for number, one in enumerate(ids)}
+        self.enterContext(mock.patch.dict(
+            NAMES, {one: name for name, one in members.items()}))
+        self.plans.plans['lb'].named = {
+            planning.KEY: ('pool', members)}
+        self.becomes(dict.fromkeys(ids[:100], 1))
+        for weight in (2, 3, 4):
+            self.becomes(dict.fromkeys(ids[:100], weight))
+        self.assertEqual([3, 2], [one['members']['m0']
+                                  for one in self.remembered()])
+        REPORTED.check(reports.Reporter().next(reports.Facts(5, {'lb': {
+            'generation': 1, 'error': None, 'members': {}, 'announced': True,
+            'history': self.history.of('lb')}}))[2])
+        # What nobody could tell hides all that was before.
+        self.becomes(dict.fromkeys(ids, 5))
+        self.assertEqual([], self.remembered())
+
+
+class TestWhatIsGiven(HistoryTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.datapath.apply_history.return_value = True
+        self.tables.set({'m1': 1}, packets=0)
+
+    def give(self, age=25, members=('m2',)):
+        self.history.given({'lb': {'pool': [{
+            'members': dict.fromkeys(members, 0), 'slots': 1021,
+            'age': age}]}})
+
+    def given(self):
+        return [call.args for call
+                in self.datapath.apply_history.call_args_list]
+
+    def test_services_get_it_before_anything_is_announced(self):
+        self.assertFalse(self.history.apply())
+        self.give()
+        self.now += 5
+        self.assertTrue(self.history.apply())
+        self.assertEqual([(planning.KEY, [
+            (30, 1021, {NAMES['m2']: 0})])], self.given())
+        self.without.assert_not_called()
+
+    def test_they_get_it_again_when_their_table_is_another_one(self):
+        self.give()
+        self.history.apply()
+        self.tables.set({'m1': 1}, packets=0)  # as it was made by that
+        self.assertFalse(self.history.apply())
+        self.tables.set({'m1': 1, 'm2': 1}, packets=0)
+        self.assertTrue(self.history.apply())
+        self.assertEqual(2, len(self.given()))
+
+    def test_it_ends_with_the_first_packet(self):
+        self.give()
+        self.history.apply()
+        self.datapath.apply_history.return_value = False
+        for _ in range(3):
+            self.tables.set({'m1': 1, 'm2': 1})
+            self.assertFalse(self.history.apply())
+        self.assertEqual(2, len(self.given()))
+        self.without.assert_not_called()
+
+    def test_a_service_that_was_faster_goes_on_without(self):
+        self.datapath.apply_history.return_value = False
+        self.give()
+        for _ in range(3):
+            self.assertFalse(self.history.apply())
+        self.assertEqual(1, len(self.given()))
+        self.without.assert_called_once_with()
+
+    def test_one_that_is_refused_does_not_keep_others_from_it(self):
+        other = planning.KEY._replace(port=81)
+        self.tables.set({'m1': 1}, packets=0, key=other)
+        self.plans.plans['lb'].named = {**named(), **named(other)}
+        self.datapath.apply_history.side_effect = [
+            datapath.DatapathError(22, 'past weight 0: it is 257'), True]
+        self.give()
+        self.assertTrue(self.history.apply())
+        self.without.assert_called_once_with()
+
+    def test_a_stale_datapath_ends_the_agent(self):
+        self.datapath.apply_history.side_effect = (
+            datapath.DatapathError(116, 'stale'))
+        self.give()
+        self.assertRaises(datapath.DatapathError, self.history.apply)
+
+    def test_this_node_remembers_it_as_its_own(self):
+        self.give()
+        self.history.apply()
+        self.history.look(['lb'])
+        self.now += 10
+        self.becomes({'m1': 1})
+        self.becomes({'m1': 2})
+        self.assertEqual([
+            {'members': {'m1': 1}, 'slots': 1021, 'at': NOW + 10},
+            {'members': {'m2': 0}, 'slots': 1021, 'at': NOW - 25}],
+            self.remembered())
+
+    def test_what_is_unknown_here_does_no_harm(self):
+        self.history.given({
+            'foreign': {'pool': []}, 'lb': {'pool2': [], 'pool': [
+                {'members': {'m9': 1}, 'slots': 1021, 'age': 5}]}})
+        self.history.apply()
+        self.assertEqual([(planning.KEY, [(5, 1021, {})])], self.given())
+
+    def test_what_has_grown_too_old_is_not_given(self):
+        self.give(age=history.AGE_MAX_S - 1)
+        self.now += 2
+        self.assertFalse(self.history.apply())
+        self.assertEqual([], self.given())
+        self.without.assert_not_called()
+
+
+class TestAsker(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(mock.patch.object(histories, 'RETRY_S', 0))
+        self.controller = mock.Mock()
+        self.without = mock.Mock()
+        self.answers = []
+        self.is_late = False
+        self.asker = histories.Asker(
+            self.controller, 'host', self.answers.append,
+            lambda: self.is_late, self.without)
+
+    def test_pages_are_put_together(self):
+        self.controller.history.side_effect = [
+            {'load_balancers': {'a': {}}, 'more': 'a'},
+            {'load_balancers': {'b': {}}, 'more': None}]
+        self.asker.run()
+        self.assertEqual([{'a': {}, 'b': {}}], self.answers)
+        self.assertEqual([mock.call('host', None), mock.call('host', 'a')],
+                         self.controller.history.call_args_list)
+
+    def test_it_asks_again_until_it_is_too_late(self):
+        def fails(*_arguments):
+            self.is_late = self.controller.history.call_count == 3
+            raise oslo_messaging.MessagingTimeout()
+        self.controller.history.side_effect = fails
+        self.asker.run()
+        self.assertEqual(3, self.controller.history.call_count)
+        self.assertEqual([], self.answers)
+        self.without.assert_called_once_with()
+
+    def test_a_controller_that_knows_none_is_asked_once(self):
+        self.controller.history.side_effect = (
+            oslo_messaging.UnsupportedVersion('2.6'))
+        self.asker.run()
+        self.assertEqual(1, self.controller.history.call_count)
+        self.without.assert_called_once_with()
+
+    def test_an_answer_without_sense_is_none(self):
+        for answer in (None, {}, {'load_balancers': {}, 'more': 7},
+                       {'load_balancers': {'lb': {'pool': [
+                           {'members': {'m': 257}, 'slots': 5, 'age': 1}]}},
+                        'more': None},
+                       {'load_balancers': {}, 'more': 'a'}):
+            self.is_late = True
+            self.controller.history.side_effect = None
+            self.controller.history.return_value = answer
+            self.asker.run()
+        self.assertEqual([], self.answers)
+        self.assertEqual(5, self.without.call_count)
+
+    def test_it_ends_when_the_agent_does(self):
+        self.asker.stop()
+        self.asker.run()
+        self.controller.history.assert_not_called()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which members took new flows before: what nodes report, and what one that
+asks is told."""
+
+import json
+from unittest import mock
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import history
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.controller.store import base as store_base
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import reporting
+
+ANSWER = shape.Shape(history.Answer)
+CLOCK = 50000  # of nodes
+
+# 25 s before a report was made.
+ADDED = {'members': {'m2': 0}, 'slots': 1021, 'at': CLOCK - 25}
+
+
+class TestHistory(reporting.NodeApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.now = 1000.0
+        self.enterContext(mock.patch.object(
+            store_base.Base, '_now', staticmethod(
+                lambda _session: self.now)))
+        for host in ('c', 'd', 'boots'):
+            self.store.register_node(host)
+            self.store.place('lb', add=[host])
+        self.seq = {}
+
+    def says(self, host, *changes, key='lb', pool_id='pool', **more):
+        """A node reports what it remembers."""
+        one = reporting.held(9, **more)
+        if changes:
+            one['history'] = {pool_id: list(changes)}
+        self.seq[host] = self.seq.get(host, 0) + 1
+        answer = self.take(1, self.seq[host], host, held={key: one},
+                           clock=CLOCK)
+        self.assertTrue(answer['taken'])
+
+    def told(self, host='boots', after=None):
+        answer = self.api.history({}, host, after)
+        ANSWER.check(answer)
+        return answer['load_balancers']
+
+    def aged(self, age):
+        return {'lb': {'pool': [
+            {'members': {'m2': 0}, 'slots': 1021, 'age': age}]}}
+
+    def test_a_node_is_told_what_the_others_report_with_ages(self):
+        for host in ('a', 'c', 'd'):
+            self.says(host, ADDED)
+        self.assertEqual(self.aged(25), self.told())
+        self.now += 60
+        self.assertEqual(self.aged(85), self.told())
+        # The database's clock is set back.
+        self.now -= 3600
+        self.assertEqual(self.aged(0), self.told())
+
+    def test_a_node_does_not_decide_alone(self):
+        lie = {**ADDED, 'members': {'m1': 0, 'm2': 0}}
+        self.says('c', lie)
+        self.says('a')
+        self.says('d')
+        self.assertEqual({}, self.told())
+        self.says('a', ADDED)
+        self.says('d', ADDED)
+        self.assertEqual(self.aged(25), self.told())
+
+    def test_nor_is_it_told_what_it_has_said_itself(self):
+        self.says('boots', ADDED)
+        self.assertEqual({}, self.told())
+
+    def test_dead_nodes_and_those_that_have_not_made_it_have_no_say(self):
+        self.says('a', ADDED)
+        self.says('c')
+        self.assertEqual({}, self.told())  # d has reported nothing
+        with self.store._write() as session:
+            session.get(models.Node, 'c').condition = 'dead'
+        self.assertEqual(self.aged(25), self.told())
+
+    def test_only_who_should_have_it_is_told(self):
+        self.says('a', ADDED)
+        self.assertEqual({}, self.told('b'))
+        self.store.place('lb', remove=['boots'])
+        self.assertEqual({}, self.told())
+
+    def test_members_of_others_are_not_named(self):
+        self.says('a', {**ADDED, 'members': {'m2': 0, 'foreign': 7}})
+        self.assertEqual(self.aged(25), self.told())
+        self.says('a', ADDED, pool_id='pool2')
+        self.assertEqual({}, self.told())
+
+    def test_it_draws_no_generation_and_is_in_no_document(self):
+        for host in ('a', 'c', 'd'):
+            self.says(host)
+        before = self.api.fetch({}, 'boots', 0)
+        self.touched.clear()
+        for host in ('a', 'c', 'd'):
+            self.says(host, ADDED)
+        self.assertEqual(before, self.api.fetch({}, 'boots', 0))
+        self.assertNotIn('1021', json.dumps(before))
+        # Nor does anybody look at the load balancer for it.
+        self.assertEqual([], self.touched)
+
+    def test_what_a_node_does_not_report_any_more_is_forgotten(self):
+        self.says('a', ADDED)
+        self.says('a')
+        self.assertEqual({}, self.told())
+        self.says('a', ADDED)
+        # It begins anew, and has lost the load balancer.
+        self.take(2, 1, 'a')
+        self.assertEqual({}, self.told())
+        with self.store._read() as session:
+            self.assertEqual({None}, {
+                row.history for row in session.query(models.Placement)})
+
+    def test_a_node_writes_no_history_of_others(self):
+        self.says('a', ADDED, key='other')
+        self.says('a', ADDED, key='unknown')
+        with self.store._read() as session:
+            self.assertEqual({None}, {
+                row.history for row in session.query(models.Placement)})
+
+    def test_pages_together_are_everything(self):
+        for number in range(5):
+            document = base.document(vip_address=f'203.0.113.{20 + number}')
+            document['id'] = key = f'n{number}'
+            document['pools'] = {f'pool-{key}': document['pools']['pool']}
+            document['listeners'] = {f'listener-{key}': {
+                **document['listeners']['listener'],
+                'default_pool_id': f'pool-{key}'}}
+            self.store.create(document)
+            self.store.place(key, add=['a', 'boots'])
+            self.says('a', ADDED, key=key, pool_id=f'pool-{key}')
+        found, after = {}, None
+        while True:
+            told, after = self.store.histories('boots', after, 'dead', 2)
+            self.assertLessEqual(len(told), 2)
+            found.update(told)
+            if after is None:
+                break
+        self.assertEqual({f'n{number}' for number in range(5)}, set(found))
+
+    def test_malformed_ones_are_refused_by_name(self):
+        many = {f'm{number}': 1 for number in range(history.WEIGHTS_MAX)}
+        for changes, field in (
+                ([{**ADDED, 'at': -1}], 'at'),
+                ([{**ADDED, 'slots': 0}], 'slots'),
+                ([{**ADDED, 'slots': 1 << 21}], 'slots'),
+                ([{**ADDED, 'members': {'m2': 257}}], 'members.m2'),
+                ([{**ADDED, 'members': {'m2': True}}], 'members.m2'),
+                ([{**ADDED, 'members': {'../m2': 1}}], 'members'),
+                ([{**ADDED, 'more': 1}], 'more'),
+                ([ADDED] * (history.CHANGES_MAX + 1), 'history.pool'),
+                ([{**ADDED, 'members': many}, ADDED], 'history')):
+            with self.subTest(field=field):
+                error = self.assertRaises(errors.Refused, self.says, 'a',
+                                          *changes)
+                self.assertIn(field, str(error))
+                self.seq['a'] -= 1
+        self.assertRaises(errors.Refused, self.take, 1, 1, 'a', held={
+            'lb': {**reporting.held(9), 'history': {'pool': [ADDED]}}})
+        self.assertRaises(errors.Refused, self.api.history, {}, 'a', 7)
+        self.says('a', {**ADDED, 'members': many})
+
+    def test_a_clock_before_the_change_makes_it_just_now(self):
+        self.says('a', {**ADDED, 'at': 2 * CLOCK})
+        self.assertEqual(self.aged(0), self.told())
+
+
+class TestEarlierVersions(base.TestCase):
+
+    def test_controllers_of_before_are_sent_no_history(self):
+        held = {'lb': {**reporting.held(9), 'history': {'pool': [ADDED]}}}
+        report = reporting.report(held=held, clock=CLOCK)
+        self.assertEqual(
+            reporting.report(held={'lb': reporting.held(9)}),
+            history.left_out(report))
+        shape.Shape(messages.Report).check(report)
