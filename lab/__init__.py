@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole deployment on one machine, in network namespaces of its own."""
+"""A complete deployment on one machine, in network namespaces."""
 
 import os
 
-# oslo.messaging imports eventlet, and that dnspython, which cannot be imported
-# that way where there is trio, which Selenium needs. It takes half of a start.
+# oslo.messaging imports eventlet, which imports dnspython. That takes half of
+# the start-up time, and fails if trio is installed, which Selenium needs.
 os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')

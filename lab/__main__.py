@@ -18,9 +18,9 @@ PLAIN, OVN = 'plain', 'ovn'
 
 
 def main():
-    """Run a command; a LabError is shown without a traceback."""
+    """Run a command; print a LabError without a traceback."""
     arguments = _parser().parse_args()
-    # A TERM ends "up" as an interrupt does: what it started goes.
+    # SIGTERM ends "up" like an interrupt, so that it stops what it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return arguments.command(paths.Lab(arguments.name), arguments)
@@ -34,7 +34,7 @@ def main():
 def _up(lab, arguments):
     if arguments.services_only:
         if arguments.fabric != PLAIN:
-            raise paths.LabError('--services-only has no fabric: leave out '
+            raise paths.LabError('--services-only has no fabric: omit '
                                  '--fabric')
         deployment.up_services(lab)
         return
@@ -60,13 +60,13 @@ def _status(lab, arguments):
     for host in hosts:
         print(host, *(f'{name}={address}' for name, address
                       in addresses.get(host, {}).items()))
-    dead = False
+    any_dead = False
     for process in processes.all_of(lab):
-        dead = dead or not process.alive
+        any_dead = any_dead or not process.alive
         print(f'  {process.name}: {process.host or "outside"}, process '
               f'{process.pid}, {"alive" if process.alive else "DEAD"}, '
               f'log {process.log}')
-    return 1 if dead else 0
+    return 1 if any_dead else 0
 
 
 def _exec(lab, arguments):
@@ -88,32 +88,34 @@ def _parser():
     commands = parser.add_subparsers(required=True, metavar='COMMAND')
 
     def add(name, command, description):
-        one = commands.add_parser(name, help=description,
-                                  description=description)
-        one.add_argument('--name', default='demo', help='the lab (demo)')
-        one.set_defaults(command=command)
-        return one
+        subparser = commands.add_parser(name, help=description,
+                                        description=description)
+        subparser.add_argument('--name', default='demo',
+                               help='name of the lab (demo)')
+        subparser.set_defaults(command=command)
+        return subparser
 
-    one = add('up', _up, 'start a lab afresh')
-    one.add_argument('--control-only', action='store_true',
-                     help='no routers, LB nodes, members and client')
-    one.add_argument('--services-only', action='store_true',
-                     help='RabbitMQ, MariaDB and PostgreSQL only')
-    one.add_argument('--fabric', default=PLAIN, choices=(PLAIN, OVN),
-                     help='ovn: hypervisors as well, with real OVN')
-    one.add_argument('--provider', default=octavia.XDP,
-                     choices=sorted(octavia.DESCRIPTIONS))
-    one.add_argument('--also', action='append', default=[],
-                     choices=sorted(octavia.DESCRIPTIONS),
-                     help='a provider beside the default one')
-    add('down', _down, 'stop a lab and leave nothing but its logs')
+    up = add('up', _up, 'start a lab from scratch')
+    up.add_argument('--control-only', action='store_true',
+                    help='without routers, LB nodes, members and client')
+    up.add_argument('--services-only', action='store_true',
+                    help='RabbitMQ, MariaDB and PostgreSQL only')
+    up.add_argument('--fabric', default=PLAIN, choices=(PLAIN, OVN),
+                    help='ovn: add hypervisors with real OVN')
+    up.add_argument('--provider', default=octavia.XDP,
+                    choices=sorted(octavia.DESCRIPTIONS))
+    up.add_argument('--also', action='append', default=[],
+                    choices=sorted(octavia.DESCRIPTIONS),
+                    help='an additional provider')
+    add('down', _down, 'stop a lab and remove everything but its logs')
     add('status', _status, 'list hosts and processes')
-    one = add('exec', _exec, 'run a command on a host')
-    one.add_argument('--user', default=cloud.TENANT,
-                     choices=(cloud.TENANT, cloud.ADMIN),
-                     help='whose OS_* variables it gets on the control host')
-    one.add_argument('host', metavar='HOST')
-    one.add_argument('argv', nargs='+', metavar='COMMAND')
+    execute = add('exec', _exec, 'run a command on a host')
+    execute.add_argument('--user', default=cloud.TENANT,
+                         choices=(cloud.TENANT, cloud.ADMIN),
+                         help='set the OS_* variables of this user on the '
+                              'control host')
+    execute.add_argument('host', metavar='HOST')
+    execute.add_argument('argv', nargs='+', metavar='COMMAND')
     return parser
 
 

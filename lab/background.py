@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work in a thread for as long as a `with` block lasts."""
+"""Work in a thread during a `with` block."""
 
 import threading
 
 
 class Background:
-    """Starts work() with the block; the end of the block waits for it.
+    """Runs work() in a thread; the end of the block waits for it.
 
-    work() returns soon after `ending` is set.
+    work() must return soon after `ending` is set.
     """
 
     def __init__(self):
@@ -23,5 +23,5 @@ class Background:
         self._thread.join()
 
     def work(self):
-        """What to do until the end of the block."""
+        """Run until the end of the block."""
         raise NotImplementedError

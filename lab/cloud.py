@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cloud's operator sets up once, and how its users reach it."""
+"""Initial content of the cloud, and access to its APIs."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ from lab.control import neutron
 from lab.control import octavia
 from lab.control import secret
 
-# Of one request: a server that hangs must not hold a test for ever.
+# Of one request: a server that hangs must not block a test forever.
 TIMEOUT_S = 120
 
 ADMIN = 'admin'
@@ -25,24 +25,24 @@ ENDPOINTS = {
     'load-balancer': ('octavia', octavia.URL),
 }
 NETWORKS = {
-    # name → (CIDR, gateway or None); the subnet is <name>-v4
+    # name → (CIDR, gateway or None); the subnet is <name>-v4.
     'vips': (str(paths.VIP_NETWORK), None),
     'members': (str(paths.MEMBER_NETWORK), paths.MEMBER_GATEWAY),
 }
 NETWORKS_V6 = {
-    # the same networks; the subnet is <name>-v6
+    # The same networks; the subnet is <name>-v6.
     'vips': (str(paths.VIP_NETWORK_V6), None),
     'members': (str(paths.MEMBER_NETWORK_V6), paths.MEMBER_GATEWAY_V6),
 }
 
 
 def content():
-    """Everything that set_up() enters into the cloud's databases."""
+    """Return everything that set_up() writes to the cloud's databases."""
     return keystone.URL, ENDPOINTS, NETWORKS, NETWORKS_V6
 
 
 def environment(lab, user=TENANT):
-    """The OS_* variables of a user, whose project has the same name."""
+    """Return the OS_* variables of a user and the project of its name."""
     return {
         'OS_AUTH_TYPE': 'password',
         'OS_AUTH_URL': keystone.URL,
@@ -72,15 +72,15 @@ on() {{
 
 
 def activate_file(lab):
-    """The file to source for the CLI."""
+    """Return the path of the file to source for the CLI."""
     return lab.directory / 'activate'
 
 
 def write_openrc(lab):
     """Write openrc (the tenant) and openrc-admin below the lab's directory.
 
-    They are of use inside the control host's namespace; ``activate`` makes
-    the CLI work outside.
+    They work inside the control host's namespace only; ``activate`` is for
+    shells outside.
     """
     activate_file(lab).write_text(_ACTIVATE.format(
         tenant=TENANT, openrc=shlex.quote(str(lab.directory / 'openrc')),
@@ -95,7 +95,7 @@ def write_openrc(lab):
 
 
 def connect(lab, user=TENANT):
-    """An openstacksdk connection.
+    """Return an openstacksdk connection.
 
     Use it within lab.namespaces.inside(lab, lab.paths.CONTROL).
     """
@@ -114,23 +114,23 @@ def connect(lab, user=TENANT):
 def openstack(lab, *arguments, user=TENANT, timeout=120):
     """Run the `openstack` command on the control host.
 
-    Returns the parsed JSON of a command that prints any, else None.
+    Return its parsed JSON; None if it prints none.
     """
-    printing = arguments[-1] == 'list' or set(arguments) & {
+    has_output = arguments[-1] == 'list' or set(arguments) & {
         'list', 'show', 'create'}
     output = processes.run(
         lab, paths.CONTROL,
-        ['openstack', *arguments, *(('-f', 'json') if printing else ())],
+        ['openstack', *arguments, *(('-f', 'json') if has_output else ())],
         env=environment(lab, user), timeout=timeout).stdout
     return json.loads(output) if output.strip() else None
 
 
 def set_up(lab):
-    """Enter services, users, roles and networks into an empty cloud."""
+    """Create services, users, roles and networks in an empty cloud."""
     identity = connect(lab, ADMIN).identity
     _create_services(lab, identity)
     _create_users(lab, identity)
-    # A connection keeps the service catalogue that it was made with.
+    # Connect again: a connection keeps its first service catalogue.
     admin = connect(lab, ADMIN)
     for name, (cidr, gateway) in NETWORKS.items():
         network = admin.network.create_network(name=name, is_shared=True)
@@ -144,9 +144,9 @@ def set_up(lab):
 
 
 def create_tenant(lab, identity, name):
-    """A project and a user of this name, with the roles of a tenant.
+    """Create a project and a user of this name, with the roles of a tenant.
 
-    :param identity: Keystone, as the administrator has it.
+    :param identity: the administrator's connection to Keystone.
     """
     secret.make(lab, name)
     project = identity.create_project(name=name, domain_id='default')
@@ -156,7 +156,7 @@ def create_tenant(lab, identity, name):
 
 
 def add_service(lab, name, kind, url):
-    """Enter another service, with a user of its own, into a cloud.
+    """Create another service and its user in a cloud.
 
     Use it within lab.namespaces.inside(lab, lab.paths.CONTROL).
     """
@@ -172,7 +172,7 @@ def _create_services(lab, identity):
     project = identity.create_project(name='service', domain_id='default')
     for name in ('neutron', 'octavia'):
         _create_service_user(lab, identity, name, project)
-    # The provider's controller: it reads all load balancers, and no more.
+    # The provider's controller may only read all load balancers.
     identity.create_role(name=keystone.OBSERVER_ROLE)
     _grant(identity, _create_user(lab, identity, keystone.OBSERVER, project),
            project, keystone.OBSERVER_ROLE)

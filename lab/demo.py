@@ -3,9 +3,9 @@
 
     python -m lab.demo [--members servers | vms] [--keep | --keep-lab]
 
-Every step prints what it does and what it saw, and goes into
+Every step prints what it does and its result, which are also written to
 build/demo.json, or build/demo-vms.json (lab/ovn/demo.py). The exit status is 0
-only if every step held.
+only if every step succeeded.
 """
 
 import argparse
@@ -51,13 +51,13 @@ class Demo(demo_steps.Steps):
         self.vip = None
 
     def run(self):
-        """All steps.
+        """Run all steps.
 
-        :raises demo_steps.StepFailed: one did not hold.
+        :raises demo_steps.StepFailed: a step failed.
         """
         self.step('bring up control host, fabric and LB nodes',
                   lambda: deployment.up(self.lab, others=self.others))
-        self.step('the provider is there', self.provider)
+        self.step('the provider is listed', self.provider)
         self.step('create a load balancer', self.create)
         self.step('members take the VIP on their loopback', self.add_vip)
         self.step('wait for ACTIVE and ONLINE', self.wait_online)
@@ -69,11 +69,11 @@ class Demo(demo_steps.Steps):
         if not self.keep:
             self.step('delete the load balancer', self.delete)
 
-    # What the tenant types
+    # The tenant's commands
 
     def provider(self):
-        found = self.openstack('loadbalancer', 'provider', 'list')
-        _expect('xdp' in found, 'provider xdp is missing')
+        output = self.openstack('loadbalancer', 'provider', 'list')
+        _expect('xdp' in output, 'provider xdp is missing')
 
     def create(self):
         self.vip = self.openstack(
@@ -108,10 +108,10 @@ class Demo(demo_steps.Steps):
 
     def wait_online(self):
         with namespaces.inside(self.lab, paths.CONTROL):
-            balancer = _load_balancers(self.lab)
+            sdk = _load_balancers(self.lab)
             processes.wait_for(
                 'an ACTIVE and ONLINE load balancer',
-                lambda: _status(balancer) == ('ACTIVE', 'ONLINE'),
+                lambda: _status(sdk) == ('ACTIVE', 'ONLINE'),
                 STATUS_TIMEOUT, 0.5)
         processes.wait_for(
             'a route through both LB nodes',
@@ -127,7 +127,7 @@ class Demo(demo_steps.Steps):
     # Traffic
 
     def requests(self, number):
-        """Requests by curl; all must be answered."""
+        """Send requests by curl, and expect answers to all of them."""
         before = {node: capture.packets_to(self.lab, node)
                   for node in topology.NODES}
         answers = client.requests(self.lab, f'http://{self.vip}/', number)
@@ -178,7 +178,7 @@ class Demo(demo_steps.Steps):
 
     def wait_member(self, name, operating):
         with namespaces.inside(self.lab, paths.CONTROL):
-            sdk = cloud.connect(self.lab).load_balancer
+            sdk = _load_balancers(self.lab)
             pool = sdk.find_pool(POOL)
             processes.wait_for(
                 f'the operating status {operating} of {name}',
@@ -192,7 +192,7 @@ class Demo(demo_steps.Steps):
             time.sleep(1)
             nodes.stop(self.lab, node)
             time.sleep(2)
-        # The router has other things to say to a neighbour.
+        # Other packets of the router to a neighbour do not matter.
         with capture.at_node(self.lab, node, f'dst host {self.vip}') as link:
             answers, _through = self.requests(200)
         _expect(not link.packets,
@@ -227,7 +227,7 @@ def _status(sdk):
     return balancer.provisioning_status, balancer.operating_status
 
 
-def _terminated(*_):
+def _interrupt(*_):
     raise KeyboardInterrupt
 
 
@@ -237,27 +237,28 @@ def main():
     parser.add_argument('--name', default='demo', help='the lab (demo)')
     parser.add_argument('--members', default=SERVERS,
                         choices=(SERVERS, VMS),
-                        help='vms: on hypervisors, and unmodified; they know '
-                             'nothing of load balancers')
-    left_up = parser.add_mutually_exclusive_group()
-    left_up.add_argument('--keep', action='store_true',
-                         help='leave everything up afterwards')
-    left_up.add_argument('--keep-lab', action='store_true',
-                         help='leave the lab up, without the load balancer')
+                        help='vms: unmodified VMs on hypervisors, which are '
+                             'not prepared for load balancers')
+    keep = parser.add_mutually_exclusive_group()
+    keep.add_argument('--keep', action='store_true',
+                      help='leave everything up afterwards')
+    keep.add_argument('--keep-lab', action='store_true',
+                      help='leave the lab up, without the load balancer')
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _interrupt)
     lab = paths.Lab(arguments.name)
-    # The tests that get the lab have load balancers of this provider, too.
+    # Tests that use the lab afterwards have load balancers of noop, too.
     others = (octavia.NOOP,) if arguments.keep_lab else ()
     demo = (Demo(lab, arguments.keep, others)
             if arguments.members == SERVERS
             else vms_demo.Demo(lab, arguments.keep))
 
-    def kept():
+    def describe_kept_lab():
         return ('\nThe lab is up. For the CLI:  . '
                 f'{cloud.activate_file(lab)}\nTo end it:  make demo-down')
     return demo_steps.run(
-        demo, kept if arguments.keep or arguments.keep_lab else None)
+        demo, describe_kept_lab
+        if arguments.keep or arguments.keep_lab else None)
 
 
 if __name__ == '__main__':

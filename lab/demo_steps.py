@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What demonstrations share: steps that are noted, and the CLI as shown.
+"""Steps of demonstrations, their report, and the CLI with visible output.
 
-What the machine lacks is said before the first step, and what logs say beside
-a step that did not hold.
+Missing requirements of the machine are reported before the first step. A step
+that fails is reported with excerpts of the logs.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ from lab import surroundings
 
 
 class StepFailed(Exception):
-    """A step did not hold; the text says what was seen instead."""
+    """A step failed; the text says what was observed."""
 
 
 class Steps:
-    """Steps, in order; each returns a line of detail.
+    """Steps in order; each returns a line of detail.
 
-    :param report: file into which they go.
+    :param report: path of the report.
     """
 
     def __init__(self, lab, report):
@@ -40,23 +40,23 @@ class Steps:
         self.logged = ''
 
     def check(self):
-        """Look at what the steps need of the machine.
+        """Check the machine's requirements of the steps.
 
-        :raises paths.LabError: something is missing.
+        :raises paths.LabError: a requirement is missing.
         """
         surroundings.check(self.lab)
 
     def run(self):
-        """All steps.
+        """Run all steps.
 
-        :raises StepFailed: one did not hold.
+        :raises StepFailed: a step failed.
         """
         raise NotImplementedError
 
     def step(self, name, function):
-        """Run one step and note it.
+        """Run one step and record it.
 
-        :raises StepFailed: it did not hold.
+        :raises StepFailed: it failed.
         """
         progress.say(f'== {name}')
         started = time.monotonic()
@@ -86,7 +86,7 @@ class Steps:
             json.dumps({'steps': self.steps}, indent=2) + '\n')
 
     def openstack(self, *arguments, user=cloud.TENANT):
-        """Run the CLI as shown, and show what it says."""
+        """Run the CLI; print the command and its output."""
         prompt = '$' if user == cloud.TENANT else f'{user} $'
         print(f'           {prompt} openstack {shlex.join(arguments)}',
               flush=True)
@@ -99,31 +99,30 @@ class Steps:
         return output
 
 
-def expect(held, seen):
-    """:raises StepFailed: it did not hold; ``seen`` says what was."""
-    if not held:
-        raise StepFailed(seen)
+def expect(condition, observed):
+    """:raises StepFailed: the condition is false; has the text `observed`."""
+    if not condition:
+        raise StepFailed(observed)
 
 
-def run(steps, kept=None):
-    """All steps, and the end of the lab.
+def run(steps, describe_kept_lab=None):
+    """Run all steps, then stop the lab.
 
-    :param kept: returns what to say if all steps held and the lab is left up;
-        None: it ends.
-    :returns: 0 if all of them held and nothing is left; it says what not.
+    :param describe_kept_lab: the lab is left up if all steps succeed; returns
+        the text to print then. None: the lab is stopped.
+    :returns: 0 if all steps succeeded and nothing is left; else 1, printed.
     """
-    # Also what root alone could read otherwise is for servers of the lab that
-    # give up root.
+    # Servers of the lab that give up root must be able to read its files.
     os.umask(0o022)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(_alone(steps.lab))
+            stack.enter_context(_lock(steps.lab))
         except paths.LabError as error:
             print(f'FAILED: {error}', file=sys.stderr)
             return 1
         status = _run(steps)
-        if status == 0 and kept:
-            print(kept())
+        if status == 0 and describe_kept_lab:
+            print(describe_kept_lab())
             return 0
         return _end(steps, status)
 
@@ -135,7 +134,7 @@ def _run(steps):
     except StepFailed as error:
         print(f'\nFAILED: {error}', file=sys.stderr)
         if steps.logged:
-            print('Meanwhile was logged, among other things:\n'
+            print('Excerpts of the logs from this step:\n'
                   f'{textwrap.indent(steps.logged, "  ")}', file=sys.stderr)
         print(f'Logs: {steps.lab.logs}', file=sys.stderr)
     except KeyboardInterrupt:
@@ -147,22 +146,22 @@ def _run(steps):
     return 1
 
 
-def _alone(lab):
-    """Another demonstration would take this one's lab down, unasked."""
+def _lock(lab):
+    """Keep other demonstrations from stopping this one's lab."""
     return paths.held(
         lab.directory.with_suffix('.demonstration'),
-        f'lab {lab.name} has a demonstration, process {{}}; wait for its end, '
+        f'lab {lab.name} has a demonstration, process {{}}; wait for its end '
         'or choose another --name')
 
 
 def _end(steps, status):
     with contextlib.suppress(paths.LabError):
         deployment.down(steps.lab)
-    left = namespaces.hosts(steps.lab)
-    if left:
-        print(f'FAILED: namespaces are left: {left}', file=sys.stderr)
+    remaining = namespaces.hosts(steps.lab)
+    if remaining:
+        print(f'FAILED: namespaces are left: {remaining}', file=sys.stderr)
         return 1
     if status == 0:
-        print('\nEvery step held. Report: '
+        print('\nAll steps succeeded. Report: '
               f'{steps.report.relative_to(paths.CHECKOUT)}')
     return status

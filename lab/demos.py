@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of README's demonstrations, in a clone that is root's alone.
+"""Run the commands of README's demonstrations in a clone only root can enter.
 
     python -m lab.demos [--list] [NAME …]
 
-The clone is of what is committed. It lies below a directory that other users
-cannot enter, as root's home is on Debian. Each command's output goes to
-build/logs/demos-NAME.log, and what each took into build/demos.json. The exit
-status is 0 only if all of them succeeded and left nothing behind.
+The clone has committed files only. It lies below a directory that other users
+cannot enter, like root's home on Debian. Each command's output goes to
+build/logs/demos-NAME.log, and its duration to build/demos.json. The exit
+status is 0 only if all commands succeeded and left nothing behind.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from lab import progress
 
 REPORT = paths.BUILD / 'demos.json'
 LOGS = paths.BUILD / 'logs'
-# /tmp may be memory. mkdtemp() makes a directory of its own.
+# /tmp may be in memory. mkdtemp() creates a new directory below it.
 PLACE = '/var/tmp'  # noqa: S108
-# No virtual environment but uv's, which is a program by itself: others have
-# their place in each of their programs.
+# No virtual environments: their programs contain their absolute paths. uv's
+# in build/bootstrap is an exception, a single binary.
 SHARED = ('datapath/build', 'hc-agent/target/debug', 'build/bin',
           'build/bootstrap', 'build/ovn', 'build/lab-template')
 TAIL = 60  # lines
@@ -44,22 +44,22 @@ COMMANDS = {
     'keep': (('make', 'demo', 'KEEP=1'),
              ('build/venv/bin/python', '-m', 'lab', 'status'), _DOWN),
 }
-# Nothing of a lab is left: it says so, and fails.
+# Prints that the lab is down, and fails, if nothing of it is left.
 _IS_DOWN = ('build/venv/bin/python', '-m', 'lab', 'status')
 
 
 class Failed(Exception):
-    """A command did not do what README says; the text says why."""
+    """A command of README failed; the text says why."""
 
 
 @contextlib.contextmanager
 def clone():
-    """A clone of what is committed, below a directory of mode 0700.
+    """Clone the committed files below a directory of mode 0700.
 
-    It takes what this checkout has built and fetched, of which make, cargo and
-    the lab renew what is of other files.
+    Copy this checkout's build results; make, cargo and the lab rebuild those
+    whose sources differ.
 
-    :raises Failed: it could not be made.
+    :raises Failed: the clone failed.
     """
     place = pathlib.Path(tempfile.mkdtemp(prefix='octavia-xdp-demos-',
                                           dir=PLACE))
@@ -83,7 +83,7 @@ def _share(where):
             target.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(['cp', '--archive', '--reflink=auto', source,
                             target], check=True)
-    # make and cargo compare times: a file that is the same has the same.
+    # make and cargo compare times: copy those of files with equal content.
     listed = subprocess.run(['git', 'ls-files', '-z'], cwd=where, check=True,
                             capture_output=True, text=True).stdout
     for name in filter(None, listed.split('\0')):
@@ -94,8 +94,9 @@ def _share(where):
 
 
 def run(where, argv, log):
-    """Run a command in the clone; its output goes to the end of a log.
+    """Run a command in the clone and append its output to a log.
 
+    :returns: its duration in seconds.
     :raises Failed: it failed.
     """
     started = time.monotonic()
@@ -106,7 +107,7 @@ def run(where, argv, log):
     try:
         status = child.wait()
     except BaseException:
-        # It cleans up behind itself.
+        # SIGTERM lets it clean up.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -120,9 +121,9 @@ def run(where, argv, log):
 
 
 def demonstrate(where, name, notes):
-    """Run the commands of one demonstration, and see that nothing is left.
+    """Run the commands of one demonstration, and check that nothing is left.
 
-    :raises Failed: one of them failed.
+    :raises Failed: a command failed, or the lab is still up.
     """
     log = LOGS / f'demos-{name}.log'
     log.unlink(missing_ok=True)
@@ -132,9 +133,11 @@ def demonstrate(where, name, notes):
         with progress.step(note['command']):
             note['seconds'] = round(run(where, argv, log), 1)
         note['ok'] = True
-    left = subprocess.run(_IS_DOWN, cwd=where, capture_output=True, text=True)
-    if 'is down' not in left.stdout:
-        raise Failed(f'{name} left its lab up:\n{left.stdout}{left.stderr}')
+    status = subprocess.run(_IS_DOWN, cwd=where, capture_output=True,
+                            text=True)
+    if 'is down' not in status.stdout:
+        raise Failed(
+            f'{name} left its lab up:\n{status.stdout}{status.stderr}')
 
 
 def main():
@@ -145,11 +148,11 @@ def main():
                         help='print the names and their commands')
     parser.add_argument('names', nargs='*', metavar='NAME',
                         choices=[*COMMANDS, []],
-                        help=f'{", ".join(COMMANDS)}; all unless given')
+                        help=f'{", ".join(COMMANDS)} (default: all)')
     arguments = parser.parse_args()
     if arguments.list:
         for name, commands in COMMANDS.items():
-            print(f'{name:8} {"; ".join(" ".join(one) for one in commands)}')
+            print(f'{name:8} {"; ".join(" ".join(argv) for argv in commands)}')
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -160,7 +163,7 @@ def main():
                 for name in arguments.names or COMMANDS:
                     demonstrate(where, name, notes)
             finally:
-                # Also what a command left that was killed.
+                # A killed command may have left its lab up.
                 subprocess.run(_DOWN, cwd=where, capture_output=True)
     except Failed as error:
         print(f'\nFAILED: {error}', file=sys.stderr)

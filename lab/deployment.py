@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab from nothing, and back to nothing."""
+"""Start and stop a whole lab."""
 
 import ctypes
 import os
@@ -22,13 +22,13 @@ MNT_DETACH = 2
 
 def up(lab, control_only=False, provider=octavia.XDP,
        provider_options=None, others=(), ovn=False):
-    """Start a lab; what an earlier run of it left is removed first.
+    """Start a lab, after removing the remains of an earlier run.
 
     :param ovn: with hypervisors, for which Neutron runs ML2/OVN.
     """
     if ovn and control_only:
-        raise paths.LabError('hypervisors are behind the router: there are '
-                             'none on a control host alone')
+        raise paths.LabError('hypervisors are behind the router, which a '
+                             'control host alone does not have')
 
     node_options = {}
     if ovn:
@@ -45,20 +45,20 @@ def up(lab, control_only=False, provider=octavia.XDP,
         topology.start(lab, node_options)
         if ovn:
             ovn_fabric.up(lab)
-    _afresh(lab, start)
+    _start_from_scratch(lab, start)
 
 
 def up_services(lab):
-    """Start a lab with broker and database server only."""
-    _afresh(lab, lambda: services.up(lab))
+    """Start a lab with broker and database servers only."""
+    _start_from_scratch(lab, lambda: services.up(lab))
 
 
 def up_fabric(lab, make):
-    """Start a lab without a control host; `make` makes its namespaces."""
-    _afresh(lab, make)
+    """Start a lab without a control host; `make` creates its namespaces."""
+    _start_from_scratch(lab, make)
 
 
-def _afresh(lab, start):
+def _start_from_scratch(lab, start):
     if os.geteuid() != 0:
         raise paths.LabError('network namespaces and BPF need root')
     with lab.lock():
@@ -74,7 +74,7 @@ def _afresh(lab, start):
 
 
 def down(lab):
-    """Stop everything of a lab; its logs stay."""
+    """Stop a lab and remove everything but its logs."""
     with lab.lock(), progress.step(f'stopping lab {lab.name} ({lab.id})'):
         processes.stop_all(lab)
         _clean(lab)

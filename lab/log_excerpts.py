@@ -1,46 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lab's processes have logged that may explain a failure."""
+"""Excerpts of a lab's logs that may explain a failure."""
 
 import re
 
-# As nginx, MariaDB, RabbitMQ, oslo.log, gunicorn, Open vSwitch, BIRD say it.
-_TELLING = re.compile(
+# Words for errors in the logs of nginx, MariaDB, RabbitMQ, oslo.log, gunicorn,
+# Open vSwitch and BIRD.
+_ERROR = re.compile(
     r'\b(emerg|alert|crit|critical|err|error|fatal|panic|denied|failed|'
     r'refused)\b|^Traceback|^\w*(Error|Exception)\b', re.IGNORECASE)
-_CHATTER = re.compile(r'\b(DEBUG|INFO)\b')
+_NO_ERROR = re.compile(r'\b(DEBUG|INFO)\b')
 LINES = 3  # of each log
 LOGS = 6
 
 
 def sizes(lab):
-    """How long each log is now, for `since`.
+    """Return the size of each log, for `since`.
 
-    :param lab: None: what runs is in no lab.
+    :param lab: None if the processes are in no lab: there are no logs.
     """
     return {path: path.stat().st_size for path in _logs(lab)}
 
 
 def since(lab, before):
-    """The last telling lines of each log, of those written since then.
+    """Return the last errors in each log, of those written since `before`.
 
     :param before: what `sizes` returned.
-    :returns: lines of text, '' if no log tells anything.
+    :returns: lines of text, '' if there are none.
     """
-    found = {path: lines for path in _logs(lab)
-             if (lines := _telling(path, before.get(path, 0)))}
-    newest = sorted(found, key=lambda path: path.stat().st_mtime)[-LOGS:]
+    errors = {path: lines for path in _logs(lab)
+              if (lines := _errors(path, before.get(path, 0)))}
+    newest = sorted(errors, key=lambda path: path.stat().st_mtime)[-LOGS:]
     return '\n'.join(f'{path.name}: {line}' for path in newest
-                     for line in found[path])
+                     for line in errors[path])
 
 
 def _logs(lab):
     return lab.logs.glob('*.log') if lab else ()
 
 
-def _telling(path, begin):
+def _errors(path, begin):
     with open(path, 'rb') as file:
-        # A lab that was started meanwhile has begun a new log.
+        # If the lab was restarted meanwhile, the log is new and shorter.
         file.seek(begin if begin <= path.stat().st_size else 0)
         lines = file.read().decode(errors='replace').splitlines()
     return [line for line in lines
-            if _TELLING.search(line) and not _CHATTER.search(line)][-LINES:]
+            if _ERROR.search(line) and not _NO_ERROR.search(line)][-LINES:]

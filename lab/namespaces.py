@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces of a lab and what is in them.
+"""Network namespaces of a lab, their interfaces and processes.
 
-A host is a network namespace with the loopback interface up. Interfaces are
-named within their host, so names are short and may repeat between hosts.
+A host is a network namespace with the loopback interface up. Names of
+interfaces are local to their host: they are short and may repeat.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def create(lab, host):
-    """Make the namespace of a host."""
+    """Create the namespace of a host."""
     processes.run(lab, None, ['ip', 'netns', 'add', lab.namespace(host)])
     with link(lab, host) as route:
         route.link('set', index=1, state='up')
@@ -40,12 +40,12 @@ def delete(lab, host):
 
 
 def exists(lab, host):
-    """Whether the host's namespace is there."""
+    """Return whether the host's namespace exists."""
     return (NETNS / lab.namespace(host)).exists()
 
 
 def hosts(lab):
-    """The hosts of the lab that have a namespace now."""
+    """Return the hosts of the lab that have a namespace."""
     if not NETNS.is_dir():
         return []
     return sorted(entry.name.removeprefix(lab.prefix)
@@ -55,8 +55,8 @@ def hosts(lab):
 
 @contextlib.contextmanager
 def link(lab, host):
-    """A pyroute2 netlink connection within a host's namespace."""
-    # Not pyroute2.NetNS, which forks: a child would outlive our death.
+    """Open a pyroute2 netlink connection in a host's namespace."""
+    # pyroute2.NetNS forks, and its child could outlive this process.
     with inside(lab, host):
         route = pyroute2.IPRoute()
     with route:
@@ -64,15 +64,15 @@ def link(lab, host):
 
 
 def inside(lab, host):
-    """Let this thread's new sockets be in a host's namespace."""
+    """Create this thread's new sockets in a host's namespace."""
     return entered(lab.namespace(host))
 
 
 @contextlib.contextmanager
 def entered(name):
-    """Let this thread's new sockets be in a network namespace.
+    """Create this thread's new sockets in a network namespace.
 
-    Other threads stay where they are.
+    Other threads are not affected.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     with open('/proc/thread-self/ns/net') as outside:
@@ -85,9 +85,9 @@ def entered(name):
 
 
 def veth(lab, end, other_end):
-    """Join two hosts by a veth pair; an end is (host, interface name).
+    """Connect two hosts by a veth pair, and bring up both ends.
 
-    Both ends are brought up.
+    Each end is (host, interface name).
     """
     (host, name), (other_host, other_name) = end, other_end
     with (open(NETNS / lab.namespace(other_host)) as other,
@@ -99,7 +99,7 @@ def veth(lab, end, other_end):
 
 
 def bridge(lab, host, name, ports=()):
-    """Make a bridge of a host's interfaces."""
+    """Create a bridge of a host's interfaces."""
     with link(lab, host) as route:
         route.link('add', ifname=name, kind='bridge')
         route.link('set', index=index(route, name), state='up')
@@ -122,7 +122,7 @@ def up(lab, host, interface):
 
 
 def address(lab, host, interface, cidr):
-    """Give an interface an address, as in '192.0.2.1/24'."""
+    """Add an address to an interface, as in '192.0.2.1/24'."""
     parsed = ipaddress.ip_interface(cidr)
     arguments = {'address': str(parsed.ip),
                  'prefixlen': parsed.network.prefixlen}
@@ -156,7 +156,7 @@ def sysctl(lab, host, **settings):
 
 
 def join_management(lab, host):
-    """Connect a host to the management network; returns its address."""
+    """Connect a host to the management network; return its address."""
     ip = paths.management_address(host)
     port = f'to-{host}'[:15]
     veth(lab, (host, MANAGEMENT_INTERFACE), (paths.CONTROL, port))
@@ -168,26 +168,26 @@ def join_management(lab, host):
 
 
 def processes_in(lab, host):
-    """The ids of all processes that live in a host's namespace."""
+    """Return the ids of all processes in a host's namespace."""
     try:
         wanted = (NETNS / lab.namespace(host)).stat().st_ino
     except FileNotFoundError:
         return []
-    found = []
+    pids = []
     for entry in os.listdir('/proc'):
         if not entry.isdigit():
             continue
         try:
             inode = os.stat(f'/proc/{entry}/ns/net').st_ino
-        except OSError:  # It has ended, or is none of ours.
+        except OSError:  # It has ended, or belongs to another user.
             continue
         if inode == wanted:
-            found.append(int(entry))
-    return found
+            pids.append(int(entry))
+    return pids
 
 
 def kill_all(lab, host, timeout=10):
-    """KILL every process in a host's namespace and wait for their end."""
+    """Kill all processes in a host's namespace and wait for their end."""
     deadline = time.monotonic() + timeout
     while True:
         alive = [pid for pid in processes_in(lab, host)
@@ -210,11 +210,11 @@ def _set_namespace(libc, file):
 
 
 def index(route, interface):
-    """The index of an interface, through a netlink connection."""
+    """Return the index of an interface, through a netlink connection."""
     try:
-        found = route.link_lookup(ifname=interface)
+        indexes = route.link_lookup(ifname=interface)
     except pyroute2.NetlinkError:
-        found = None
-    if not found:
+        indexes = None
+    if not indexes:
         raise paths.LabError(f'no interface {interface}')
-    return found[0]
+    return indexes[0]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do several things at once."""
+"""Run functions in parallel."""
 
 from concurrent import futures
 
 
 def together(*functions):
-    """Call functions without arguments, each in a thread of its own.
+    """Call functions without arguments, each in its own thread.
 
-    Returns when all have ended; raises the first error.
+    Return when all have ended; raise the first error.
     """
     with futures.ThreadPoolExecutor(len(functions)) as pool:
-        begun = [pool.submit(function) for function in functions]
-        for future in futures.as_completed(begun):
+        started = [pool.submit(function) for function in functions]
+        for future in futures.as_completed(started):
             future.result()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, directories and addresses of a lab.
 
-Everything that a lab makes carries the lab's identity, which is derived from
-the checkout's path and the lab's name: two labs never meet, and what an
-interrupted run left behind can be found without any record of it.
+All names of a lab's objects contain its identity, which is derived from the
+checkout's path and the lab's name: two labs never collide, and the remains of
+an interrupted run can be found without a record of them.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ BUILD = CHECKOUT / 'build'
 VENV = BUILD / 'venv'
 LIBRARY = CHECKOUT / 'datapath' / 'build' / 'liboctavia_xdp.so'
 HOST_LIBRARY = LIBRARY.with_name('liboctavia_xdp_host.so')
-# The one that tools/setup builds, unless another is named.
+# By default the one that tools/setup builds.
 HEALTH_CHECKER = pathlib.Path(
     os.environ.get('OCTAVIA_XDP_HC') or
     BUILD / 'bin' / 'octavia-xdp-hc')
@@ -34,8 +34,8 @@ VIP_NETWORK = ipaddress.ip_network('203.0.113.0/24')
 UPLINK_NETWORK = ipaddress.ip_network('198.18.1.0/24')
 MEMBER_NETWORK = ipaddress.ip_network('198.18.10.0/24')
 CLIENT_NETWORK = ipaddress.ip_network('198.18.20.0/24')
-# Hypervisors: their uplinks, their tunnels, and the network behind which
-# tenants' routers hide their tenants.
+# Hypervisors: their uplinks, their tunnels, and the external network of
+# tenants' routers.
 HYPERVISOR_NETWORK = ipaddress.ip_network('198.18.30.0/24')
 TUNNEL_NETWORK = ipaddress.ip_network('198.18.31.0/24')
 PROVIDER_NETWORK = ipaddress.ip_network('198.18.32.0/24')
@@ -45,19 +45,19 @@ UPLINK_NETWORK_V6 = ipaddress.ip_network('2001:db8:1::/112')
 MEMBER_NETWORK_V6 = ipaddress.ip_network('2001:db8:10::/64')
 CLIENT_NETWORK_V6 = ipaddress.ip_network('2001:db8:20::/64')
 HYPERVISOR_NETWORK_V6 = ipaddress.ip_network('2001:db8:30::/64')
-# Of an underlay of theirs that has no IPv4.
+# An underlay of hypervisors without IPv4.
 UNDERLAY_NETWORK_V6 = ipaddress.ip_network('2001:db8:34::/64')
-# What is routed to hypervisor 1, 2, …: 2001:db8:33::1:0:0/96 and so on.
+# Routed to hypervisor 1, 2, …: 2001:db8:33::1:0:0/96 and so on.
 SID_NETWORK = ipaddress.ip_network('2001:db8:33::/64')
 
-# Of LB nodes' pools for NAT, a few addresses each.
+# NAT pools of LB nodes, a few addresses each.
 NAT_NETWORK = ipaddress.ip_network('198.18.40.0/24')
 NAT_NETWORK_V6 = ipaddress.ip_network('2001:db8:40::/112')
 
 VIP_NETWORKS = f'{VIP_NETWORK},{VIP_NETWORK_V6}'
-# Those of their own that members of tests make are below the same /32.
+# Members of tests have addresses below the same /32.
 MEMBER_NETWORKS = '198.18.0.0/15,2001:db8::/32'
-# Where hypervisors are, VMs of tenants, which choose their own of these.
+# VMs on hypervisors: tenants choose their own networks of these.
 TENANT_NETWORKS = '10.0.0.0/8,fd00::/8'
 
 CONTROL_ADDRESS = str(MANAGEMENT_NETWORK[1])
@@ -74,11 +74,11 @@ PROVIDER_GATEWAY = str(PROVIDER_NETWORK[1])
 
 
 class LabError(Exception):
-    """The lab can't do what was asked; the text says why."""
+    """An operation of the lab failed; the text says why."""
 
 
 def number(host):
-    """1 of 'lb1' or 'member1'."""
+    """Return the number of a host, as 1 of 'lb1' or 'member1'."""
     match = re.search(r'\d+$', host)
     if not match:
         raise LabError(f'host name {host!r} does not end in a number')
@@ -86,8 +86,7 @@ def number(host):
 
 
 def management_address(host):
-    """The management address: lb1 has 192.0.2.11, hv1 192.0.2.31, and so on.
-    """
+    """Return the management address: 192.0.2.11 of lb1, .31 of hv1, …"""
     if host == CONTROL:
         return CONTROL_ADDRESS
     first = 30 if host.startswith('hv') else 10
@@ -95,9 +94,9 @@ def management_address(host):
 
 
 def uplink_addresses(node, version=4):
-    """(node's address, router's address) on LB node 1, 2, …'s uplink.
+    """Return (node's address, router's address) on LB node 1, 2, …'s uplink.
 
-    The uplink has four addresses of each family: a /30 and a /126.
+    Its networks, a /30 and a /126, have four addresses each.
     """
     network = UPLINK_NETWORK if version == 4 else UPLINK_NETWORK_V6
     base = 4 * node
@@ -105,46 +104,46 @@ def uplink_addresses(node, version=4):
 
 
 def nat_pools(node):
-    """Pools for NAT of LB node 1, 2, …, of each family."""
+    """Return the NAT pools of LB node 1, 2, …, one for each family."""
     return [str(ipaddress.ip_network((network[2 * node],
                                       network.max_prefixlen - 1)))
             for network in (NAT_NETWORK, NAT_NETWORK_V6)]
 
 
 def member_address(member, version=4):
-    """The address of member 1, 2, …"""
+    """Return the address of member 1, 2, …"""
     network = MEMBER_NETWORK if version == 4 else MEMBER_NETWORK_V6
     return str(network[10 + member])
 
 
 def hypervisor_address(hypervisor, version=4):
-    """The address of hypervisor 1, 2, … on its uplink."""
+    """Return the address of hypervisor 1, 2, … on its uplink."""
     network = HYPERVISOR_NETWORK if version == 4 else HYPERVISOR_NETWORK_V6
     return str(network[10 + hypervisor])
 
 
 def underlay_address_v6(hypervisor):
-    """The address of hypervisor 1, 2, … on the underlay without IPv4."""
+    """Return the address of hypervisor 1, 2, … on the IPv6-only underlay."""
     return str(UNDERLAY_NETWORK_V6[10 + hypervisor])
 
 
 def tunnel_address(hypervisor):
-    """The address to which other hypervisors tunnel."""
+    """Return the address to which other hypervisors tunnel."""
     return str(TUNNEL_NETWORK[10 + hypervisor])
 
 
 def sid_network(hypervisor):
-    """The IPv6 network that is routed to hypervisor 1, 2, …, a /96."""
+    """Return the IPv6 network, a /96, that is routed to hypervisor 1, 2, …"""
     return ipaddress.ip_network((SID_NETWORK[hypervisor << 32], 96))
 
 
 class Lab:
     """One named lab of this checkout.
 
-    `directory` holds what is worth keeping to look at, `run_directory` holds
-    sockets (its path is short: a UNIX socket's path has at most 107 bytes) and
-    what servers that give up root read and write, `logs` a file for each
-    process, `state` the record of what runs.
+    `directory` has configuration and data, `run_directory` has sockets (its
+    path is short: a UNIX socket's path has at most 107 bytes) and files of
+    servers that give up root, `logs` has a file for each process, `state` is
+    the record of processes and addresses.
     """
 
     def __init__(self, name='demo'):
@@ -165,30 +164,29 @@ class Lab:
         return f'<Lab {self.name} {self.id}>'
 
     def namespace(self, host):
-        """The name of a host's network namespace."""
+        """Return the name of a host's network namespace."""
         return f'{self.prefix}{host}'
 
     def host_directory(self, host):
-        """The (existing) directory for one host's own files."""
+        """Return the directory for a host's files; create it if missing."""
         directory = self.directory / host
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
     def shared_directory(self, host):
-        """The (existing) directory for files of a host's unprivileged servers.
+        """Return the directory for files of a host's unprivileged servers.
 
-        It is not below the checkout, which other users may not enter if it
-        lies in root's home.
+        It is created if missing. It is not below the checkout, which other
+        users may not be able to enter, as in root's home.
         """
         directory = self.run_directory / 'shared' / host
-        for one in directory.parent, directory:
-            one.mkdir(exist_ok=True)
-            # Whatever the umask.
-            one.chmod(0o755)
+        for level in directory.parent, directory:
+            level.mkdir(exist_ok=True)
+            level.chmod(0o755)  # independent of the umask
         return directory
 
     def make_directories(self):
-        """Make the lab's directories, empty of what an older run left."""
+        """Create the lab's directories, without files of an older run."""
         self.remove_directories()
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
@@ -209,7 +207,7 @@ class Lab:
                 entry.unlink()
 
     def lock(self):
-        """Hold the lab for a change; refuse if another process holds it."""
+        """Lock the lab for a change; refuse if another process holds it."""
         return held(self.directory.with_suffix('.lock'),
                     f'lab {self.name} is being changed by process {{}}; wait '
                     'for it to end')
@@ -217,11 +215,11 @@ class Lab:
 
 @contextlib.contextmanager
 def held(path, refusal):
-    """Hold a file, in which the number of this process is then.
+    """Lock a file, and write this process's id into it.
 
-    :param refusal: the error's text if another process holds it, whose number
-        takes the place of {}.
-    :raises LabError: it is held.
+    :param refusal: the error's text if another process holds the lock; {} is
+        replaced by that process's id.
+    :raises LabError: another process holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, 'a+') as file:

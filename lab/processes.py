@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a lab: start, watch, signal and stop them.
+"""Start, watch, signal and stop processes of a lab.
 
 Each process has a name that is unique in its lab, a log file of that name,
-and a record in the lab's state, so that a later command can stop it. A
-record holds the start time too: a recycled process id is never signalled.
+and a record in the lab's state, so that a later command can stop it. The
+record has the start time, so that a recycled process id is not signalled.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from lab import paths
 SECTION = 'processes'
 LOG_TAIL = 25
 
-# Our own children, so that they are reaped when they end.
+# Children of this process, to reap them when they end.
 _children = {}
 
 
 @dataclasses.dataclass
 class Process:
-    """What the lab remembers about a process that it started."""
+    """The record of a process that the lab started."""
 
     name: str
     host: str | None
@@ -38,7 +38,7 @@ class Process:
 
     @property
     def alive(self):
-        """Whether this very process still runs."""
+        """Whether the process runs; not another one with its id."""
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             return False
@@ -46,7 +46,7 @@ class Process:
             start_time(self.pid) == self.started)
 
     def log_tail(self, lines=LOG_TAIL):
-        """The last lines of the process's log file."""
+        """Return the last lines of the process's log file."""
         try:
             with open(self.log, errors='replace') as file:
                 return ''.join(file.readlines()[-lines:]).rstrip()
@@ -59,12 +59,12 @@ def start(lab, host, name, argv, env=None, cwd=None, ready=None, timeout=60):
 
     `host` None means the machine's own namespace. `env` is added to a small
     clean environment. With `ready`, a function without arguments, wait until
-    it returns something true; a process that ends before that is an error,
-    and the error shows the end of its log.
+    it returns a true value; if the process ends before that, the error has
+    the end of its log.
     """
     old = find(lab, name)
     if old and old.alive:
-        raise paths.LabError(f'{name} runs already, process {old.pid}')
+        raise paths.LabError(f'{name} already runs, process {old.pid}')
     argv = [str(item) for item in argv]
     env = {key: str(value) for key, value in (env or {}).items()}
     log = lab.logs / f'{name}.log'
@@ -83,27 +83,27 @@ def start(lab, host, name, argv, env=None, cwd=None, ready=None, timeout=60):
 
 
 def restart(lab, name, ready=None, timeout=60):
-    """Stop a process if it still runs; start it again as it was started."""
-    old = _known(lab, name)
+    """Stop a process if it runs, and start it with the same arguments."""
+    old = _find_or_raise(lab, name)
     if old.alive:
-        _end(old, 10)
+        _terminate(old, 10)
     return start(lab, old.host, name, old.argv, old.env, old.cwd, ready,
                  timeout)
 
 
 def stop(lab, name, timeout=10):
-    """TERM a process, KILL it after the timeout, and forget it."""
+    """Terminate a process, kill it after the timeout, delete its record."""
     process = find(lab, name)
     if process is None:
         return
-    _end(process, timeout)
+    _terminate(process, timeout)
     lab.state.remove(SECTION, name)
 
 
 def stop_all(lab, timeout=15):
-    """TERM all processes at once, newest first, and wait for their end.
+    """Terminate all processes at once, newest first, and wait for their end.
 
-    What has not ended by then is left to namespaces.delete().
+    namespaces.delete() kills those that have not ended after the timeout.
     """
     running = [process for process in reversed(all_of(lab))
                if process.alive]
@@ -116,7 +116,7 @@ def stop_all(lab, timeout=15):
 
 
 def reap():
-    """Collect those of our own children that have ended, and forget them."""
+    """Reap children of this process that have ended."""
     for pid, child in list(_children.items()):
         if child.poll() is not None:
             _children.pop(pid, None)
@@ -124,7 +124,7 @@ def reap():
 
 def kill(lab, name, signal=signals.SIGKILL):
     """Send a signal to a process; after SIGKILL wait until it is gone."""
-    process = _known(lab, name)
+    process = _find_or_raise(lab, name)
     if not process.alive:
         raise paths.LabError(f'{name} does not run')
     os.kill(process.pid, signal)
@@ -133,19 +133,19 @@ def kill(lab, name, signal=signals.SIGKILL):
 
 
 def alive(lab, name):
-    """Whether the lab's process of this name runs."""
+    """Return whether the lab's process of this name runs."""
     process = find(lab, name)
     return process is not None and process.alive
 
 
 def find(lab, name):
-    """The record of a process, or None."""
+    """Return the record of a process, or None."""
     record = lab.state.get(SECTION, name)
     return Process(**record) if record else None
 
 
 def all_of(lab):
-    """The records of all processes of a lab, dead or alive, oldest first."""
+    """Return the records of all processes, dead or alive, oldest first."""
     records = lab.state.section(SECTION).values()
     return sorted((Process(**record) for record in records),
                   key=lambda process: process.started or 0)
@@ -155,8 +155,8 @@ def run(lab, host, argv, env=None, cwd=None, timeout=120, check=True,
         input=None):
     """Run a command in a host's namespace to its end.
 
-    Returns subprocess.CompletedProcess with text output; with `check` a
-    failure raises LabError that shows what the command said.
+    Return subprocess.CompletedProcess with text output; with `check` a
+    failure raises LabError with the command's output.
     """
     argv = [str(item) for item in argv]
     try:
@@ -168,14 +168,14 @@ def run(lab, host, argv, env=None, cwd=None, timeout=120, check=True,
             f'{" ".join(argv)} did not end within {timeout} s'
         ) from None
     if check and done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-4000:]
+        output = (done.stderr.strip() or done.stdout.strip())[-4000:]
         raise paths.LabError(
-            f'{" ".join(argv)} failed ({done.returncode}):\n{said}')
+            f'{" ".join(argv)} failed ({done.returncode}):\n{output}')
     return done
 
 
 def become(lab, host, argv, env):
-    """Replace this very process by a command in a host's namespace."""
+    """Replace this process by a command in a host's namespace."""
     path = _environment(None)['PATH']
     env = {**env, 'PATH': f'{path}:{env.get("PATH", "")}'}
     command = _in_namespace(lab, host, argv)
@@ -183,10 +183,10 @@ def become(lab, host, argv, env):
 
 
 def wait_for(what, condition, timeout, interval=0.1):
-    """Call condition() until it returns something true, and return that.
+    """Call condition() until it returns a true value, and return that.
 
-    :param what: what does not come if it fails: text, or a function that
-        makes it then.
+    :param what: the awaited event, for the error: text, or a function that
+        returns it then.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -195,12 +195,13 @@ def wait_for(what, condition, timeout, interval=0.1):
             return result
         if time.monotonic() > deadline:
             text = what() if callable(what) else what
-            raise paths.LabError(f'waited {timeout} s in vain for {text}')
+            raise paths.LabError(
+                f'timed out after {timeout} s waiting for {text}')
         time.sleep(interval)
 
 
 def start_time(pid):
-    """When a process started, in clock ticks since boot; None if it's dead.
+    """Return a process's start in clock ticks since boot; None if it is dead.
 
     A zombie counts as dead.
     """
@@ -213,21 +214,21 @@ def start_time(pid):
     return None if fields[0] in 'ZX' else int(fields[19])
 
 
-def _known(lab, name):
+def _find_or_raise(lab, name):
     process = find(lab, name)
     if process is None:
         raise paths.LabError(f'lab {lab.name} has no process {name}')
     return process
 
 
-def _end(process, timeout):
+def _terminate(process, timeout):
     if not process.alive:
         return
     os.kill(process.pid, signals.SIGTERM)
     try:
         wait_for('end', lambda: not process.alive, timeout, 0.02)
     except paths.LabError:
-        # A process of ours leads its own process group.
+        # start() made the process the leader of its own process group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signals.SIGKILL)
         wait_for(f'end of {process.name} after SIGKILL',
@@ -252,7 +253,7 @@ def _wait_ready(process, ready, timeout):
 def _in_namespace(lab, host, argv):
     if host is None:
         return argv
-    # Not "ip netns exec", which hides later mounts in a mount namespace.
+    # "ip netns exec" would hide later mounts in its own mount namespace.
     return ['nsenter', f'--net=/run/netns/{lab.namespace(host)}', '--', *argv]
 
 
@@ -264,9 +265,9 @@ def _environment(extra):
         'HOME': os.environ.get('HOME', '/root'),
         'LANG': 'C.UTF-8',
         'PYTHONUNBUFFERED': '1',
-        # Names are in no DNS here, and dnspython, for which eventlet would
-        # look, takes half of a server's start; with trio beside it, which
-        # Selenium needs, it would not even start.
+        # There is no DNS here. dnspython, which eventlet would import, takes
+        # half of a server's start, and fails if trio is installed, which
+        # Selenium needs.
         'EVENTLET_NO_GREENDNS': 'yes',
         **(extra or {}),
     }

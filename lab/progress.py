@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A readable timeline on standard output: what runs, how long it took."""
+"""A timeline of steps and their durations on standard output."""
 
 import contextlib
 import sys
@@ -17,8 +17,8 @@ _open_line = None
 def step(title):
     """Print `[ 12.3s] title … ok (3.1 s)` around a block.
 
-    Steps may overlap in several threads; then each step's end is a line of
-    its own. A step longer than ten seconds says that it still runs.
+    Steps may overlap in several threads; then each end has its own line. A
+    step that takes long prints every ten seconds that it still runs.
     """
     start = time.monotonic()
     _print_begin(title)
@@ -44,8 +44,7 @@ def say(text):
 
 
 def _write(text):
-    # Whoever reads may have gone; what is under way is done all the same, and
-    # above all what it cleans up.
+    # The reader may have exited; steps go on nevertheless, and clean up.
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -11,8 +11,8 @@ import threading
 class State:
     """A dictionary of dictionaries that several processes may change.
 
-    The sections are `processes` (name → record), `addresses` (host → name →
-    address), `credentials` and whatever a part of the lab wants to remember.
+    Its sections are `processes` (name → record), `addresses` (host → name →
+    address), `credentials`, and those of other modules.
     """
 
     def __init__(self, path):
@@ -20,11 +20,11 @@ class State:
         self._thread_lock = threading.Lock()
 
     def section(self, name):
-        """A copy of a section; empty when there is none."""
+        """Return a copy of a section; it is empty if there is none."""
         return self._read().get(name, {})
 
     def get(self, section, key, default=None):
-        """One entry of a section."""
+        """Return one entry of a section."""
         return self.section(section).get(key, default)
 
     def put(self, section, key, value):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lab needs of its machine, looked at before anything is started."""
+"""Check the machine's requirements before a lab is started."""
 
 import os
 import shutil
@@ -11,18 +11,19 @@ from lab import processes
 # Of every lab; Debian's packages are in bindep.txt.
 PROGRAMS = ('bird', 'birdc', 'bpftool', 'curl', 'ip', 'mariadbd', 'mount',
             'nginx', 'nsenter', 'sysctl', 'tcpdump', 'unshare')
-# What a lab writes: databases and logs; what is served and moved.
+# Space for databases and logs, and for files that servers transfer.
 DISK_MIB, RUN_MIB = 1024, 128
-# In namespaces of its own, so that nothing of it stays.
+# It runs in its own namespaces, so that it leaves nothing behind.
 _TRIAL = ('unshare', '--net', '--mount', 'mount', '-t', 'bpf', 'bpf')
 
 
 def check(lab, programs=(), files=None):
-    """Look at all of it.
+    """Check all requirements.
 
-    :param programs: beside those of every lab.
-    :param files: path → the command that makes it, beside those of every lab.
-    :raises paths.LabError: it names everything that is missing.
+    :param programs: more than those of every lab.
+    :param files: path → the command that creates it; more than those of every
+        lab.
+    :raises paths.LabError: names all missing requirements.
     """
     if os.geteuid() != 0:
         raise paths.LabError('network namespaces and BPF need root')
@@ -32,7 +33,7 @@ def check(lab, programs=(), files=None):
                 *_directories(lab.run_directory.parent),
                 *_space(lab.directory, DISK_MIB),
                 *_space(lab.run_directory, RUN_MIB)]
-    # Without its programs it would only say that they are missing.
+    # This needs the programs.
     problems = problems or list(_kernel())
     if problems:
         raise paths.LabError('\n'.join(
@@ -51,30 +52,31 @@ def _programs(names):
 def _files(built):
     for path, command in built.items():
         if not path.exists():
-            yield f'- {path}; {command} makes it'
+            yield f'- {path}; {command} creates it'
 
 
 def _directories(directory):
-    """Servers that give up root, as nginx does, have their files there."""
-    for one in (directory, *directory.parents):
-        mode = stat.S_IMODE(one.stat().st_mode)
+    # Servers that give up root, like nginx, have their files there.
+    for level in (directory, *directory.parents):
+        mode = stat.S_IMODE(level.stat().st_mode)
         if not mode & stat.S_IXOTH:
-            yield (f'- {one} is closed to other users (mode {mode:04o}), so '
-                   'that nginx, which gives up root, could not read what it '
-                   f'serves; chmod o+x {one} opens it')
+            yield (f'- {level} is closed to other users (mode {mode:04o}), so '
+                   'that nginx, which gives up root, could not read the files '
+                   f'it serves; chmod o+x {level} opens it')
 
 
-def _space(directory, wanted):
-    """Of the file system where a directory is, or will be."""
+def _space(directory, required_mib):
+    # The directory may not exist yet.
     while not directory.exists():
         directory = directory.parent
-    free = shutil.disk_usage(directory).free // 2**20
-    if free < wanted:
-        yield f'- {wanted} MiB free below {directory}: there are {free}'
+    free_mib = shutil.disk_usage(directory).free // 2**20
+    if free_mib < required_mib:
+        yield (f'- {required_mib} MiB free below {directory}: there are '
+               f'{free_mib}')
 
 
 def _kernel():
     done = processes.run(None, None, [*_TRIAL, '/run'], check=False)
     if done.returncode:
-        yield ('- rights to make network namespaces and to mount a BPF file '
-               f'system; {_TRIAL[0]} said: {done.stderr.strip()}')
+        yield ('- rights to create network namespaces and to mount a BPF file '
+               f'system; {_TRIAL[0]} printed: {done.stderr.strip()}')

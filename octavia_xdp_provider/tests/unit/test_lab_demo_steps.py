@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a demonstration says if something is missing, or does not hold."""
+"""What a demonstration prints if it cannot start or a step fails."""
 
 import contextlib
 import fcntl
@@ -41,14 +41,14 @@ class TestLogExcerpts(Temporary):
     def since(self, before):
         return log_excerpts.since(self, before)
 
-    def test_only_what_tells_and_was_written_meanwhile(self):
+    def test_only_new_lines_with_errors_are_returned(self):
         self.log('vm-nginx', NGINX.replace('large', 'before'))
         before = log_excerpts.sizes(self)
         self.log('vm-nginx', NGINX + 'an ordinary line\n')
         self.log('agent', '2026-01-01 1 DEBUG agent no error: refused\n')
         self.assertEqual(f'vm-nginx.log: {NGINX.strip()}', self.since(before))
 
-    def test_a_log_that_began_anew_is_read_from_its_begin(self):
+    def test_replaced_log_is_read_from_its_start(self):
         self.log('bird', 'x' * 1000)
         before = log_excerpts.sizes(self)
         (self.logs / 'bird.log').unlink()
@@ -56,7 +56,7 @@ class TestLogExcerpts(Temporary):
         self.assertEqual('bird.log: bird: <ERR> cannot bind',
                          self.since(before))
 
-    def test_the_last_lines_of_the_newest_logs(self):
+    def test_last_lines_of_newest_logs_are_returned(self):
         for number in range(9):
             self.log(f'log{number}', ''.join(
                 f'error {line}\n' for line in range(9)))
@@ -79,7 +79,7 @@ class Steps(demo_steps.Steps):
 
     def fail(self):
         (self.lab.logs / 'vm-nginx.log').write_text(NGINX)
-        raise paths.LabError('waited 2 s in vain for it')
+        raise paths.LabError('timed out after 2 s')
 
 
 class TestRun(Temporary):
@@ -94,19 +94,19 @@ class TestRun(Temporary):
         self.useFixture(fixtures.MockPatch('lab.namespaces.hosts',
                                            return_value=[]))
         self.addCleanup(os.umask, os.umask(0o022))
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors):
             self.assertEqual(1, demo_steps.run(steps))
-        return said.getvalue(), steps
+        return errors.getvalue(), steps
 
-    def test_the_log_that_explains_it_is_shown(self):
-        said, _steps = self.run_steps()
-        self.assertIn('FAILED: a download: waited 2 s in vain for it', said)
-        self.assertIn(f'  vm-nginx.log: {NGINX}', said)
+    def test_failed_step_is_printed_with_excerpts_of_logs(self):
+        errors, _steps = self.run_steps()
+        self.assertIn('FAILED: a download: timed out after 2 s', errors)
+        self.assertIn(f'  vm-nginx.log: {NGINX}', errors)
 
-    def test_what_is_missing_is_said_before_the_first_step(self):
-        said, steps = self.run_steps(paths.LabError('no nginx'))
-        self.assertIn('FAILED: no nginx', said)
+    def test_missing_requirement_is_printed_before_the_first_step(self):
+        errors, steps = self.run_steps(paths.LabError('no nginx'))
+        self.assertIn('FAILED: no nginx', errors)
         self.assertEqual([], steps.steps)
 
     def test_another_demonstration_keeps_its_lab(self):
@@ -114,8 +114,8 @@ class TestRun(Temporary):
             file.write('77')
             file.flush()
             fcntl.flock(file, fcntl.LOCK_EX)
-            said, steps = self.run_steps()
-        self.assertIn('lab some has a demonstration, process 77', said)
+            errors, steps = self.run_steps()
+        self.assertIn('lab some has a demonstration, process 77', errors)
         self.assertEqual([], steps.steps)
         self.down.assert_not_called()
 
@@ -143,39 +143,39 @@ class TestSurroundings(Temporary):
         return str(self.assertRaises(
             paths.LabError, surroundings.check, self.lab, **more))
 
-    def test_nothing_is_missing(self):
+    def test_machine_with_all_requirements_is_accepted(self):
         surroundings.check(self.lab)
 
-    def test_everything_that_is_missing_is_named(self):
+    def test_all_missing_requirements_are_named(self):
         self.useFixture(fixtures.MonkeyPatch('lab.surroundings.DISK_MIB',
                                              1 << 40))
         absent = self.directory / 'absent'
-        said = self.missing(programs=('no-such-program', 'true'),
+        text = self.missing(programs=('no-such-program', 'true'),
                             files={absent: 'tools/setup some'})
-        self.assertIn('programs: no-such-program;', said)
-        self.assertIn(f'{absent}; tools/setup some makes it', said)
-        self.assertIn(f'MiB free below {self.directory}', said)
+        self.assertIn('programs: no-such-program;', text)
+        self.assertIn(f'{absent}; tools/setup some creates it', text)
+        self.assertIn(f'MiB free below {self.directory}', text)
         self.kernel.assert_not_called()
 
-    def test_a_run_directory_that_others_cannot_enter(self):
+    def test_run_directory_that_others_cannot_enter_is_named(self):
         self.lab.run_directory = self.directory / 'run'
         self.directory.chmod(0o700)
         self.assertIn(f'{self.directory} is closed to other users '
                       '(mode 0700)', self.missing())
 
-    def test_a_kernel_that_allows_no_namespaces(self):
+    def test_kernel_that_allows_no_namespaces_is_named(self):
         self.kernel.return_value = ['- rights']
         self.assertIn('- rights', self.missing())
 
-    def test_only_root(self):
+    def test_other_users_than_root_are_refused(self):
         self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
         self.assertIn('need root', self.missing())
 
 
 class TestNginx(Temporary):
-    """Its worker gives up root."""
+    """nginx's worker gives up root."""
 
-    def test_nothing_that_it_reads_or_writes_is_in_the_checkout(self):
+    def test_nginx_reads_and_writes_no_files_in_the_checkout(self):
         lab = paths.Lab('some')
         lab.directory = self.directory / 'checkout'
         lab.run_directory = self.directory / 'run'
@@ -190,6 +190,6 @@ class TestNginx(Temporary):
         self.assertIn(f'root {lab.run_directory}/', configuration)
         self.assertNotIn(str(lab.directory), configuration)
         served = nginx.files(lab, 'member1')
-        for one in (served, *served.parents):
-            if one.is_relative_to(lab.run_directory / 'shared'):
-                self.assertEqual(0o755, one.stat().st_mode & 0o777, one)
+        for level in (served, *served.parents):
+            if level.is_relative_to(lab.run_directory / 'shared'):
+                self.assertEqual(0o755, level.stat().st_mode & 0o777, level)

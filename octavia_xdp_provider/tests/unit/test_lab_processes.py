@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lab/processes.py: children of the lab's own."""
+"""lab/processes.py: children of this process."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ class TestReap(base.TestCase):
         self.addCleanup(child.kill)
         return child
 
-    def test_only_children_that_ended_are_collected(self):
+    def test_only_children_that_ended_are_reaped(self):
         ended, running = self.child('true'), self.child('sleep', '600')
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         children = {child.pid: child for child in (ended, running)}
