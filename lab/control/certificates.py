@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate authority of the lab, and the control host's certificate."""
+"""The lab's certificate authority, and the control host's certificate."""
 
 import datetime
 import ipaddress
@@ -13,7 +13,7 @@ from cryptography.x509 import oid
 from lab import paths
 
 LIFETIME = datetime.timedelta(days=7)
-# With identifiers of keys, what Python verifies since 3.13 (RFC 5280).
+# Python verifies it, and identifiers of keys, since 3.13 (RFC 5280).
 _FOR_CERTIFICATES = x509.KeyUsage(
     key_cert_sign=True, crl_sign=True, digital_signature=False,
     content_commitment=False, key_encipherment=False, data_encipherment=False,
@@ -21,22 +21,22 @@ _FOR_CERTIFICATES = x509.KeyUsage(
 
 
 def authority(lab):
-    """The file with the authority's certificate, for those who verify."""
+    """Return the path of the authority's certificate, for verification."""
     return _directory(lab) / 'ca.pem'
 
 
 def certificate(lab):
-    """The control host's certificate."""
+    """Return the path of the control host's certificate."""
     return _directory(lab) / 'control.pem'
 
 
 def key(lab):
-    """Its private key."""
+    """Return the path of the control host's private key."""
     return _directory(lab) / 'control-key.pem'
 
 
 def make(lab):
-    """Make both. The authority's own key is not kept."""
+    """Create both certificates. The authority's key is not kept."""
     _directory(lab).mkdir()
     authority_key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(
@@ -47,11 +47,11 @@ def make(lab):
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     ).add_extension(_FOR_CERTIFICATES, critical=True).add_extension(
         key_identifier, critical=False).sign(authority_key, hashes.SHA256())
-    own_key = ec.generate_private_key(ec.SECP256R1())
-    own = _builder(
+    control_key = ec.generate_private_key(ec.SECP256R1())
+    control_certificate = _builder(
         x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME,
                                       paths.CONTROL)]),
-        name, own_key).add_extension(
+        name, control_key).add_extension(
             x509.SubjectAlternativeName([
                 x509.DNSName('localhost'),
                 *(x509.IPAddress(ipaddress.ip_address(address))
@@ -62,8 +62,8 @@ def make(lab):
                 critical=False).sign(authority_key, hashes.SHA256())
     for path, content in (
             (authority(lab), _pem(authority_certificate)),
-            (certificate(lab), _pem(own)),
-            (key(lab), own_key.private_bytes(
+            (certificate(lab), _pem(control_certificate)),
+            (key(lab), control_key.private_bytes(
                 serialization.Encoding.PEM,
                 serialization.PrivateFormat.PKCS8,
                 serialization.NoEncryption()))):
@@ -71,15 +71,16 @@ def make(lab):
         path.write_bytes(content)
 
 
-def _builder(subject, issuer, its_key):
+def _builder(subject, issuer, private_key):
     now = datetime.datetime.now(datetime.UTC)
     return x509.CertificateBuilder(
-        issuer, subject, its_key.public_key(), x509.random_serial_number(),
+        issuer, subject, private_key.public_key(),
+        x509.random_serial_number(),
         now - datetime.timedelta(hours=1), now + LIFETIME)
 
 
-def _pem(one):
-    return one.public_bytes(serialization.Encoding.PEM)
+def _pem(signed):
+    return signed.public_bytes(serialization.Encoding.PEM)
 
 
 def _directory(lab):

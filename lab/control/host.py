@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control host as a whole."""
+"""Start the control host with all its services."""
 
 from concurrent import futures
 
@@ -21,12 +21,12 @@ from lab.ovn import central
 
 def up(lab, provider=octavia.XDP, provider_options=None, others=(),
        ovn=False, beside=lambda: None):
-    """Start the control host; its network comes with it.
+    """Start the control host and its network.
 
-    `provider_options` go into the provider's configuration file; `others`
-    are providers beside the one that is the default. With `ovn` Neutron has
-    OVN's databases below it. `beside` is called as soon as there is the
-    network, and done when this returns.
+    `provider_options` go into the provider's configuration file; `others` are
+    providers in addition to the default. With `ovn` Neutron uses OVN's
+    databases. `beside` is called in parallel once the network exists, and has
+    ended when this returns.
     """
     with progress.step('making the control host and its network'):
         make_network(lab)
@@ -34,7 +34,7 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
         certificates.make(lab)
     with futures.ThreadPoolExecutor() as pool:
         other = pool.submit(beside)
-        # With the finished databases come passwords.
+        # Finished databases come with their passwords: restore them first.
         claimed = _configure(lab, provider, provider_options, others, ovn)
         databases = pool.submit(_start_databases, lab, claimed)
         broker = pool.submit(step, 'RabbitMQ', rabbitmq.start, lab)
@@ -53,7 +53,7 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
             _start_apis(lab)
         if claimed:
             start_apis()
-            # Before the controllers, which would be in the template.
+            # Save the template before controllers write to the databases.
             _fill(lab, claimed)
             if ovn:
                 neutron.stop(lab)
@@ -68,13 +68,13 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
 
 
 def _configure(lab, provider, provider_options, others, ovn):
-    """Write all configurations; returns what template.claim() does."""
+    """Write all configurations; return what template.claim() returns."""
     with progress.step('looking for finished databases'):
         claimed = template.claim()
         if not claimed:
             template.restore(lab)
         keystone.configure(lab)
-        # Databases are filled without OVN: they serve labs without it.
+        # Fill databases without OVN, for labs that do not have it.
         neutron.configure(lab, ovn=ovn and not claimed)
         octavia.configure(lab, provider, others)
         octavia.configure_provider(lab, {
@@ -85,7 +85,7 @@ def _configure(lab, provider, provider_options, others, ovn):
 
 
 def make_network(lab):
-    """Make the control host with the management network."""
+    """Create the control host with the management network."""
     namespaces.create(lab, paths.CONTROL)
     namespaces.bridge(lab, paths.CONTROL, namespaces.MANAGEMENT_BRIDGE)
     prefix = paths.MANAGEMENT_NETWORK.prefixlen

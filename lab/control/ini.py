@@ -3,7 +3,7 @@
 
 
 def write(path, *layers):
-    """Write sections of options; a later layer adds to and overrides.
+    """Write sections of options; later layers override earlier ones.
 
     A layer is a dictionary: section → option → value.
     """

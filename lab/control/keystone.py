@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keystone, with settings for speed that suit nothing but a test."""
+"""Keystone, with settings for speed that suit tests only."""
 
 from cryptography import fernet
 
@@ -14,7 +14,7 @@ NAME = 'keystone'
 PORT = 5000
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}/v3'
 REGION = 'RegionOne'
-# The user as whom the provider's controller asks Octavia, and its role.
+# The user with which the provider's controller calls Octavia, and its role.
 OBSERVER = 'octavia-xdp'
 OBSERVER_ROLE = 'load-balancer_global_observer'
 # Folders of keys for tokens and for credentials.
@@ -32,17 +32,17 @@ def configure(lab):
         'cache': {'enabled': True, 'backend': 'dogpile.cache.memory'},
         'token': {'expiration': 86400},
         'fernet_tokens': {'key_repository': directory / KEYS[0]},
-        # Otherwise below /etc, which no lab writes to.
+        # The default is below /etc, where a lab writes nothing.
         'fernet_receipts': {'key_repository': directory / KEYS[0]},
         'credential': {'key_repository': directory / KEYS[1]},
     })
 
 
 def make_keys(lab):
-    """Make the keys that sign tokens and encrypt credentials.
+    """Create the keys that sign tokens and encrypt credentials.
 
-    As keystone-manage does, each start of which takes seconds: the next one
-    to be used, and the one in use.
+    They are those that keystone-manage creates, which takes seconds to start:
+    the next key (0) and the one in use (1).
     """
     for folder in KEYS:
         (_directory(lab) / folder).mkdir(mode=0o700)
@@ -53,7 +53,7 @@ def make_keys(lab):
 
 
 def migrate(lab):
-    """Make the tables, the admin user, and Keystone's own endpoint."""
+    """Create the tables, the admin user, and Keystone's own endpoint."""
     _manage(lab, 'db_sync')
     _manage(lab, 'bootstrap',
             '--bootstrap-password', secret.password(lab, 'admin'),
@@ -69,7 +69,7 @@ def start(lab):
 
 
 def user_options(lab, user):
-    """How another service authenticates as a user of its own."""
+    """Return options with which another service authenticates as a user."""
     return {
         'auth_type': 'password',
         'auth_url': URL,
@@ -83,7 +83,7 @@ def user_options(lab, user):
 
 
 def token_options(lab, user):
-    """The [keystone_authtoken] section of another service."""
+    """Return the [keystone_authtoken] section of another service."""
     return {
         **user_options(lab, user),
         'www_authenticate_uri': URL,

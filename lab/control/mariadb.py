@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MariaDB: databases of Keystone, Neutron, Octavia and the controllers."""
+"""MariaDB, for Keystone, Neutron, Octavia and the controllers."""
 
 import socket
 
@@ -17,15 +17,15 @@ DATABASES = ('keystone', 'neutron', 'octavia', CONTROLLERS)
 
 
 def data_directory(lab):
-    """Where the databases' files are."""
+    """Return the directory of the databases' files."""
     return lab.host_directory(paths.CONTROL) / 'mariadb'
 
 
 def _temporary(lab):
-    """The environment with this server's own directory of temporary files.
+    """Return variables with a directory for this server's temporary files.
 
-    A server that starts removes what looks like its temporary tables, also
-    those of a server of another lab if both have the same directory.
+    At its start a server removes temporary tables in that directory, even
+    those of another lab's server if both use the same directory.
     """
     directory = lab.host_directory(paths.CONTROL) / 'mariadb-tmp'
     directory.mkdir(parents=True, exist_ok=True)
@@ -33,14 +33,14 @@ def _temporary(lab):
 
 
 def url(lab, database):
-    """The SQLAlchemy URL of a database."""
+    """Return the SQLAlchemy URL of a database."""
     password = secret.password(lab, 'database')
     return (f'mysql+pymysql://lab:{password}@{ADDRESS}:{PORT}/{database}'
             '?charset=utf8mb4')
 
 
 def initialise(lab):
-    """Make an empty data directory."""
+    """Create an empty data directory."""
     processes.run(lab, paths.CONTROL, [
         'mariadb-install-db', '--no-defaults', '--user=root',
         '--auth-root-authentication-method=socket', '--skip-test-db',
@@ -49,18 +49,18 @@ def initialise(lab):
 
 
 def create_databases(lab):
-    """Make the databases and the user that owns them."""
+    """Create the databases and the user that owns them."""
     _execute(lab, *map(_creation, DATABASES))
     create_user(lab, DATABASES)
 
 
 def create_more_databases(lab, databases):
-    """Make databases of further services, of the same user."""
+    """Create databases of further services, for the same user."""
     _execute(lab, *map(_creation, databases), *map(_grant, databases))
 
 
 def create_user(lab, databases):
-    """Make the user that owns the databases of these names or patterns."""
+    """Create the user that owns the databases of these names or patterns."""
     password = secret.password(lab, 'database')
     _execute(lab,
              f"CREATE USER 'lab'@'{ADDRESS}' IDENTIFIED BY '{password}'",
@@ -86,7 +86,7 @@ def _execute(lab, *statements):
 def start(lab):
     """Start the server on an existing data directory.
 
-    A lab's data need not survive a power cut, so nothing waits for disks.
+    A lab's data need not survive a power failure, so it is not synced.
     """
     processes.start(lab, paths.CONTROL, NAME, [
         'mariadbd', '--no-defaults', '--user=root',
@@ -98,8 +98,8 @@ def start(lab):
         f'--ssl-key={certificates.key(lab)}',
         '--skip-name-resolve', '--max-connections=400',
         '--performance-schema=OFF', '--innodb-log-file-size=24M',
-        # Octavia does not try again what this refuses (install guide). Older
-        # servers do not know it.
+        # Octavia does not retry transactions that this refuses (install
+        # guide). Older servers do not have the option.
         '--loose-innodb-snapshot-isolation=OFF',
         '--innodb-flush-log-at-trx-commit=0', '--innodb-doublewrite=OFF',
         '--innodb-buffer-pool-size=128M'], env=_temporary(lab),
@@ -112,7 +112,7 @@ def stop(lab):
 
 
 def listening(lab, address, port):
-    """Whether something on the control host accepts connections there."""
+    """Return whether a server on the control host accepts connections."""
     with namespaces.inside(lab, paths.CONTROL):
         try:
             socket.create_connection((address, port), 1).close()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Neutron without agents: networks, subnets and ports.
 
-They are records only, or, with ML2/OVN, what hypervisors have.
+They are database records only; with ML2/OVN hypervisors implement them.
 """
 
 import json
@@ -19,8 +19,8 @@ from lab.ovn import packages
 NAME = 'neutron'
 PORT = 9696
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
-# UDP, Geneve with its options, and the inner Ethernet header: with IPv4's 20
-# bytes they leave tenants 1,442 of 1,500.
+# UDP, Geneve with its options, and the inner Ethernet header. With IPv4's 20
+# bytes they leave tenants an MTU of 1,442 of 1,500.
 _GENEVE_HEADER = 38
 
 _OVN = {
@@ -36,13 +36,13 @@ _OVN = {
     'ovn': {
         'ovn_nb_connection': central.NORTHBOUND.url,
         'ovn_sb_connection': central.SOUTHBOUND.url,
-        # What is there is made through this Neutron.
+        # OVN's databases are changed only by this Neutron.
         'neutron_sync_mode': 'off',
     },
 }
 
 
-# What a service may read beside what Neutron lets it by default.
+# What a service may read in addition to Neutron's default policy.
 _POLICY = {
     'get_security_group':
         '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or '
@@ -56,7 +56,7 @@ _POLICY = {
     'get_rbac_policy':
         '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or '
         'rule:service_api',
-    # Nova's, whose part the administrator has here.
+    # Nova sets it; in the lab the administrator does.
     'update_port:binding:profile': 'rule:admin_only or rule:service_api',
 }
 
@@ -64,7 +64,7 @@ _POLICY = {
 def configure(lab, ovn=False):
     """Write neutron.conf.
 
-    :param ovn: with the mechanism driver of OVN, whose databases run.
+    :param ovn: with the mechanism driver of OVN; its databases must run.
     """
     directory = _directory(lab)
     directory.mkdir(exist_ok=True)
@@ -91,8 +91,8 @@ def configure(lab, ovn=False):
             'type_drivers': 'local,flat',
             'tenant_network_types': 'local',
             'mechanism_drivers': '',
-            # Octavia asks whether there is dns-integration for each VIP, and
-            # where there is not lists all extensions.
+            # For each VIP Octavia asks for dns-integration, and without it
+            # lists all extensions.
             'extension_drivers': 'port_security,qos,dns',
         },
     }, {**_OVN, 'oslo_messaging_notifications': {
@@ -101,14 +101,16 @@ def configure(lab, ovn=False):
 
 
 def listener_options(lab, options):
-    """Options of whoever hears Neutron's notifications, with others of his.
+    """Return options of a listener to Neutron's notifications.
+
+    :param options: its other options.
     """
     return {'zero_touch': {**options.get('zero_touch', {}),
                            'notification_transport_url': rabbitmq.url(lab)}}
 
 
 def migrate(lab):
-    """Make the tables."""
+    """Create the tables."""
     processes.run(lab, paths.CONTROL, [
         paths.VENV / 'bin' / 'neutron-db-manage',
         '--config-file', _configuration(lab), 'upgrade', 'heads'])
@@ -119,13 +121,13 @@ def start(lab):
     server.start(lab, NAME, 'neutron', PORT, env={
         'OS_NEUTRON_CONFIG_DIR': _directory(lab),
         'OS_NEUTRON_CONFIG_FILES': 'neutron.conf',
-        # Its name for the number of gunicorn's workers as well. Without it
-        # ML2/OVN hears nothing of ports that come up, while the API looks
+        # Neutron must know the number of gunicorn's workers. Without it
+        # ML2/OVN misses events of ports that come up, while the API looks
         # healthy.
         'ASGI_WORKERS': server.WORKERS,
         # ML2/OVN runs ovsdb-client.
         **packages.search_paths(),
-        # It notes there when it was started, under its parent's process id.
+        # It stores the time of its start there, by its parent's process id.
         'TMPDIR': _directory(lab),
     })
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Octavia: API, driver-agent and housekeeping, but no amphora worker.
 
-The provider has two controllers on one database, each run in one of the two
-ways that it is installed: the first by octavia-driver-agent, as its provider
-agent, the second as its own systemd unit does.
+The provider has two controllers on one database, run in the two supported
+ways: the first by octavia-driver-agent, as its provider agent, the second as
+its own process, like its systemd unit.
 """
 
 import json
@@ -28,9 +28,9 @@ SECOND_CONTROLLER = 'octavia-xdp-controller'
 PORT = 9876
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
 XDP = 'xdp'
-# Where the controllers answer Prometheus.
+# Ports at which the controllers serve metrics to Prometheus.
 METRICS_PORTS = {DRIVER_AGENT: 9104, SECOND_CONTROLLER: 9114}
-# What providers and octavia-driver-agent talk through.
+# Sockets between providers and octavia-driver-agent.
 SOCKETS = ('status', 'stats', 'get')
 NOOP = 'noop_driver'
 DESCRIPTIONS = {
@@ -40,7 +40,7 @@ DESCRIPTIONS = {
 
 
 def configure(lab, provider=XDP, others=()):
-    """Write octavia.conf with a default provider, and others beside it."""
+    """Write octavia.conf with a default provider, and additional ones."""
     directory = lab.host_directory(paths.CONTROL) / 'octavia'
     directory.mkdir(exist_ok=True)
     user = keystone.user_options(lab, 'octavia')
@@ -67,7 +67,7 @@ def configure(lab, provider=XDP, others=()):
         'database': {'connection': mariadb.url(lab, 'octavia')},
         'keystone_authtoken': keystone.token_options(lab, 'octavia'),
         'service_auth': user,
-        # Or Octavia asks Keystone for it with each creation.
+        # Without the endpoint Octavia asks Keystone at each creation.
         'neutron': {**user, 'endpoint_override': neutron.URL},
         'certificates': {'cert_manager': 'noop_cert_manager'},
         'controller_worker': {
@@ -83,12 +83,12 @@ def configure(lab, provider=XDP, others=()):
 
 
 def provider_configuration(lab):
-    """The path of the controllers' configuration on the control host."""
+    """Return the path of the controllers' configuration."""
     return lab.host_directory(paths.CONTROL) / 'octavia-xdp.conf'
 
 
 def driver_configuration(lab):
-    """The path of the driver's, which holds less."""
+    """Return the path of the driver's configuration, which has less."""
     return lab.host_directory(paths.CONTROL) / 'octavia-xdp-driver.conf'
 
 
@@ -99,8 +99,8 @@ def _second_configuration(lab):
 def configure_provider(lab, options=None):
     """Write the configuration files of driver and controllers.
 
-    `options` is a dictionary, section → option → value, that adds to what
-    the lab sets or overrides it.
+    `options` is a dictionary, section → option → value, that adds to the
+    lab's options or overrides them.
     """
     both = {
         'DEFAULT': {'use_stderr': True, 'debug': True,
@@ -112,7 +112,7 @@ def configure_provider(lab, options=None):
     ini.write(driver_configuration(lab), both, {
         'DEFAULT': {'transport_url': rabbitmq.driver_url(lab)},
     }, options or {})
-    # Of one host, which has two names here.
+    # Both run on one host, but need different names.
     ini.write(_second_configuration(lab), {
         'DEFAULT': {'host': f'{paths.CONTROL}-2'},
         'controller': {'listen': _metrics(SECOND_CONTROLLER)}})
@@ -122,7 +122,7 @@ def configure_provider(lab, options=None):
         'database': {'connection': mariadb.url(lab, mariadb.CONTROLLERS)},
         'controller': {
             'listen': _metrics(DRIVER_AGENT),
-            # Tests wait for them.
+            # Short, because tests wait for statistics.
             'statistics_interval': 2,
             **{f'{kind}_socket': _socket(lab, kind) for kind in SOCKETS},
             **{f'preloaded_{kind}_socket': _socket(lab, f'xdp-{kind}')
@@ -131,7 +131,7 @@ def configure_provider(lab, options=None):
             **keystone.user_options(lab, keystone.OBSERVER),
             'valid_interfaces': 'internal',
         },
-        # Of use where the user has the role, as in a lab with hypervisors.
+        # Used if the user has the role, as in a lab with hypervisors.
         'neutron': {'auth_section': 'octavia',
                     'region_name': keystone.REGION,
                     'valid_interfaces': 'internal'},
@@ -139,14 +139,14 @@ def configure_provider(lab, options=None):
 
 
 def register_node(lab, node):
-    """Make an LB node known to the controllers; it has its credentials."""
+    """Register an LB node, which already has credentials."""
     with namespaces.inside(lab, paths.CONTROL):
-        # Whether it does NAT is its own configuration's to say.
+        # The node's own configuration decides whether it does NAT.
         _store(lab).register_node(node, paths.nat_pools(paths.number(node)))
 
 
 def register_hypervisor(lab, hypervisor):
-    """The same of a hypervisor."""
+    """Register a hypervisor, which already has credentials."""
     with namespaces.inside(lab, paths.CONTROL):
         _store(lab).register_hypervisor(hypervisor)
 
@@ -157,7 +157,7 @@ def _store(lab):
 
 
 def migrate(lab):
-    """Make the tables, and those of the controllers."""
+    """Create the tables of Octavia and of the controllers."""
     processes.run(lab, paths.CONTROL, [
         _program('octavia-db-manage'), '--config-file', configuration(lab),
         'upgrade', 'head'])
@@ -167,7 +167,7 @@ def migrate(lab):
 
 
 def start_api(lab, driver=None):
-    """Start the API server; `driver` is another file of the driver."""
+    """Start the API server; `driver` overrides the driver's configuration."""
     server.start(lab, API, 'octavia', PORT, env=_environment(
         lab, driver or driver_configuration(lab)))
 
@@ -180,7 +180,7 @@ def start_driver_agent(lab):
 
 
 def start_second_controller(lab):
-    """Start the controller that runs by itself; nobody waits for it."""
+    """Start the controller with its own process, without waiting for it."""
     processes.start(
         lab, paths.CONTROL, SECOND_CONTROLLER,
         [_program(SECOND_CONTROLLER),
@@ -189,7 +189,7 @@ def start_second_controller(lab):
 
 
 def start_housekeeping(lab):
-    """Start the purge of deleted rows; nobody waits for it."""
+    """Start the purge of deleted rows, without waiting for it."""
     _start(lab, HOUSEKEEPING)
 
 
@@ -218,10 +218,13 @@ def _program(name):
 
 
 def _policy(lab):
-    """What the controller's user may read; JSON is YAML as well."""
+    """Return the path of the policy of the controller's user.
+
+    It is JSON, which is YAML as well.
+    """
     return lab.host_directory(paths.CONTROL) / 'octavia' / 'policy.yaml'
 
 
 def configuration(lab):
-    """The path of octavia.conf."""
+    """Return the path of octavia.conf."""
     return lab.host_directory(paths.CONTROL) / 'octavia' / 'octavia.conf'

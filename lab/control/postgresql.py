@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PostgreSQL: another server for databases of tests.
+"""PostgreSQL: a second database server for tests.
 
-It refuses to run as root, so it is Debian's user's, with its data below the
-run directory: every user may go there.
+It refuses to run as root, so it runs as Debian's user, with its data below
+the run directory, which every user can enter.
 """
 
 import pathlib
@@ -20,16 +20,16 @@ PORT = 5432
 
 
 def url(lab, database):
-    """The SQLAlchemy URL of a database."""
+    """Return the SQLAlchemy URL of a database."""
     password = secret.password(lab, 'database')
     return (f'postgresql+psycopg2://{USER}:{password}@{ADDRESS}:{PORT}/'
             f'{database}')
 
 
 def start(lab):
-    """Start a server without any data of users, and wait for it.
+    """Start a server with empty databases, and wait for it.
 
-    A lab's data need not survive a power cut, so nothing waits for disks.
+    A lab's data need not survive a power failure, so it is not synced.
     """
     directory = lab.run_directory / NAME
     directory.mkdir()
@@ -58,9 +58,10 @@ def _as_user():
 
 
 def _program(name):
-    """Of the newest version that is there; none is in PATH."""
-    found = sorted(pathlib.Path('/usr/lib/postgresql').glob(f'*/bin/{name}'),
-                   key=lambda path: float(path.parts[-3]))
-    if not found:
+    """Return the path of a program's newest version, which PATH lacks."""
+    versions = sorted(
+        pathlib.Path('/usr/lib/postgresql').glob(f'*/bin/{name}'),
+        key=lambda path: float(path.parts[-3]))
+    if not versions:
         raise paths.LabError(f'PostgreSQL\'s {name} is not installed')
-    return found[-1]
+    return versions[-1]

@@ -3,7 +3,7 @@
 
 Debian's `rabbitmq-server` wrapper, `rabbitmqctl` and the plug-ins each start
 an Erlang machine of their own; without them the broker is up within seconds.
-Users and virtual hosts are those that operators make for the product.
+Users and virtual hosts are those that operators create for the product.
 """
 
 import json
@@ -20,9 +20,9 @@ from octavia_xdp_provider.controller import broker
 NAME = 'rabbitmq'
 PORT = 5672
 TLS_PORT = 5671
-# May do everything, for tests.
+# A user with all permissions, for tests.
 USER = 'lab'
-# There may be tests with nodes that a lab does not start with.
+# More nodes than a lab starts with, for tests.
 NODES = tuple(f'lb{number}' for number in range(1, 9))
 SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
 CONTROL = '/usr/lib/rabbitmq/bin/rabbitmqctl'
@@ -30,46 +30,46 @@ ERLANG_NODE = 'rabbit@localhost'
 
 
 def url(lab):
-    """The transport URL of the user who may do everything, without TLS."""
+    """Return the transport URL of USER, without TLS."""
     return _url(USER, secret.password(lab, 'rabbitmq'), PORT, '')
 
 
 def driver_url(lab):
-    """[DEFAULT] transport_url of the driver."""
+    """Return [DEFAULT] transport_url of the driver."""
     return _tls_url(lab, broker.DRIVER_USER, broker.CONTROL_VHOST)
 
 
 def controller_url(lab):
-    """[DEFAULT] transport_url of the controllers."""
+    """Return [DEFAULT] transport_url of the controllers."""
     return _tls_url(lab, broker.CONTROLLER_USER, broker.CONTROL_VHOST)
 
 
 def nodes_url(lab):
-    """[nodes] transport_url of the controllers."""
+    """Return [nodes] transport_url of the controllers."""
     return _tls_url(lab, broker.CONTROLLER_USER, '{vhost}')
 
 
 def node_url(lab, node):
-    """[DEFAULT] transport_url of an LB node."""
+    """Return [DEFAULT] transport_url of an LB node."""
     name = broker.node_vhost(node)
     return _tls_url(lab, name, name)
 
 
 def hypervisor_url(lab, hypervisor):
-    """[DEFAULT] transport_url of a hypervisor."""
+    """Return [DEFAULT] transport_url of a hypervisor."""
     name = broker.host_vhost(hypervisor)
     return _tls_url(lab, name, name)
 
 
 def control_command(lab):
-    """rabbitmqctl of this broker, on the control host, as a shell's words."""
+    """Return a shell command for rabbitmqctl of this broker."""
     return shlex.join([
         'env', f'HOME={_directory(lab)}', f'RABBITMQ_NODENAME={ERLANG_NODE}',
         'RABBITMQ_CONF_ENV_FILE=/dev/null', CONTROL])
 
 
 def tls_options(lab):
-    """[oslo_messaging_rabbit] of all of these."""
+    """Return [oslo_messaging_rabbit] of all clients."""
     return {'ssl': True, 'ssl_ca_file': certificates.authority(lab)}
 
 
@@ -82,7 +82,7 @@ def _url(user, password, port, vhost):
 
 
 def _definitions(lab):
-    """As "octavia-xdp-manage" prints them, and the user of tests."""
+    """Return definitions like those of octavia-xdp-manage, and USER."""
     def password(user):
         return secret.derived(lab, 'rabbitmq', user)
 
@@ -91,8 +91,8 @@ def _definitions(lab):
     hosts = [broker.for_host(host, password(broker.host_vhost(host)))
              for host in hypervisors.NAMES]
     everywhere = [broker.VirtualHost(vhost.name, {USER: broker.ALL}, False)
-                  for one in (*nodes, *hosts)
-                  for vhost in one.virtual_hosts]
+                  for grants in (*nodes, *hosts)
+                  for vhost in grants.virtual_hosts]
     return broker.definitions(
         broker.for_control(password(broker.CONTROLLER_USER),
                            password(broker.DRIVER_USER)),
@@ -110,7 +110,7 @@ def _directory(lab):
 
 
 def start(lab):
-    """Start a broker without plug-ins or any data, and wait for it."""
+    """Start a broker without plug-ins or data, and wait for it."""
     directory = _directory(lab)
     directory.mkdir()
     configuration = directory / 'rabbitmq.conf'
@@ -141,11 +141,11 @@ def start(lab):
         'RABBITMQ_CONFIG_FILE': configuration,
         'RABBITMQ_CONF_ENV_FILE': '/dev/null',
         'RABBITMQ_ENABLED_PLUGINS_FILE': plugins,
-        # The script becomes the Erlang machine instead of its parent.
+        # The script execs the Erlang machine instead of starting a child.
         'RUNNING_UNDER_SYSTEMD': 'true',
     }, ready=lambda: listening(lab))
 
 
 def listening(lab):
-    """Whether the broker takes connections, its very last step."""
+    """Return whether the broker accepts connections, its last step."""
     return mariadb.listening(lab, paths.CONTROL_ADDRESS, TLS_PORT)

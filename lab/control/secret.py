@@ -10,33 +10,33 @@ NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia',
 
 
 def generate(lab):
-    """Make a password for each of NAMES."""
+    """Create a password for each of NAMES."""
     for name in NAMES:
         lab.state.put(SECTION, name, secrets.token_hex(16))
 
 
 def make(lab, name):
-    """Make a password for another user, or a new one."""
+    """Create or replace a user's password."""
     lab.state.put(SECTION, name, secrets.token_hex(16))
 
 
 def password(lab, name):
-    """The password of a user."""
+    """Return the password of a user."""
     return lab.state.section(SECTION)[name]
 
 
 def derived(lab, name, user):
-    """A password of another user, from that of one of NAMES."""
+    """Derive a password of another user from that of one of NAMES."""
     return hashlib.sha256(
         f'{password(lab, name)} {user}'.encode()).hexdigest()[:32]
 
 
 def all_of(lab):
-    """User name → password."""
+    """Return {user name: password}."""
     return lab.state.section(SECTION)
 
 
 def restore(lab, passwords):
-    """Take over the passwords that a template's databases hold."""
+    """Set the passwords that a template's databases contain."""
     for name, value in passwords.items():
         lab.state.put(SECTION, name, value)

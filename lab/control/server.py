@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One gunicorn for each API server."""
+"""API servers: one gunicorn for each."""
 
 import urllib.error
 import urllib.request
@@ -9,19 +9,19 @@ from lab import paths
 from lab import processes
 
 WORKER_FAILED = '[ERROR] Worker (pid'
-# Longer than any client waits between two requests: one that uses a connection
-# at the moment at which it is closed gets an error.
+# Longer than any client waits between two requests: a client that uses a
+# connection while the server closes it gets an error.
 KEEP_ALIVE_S = 600
 WORKERS = 1
-# How long requests are waited for at the end.
+# Time for requests to end when the server is stopped.
 GRACE_S = 2
 
 
 def start(lab, name, maker, port, env, venv=paths.VENV, also=()):
-    """Serve an application of lab.control.wsgi; wait until it answers.
+    """Serve an application of lab.control.wsgi, and wait until it answers.
 
     :param venv: the environment in which it is installed.
-    :param also: paths of sockets at which it is served, too.
+    :param also: paths of additional sockets.
     """
     address = f'{paths.CONTROL_ADDRESS}:{port}'
     log = lab.logs / f'{name}.log'
@@ -40,7 +40,7 @@ def start(lab, name, maker, port, env, venv=paths.VENV, also=()):
 
 
 def _check_worker(name, log, offset):
-    # gunicorn starts a worker that fails again and again.
+    # gunicorn restarts a failing worker without end.
     with open(log, errors='replace') as file:
         file.seek(offset)
         text = file.read()

@@ -9,12 +9,12 @@ from lab.control import postgresql
 from lab.control import rabbitmq
 from lab.control import secret
 
-# Databases of tests begin with this.
+# Matches the databases of tests.
 TEST_DATABASES = r'xdp\_test\_%'
 
 
 def up(lab):
-    """Start the servers; the network comes with them."""
+    """Start the servers and their network."""
     host.make_network(lab)
     secret.generate(lab)
     certificates.make(lab)
@@ -24,7 +24,7 @@ def up(lab):
 
 
 def environment(lab):
-    """The variables by which tests find the servers."""
+    """Return the variables with which tests find the servers."""
     return {'OCTAVIA_XDP_TEST_TRANSPORT_URL': rabbitmq.url(lab),
             'OCTAVIA_XDP_TEST_DRIVER_URL': rabbitmq.driver_url(lab),
             'OCTAVIA_XDP_TEST_CONTROLLER_URL': rabbitmq.controller_url(lab),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of finished databases, so that only a first start makes them.
+"""A copy of filled databases, so that only the first start fills them.
 
-The template is named after a hash of what the databases' content depends
-on: the locked versions, the script that fills them, the service URLs, the
-migrations of the controllers' database.
+The template's name is a hash of everything that determines their content: the
+locked versions, the script that fills them, the service URLs, the migrations
+of the controllers' database.
 """
 
 import fcntl
@@ -23,15 +23,15 @@ MIGRATIONS = 'octavia_xdp_provider/controller/store/migrations/versions/*.py'
 
 
 def claim():
-    """Find out whether this lab has to make the template.
+    """Decide whether this lab has to create the template.
 
-    Of labs that start at once one makes it, and the others wait for it.
+    Of labs that start at the same time one creates it, the others wait.
 
-    :returns: None if there is a template to restore, else what `save` needs:
-        an open file, whose lock goes with this process.
+    :returns: None if there is a template to restore; else an open file for
+        `save`, with a lock that ends with this process.
     """
     DIRECTORY.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = open(DIRECTORY / 'lock', 'w')  # noqa: SIM115, kept
+    lock = open(DIRECTORY / 'lock', 'w')  # noqa: SIM115, returned
     if not _path().is_dir():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _path().is_dir():
@@ -41,7 +41,7 @@ def claim():
 
 
 def restore(lab):
-    """Take the databases and passwords of the template."""
+    """Copy the databases and passwords of the template to this lab."""
     template = _path()
     secret.restore(lab, json.loads((template / 'secrets.json').read_text()))
     shutil.copytree(template / 'mariadb', mariadb.data_directory(lab))
@@ -50,7 +50,7 @@ def restore(lab):
 
 
 def save(lab, claimed):
-    """Make the template of a lab whose database server is stopped."""
+    """Create the template from a lab whose database server is stopped."""
     with claimed:
         target = _path()
         for other in DIRECTORY.iterdir():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makers of the WSGI applications that gunicorn serves.
+"""Factories of the WSGI applications that gunicorn serves.
 
-All of them read sys.argv, which holds gunicorn's own arguments.
+Services read sys.argv, which has gunicorn's arguments: it is replaced first.
 """
 
 import os
@@ -9,17 +9,17 @@ import sys
 
 
 def keystone():
-    """Keystone's application."""
+    """Return Keystone's application."""
     sys.argv = ['keystone-api']
     from keystone.wsgi import api
     return api.application
 
 
 def neutron():
-    """Neutron's application.
+    """Return Neutron's application.
 
-    Neutron loads its policy with the first request, and answers others that
-    come meanwhile, in other threads, with empty lists. So it is loaded here.
+    Load its policy first: Neutron would load it with the first request, and
+    meanwhile answer requests in other threads with empty lists.
     """
     sys.argv = ['neutron-api']
     from neutron import policy
@@ -29,21 +29,21 @@ def neutron():
 
 
 def octavia():
-    """Octavia's application."""
+    """Return Octavia's application."""
     sys.argv = ['octavia-api', '--config-file', os.environ['OCTAVIA_CONF']]
     from octavia.wsgi import api
     return api.application
 
 
 def nova():
-    """The application of Nova's API for servers."""
+    """Return the application of Nova's API for servers."""
     sys.argv = ['nova-api']
     from nova.wsgi import osapi_compute
     return osapi_compute.application
 
 
 def horizon():
-    """Horizon's site, and the files that it had collected."""
+    """Return Horizon's site with its collected static files."""
     from django.conf import settings
     from openstack_dashboard import wsgi
     from whitenoise import WhiteNoise

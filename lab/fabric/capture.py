@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures packets on an interface of a host.
+"""Capture packets on an interface of a host.
 
-A native XDP program takes packets before a capture can see them and sends
-them past it. So what an LB node receives and sends is captured at the other
-end of its cable, on the router.
+A native XDP program receives and sends packets that a capture on the same
+interface does not see. So packets of an LB node are captured at the other end
+of its cable, on the router.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ SO_ATTACH_FILTER = 26
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h; Python has no name for it
 SOL_PACKET, PACKET_STATISTICS = 263, 6  # linux/socket.h, linux/if_packet.h
 SNAPSHOT = 65535
-BUFFER_BYTES = 1 << 26  # some 25,000 packets, by what the kernel counts
+BUFFER_BYTES = 1 << 26  # room for about 25,000 packets with their metadata
 
 IPIP = 4
 
@@ -34,7 +34,7 @@ IPIP = 4
 class Packet:
     """A captured packet.
 
-    `outgoing` is as seen from the host that is captured on, `data` begins
+    `outgoing` is from the point of view of the capturing host, `data` begins
     with the Ethernet header.
     """
 
@@ -48,7 +48,7 @@ class Packet:
 
     @property
     def protocol(self):
-        """The number of the protocol within IPv4."""
+        """The protocol number in the IPv4 header."""
         return self.data[23]
 
     @property
@@ -60,7 +60,7 @@ class Packet:
         return str(ipaddress.ip_address(self.data[30:34]))
 
     def inner(self):
-        """The packet within an IPIP packet, with this one's Ethernet."""
+        """Return the inner packet of an IPIP packet, with its Ethernet."""
         if not self.is_ipv4 or self.protocol != IPIP:
             raise ValueError('no IPIP packet')
         header = 14 + 4 * (self.data[14] & 15)
@@ -69,21 +69,21 @@ class Packet:
 
 
 class Capture(background.Background):
-    """Keeps the packets that pass during a `with` block.
+    """Records the packets that pass during a `with` block.
 
-    All of them: an end of the block with some missing raises LabError.
+    If some could not be recorded, the end of the block raises LabError.
 
-    :param expression: as tcpdump takes it; 'ip proto 4' for example.
+    :param expression: filter for tcpdump; 'ip proto 4' for example.
     """
 
     def __init__(self, lab, host, interface, expression=''):
         super().__init__()
         self.packets = []
         with namespaces.inside(lab, host):
-            # No protocol: nothing comes in before the filter is there.
+            # With protocol 0 the socket receives nothing until bind().
             self._socket = socket.socket(
                 socket.AF_PACKET, socket.SOCK_RAW, 0)
-        # Not SO_RCVBUF: the kernel's limit is less than one download.
+        # The kernel limits SO_RCVBUF to less than one download.
         self._socket.setsockopt(
             socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
         if expression:
@@ -100,7 +100,7 @@ class Capture(background.Background):
             raise paths.LabError(f'{missing} packets were not captured')
 
     def work(self):
-        """Keep packets; those that have passed are in the socket's queue."""
+        """Record packets, at the end also those in the socket's queue."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         while True:
@@ -129,7 +129,7 @@ class Capture(background.Background):
 
 
 def at_node(lab, node, expression=''):
-    """Capture what an LB node exchanges with the router.
+    """Capture packets between an LB node and the router.
 
     `outgoing` packets go to the node.
     """
@@ -137,7 +137,7 @@ def at_node(lab, node, expression=''):
 
 
 def at_member(lab, member, expression=''):
-    """Capture what a member exchanges with the fabric.
+    """Capture packets between a member and the fabric.
 
     `outgoing` packets go to the member.
     """
@@ -145,7 +145,7 @@ def at_member(lab, member, expression=''):
 
 
 def packets_to(lab, node):
-    """How many packets the router has sent to an LB node."""
+    """Return how many packets the router has sent to an LB node."""
     with namespaces.link(lab, links.ROUTER) as netlink:
         link = netlink.get_links(namespaces.index(netlink, node))[0]
         return link.get_attr('IFLA_STATS64')['tx_packets']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: many connections, and who answered each."""
+"""The client: it makes many connections and records who answered each."""
 
 import collections
 import concurrent.futures
@@ -18,19 +18,19 @@ from lab.fabric import links
 
 CLIENT = 'client'
 
-# Of linux/in.h and linux/in6.h; the socket module has no names for them.
+# From linux/in.h and linux/in6.h; the socket module lacks them.
 IP_MTU_DISCOVER, IP_MTU = 10, 14
 IPV6_MTU_DISCOVER, IPV6_MTU = 23, 24
 PMTUDISC_DO = 2
 
-# Requests that one curl process makes, each on a connection of its own.
+# Requests of one curl process, each on its own connection.
 _PER_PROCESS = 50
 _PROCESSES_AT_ONCE = 4
 
 
 @dataclasses.dataclass
 class Answers:
-    """Who answered how often, and what went wrong."""
+    """Counts of answers by member, and texts of failures."""
 
     count: collections.Counter = dataclasses.field(
         default_factory=collections.Counter)
@@ -46,7 +46,7 @@ class Answers:
 
 
 def create(lab):
-    """Make the client behind the router."""
+    """Create the client behind the router."""
     namespaces.create(lab, CLIENT)
     links.open_paths(lab, CLIENT)
     links.connect(lab, CLIENT, links.CLIENT_MTU)
@@ -62,21 +62,21 @@ def create(lab):
     namespaces.address(lab, links.ROUTER, CLIENT,
                        f'{paths.CLIENT_GATEWAY_V6}/{prefix}')
     namespaces.route(lab, CLIENT, 'default', via=paths.CLIENT_GATEWAY_V6)
-    # Thousands of short connections would use up the default range.
+    # Thousands of short connections would exhaust the default range.
     namespaces.sysctl(lab, CLIENT,
                       net__ipv4__ip_local_port_range='1024 65535')
     lab.state.put('addresses', CLIENT, {'uplink': paths.CLIENT_ADDRESS})
 
 
 def curl(lab, url, *options, timeout=10):
-    """The body of one answer; LabError if there is none."""
+    """Return the body of one answer; raise LabError if there is none."""
     return processes.run(
         lab, CLIENT, ['curl', '-sS', '-f', '-m', str(timeout), *options, url],
         timeout=timeout + 5).stdout
 
 
 def requests(lab, url, number=1000, timeout=5):
-    """Make requests with curl, each on a connection of its own."""
+    """Send requests with curl, each on its own connection."""
     portions = [min(_PER_PROCESS, number - start)
                 for start in range(0, number, _PER_PROCESS)]
     with concurrent.futures.ThreadPoolExecutor(_PROCESSES_AT_ONCE) as pool:
@@ -86,9 +86,9 @@ def requests(lab, url, number=1000, timeout=5):
 
 
 class Load(background.Background):
-    """Requests one after the other until the end of a `with` block.
+    """Sends requests one after the other until the end of a `with` block.
 
-    `answers` holds afterwards who answered, `times` the start of each failed
+    Afterwards `answers` has all answers, and `times` the start of each failed
     request (time.monotonic(), in seconds).
     """
 
@@ -102,7 +102,7 @@ class Load(background.Background):
         self._pause = pause
 
     def work(self):
-        """Make requests until the end of the block."""
+        """Send requests until the end of the block."""
         while not self.ending.wait(self._pause):
             started = time.monotonic()
             new = _portion(self._lab, self._url, 1, self._timeout)
@@ -111,19 +111,13 @@ class Load(background.Background):
 
 
 def udp(lab, address, port, number=100, timeout=2.0):
-    """Send datagrams, each from a port of its own; who answered each."""
+    """Send datagrams, each from its own port; return the Answers."""
     answers = Answers()
     for i in range(number):
-        with namespaces.inside(lab, CLIENT):
-            one = socket.socket(
-                socket.AF_INET6 if ':' in str(address) else socket.AF_INET,
-                socket.SOCK_DGRAM)
-        with one:
-            one.settimeout(timeout)
-            one.connect((str(address), port))
+        with _udp_socket(lab, address, port, timeout) as client:
             try:
-                one.send(str(i).encode())
-                name, echo = one.recv(65535).decode().split(' ', 1)
+                client.send(str(i).encode())
+                name, echo = client.recv(65535).decode().split(' ', 1)
             except OSError as error:
                 answers.failures.append(repr(error))
                 continue
@@ -134,9 +128,21 @@ def udp(lab, address, port, number=100, timeout=2.0):
     return answers
 
 
+@contextlib.contextmanager
+def _udp_socket(lab, address, port, timeout):
+    with namespaces.inside(lab, CLIENT):
+        client = socket.socket(
+            socket.AF_INET6 if ':' in str(address) else socket.AF_INET,
+            socket.SOCK_DGRAM)
+    with client:
+        client.settimeout(timeout)
+        client.connect((str(address), port))
+        yield client
+
+
 class Connections:
-    """Connections to an HTTP server that stay open until the end of a `with`
-    block."""
+    """Open connections to an HTTP server, closed at the end of a `with` block.
+    """
 
     def __init__(self, lab, address, port, number):
         self._lab = lab
@@ -147,11 +153,12 @@ class Connections:
     def __enter__(self):
         with contextlib.ExitStack() as stack:
             stack.push(self.__exit__)
-            for one in self._all:
+            for connection in self._all:
                 with namespaces.inside(self._lab, CLIENT):
-                    one.connect()
-                one.auto_open = 0  # never again, and from nowhere else
-                self._opened.append(one)
+                    connection.connect()
+                # A reconnection would come from another namespace.
+                connection.auto_open = 0
+                self._opened.append(connection)
             stack.pop_all()
         return self
 
@@ -159,56 +166,50 @@ class Connections:
         self.close(len(self._opened))
 
     def ask(self):
-        """A request over each, so that the server does not close any.
+        """Send a request on each, so that the server does not close any.
 
         :returns: how many were answered.
         """
         answered = 0
-        for one in self._opened:
-            one.request('GET', '/')
-            answer = one.getresponse()
+        for connection in self._opened:
+            connection.request('GET', '/')
+            answer = connection.getresponse()
             answer.read()
             answered += answer.status == 200
         return answered
 
     def close(self, number):
-        """Close so many of them, in order."""
+        """Close this number of connections."""
         for _ in range(number):
             self._opened.pop().close()
 
 
 def path_mtu(lab, address, port, timeout=10):
-    """The path MTU that datagrams learn; LabError if they never do."""
+    """Return the path MTU by ICMP; raise LabError if no message comes."""
     version = 6 if ':' in str(address) else 4
     level, discover, mtu = {
         4: (socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_MTU),
         6: (socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_MTU)}[version]
-    with namespaces.inside(lab, CLIENT):
-        one = socket.socket(
-            socket.AF_INET6 if version == 6 else socket.AF_INET,
-            socket.SOCK_DGRAM)
-    with one:
-        one.setsockopt(level, discover, PMTUDISC_DO)
-        one.settimeout(0.2)
-        one.connect((str(address), port))
-        full = links.CLIENT_MTU - (48 if version == 6 else 28)
+    with _udp_socket(lab, address, port, 0.2) as client:
+        client.setsockopt(level, discover, PMTUDISC_DO)
+        payload = bytes(links.CLIENT_MTU - (48 if version == 6 else 28))
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             try:
-                one.send(bytes(full))
-                one.recv(65535)
+                client.send(payload)
+                client.recv(65535)
             except TimeoutError:
                 continue
             except OSError as error:
                 if error.errno != errno.EMSGSIZE:
                     raise
-                return one.getsockopt(level, mtu)
+                return client.getsockopt(level, mtu)
     raise paths.LabError(f'no ICMP message with the path MTU to {address}')
 
 
 def _portion(lab, url, number, timeout):
-    """One curl process; its URLs are fetched one after the other."""
-    # With this header curl ends each connection, as HTTP/1.1 wants it.
+    """Run one curl process, which fetches its URLs one after the other."""
+    # With this header curl closes each connection, by HTTP/1.1.
     command = ['curl', '-sS', '-m', str(timeout), '-H', 'Connection: close',
                '-w', '\\n%{http_code} %{exitcode} %{num_connects} '
                '%{errormsg}\\n']
@@ -229,7 +230,7 @@ def _portion(lab, url, number, timeout):
 
 
 def _pairs(output):
-    """(body, result) from bodies of one line and results."""
+    """Yield (body, result) from bodies of one line and results."""
     body = ''
     for line in output.splitlines():
         fields = line.split(' ')

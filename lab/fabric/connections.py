@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of the client that stay open while things change."""
+"""Connections of the client that stay open during changes."""
 
 import contextlib
 import socket
@@ -22,8 +22,9 @@ class Connections:
         with contextlib.ExitStack() as stack:
             for _ in range(self._number):
                 with namespaces.inside(self._lab, client.CLIENT):
-                    one = socket.create_connection(self._end, self._timeout)
-                self._open.append(stack.enter_context(one))
+                    connection = socket.create_connection(self._end,
+                                                          self._timeout)
+                self._open.append(stack.enter_context(connection))
             self._stack = stack.pop_all()
         return self
 
@@ -32,19 +33,22 @@ class Connections:
 
     @property
     def ports(self):
-        """The client's port of each."""
-        return [one.getsockname()[1] for one in self._open]
+        """The client's port of each connection."""
+        return [connection.getsockname()[1] for connection in self._open]
 
     def ask(self):
-        """Who answers each connection now: names, or what went wrong."""
-        return [self._ask(one) for one in self._open]
+        """Send a request on each connection.
 
-    def _ask(self, one):
+        :returns: for each the name of the member, or the text of an error.
+        """
+        return [self._ask(connection) for connection in self._open]
+
+    def _ask(self, connection):
         try:
-            one.sendall(b'GET / HTTP/1.1\r\nHost: vip\r\n\r\n')
+            connection.sendall(b'GET / HTTP/1.1\r\nHost: vip\r\n\r\n')
             answer = b''
             while b'\r\n\r\n' not in answer:
-                more = one.recv(4096)
+                more = connection.recv(4096)
                 if not more:
                     return 'closed'
                 answer += more
@@ -53,7 +57,7 @@ class Connections:
                           for line in head.split(b'\r\n')
                           if line.lower().startswith(b'content-length:'))
             while len(body) < length:
-                more = one.recv(4096)
+                more = connection.recv(4096)
                 if not more:
                     return 'closed'
                 body += more

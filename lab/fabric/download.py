@@ -8,13 +8,13 @@ from lab.fabric import transfer
 
 
 class Download(transfer.Transfer):
-    """A file that is fetched by GET.
+    """Fetches a file by GET.
 
-    :ivar status: of HTTP.
+    :ivar status: the HTTP status.
     """
 
     def __init__(self, lab, address, port, path, namespace=client.CLIENT):
-        """:param namespace: of who downloads.
+        """:param namespace: of the client.
 
         :raises OSError: there is no connection, or no answer.
         """
@@ -26,7 +26,7 @@ class Download(transfer.Transfer):
 
     @property
     def checksum(self):
-        """SHA-256 of what has arrived."""
+        """SHA-256 of the received bytes."""
         return self._digest.hexdigest()
 
     def length(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cables of the fabric, fit for native XDP on a veth pair."""
+"""Cables of the fabric: veth pairs that are set up for native XDP."""
 
 import socket
 
@@ -17,16 +17,15 @@ FABRIC_MTU = 1600
 
 
 def connect(lab, host, mtu):
-    """Cable a host's eth0 to the router's interface of the host's name."""
+    """Cable a host's eth0 to the router's interface named like the host."""
     cable(lab, (host, UPLINK), (ROUTER, host), mtu)
 
 
 def cable(lab, end, other_end, mtu):
-    """Join two hosts by a veth pair; an end is (host, interface name).
+    """Connect two hosts by a veth pair; an end is (host, interface name).
 
-    Checksums must be in the packets: a veth pair otherwise leaves them out,
-    and neither a packet that has passed native XDP nor what Open vSwitch
-    reads in user space shows it.
+    Switch off checksum offload: with it packets have no valid checksum, which
+    neither native XDP nor Open vSwitch in user space can know.
     """
     namespaces.veth(lab, end, other_end)
     for host, interface in (end, other_end):
@@ -36,13 +35,12 @@ def cable(lab, end, other_end, mtu):
 
 
 def receive_at_once(lab, host, interface):
-    """Let this end of a cable receive what XDP at the other end sends back.
+    """Let this end of a cable receive packets that XDP at the other end sends.
 
-    A veth device takes such packets only when it polls (NAPI). Switching on
-    GRO makes it poll, but Linux 6.18 still wakes it up only if it has an XDP
-    program itself: packets would wait until some other one comes along. The
-    members' program, which takes nothing but packets for VIPs, lets
-    everything pass here, where it is given none.
+    A veth device receives such packets only when it polls (NAPI). Switching
+    on GRO makes it poll, but Linux 6.18 wakes it up only if it has an XDP
+    program itself: packets would wait for some later one. The members'
+    program processes packets for VIPs only: without VIPs it passes all.
     """
     processes.run(lab, host, [DECAPSULATE, 'setup', '--any-source', '--mss',
                               'off', interface])
@@ -56,7 +54,7 @@ def set_mtu(lab, host, interface, mtu):
 
 
 def default_route(lab, host, *gateways):
-    """Send everything to the router in packets that fit the client's link."""
+    """Route all packets to the router, with the MTU of the client's link."""
     with namespaces.link(lab, host) as netlink:
         for gateway in gateways:
             family = socket.AF_INET6 if ':' in gateway else socket.AF_INET
@@ -65,7 +63,7 @@ def default_route(lab, host, *gateways):
 
 
 def open_paths(lab, host):
-    """Accept packets on any path: answers do not come back as they went."""
+    """Switch off reverse-path filters: answers may take another path."""
     namespaces.sysctl(
         lab, host, net__ipv4__conf__all__rp_filter=0,
         net__ipv4__conf__default__rp_filter=0)

@@ -17,19 +17,19 @@ UDP_PORT = 5353
 
 
 def address(member, version=4):
-    """The member's own address."""
+    """Return the member's own address."""
     return paths.member_address(paths.number(member), version)
 
 
 def create(lab, member, hands_on=False, udp=True, vips=(), prepared=True):
-    """Make the member; it answers on its own address afterwards.
+    """Create the member; afterwards it answers on its own address.
 
-    :param hands_on: packets of TCP connections that it does not have go on to
-        the member that they name (second chance).
-    :param prepared: False for a host that knows nothing of load balancers: it
-        can be reached by NAT alone.
-    :param vips: that it takes from the beginning.
-    :param udp: with a server of UDP beside nginx.
+    :param hands_on: it forwards packets of unknown TCP connections to the
+        member that they name (second chance).
+    :param prepared: False for a host without a decapsulating program, which
+        can be reached by NAT only.
+    :param vips: VIPs that it serves from the beginning.
+    :param udp: with a UDP server in addition to nginx.
     """
     namespaces.create(lab, member)
     links.open_paths(lab, member)
@@ -55,7 +55,7 @@ def create(lab, member, hands_on=False, udp=True, vips=(), prepared=True):
 
 
 def add_vip(lab, vip, members, dscp=None):
-    """Let members take packets to a VIP, or those with a DSCP as its own."""
+    """Let members take packets to a VIP, and those with a DSCP if given."""
     def change(options):
         options['vips'] = sorted({*options['vips'], str(vip)})
         if dscp is not None:
@@ -64,7 +64,7 @@ def add_vip(lab, vip, members, dscp=None):
 
 
 def remove_vip(lab, vip, members, later=False):
-    """Undo add_vip(); later: with the next change, each takes a while."""
+    """Undo add_vip(); `later`: apply it with the next change, to save time."""
     def change(options):
         options['vips'] = sorted({*options['vips']} - {str(vip)})
         options['dscp'] = {dscp: other
@@ -74,9 +74,9 @@ def remove_vip(lab, vip, members, later=False):
 
 
 def set_answer_ports(lab, vip, ports, members):
-    """Put the listener's port into answers of a VIP's servers.
+    """Rewrite the source port of answers to the listener's port.
 
-    :param ports: port of a server → port of its listener, of TCP.
+    :param ports: TCP port of a server → port of its listener.
     """
     def change(options):
         options.setdefault('answer_ports', {})[str(vip)] = sorted(
@@ -86,22 +86,22 @@ def set_answer_ports(lab, vip, ports, members):
 
 
 def set_mss(lab, mss, members):
-    """What members offer to clients: 'auto', 'off' or a number."""
+    """Set the MSS that members offer: 'auto', 'off' or a number."""
     _change(lab, members, lambda options: options.update(mss=mss))
 
 
 def http_name(member):
-    """The name under which the lab knows a member's nginx."""
+    """Return the name of a member's nginx in the lab."""
     return nginx.name(member)
 
 
 def udp_name(member):
-    """The name under which the lab knows a member's UDP server."""
+    """Return the name of a member's UDP server in the lab."""
     return f'{member}-udp-echo'
 
 
 def files(lab, member):
-    """The directory whose files nginx serves."""
+    """Return the directory whose files nginx serves."""
     return nginx.files(lab, member)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stock nginx as a server of members: it answers with its host's name.
 
-It serves files beside that, and takes them by PUT. Its worker gives up root,
-so all that it has is in the lab's shared directory.
+It also serves files, and accepts them by PUT. Its worker gives up root, so
+all its files are in the lab's shared directory.
 """
 
 import shutil
@@ -26,7 +26,7 @@ http {{
     scgi_temp_path {directory}/scgi;
     client_max_body_size 0;
     send_timeout 600s;
-    # Tests look at kept connections now and then, however long that takes.
+    # Tests may use persistent connections only rarely.
     keepalive_timeout 600s;
     default_type text/plain;
     add_header Cache-Control no-store;
@@ -41,28 +41,28 @@ http {{
 
 
 def name(host):
-    """The name under which the lab knows a host's nginx."""
+    """Return the name of a host's nginx in the lab."""
     return f'{host}-nginx'
 
 
 def files(lab, host):
-    """The directory whose files are served, and uploaded."""
+    """Return the directory of served and uploaded files."""
     return lab.shared_directory(host) / 'files'
 
 
 def access_log(lab, host):
-    """Where each request is logged, with its client's address first."""
+    """Return the log of requests, lines of which begin with the client."""
     return lab.shared_directory(host) / 'access.log'
 
 
 def start(lab, host, ports, ready):
-    """Start nginx on ports of all the host's addresses.
+    """Start nginx on ports of all addresses of the host.
 
-    :param ready: a function that says whether it answers.
+    :param ready: returns whether it answers.
     """
     directory = lab.shared_directory(host)
     files(lab, host).mkdir()
-    # For uploads.
+    # The worker writes uploads.
     shutil.chown(files(lab, host), _USER)
     files(lab, host).chmod(0o755)
     configuration = directory / 'nginx.conf'

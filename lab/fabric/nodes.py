@@ -21,37 +21,37 @@ PROCESSES = (AGENT, RESULT_HANDLER, HEALTH_CHECKER, EXABGP)
 
 SERVICES_MAX = 64
 
-# Where they answer Prometheus, on all of the node's addresses.
+# Ports for Prometheus, on all addresses of the node.
 METRICS_PORTS = {AGENT: 9105, RESULT_HANDLER: 9106, HEALTH_CHECKER: 9108}
 
 
 def name(node, process):
-    """The name under which the lab knows a node's process."""
+    """Return the name of a node's process in the lab."""
     return f'{node}-{process}'
 
 
 def address(node, version=4):
-    """The node's address on its uplink."""
+    """Return the node's address on its uplink."""
     return paths.uplink_addresses(paths.number(node), version)[0]
 
 
 def run_directory(lab, node):
-    """Where the node's processes share files."""
+    """Return the run directory of the node's processes."""
     return lab.run_directory / node
 
 
 def pin_directory(lab, node):
-    """Where the node's BPF maps and programs are pinned."""
+    """Return the directory of the node's pinned BPF maps and programs."""
     return run_directory(lab, node) / 'bpf' / 'octavia-xdp'
 
 
 def configuration(lab, node):
-    """The configuration file of the node's agent and result handler."""
+    """Return the configuration file of agent and result handler."""
     return lab.host_directory(node) / 'octavia-xdp.conf'
 
 
 def create(lab, node):
-    """Make the node and its links; nothing runs there yet."""
+    """Create the node and its links, without processes."""
     own, next_hop = paths.uplink_addresses(paths.number(node))
     namespaces.create(lab, node)
     links.open_paths(lab, node)
@@ -71,8 +71,7 @@ def create(lab, node):
 
 
 def register(lab, node):
-    """Make the node known to the controllers, if the lab has their database.
-    """
+    """Register the node, if the lab has the controllers' database."""
     if (namespaces.exists(lab, paths.CONTROL)
             and octavia.provider_configuration(lab).exists()):
         octavia.register_node(lab, node)
@@ -98,14 +97,14 @@ def configure(lab, node, options=None):
 
 
 def own_options(lab, node):
-    """Options of a node that follow from its place in the fabric."""
+    """Return options of a node that follow from the fabric."""
     return {
         'vip': {'allowed_networks': paths.VIP_NETWORKS},
         'members': {'allowed_networks': paths.MEMBER_NETWORKS},
         'agent': {
             'run_directory': run_directory(lab, node),
             'uplinks': links.UPLINK,
-            # Both families go over the session of IPv4.
+            # The IPv4 session announces both families.
             'next_hop_v6': address(node, 6),
         },
         'datapath': {
@@ -117,7 +116,7 @@ def own_options(lab, node):
 
 
 def nat_options(node):
-    """Options with which a node does NAT; see `configure`."""
+    """Return options that enable NAT on a node; see `configure`."""
     return {'nat': {'pools': ','.join(
         paths.nat_pools(paths.number(node)))}}
 
@@ -153,7 +152,7 @@ def start(lab, node, *wanted):
                           '--queue', run_directory(lab, node) / 'queue',
                           '--socket', run_directory(lab, node) / 'hc.sock',
                           '--metrics', _metrics(HEALTH_CHECKER),
-                          # for tests that switch probe_through_datapath on
+                          # For tests that enable probe_through_datapath.
                           '--marks'],
                          {}),
         EXABGP: ([_program('exabgp'), _exabgp_configuration(lab, node)],
@@ -165,9 +164,9 @@ def start(lab, node, *wanted):
 
 
 def stop(lab, node, *wanted):
-    """End processes of a node orderly, all by default.
+    """Terminate processes of a node, all by default.
 
-    ExaBGP goes first: it closes its session, and the router uses the other
+    ExaBGP is the first: when it closes its session, the router uses the other
     nodes at once.
     """
     for process in wanted or reversed(PROCESSES):
@@ -175,14 +174,14 @@ def stop(lab, node, *wanted):
 
 
 def kill(lab, node, *wanted):
-    """KILL processes of a node, all by default."""
+    """Kill processes of a node, all by default."""
     for process in wanted or PROCESSES:
         if processes.alive(lab, name(node, process)):
             processes.kill(lab, name(node, process))
 
 
 def restart(lab, node, *wanted):
-    """Start processes of a node again, all by default."""
+    """Restart processes of a node, all by default."""
     for process in wanted or PROCESSES:
         processes.restart(lab, name(node, process))
 

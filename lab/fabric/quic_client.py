@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A QUIC client whose address changes in the middle of a connection.
 
-Started as: python -m lab.fabric.quic_client VIP PORT CONNECTIONS MOVES
+Usage: python -m lab.fabric.quic_client VIP PORT CONNECTIONS MOVES
 
-Prints a JSON list with an entry for each connection: the names that the
-server gave itself before the first and after each change of the client's
+It prints a JSON list with an entry for each connection: the names of the
+servers that answered before the first and after each change of the client's
 port.
 """
 
@@ -19,7 +19,7 @@ from aioquic.quic import configuration
 
 from lab.fabric import quic_server
 
-LIMIT = 10  # seconds for one question
+LIMIT = 10  # seconds for one request
 
 
 async def _ask(protocol):
@@ -28,19 +28,19 @@ async def _ask(protocol):
     writer.write_eof()
     name, echo = (await reader.read()).decode().split(' ', 1)
     if echo != 'who?':
-        raise RuntimeError(f'got {echo!r} back')
+        raise RuntimeError(f'unexpected echo {echo!r}')
     return name
 
 
 async def _move(protocol):
-    """Let the connection go on from another port."""
+    """Continue the connection from another port."""
     old = protocol._transport
-    one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    one.bind(('::', 0))
+    new = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    new.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    new.bind(('::', 0))
     # connection_made() makes the protocol use the new transport.
     await asyncio.get_running_loop().create_datagram_endpoint(
-        lambda: protocol, sock=one)
+        lambda: protocol, sock=new)
     old.close()
 
 
@@ -57,7 +57,7 @@ async def _connection(vip, port, moves):
 
 
 async def main(vip, port, connections, moves):
-    """One connection after the other."""
+    """Make one connection after the other, and print their results."""
     print(json.dumps([await _connection(vip, port, moves)
                       for _ in range(connections)]))
 

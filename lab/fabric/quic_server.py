@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A QUIC server that answers each stream with a name and what it was sent.
+"""A QUIC server that answers each stream with a name and the received data.
 
-Its connection IDs carry the member's server ID, in plain text, as
-draft-ietf-quic-load-balancers has it: that leads packets of a client whose
-address has changed to the same member.
+Its connection IDs contain the member's server ID in plain text, by
+draft-ietf-quic-load-balancers, so that packets of a client whose address has
+changed reach the same member.
 
-Started as: python -m lab.fabric.quic_server VIP PORT NAME MEMBER_ADDRESS
+Usage: python -m lab.fabric.quic_server VIP PORT NAME MEMBER_ADDRESS
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from cryptography.x509 import oid
 import google_crc32c
 
 ALPN = 'octavia-xdp-lab'
-# One byte of configuration, the server ID, a nonce. No other random string
-# that aioquic asks for has this length.
+# One byte of configuration, the server ID, a nonce. aioquic uses no other
+# random string of this length.
 ID_LENGTH = 13
 
 
 def server_id(member):
-    """What oxp_quic_server_id() computes, as bytes."""
+    """Return the result of oxp_quic_server_id() as bytes."""
     parsed = ipaddress.ip_address(member)
     packed = parsed.packed
     if parsed.version == 4:
@@ -39,7 +39,7 @@ def server_id(member):
 
 
 class _Random:
-    """Stands for the module os where aioquic makes connection IDs."""
+    """Replaces the module os where aioquic generates connection IDs."""
 
     def __init__(self, member):
         self._server_id = server_id(member)
@@ -51,7 +51,7 @@ class _Random:
         random = os.urandom(length)
         if length != ID_LENGTH:
             return random
-        # Configuration 0 in three bits, the rest of the byte is random.
+        # The first three bits are configuration 0, the other bits are random.
         return bytes([random[0] & 0x1f]) + self._server_id + random[5:]
 
 
@@ -70,7 +70,7 @@ def _certificate(name):
 
 
 async def serve(vip, port, name, member):
-    """Serve for ever."""
+    """Serve forever."""
     connection.os = _Random(member)
     settings = configuration.QuicConfiguration(
         is_client=False, alpn_protocols=[ALPN],

@@ -12,13 +12,13 @@ from lab.fabric import links
 
 BIRD = 'bird'
 ASN = 65000
-# LB nodes share a number: they are one service to the fabric.
+# All LB nodes have the same AS number: they are one service to the fabric.
 NODE_ASN = 65010
 HOLD_TIME = 9
 MEMBERS = 'members'
 
-# Of any router: routes that BGP learns, to the same prefix by several nodes at
-# once, go to the kernel. {router_id} is an IPv4 address.
+# Common to all routers: BGP routes, including multipath routes through several
+# nodes, are exported to the kernel. {router_id} is an IPv4 address.
 HEADING = '''\
 router id {router_id};
 protocol device {{ }}
@@ -33,7 +33,7 @@ protocol kernel {{
 '''
 _CONFIGURATION = HEADING + '''\
 filter vips {{
-    # RFC 8326: what is drained is a last resort.
+    # RFC 8326: drained routes are a last resort.
     if (65535, 0) ~ bgp_community then bgp_local_pref = 0;
     if net ~ [ {vips}{{32,32}}, {pools}{{25,32}} ] then accept;
     reject;
@@ -49,7 +49,7 @@ template bgp node {{
     hold time {hold_time};
     direct;
     check link yes;
-    # Take a node back as soon as it is there again.
+    # Reconnect to a returning node at once.
     error wait time 1, 2;
     graceful restart off;
     ipv4 {{ import filter vips; export none; }};
@@ -66,13 +66,13 @@ protocol bgp {node} from node {{
 
 
 def create(lab):
-    """Make the router with its networks of members and of the client."""
+    """Create the router with the networks of members and of the client."""
     namespaces.create(lab, links.ROUTER)
     links.open_paths(lab, links.ROUTER)
     namespaces.sysctl(
         lab, links.ROUTER, net__ipv4__ip_forward=1,
         net__ipv6__conf__all__forwarding=1,
-        # A link that was down has its addresses again.
+        # Keep IPv6 addresses when a link goes down.
         net__ipv6__conf__all__keep_addr_on_down=1,
         net__ipv4__fib_multipath_hash_policy=1,
         net__ipv6__fib_multipath_hash_policy=1)
@@ -87,7 +87,7 @@ def create(lab):
 
 
 def start(lab, nodes):
-    """Start BIRD; `nodes` holds the uplink address of each LB node."""
+    """Start BIRD; `nodes` is {LB node: uplink address}."""
     configuration = lab.host_directory(links.ROUTER) / 'bird.conf'
     text = _CONFIGURATION.format(
         router_id=paths.CLIENT_GATEWAY, vips=paths.VIP_NETWORK,
@@ -105,7 +105,7 @@ def start(lab, nodes):
 
 
 def birdc(lab, *command, check=True):
-    """What BIRD answers to a command; '' if it does not run."""
+    """Return BIRD's answer to a command; '' if it does not run."""
     done = processes.run(
         lab, links.ROUTER, ['birdc', '-r', '-s', _socket(lab), *command],
         check=check)
@@ -113,21 +113,21 @@ def birdc(lab, *command, check=True):
 
 
 def sessions(lab):
-    """The LB nodes whose BGP session is established."""
+    """Return the LB nodes whose BGP session is established."""
     return sorted(line.split()[0]
                   for line in birdc(lab, 'show', 'protocols').splitlines()
                   if ' BGP ' in line and 'Established' in line)
 
 
 def announced_by(lab, vip):
-    """The LB nodes that announce a VIP, also those as a last resort."""
+    """Return the LB nodes that announce a VIP, even as a last resort."""
     network = ipaddress.ip_network(str(vip))
-    shown = birdc(lab, 'show', 'route', str(network), check=False)
-    return sorted(set(re.findall(r'\[([a-z0-9]+)[ \]]', shown)))
+    routes = birdc(lab, 'show', 'route', str(network), check=False)
+    return sorted(set(re.findall(r'\[([a-z0-9]+)[ \]]', routes)))
 
 
 def next_hops(lab, vip):
-    """The addresses that the kernel sends packets to a VIP to."""
+    """Return the next hops of the kernel's route to a VIP."""
     done = processes.run(
         lab, links.ROUTER,
         ['ip', '-json', *(['-6'] if ':' in str(vip) else []), 'route',

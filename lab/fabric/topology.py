@@ -17,7 +17,7 @@ MEMBERS = ('member1', 'member2', 'member3', 'member4')
 
 
 def up(lab, options=None):
-    """Start the fabric with everything that runs on the LB nodes.
+    """Start the fabric with all processes of the LB nodes.
 
     `options` go into each node's octavia-xdp.conf.
     """
@@ -26,7 +26,7 @@ def up(lab, options=None):
 
 
 def start(lab, options=None):
-    """Start what runs on the LB nodes; see `up`."""
+    """Start the processes of the LB nodes; see `up`."""
     with progress.step('starting the LB nodes'):
         for node in NODES:
             nodes.register(lab, node)
@@ -36,7 +36,7 @@ def start(lab, options=None):
 
 
 def make(lab):
-    """Make all hosts; nothing runs on the LB nodes yet."""
+    """Create all hosts, without processes on the LB nodes."""
     with progress.step('making the fabric'):
         router.create(lab)
         client.create(lab)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slow transfer, which lasts whatever happens to its connection."""
+"""A slow transfer of a file over one connection."""
 
 import http.client
 
@@ -13,15 +13,15 @@ _PAUSE_S = 0.02  # between two parts
 
 
 class Transfer(background.Background):
-    """A file by HTTP, over a connection that lasts for a `with` block.
+    """Transfers a file by HTTP over a connection during a `with` block.
 
-    It moves slowly, and the last quarter not before the end of the block, so
-    that the connection has something to carry however long that takes. The
-    end of the block waits for the rest.
+    The transfer is slow, and the last quarter begins at the end of the block,
+    so that the connection is in use during the whole block. The end of the
+    block waits for the rest.
 
-    :ivar port: the client's.
-    :ivar moved: bytes, so far.
-    :ivar problem: why the file did not arrive whole, or None.
+    :ivar port: the client's port.
+    :ivar moved: bytes transferred so far.
+    :ivar problem: why the transfer failed, or None.
     """
 
     def __init__(self, lab, address, port, namespace=client.CLIENT):
@@ -35,7 +35,8 @@ class Transfer(background.Background):
         with namespaces.inside(lab, namespace):
             self.connection.connect()
         self.port = self.connection.sock.getsockname()[1]
-        self.connection.auto_open = 0  # never again, and from nowhere else
+        # A reconnection would come from another namespace.
+        self.connection.auto_open = 0
         self.moved = 0
         self.problem = None
 
@@ -47,22 +48,22 @@ class Transfer(background.Background):
         self.connection.close()
 
     def length(self):
-        """Bytes of the file."""
+        """Return the length of the file in bytes."""
         raise NotImplementedError
 
     def move(self, size):
-        """Move at most so many bytes; how many it were, 0: there is no more.
+        """Transfer at most `size` bytes, and return how many; 0 at the end.
 
         :raises OSError, HTTPException: it failed.
         """
         raise NotImplementedError
 
     def finish(self):
-        """All has moved: why the server did not take it, or None."""
+        """Return why the server refused the complete file, or None."""
         return None
 
     def work(self):
-        """Move the file."""
+        """Transfer the file."""
         length = self.length()
         try:
             while self.moved < length:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A UDP server that answers with a name and what it was sent.
+"""A UDP server that answers with a name and the received data.
 
-To WHENCE it answers with the name, and the address and port that this came
-from. Started as: python -m lab.fabric.udp_echo PORT NAME
+To WHENCE it answers with the name, and the source address and port of the
+datagram. Usage: python -m lab.fabric.udp_echo PORT NAME
 """
 
 import socket
@@ -12,9 +12,9 @@ WHENCE = b'whence'
 
 
 def serve(port, name):
-    """Answer from the address that was asked, a VIP for example."""
+    """Answer from the destination address of the request, a VIP perhaps."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as server:
-        # IPv4 comes as ::ffff:a.b.c.d.
+        # IPv4 addresses are received as ::ffff:a.b.c.d.
         server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
         server.bind(('::', port))
@@ -29,8 +29,8 @@ def serve(port, name):
 def _source(control):
     for level, kind, value in control:
         if (level, kind) == (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO):
-            # struct in6_pktinfo: local address, interface. No interface:
-            # the route to the client says which.
+            # struct in6_pktinfo: local address, interface. With interface 0
+            # the route to the client determines it.
             return level, kind, value[:16] + bytes(4)
     raise RuntimeError('no destination came with a packet')
 

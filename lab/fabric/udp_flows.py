@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDP flows of the client that live on while things change."""
+"""UDP flows of the client that stay in use during changes."""
 
 import collections
 import contextlib
@@ -12,13 +12,12 @@ from lab.fabric import udp_echo
 
 
 class UdpFlows(background.Background):
-    """Flows to a VIP, each from a socket of its own, that are asked again and
-    again; use it in a `with` block.
+    """Sends datagrams of several flows to a VIP during a `with` block.
 
-    :ivar rounds: how often all of them have been asked.
-    :ivar seen: of each flow, "member address port" → how often a member has
-        answered that it saw the flow come from there.
-    :ivar unanswered: of each flow, how many datagrams.
+    :ivar rounds: how many datagrams have been sent in each flow.
+    :ivar seen: for each flow, {"member address port": number of answers by
+        the member with this source of the flow}.
+    :ivar unanswered: for each flow, the number of unanswered datagrams.
     """
 
     def __init__(self, lab, address, port, number=40, pause=0.2, timeout=1.0):
@@ -36,12 +35,12 @@ class UdpFlows(background.Background):
         with contextlib.ExitStack() as stack:
             for _ in self.seen:
                 with namespaces.inside(self._lab, client.CLIENT):
-                    one = stack.enter_context(socket.socket(
+                    flow = stack.enter_context(socket.socket(
                         socket.AF_INET6 if ':' in self._end[0]
                         else socket.AF_INET, socket.SOCK_DGRAM))
-                one.settimeout(self._timeout)
-                one.connect(self._end)
-                self._sockets.append(one)
+                flow.settimeout(self._timeout)
+                flow.connect(self._end)
+                self._sockets.append(flow)
             self._stack = stack.pop_all()
         return super().__enter__()
 
@@ -51,19 +50,19 @@ class UdpFlows(background.Background):
 
     @property
     def ports(self):
-        """The client's port of each."""
-        return [one.getsockname()[1] for one in self._sockets]
+        """The client's port of each flow."""
+        return [flow.getsockname()[1] for flow in self._sockets]
 
     def work(self):
-        """Ask all flows, until the end of the block."""
+        """Send a datagram in each flow, until the end of the block."""
         while not self.ending.wait(self._pause):
-            for number, one in enumerate(self._sockets):
-                self._ask(number, one)
+            for number, flow in enumerate(self._sockets):
+                self._ask(number, flow)
             self.rounds += 1
 
-    def _ask(self, number, one):
+    def _ask(self, number, flow):
         try:
-            one.send(udp_echo.WHENCE)
-            self.seen[number][one.recv(4096).decode()] += 1
+            flow.send(udp_echo.WHENCE)
+            self.seen[number][flow.recv(4096).decode()] += 1
         except OSError:
             self.unanswered[number] += 1

@@ -5,8 +5,7 @@ from lab.fabric import transfer
 
 
 class Upload(transfer.Transfer):
-    """A file that is sent by PUT; the end of the `with` block waits for the
-    server's answer."""
+    """Sends a file by PUT; the end of the block waits for the answer."""
 
     def __init__(self, lab, address, port, path, content):
         """:raises OSError: there is no connection."""
@@ -26,7 +25,7 @@ class Upload(transfer.Transfer):
     def finish(self):
         answer = self.connection.getresponse()
         answer.read()
-        # A new file, or one in place of another.
+        # 201: the file is new. 204: it was replaced.
         if answer.status not in (201, 204):
             return f'{answer.status} {answer.reason}'
         return None
