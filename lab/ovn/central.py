@@ -8,16 +8,13 @@ from lab.ovn import ovsdb
 from lab.ovn import packages
 
 NORTHD = 'ovn-northd'
-# The name by which Neutron and hypervisors know the network of the operator.
+# The operator's network, as Neutron and hypervisors name it.
 PHYSICAL_NETWORK = 'provider'
 
 
 @dataclasses.dataclass(frozen=True)
 class Database:
-    """One of OVN's two databases.
-
-    `name` is also its process's.
-    """
+    """One of OVN's two databases; `name` is also its process's name."""
 
     name: str
     schema: str
@@ -28,7 +25,7 @@ class Database:
 
     @property
     def url(self):
-        """Where Neutron and hypervisors find it."""
+        """The URL for Neutron and hypervisors."""
         return f'tcp:{paths.CONTROL_ADDRESS}:{self.port}'
 
 
@@ -39,17 +36,18 @@ SOUTHBOUND = Database('ovn-sb', 'ovn-sb.ovsschema', 'OVN_Southbound',
 
 
 def start(lab):
-    """Start OVN, with nothing in it; its packages are fetched before."""
+    """Fetch OVN's packages, and start OVN with empty databases."""
     packages.provide(lab)
     host = ovsdb.Host(lab, paths.CONTROL)
     host.make_directories()
-    for one in NORTHBOUND, SOUTHBOUND:
-        host.start_database(one.name, one.name, one.schema,
-                            f'db:{one.content},{one.table},connections')
-        _control(host, one, 'init')
-        # Not as an option of the server, which has no interval for probes.
-        _control(host, one, '--', 'set-connection',
-                 f'ptcp:{one.port}:{paths.CONTROL_ADDRESS}', '--', 'set',
+    for database in NORTHBOUND, SOUTHBOUND:
+        host.start_database(
+            database.name, database.name, database.schema,
+            f'db:{database.content},{database.table},connections')
+        _control(host, database, 'init')
+        # The server's own option cannot set the interval of probes.
+        _control(host, database, '--', 'set-connection',
+                 f'ptcp:{database.port}:{paths.CONTROL_ADDRESS}', '--', 'set',
                  'connection', '.', f'inactivity_probe={ovsdb.PROBE_MS}')
     host.start(NORTHD, NORTHD,
                f'--ovnnb-db=unix:{host.socket(NORTHBOUND.name)}',
@@ -59,7 +57,7 @@ def start(lab):
 
 
 def show(lab, database):
-    """What a database has, as ovn-nbctl or ovn-sbctl show it."""
+    """Return a database's content, by "show" of ovn-nbctl or ovn-sbctl."""
     return _control(ovsdb.Host(lab, paths.CONTROL), database, 'show')
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demonstration with VMs that know nothing of load balancers.
+"""The demonstration with unmodified VMs.
 
-Two tenants have the same subnet and the same addresses in it. Every step goes
-into build/demo-vms.json.
+Two tenants have the same subnet and the same addresses in it. Every step is
+recorded in build/demo-vms.json.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ PORT = 80
 REQUESTS = 1000
 BYTES = 32 * 1024 * 1024
 TIMEOUT_S = 120
-LOG_S = 10  # until a server has logged what it answered
+LOG_S = 10  # until a server has logged its answers
 
 _expect = demo_steps.expect
 
@@ -53,19 +53,19 @@ class Demo(demo_steps.Steps):
         super().__init__(lab, REPORT)
         self.keep = keep
         self.vips = {}
-        self.made = {}
+        self.tenants = {}
         self.ports = {}
         self.rules = {}
 
     def check(self):
         super().check()
-        with progress.step('looking for Open vSwitch and OVN'):
+        with progress.step('downloading Open vSwitch and OVN if missing'):
             packages.provide(self.lab)
 
     def run(self):
-        """All steps.
+        """Run all steps.
 
-        :raises demo_steps.StepFailed: one did not hold.
+        :raises demo_steps.StepFailed: a step failed.
         """
         self.step('bring up control host, fabric, LB nodes and hypervisors',
                   lambda: deployment.up(self.lab, ovn=True))
@@ -75,14 +75,14 @@ class Demo(demo_steps.Steps):
             self.step(f'{tenant} creates a load balancer',
                       functools.partial(self.create, tenant))
         self.step('wait for ACTIVE and ONLINE', self.wait_online)
-        self.step('what VMs have of it', self.look_into_vms)
+        self.step('VMs are not changed', self.check_vms)
         for tenant in TENANTS:
             self.step(f'{REQUESTS:,} requests to {tenant}',
                       functools.partial(self.requests, tenant))
         self.step('the members\' ports are reached directly as well',
                   self.reach_directly)
-        self.step('a rule of a security group goes', self.forbid)
-        self.step('the rule comes back', self.allow)
+        self.step('a rule of a security group is deleted', self.forbid)
+        self.step('the rule is created again', self.allow)
         self.step('a VM is moved during a download', self.move)
         self.step('an agent of a hypervisor is killed', self.kill_agent)
         if not self.keep:
@@ -90,17 +90,17 @@ class Demo(demo_steps.Steps):
 
     @contextlib.contextmanager
     def cloud(self):
-        """The administrator, who serves tenants."""
+        """Connect as the cloud's administrator."""
         with namespaces.inside(self.lab, paths.CONTROL):
             yield tenants.Tenants(self.lab)
 
     def make_tenants(self):
         with self.cloud() as admin:
             for tenant in TENANTS:
-                made = self.made[tenant] = admin.create(tenant)
+                created = self.tenants[tenant] = admin.create(tenant)
                 for hypervisor, address in ADDRESSES.items():
                     vm = _vm(tenant, hypervisor)
-                    port = admin.create_port(made, hypervisor, address)
+                    port = admin.create_port(created, hypervisor, address)
                     vms.create(self.lab, vm, hypervisor,
                                admin.as_plugged(port))
                     vms.start_http(self.lab, vm)
@@ -117,9 +117,9 @@ class Demo(demo_steps.Steps):
         self.rules[tenant] = self.openstack(
             'security', 'group', 'rule', 'create', '--protocol', 'tcp',
             '--dst-port', str(vms.HTTP_PORT), '-f', 'value', '-c', 'id',
-            self.made[tenant].security_group_id, user=tenant).split()[-1]
+            self.tenants[tenant].security_group_id, user=tenant).split()[-1]
 
-    # What tenants type
+    # The tenants' commands
 
     def create(self, tenant):
         def run(kind, *arguments, column='provisioning_status'):
@@ -133,12 +133,12 @@ class Demo(demo_steps.Steps):
             '--protocol-port', str(PORT), tenant)
         run('pool', '--name', POOL, '--listener', LISTENER, '--protocol',
             'TCP', '--lb-algorithm', 'SOURCE_IP_PORT')
-        # It may be quicker than a move, during which nobody reaches the VM.
+        # Checks may fail during a move, when nobody can reach the VM.
         run('healthmonitor', '--type', 'HTTP', '--url-path', '/', '--delay',
             '2', '--timeout', '1', '--max-retries', '2', POOL)
         for hypervisor, address in ADDRESSES.items():
             run('member', '--name', _vm(tenant, hypervisor), '--subnet-id',
-                self.made[tenant].subnet_id, '--address', address,
+                self.tenants[tenant].subnet_id, '--address', address,
                 '--protocol-port', str(vms.HTTP_PORT), POOL)
         return (f'VIP {self.vips[tenant]}, port {PORT} to port '
                 f'{vms.HTTP_PORT}')
@@ -149,14 +149,14 @@ class Demo(demo_steps.Steps):
                 sdk = cloud.connect(self.lab, tenant).load_balancer
                 processes.wait_for(
                     f'an ACTIVE and ONLINE load balancer of {tenant}',
-                    lambda sdk=sdk, tenant=tenant: _is_well(
+                    lambda sdk=sdk, tenant=tenant: _is_online(
                         sdk.find_load_balancer(tenant)), TIMEOUT_S, 0.5)
                 pool = sdk.find_pool(POOL)
                 processes.wait_for(
                     f'ONLINE members of {tenant}',
                     lambda sdk=sdk, pool=pool: all(
-                        one.operating_status == 'ONLINE'
-                        for one in sdk.members(pool)), TIMEOUT_S, 0.5)
+                        member.operating_status == 'ONLINE'
+                        for member in sdk.members(pool)), TIMEOUT_S, 0.5)
             processes.wait_for(
                 f'a route to {vip} through both LB nodes',
                 lambda vip=vip: len(router.next_hops(self.lab, vip))
@@ -164,11 +164,11 @@ class Demo(demo_steps.Steps):
             self.openstack('loadbalancer', 'member', 'list', '-c', 'name',
                            '-c', 'address', '-c', 'operating_status', POOL,
                            user=tenant)
-        return self.ways()
+        return self.check_ways()
 
-    def ways(self):
-        """How LB nodes reach members, by the operator's command."""
-        found = []
+    def check_ways(self):
+        """Check by the operator's command how LB nodes reach members."""
+        texts = []
         for tenant in TENANTS:
             with namespaces.inside(self.lab, paths.CONTROL):
                 balancer = cloud.connect(
@@ -177,23 +177,23 @@ class Demo(demo_steps.Steps):
                 paths.VENV / 'bin' / 'octavia-xdp-manage', '--config-file',
                 octavia.provider_configuration(self.lab), 'lb', 'members',
                 balancer.id, '-f', 'json'])
-            for one in json.loads(done.stdout):
-                _expect(one['way'] == 'tunnel',
-                        f'{one["name"]} is reached by {one["way"]}: '
-                        f'{one["why"]}')
-                found.append(f'{one["name"]} on {one["hypervisor"]} by '
-                             f'{one["encapsulation"]}')
-        return '; '.join(found)
+            for member in json.loads(done.stdout):
+                _expect(member['way'] == 'tunnel',
+                        f'{member["name"]} is reached by {member["way"]}: '
+                        f'{member["why"]}')
+                texts.append(f'{member["name"]} on {member["hypervisor"]} by '
+                             f'{member["encapsulation"]}')
+        return '; '.join(texts)
 
-    def look_into_vms(self):
+    def check_vms(self):
         for vm in self.ports:
-            shown = processes.run(self.lab, vm, ['ip', '-br', 'address'])
+            addresses = processes.run(self.lab, vm, ['ip', '-br', 'address'])
             for vip in self.vips.values():
-                _expect(vip not in shown.stdout, f'{vm} has {vip}')
+                _expect(vip not in addresses.stdout, f'{vm} has {vip}')
             listening = processes.run(self.lab, vm, ['ss', '-Hltn']).stdout
             _expect(f':{PORT} ' not in listening,
                     f'{vm} listens on port {PORT}')
-        return f'no VIP, and nothing that listens on port {PORT}'
+        return f'no VIP, and no server on port {PORT}'
 
     # Traffic
 
@@ -201,7 +201,7 @@ class Demo(demo_steps.Steps):
         return f'http://{self.vips[tenant]}:{PORT}/'
 
     def requests(self, tenant, number=REQUESTS):
-        """Requests by curl, all answered by the tenant's own VMs."""
+        """Send requests by curl; the tenant's own VMs must answer all."""
         own = [_vm(tenant, hypervisor) for hypervisor in ADDRESSES]
         before = {vm: self.clients(vm) for vm in own}
         answers = client.requests(self.lab, self.url(tenant), number, 30)
@@ -226,7 +226,7 @@ class Demo(demo_steps.Steps):
                 f'{dict(sorted(answers.count.items()))}')
 
     def clients(self, vm):
-        """Requests of the client's address in a server's log."""
+        """Count requests from the client's address in a server's log."""
         return sum(line.split()[0] == paths.CLIENT_ADDRESS for line in
                    nginx.access_log(self.lab, vm).read_text().splitlines())
 
@@ -236,7 +236,8 @@ class Demo(demo_steps.Steps):
     def reach_directly(self):
         number = 50
         with client.Load(self.lab, self.url('red'), 60) as load:
-            first, second = (_vm('red', one) for one in ADDRESSES)
+            first, second = (_vm('red', hypervisor)
+                             for hypervisor in ADDRESSES)
             for _ in range(number):
                 done = processes.run(self.lab, first, [
                     'curl', '-sS', '-f', '-m', '30',
@@ -283,22 +284,22 @@ class Demo(demo_steps.Steps):
                 'failed')
 
     def download(self):
-        """Of the file that one VM alone has.
+        """Begin a download of the file that only one VM has.
 
         :raises demo_steps.StepFailed: that VM does not serve it.
         """
-        def begun():
-            one = download.Download(self.lab, self.vips['red'], PORT,
-                                    '/large')
-            if one.status == http.HTTPStatus.OK:
-                return one
-            one.close()
-            # The other one's answer.
-            _expect(one.status == http.HTTPStatus.NOT_FOUND,
-                    f'a download is answered with {one.status}')
+        def begin():
+            transfer = download.Download(self.lab, self.vips['red'], PORT,
+                                         '/large')
+            if transfer.status == http.HTTPStatus.OK:
+                return transfer
+            transfer.close()
+            # The other VM answers with 404.
+            _expect(transfer.status == http.HTTPStatus.NOT_FOUND,
+                    f'a download is answered with {transfer.status}')
             return None
         return processes.wait_for('a download from the VM that has the file',
-                                  begun, TIMEOUT_S)
+                                  begin, TIMEOUT_S)
 
     def kill_agent(self):
         with client.Load(self.lab, self.url('blue'), 60) as load:
@@ -307,7 +308,7 @@ class Demo(demo_steps.Steps):
                 self.wait_requests(load)
                 processes.restart(self.lab, host_agents.name(hypervisor))
                 processes.wait_for(
-                    f'{hypervisor} to be as it is wanted',
+                    f'the wanted state of {hypervisor}',
                     lambda hypervisor=hypervisor: not host_agents.faults(
                         self.lab, hypervisor), TIMEOUT_S, 0.5)
             self.wait_requests(load)
@@ -345,9 +346,9 @@ def _vm(tenant, hypervisor):
     return f'{tenant}-{paths.number(hypervisor)}'
 
 
-def _is_well(balancer):
-    return (balancer.provisioning_status, balancer.operating_status) == (
-        'ACTIVE', 'ONLINE')
+def _is_online(load_balancer):
+    return (load_balancer.provisioning_status,
+            load_balancer.operating_status) == ('ACTIVE', 'ONLINE')
 
 
 def _none_failed(load):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents of hypervisors, and what controllers and LB nodes know of them.
+"""Agents of hypervisors, and related options of controllers and LB nodes.
 
 LB nodes reach the first hypervisor by SRv6 and the second by Geneve, so that
-whoever tests members tests both.
+tests of members test both.
 """
 
 import json
@@ -18,7 +18,7 @@ from lab.ovn import ovsdb
 
 AGENT = 'host-agent'
 METRICS_PORT = 9107
-# By hypervisor.
+# {hypervisor: encapsulation}
 ENCAPSULATIONS = {'hv1': 'srv6', 'hv2': 'geneve'}
 
 CONTROLLER_OPTIONS = {'zero_touch': {
@@ -29,22 +29,22 @@ CONTROLLER_OPTIONS = {'zero_touch': {
                       f'{paths.HYPERVISOR_NETWORK_V6},{paths.SID_NETWORK},'
                       f'{paths.UNDERLAY_NETWORK_V6}'),
 }}
-# Without the way through the datapath no node gets such members.
+# Nodes without this option do not get members behind tunnels.
 NODE_OPTIONS = {'agent': {'probe_through_datapath': True}}
 
 
 def name(hypervisor):
-    """The name under which the lab knows a hypervisor's agent."""
+    """Return the name of a hypervisor's agent in the lab."""
     return hypervisors.process(hypervisor, AGENT)
 
 
 def configuration(lab, hypervisor):
-    """The configuration file of a hypervisor's agent."""
+    """Return the configuration file of a hypervisor's agent."""
     return lab.host_directory(hypervisor) / 'octavia-xdp-host.conf'
 
 
 def pin_directory(lab, hypervisor):
-    """Where its maps and programs are pinned."""
+    """Return the directory of the agent's pinned maps and programs."""
     return hypervisors.bpf_directory(lab, hypervisor) / 'octavia-xdp-host'
 
 
@@ -55,10 +55,10 @@ def configure(lab, hypervisor):
 
 
 def write_configuration(lab, hypervisor, encapsulation, underlay=links.UPLINK):
-    """What an agent reads when it starts.
+    """Write the agent's configuration file.
 
     :param underlay: the interface at which LB nodes' packets arrive. Answers
-        leave by the uplink in any case.
+        always leave by the uplink.
     """
     ini.write(configuration(lab, hypervisor), {
         'DEFAULT': {
@@ -92,9 +92,9 @@ def start(lab, hypervisor):
 
 
 def command(lab, hypervisor, *words, check=True):
-    """What octavia-xdp-host of a hypervisor answers, from its JSON.
+    """Run octavia-xdp-host on a hypervisor, and return its parsed JSON.
 
-    `verify` says by its exit status what the answer says as well.
+    :param check: False for "verify", which returns 1 if it found faults.
     """
     done = processes.run(
         lab, hypervisor,
@@ -108,23 +108,24 @@ def command(lab, hypervisor, *words, check=True):
 
 
 def show(lab, hypervisor, subject):
-    """What a hypervisor's datapath has: rows as dictionaries."""
+    """Return rows of a hypervisor's datapath as dictionaries."""
     return command(lab, hypervisor, 'show', subject)
 
 
 def entries_of(lab, vip, port):
-    """Entries of a listener on all hypervisors: hypervisor → its rows."""
-    where = f'[{vip}]:{port}' if ':' in vip else f'{vip}:{port}'
+    """Return a listener's entries, as {hypervisor: rows}."""
+    endpoint = f'[{vip}]:{port}' if ':' in vip else f'{vip}:{port}'
     return {hypervisor: [row for row in show(lab, hypervisor, 'entries')
-                         if row['vip'] == where]
+                         if row['vip'] == endpoint]
             for hypervisor in hypervisors.NAMES}
 
 
 def faults(lab, hypervisor):
-    """What differs on a hypervisor from what is wanted."""
+    """Return the differences between a hypervisor's actual and wanted state.
+    """
     return command(lab, hypervisor, 'verify', check=False)['faults']
 
 
 def programs(lab, hypervisor, pattern):
-    """Pins of programs at interfaces: nic-…, tap-in-… and tap-out-…"""
+    """Return pins of programs at interfaces: nic-…, tap-in-…, tap-out-…"""
     return sorted((pin_directory(lab, hypervisor) / 'links').glob(pattern))

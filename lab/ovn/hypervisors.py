@@ -6,11 +6,11 @@
     eth2  provider network, in br-ex
     eth3  an underlay of IPv6 alone; a plain interface
 
-The kernel of the machine may have no Open vSwitch, so that its datapath is
-the one in user space ("netdev"). It reads packets as AF_PACKET does, which
-comes before tc at an interface, while the kernel's own comes after it. What
-has to come before Open vSwitch therefore acts on interfaces that are not in
-it: eth0, and the taps of VMs (see vms.py).
+The machine's kernel may lack Open vSwitch, so its datapath in user space
+("netdev") is used. That receives packets by AF_PACKET, which comes before tc
+at an interface; the kernel's datapath comes after tc. So programs that must
+act before Open vSwitch are at interfaces that are not in it: eth0, and the
+taps of VMs (see vms.py).
 """
 
 from lab import namespaces
@@ -22,11 +22,11 @@ from lab.ovn import ovsdb
 
 NAMES = ('hv1', 'hv2')
 TUNNEL, PROVIDER, UNDERLAY_V6 = 'eth1', 'eth2', 'eth3'
-# Bridges of Open vSwitch; the first has the address of tunnels, for with an
-# address on the interface itself its user space finds no way to its peers.
+# Bridges of Open vSwitch. The first one has the address of tunnels: with an
+# address on the interface itself, user space finds no route to its peers.
 TUNNEL_BRIDGE, PROVIDER_BRIDGE, INTEGRATION_BRIDGE = 'br-tun0', 'br-ex', \
     'br-int'
-# Of the router, without any host of its own.
+# Bridges on the router, without hosts of their own.
 UNDERLAY_SWITCH, TUNNEL_SWITCH, PROVIDER_SWITCH = 'hvs', 'tunnels', 'provider'
 UNDERLAY_SWITCH_V6 = 'hvs-v6'
 MTU = 1500
@@ -37,22 +37,22 @@ PROCESSES = (DATABASE, SWITCH, CONTROLLER)
 
 
 def process(hypervisor, name):
-    """The name under which the lab knows a process of a hypervisor."""
+    """Return the name of a hypervisor's process in the lab."""
     return f'{hypervisor}-{name}'
 
 
 def address(hypervisor, version=4):
-    """The hypervisor's address on its uplink."""
+    """Return the hypervisor's address on its uplink."""
     return paths.hypervisor_address(paths.number(hypervisor), version)
 
 
 def bpf_directory(lab, hypervisor):
-    """Where a hypervisor's BPF objects can be pinned, a bpffs of its own."""
+    """Return the directory of a hypervisor's own BPF file system."""
     return lab.run_directory / hypervisor / 'bpf'
 
 
 def make_switches(lab):
-    """Make the networks of the hypervisors; the router is their gateway."""
+    """Create the networks of the hypervisors; the router is their gateway."""
     for switch, addresses in (
             (UNDERLAY_SWITCH, (
                 f'{paths.HYPERVISOR_GATEWAY}/'
@@ -67,12 +67,12 @@ def make_switches(lab):
                 f'{paths.PROVIDER_GATEWAY}/'
                 f'{paths.PROVIDER_NETWORK.prefixlen}',))):
         namespaces.bridge(lab, links.ROUTER, switch)
-        for one in addresses:
-            namespaces.address(lab, links.ROUTER, switch, one)
+        for cidr in addresses:
+            namespaces.address(lab, links.ROUTER, switch, cidr)
 
 
 def create(lab, hypervisor):
-    """Make a hypervisor and its cables; nothing runs there yet."""
+    """Create a hypervisor and its cables, without processes."""
     namespaces.create(lab, hypervisor)
     links.open_paths(lab, hypervisor)
     management = namespaces.join_management(lab, hypervisor)
@@ -106,13 +106,13 @@ def create(lab, hypervisor):
 
 
 def start(lab, hypervisor):
-    """Start Open vSwitch and OVN; returns when OVN's databases have it."""
+    """Start Open vSwitch and OVN, until OVN's databases list it."""
     host = ovsdb.Host(lab, hypervisor)
     host.make_directories()
     host.start_database(process(hypervisor, DATABASE), 'db',
                         'vswitch.ovsschema')
     vsctl(lab, hypervisor, '--no-wait', 'init')
-    # Before it registers: what comes later is not taken without an error.
+    # Set these before ovn-controller registers: it logs errors on changes.
     vsctl(lab, hypervisor, '--no-wait', 'set', 'Open_vSwitch', '.', *(
         f'external_ids:{key}={value}'
         for key, value in _settings(hypervisor).items()))
@@ -128,7 +128,7 @@ def start(lab, hypervisor):
 
 
 def start_switch(lab, hypervisor):
-    """Start ovs-vswitchd, with the bridges that its database has."""
+    """Start ovs-vswitchd, with the bridges in its database."""
     host = ovsdb.Host(lab, hypervisor)
     name = process(hypervisor, SWITCH)
     host.start(name, 'ovs-vswitchd', f'unix:{host.socket("db")}',
@@ -144,14 +144,14 @@ def start_controller(lab, hypervisor):
 
 
 def stop_switch(lab, hypervisor):
-    """TERM ovs-vswitchd."""
+    """Terminate ovs-vswitchd."""
     processes.stop(lab, process(hypervisor, SWITCH))
 
 
 def stop_controller(lab, hypervisor):
-    """End ovn-controller as its package does: it leaves OVN's databases.
+    """Stop ovn-controller as its package does.
 
-    So its ports are DOWN in Neutron.
+    It leaves OVN's databases, so its ports are DOWN in Neutron.
     """
     host = ovsdb.Host(lab, hypervisor)
     name = process(hypervisor, CONTROLLER)
@@ -163,14 +163,14 @@ def stop_controller(lab, hypervisor):
 
 
 def vsctl(lab, hypervisor, *arguments, **options):
-    """What ovs-vsctl prints; it waits until Open vSwitch has done it."""
+    """Run ovs-vsctl, which waits for Open vSwitch, and return its output."""
     host = ovsdb.Host(lab, hypervisor)
     return host.run('ovs-vsctl', f'--db=unix:{host.socket("db")}',
                     '--timeout=60', *arguments, **options)
 
 
 def has_bridge(lab, hypervisor, bridge):
-    """Whether Open vSwitch has made a bridge."""
+    """Return whether Open vSwitch has a bridge."""
     return bridge in vsctl(lab, hypervisor, 'list-br').split()
 
 
@@ -180,7 +180,7 @@ def _make_bridge(lab, hypervisor, bridge, interface):
 
 
 def _settings(hypervisor):
-    """What Open vSwitch's database has for ovn-controller."""
+    """Return the settings of ovn-controller in Open vSwitch's database."""
     return {
         'system-id': hypervisor,
         'hostname': hypervisor,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live migration of a VM that is a member, step by step as Nova does it."""
+"""Live migration of a VM that is a member, in the same steps as Nova's."""
 
 from lab import processes
 from lab.ovn import host_agents
@@ -9,17 +9,16 @@ TIMEOUT_S = 120
 
 
 def migrate(lab, tenants, vm, port, hypervisor, switched=lambda: None):
-    """Move a VM; returns when its port is bound to the other hypervisor.
+    """Move a VM, until its port is bound to the other hypervisor.
 
-    :param tenants: tenants.Tenants, who may write bindings.
-    :param port: the VM's, in Neutron.
-    :param switched: called when the VM runs there, and Neutron does not know.
+    :param tenants: tenants.Tenants, with permission to write bindings.
+    :param port: the VM's port in Neutron.
+    :param switched: called when the VM runs there, before its port is bound.
     """
     tap = vms.names(port.id)[0]
 
     def interface():
-        """Of the port on the other hypervisor; None: it is not known there.
-        """
+        """Return the port's interface there; None if the port is unknown."""
         for row in host_agents.show(lab, hypervisor, 'ports'):
             if row['port'] == port.id:
                 return row['interface'] or 'none'

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Database servers of Open vSwitch and OVN, and daemons beside them.
+"""Database servers and daemons of Open vSwitch and OVN.
 
-They run in the foreground and log to standard error, as all processes of a
-lab do.
+They run in the foreground and log to standard error, like all processes of a
+lab.
 """
 
 from lab import processes
 from lab.ovn import packages
 
 LOGGING = ('-vconsole:info', '-vsyslog:off', '-vfile:off')
-# Milliseconds without a word after which a peer is asked whether it lives.
-# The default, 5 s, ends connections on a machine with much to do.
+# Milliseconds of inactivity after which a peer is probed. The default, 5 s,
+# closes connections on a machine under load.
 PROBE_MS = 60000
 
 
 class Host:
-    """Where programs of Open vSwitch and OVN run, and with which files."""
+    """A host on which programs of Open vSwitch and OVN run."""
 
     def __init__(self, lab, name):
         self.lab = lab
@@ -24,12 +24,12 @@ class Host:
         self.run_directory = lab.run_directory / name / 'ovs'
 
     def make_directories(self):
-        """Make the directories, which a program does not."""
+        """Create the directories, which the programs do not."""
         self.directory.mkdir(exist_ok=True)
         self.run_directory.mkdir(parents=True, exist_ok=True)
 
     def socket(self, database):
-        """Where a database server listens for programs of the same host."""
+        """Return the socket of a database server for the same host."""
         return self.run_directory / f'{database}.sock'
 
     @property
@@ -37,7 +37,7 @@ class Host:
         return packages.environment(self.directory, self.run_directory)
 
     def run(self, program, *arguments, **options):
-        """Run a program to its end; what it printed."""
+        """Run a program to its end, and return its output."""
         return processes.run(
             self.lab, self.name, [packages.program(program), *arguments],
             env={key: str(value) for key, value in self.environment.items()},
@@ -51,9 +51,9 @@ class Host:
             self.environment, **options)
 
     def start_database(self, process, database, schema, *remotes):
-        """Start a database server; it is empty at its first start.
+        """Start a database server; create an empty database if missing.
 
-        :param remotes: where it listens beside its socket.
+        :param remotes: connection methods in addition to its socket.
         """
         path = self.directory / f'{database}.db'
         if not path.exists():
@@ -65,5 +65,5 @@ class Host:
                    ready=socket.exists)
 
     def control(self, process):
-        """The socket by which ovs-appctl talks to a process."""
+        """Return the socket of a process for ovs-appctl."""
         return self.run_directory / f'{process}.ctl'

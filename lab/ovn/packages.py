@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open vSwitch and OVN of Debian, unpacked and not installed.
+"""Debian's Open vSwitch and OVN, unpacked instead of installed.
 
-Installed they would start servers, and own the machine's network. apt fetches
-them by name from the machine's own mirror and checks them; everything is below
-build/ovn/ then, where the programs find their files by environment variables.
+The installed packages would start servers and change the machine's network.
+apt downloads and verifies them from the machine's mirror. They are unpacked
+below build/ovn/, and programs find their files by environment variables.
 """
 
 import fcntl
@@ -23,16 +23,16 @@ _TIMEOUT_S = 600
 
 
 def provide(lab):
-    """Fetch and unpack the packages, unless they are there already.
+    """Download and unpack the packages, if they are missing.
 
-    To have newer ones, remove build/ovn/. ``python -m lab.ovn.packages`` does
-    it without a lab, for tests in guests, which have no network.
+    To get newer ones, remove build/ovn/. ``python -m lab.ovn.packages`` does
+    this without a lab, for tests in guests, which have no network.
 
-    :param lab: None: there is none.
+    :param lab: None without a lab.
     """
     paths.BUILD.mkdir(exist_ok=True)
     with open(DIRECTORY.with_suffix('.lock'), 'w') as lock:
-        # Of labs that start at once one fetches, and the others wait.
+        # Of labs that start at the same time one downloads, the others wait.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if DIRECTORY.is_dir():
             return
@@ -49,9 +49,9 @@ def provide(lab):
 
 @functools.cache
 def program(name):
-    """The path of a program.
+    """Return the path of a program.
 
-    Debian has some of them where only update-alternatives finds them.
+    Some are in a directory that only update-alternatives links to.
     """
     return _only(name, DIRECTORY / 'usr' / 'sbin', DIRECTORY / 'usr' / 'bin',
                  DIRECTORY / 'usr' / 'lib' / 'openvswitch-switch')
@@ -59,13 +59,13 @@ def program(name):
 
 @functools.cache
 def schema(name):
-    """The path of a database's schema, as vswitch.ovsschema."""
+    """Return the path of a database's schema, as vswitch.ovsschema."""
     share = DIRECTORY / 'usr' / 'share'
     return _only(name, share / 'openvswitch', share / 'ovn')
 
 
 def search_paths():
-    """The variables with which others find the programs."""
+    """Return variables with which other programs find these."""
     return {
         'PATH': os.pathsep.join((
             str(DIRECTORY / 'usr' / 'bin'), '/usr/sbin', '/usr/bin', '/sbin',
@@ -77,9 +77,9 @@ def search_paths():
 
 
 def environment(directory, run_directory):
-    """The variables with which the programs of a host run.
+    """Return variables with which the programs of a host run.
 
-    :param directory: for the host's files that last.
+    :param directory: for the host's persistent files.
     :param run_directory: for its sockets.
     """
     share = DIRECTORY / 'usr' / 'share'
@@ -99,7 +99,7 @@ def environment(directory, run_directory):
 
 
 def _wanted(lab):
-    """The packages, and libraries of theirs that the machine lacks."""
+    """Return the packages, and their libraries that the machine lacks."""
     simulated = _apt(lab, ['apt-get', '--simulate', '--no-install-recommends',
                            'install', *PACKAGES])
     missing = [line.split()[1] for line in simulated.splitlines()
@@ -109,7 +109,7 @@ def _wanted(lab):
 
 
 def _apt(lab, argv, directory=None):
-    """Run a command of apt; renew its lists if it does not succeed."""
+    """Run a command of apt; if it fails, update its lists and retry."""
     done = processes.run(lab, None, argv, cwd=directory, check=False,
                          timeout=_TIMEOUT_S)
     if done.returncode:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants with a network of their own, a router and ports for VMs.
+"""Tenants with their own network, a router and ports for VMs.
 
-Use all of it within lab.namespaces.inside(lab, lab.paths.CONTROL).
+Use this within lab.namespaces.inside(lab, lab.paths.CONTROL).
 """
 
 import dataclasses
@@ -12,15 +12,15 @@ import uuid
 from lab import cloud
 from lab.ovn import fabric
 
-# Any number of tenants may have them at the same time.
+# Several tenants may use the same subnets.
 SUBNET, SUBNET_V6 = '10.0.0.0/24', 'fd00:10::/64'
 
 
 @dataclasses.dataclass(frozen=True)
 class Tenant:
-    """A project with a user of the same name, and what both have.
+    """A project with a user of the same name, and its network.
 
-    :param security_group_id: of the default group, in which all VMs are.
+    :param security_group_id: the default group, which all VMs have.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Tenant:
 
 
 class Tenants:
-    """The cloud's administrator, who serves tenants."""
+    """Operations of the cloud's administrator for tenants."""
 
     def __init__(self, lab):
         self._lab = lab
@@ -41,11 +41,11 @@ class Tenants:
 
     @functools.cached_property
     def network(self):
-        """Neutron, as the administrator has it."""
+        """The administrator's connection to Neutron."""
         return self._admin.network
 
     def create(self, name, cidr=SUBNET, cidr_v6=SUBNET_V6):
-        """Make a tenant with a network whose router leads outside."""
+        """Create a tenant with a network and a router with a gateway."""
         project, _user = cloud.create_tenant(
             self._lab, self._admin.identity, name)
         neutron = cloud.connect(self._lab, name).network
@@ -53,29 +53,29 @@ class Tenants:
         subnet = neutron.create_subnet(
             name=f'{name}-subnet', network_id=network.id, ip_version=4,
             cidr=cidr)
-        # VMs have their addresses as in a configuration drive.
+        # VMs are configured without DHCP, as by a configuration drive.
         subnet_v6 = neutron.create_subnet(
             name=f'{name}-subnet-v6', network_id=network.id, ip_version=6,
             cidr=cidr_v6, is_dhcp_enabled=False)
         router = neutron.create_router(
             name=f'{name}-router', external_gateway_info={
                 'network_id': self._external})
-        for one in subnet, subnet_v6:
-            neutron.add_interface_to_router(router, subnet_id=one.id)
+        for subnet_id in subnet.id, subnet_v6.id:
+            neutron.add_interface_to_router(router, subnet_id=subnet_id)
         group, = neutron.security_groups(project_id=project.id,
                                          name='default')
         return Tenant(name, project.id, network.id, subnet.id, subnet_v6.id,
                       router.id, group.id)
 
     def delete(self, tenant):
-        """Remove a tenant with all that is in its network."""
+        """Delete a tenant and everything in its network."""
         neutron = self.network
         for subnet in tenant.subnet_id, tenant.subnet_v6_id:
             neutron.remove_interface_from_router(tenant.router_id,
                                                  subnet_id=subnet)
         neutron.delete_router(tenant.router_id)
         for port in neutron.ports(network_id=tenant.network_id):
-            # Ports of DHCP go with the network.
+            # DHCP ports are deleted with the network.
             if not port.device_owner.startswith('network:'):
                 neutron.delete_port(port)
         neutron.delete_network(tenant.network_id)
@@ -86,7 +86,7 @@ class Tenants:
         identity.delete_project(tenant.project_id)
 
     def allow(self, tenant, protocol, port=None, remote='0.0.0.0/0'):
-        """Add a rule to the default group, of traffic to VMs."""
+        """Add a rule for traffic to VMs to the default group."""
         return self.network.create_security_group_rule(
             security_group_id=tenant.security_group_id, direction='ingress',
             ether_type='IPv6' if ':' in remote else 'IPv4',
@@ -94,9 +94,9 @@ class Tenants:
             remote_ip_prefix=remote)
 
     def create_port(self, tenant, hypervisor, address, address_v6=None):
-        """A port for a VM, bound as Nova does.
+        """Create a port for a VM, bound like Nova does.
 
-        :param hypervisor: None: it is bound to none.
+        :param hypervisor: None: the port stays unbound.
         """
         fixed = [{'subnet_id': tenant.subnet_id, 'ip_address': address}]
         if address_v6:
@@ -110,21 +110,21 @@ class Tenants:
             **({'binding_host_id': hypervisor} if hypervisor else {}))
 
     def bind(self, port, hypervisor):
-        """Move a port to a hypervisor; a migration is over then."""
+        """Bind a port to a hypervisor, which also ends a migration."""
         return self.network.update_port(
             port, binding_host_id=hypervisor, binding_profile={})
 
     def announce_migration(self, port, hypervisor):
-        """Say whereto a VM will be moved, as Nova does before it begins."""
+        """Set the target of a VM's migration, as Nova does before it."""
         return self.network.update_port(
             port, binding_profile={'migrating_to': hypervisor})
 
     def is_active(self, port):
-        """Whether OVN has reported to Neutron that the port is up."""
+        """Return whether OVN has reported to Neutron that the port is up."""
         return self.network.get_port(port).status == 'ACTIVE'
 
     def as_plugged(self, port):
-        """What vms.create() wants to know of a port."""
+        """Return the port as a dictionary for vms.create()."""
         addresses, gateways = [], []
         for fixed in port.fixed_ips:
             subnet = self.network.get_subnet(fixed['subnet_id'])

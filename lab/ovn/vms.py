@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VMs, as namespaces that are plugged in as Nova's os-vif does ("hybrid").
+"""VMs: namespaces, plugged like Nova's os-vif does in its "hybrid" mode.
 
 ::
 
     VM                    hypervisor
     eth0 (bridge) - nic0 = tap… - qbr… (bridge) - qvb… = qvo… - br-int
 
-The tap of a real VM is one end of QEMU; here it is the end of a veth pair.
-Between it and Open vSwitch are a Linux bridge and another pair, so that what
-acts on the tap by tc comes before Open vSwitch, as it does where that is the
-kernel's. What the guest knows as its network card, eth0, is a bridge whose
-only port is the cable to the hypervisor: it keeps its addresses, routes and
-connections while the cable is moved.
+QEMU opens the tap of a real VM; here the tap is the end of a veth pair.
+Between it and Open vSwitch are a Linux bridge and another pair, so that tc
+programs at the tap act before Open vSwitch, as with the kernel's datapath.
+The guest's network card, eth0, is a bridge whose only port is the cable to
+the hypervisor: it keeps its addresses, routes and connections while the
+cable is moved.
 """
 
 import contextlib
@@ -25,21 +25,20 @@ from lab.fabric import nginx
 from lab.ovn import hypervisors
 
 NIC = 'eth0'
-# One at a time is in the VM's bridge.
+# Only one at a time is in the VM's bridge.
 CABLES = ('nic0', 'nic1')
 SECTION = 'vms'
 HTTP_PORT = 8080
 
 
 def names(port_id):
-    """(tap, bridge, its veth, Open vSwitch's) of a port, as os-vif has them.
-    """
+    """Return os-vif's names of a port's tap, bridge, and both veth ends."""
     return tuple(f'{prefix}{port_id[:11]}'
                  for prefix in ('tap', 'qbr', 'qvb', 'qvo'))
 
 
 def create(lab, vm, hypervisor, port):
-    """Make a VM on a hypervisor; Neutron has bound its port to it.
+    """Create a VM on the hypervisor to which Neutron has bound its port.
 
     :param port: a dictionary with id, mac, mtu, addresses (as
         '10.0.0.5/24') and gateways (addresses).
@@ -62,7 +61,7 @@ def create(lab, vm, hypervisor, port):
 
 
 def prepare(lab, vm, hypervisor):
-    """Do what Nova does on a hypervisor before a VM is there: all but it."""
+    """Plug a VM's port into a hypervisor, as Nova does before it starts."""
     port = _record(lab, vm)['port']
     _tap, bridge, inner, outer = names(port['id'])
     links.cable(lab, (hypervisor, inner), (hypervisor, outer), port['mtu'])
@@ -78,7 +77,7 @@ def prepare(lab, vm, hypervisor):
 
 
 def clean(lab, vm, hypervisor):
-    """Remove what prepare() made; what is not there is no error."""
+    """Undo prepare(); ignore what does not exist."""
     port = _record(lab, vm)['port']
     tap, bridge, inner, outer = names(port['id'])
     hypervisors.vsctl(lab, hypervisor, '--if-exists', 'del-port',
@@ -88,12 +87,12 @@ def clean(lab, vm, hypervisor):
 
 
 def migrate(lab, vm, hypervisor, move_binding, ready=lambda: None):
-    """Move a VM to another hypervisor, as a live migration does.
+    """Move a VM to another hypervisor like a live migration.
 
-    :param move_binding: a function that says to Neutron where it is now.
-    :param ready: a function that is called when its tap is there, and the VM
-        still runs on the old one. QEMU makes the tap when it begins to take
-        the VM's memory.
+    :param move_binding: binds the VM's port to that hypervisor in Neutron.
+    :param ready: called when the new tap exists, while the VM still runs on
+        the old hypervisor. QEMU creates the tap when it begins to receive the
+        VM's memory.
     """
     old = _record(lab, vm)['hypervisor']
     prepare(lab, vm, hypervisor)
@@ -107,7 +106,7 @@ def migrate(lab, vm, hypervisor, move_binding, ready=lambda: None):
 
 
 def delete(lab, vm):
-    """End a VM and remove what is left of it on its hypervisor."""
+    """Stop a VM and unplug it from its hypervisor."""
     record = _record(lab, vm)
     for process in processes.all_of(lab):
         if process.host == vm:
@@ -119,31 +118,31 @@ def delete(lab, vm):
 
 
 def hypervisor_of(lab, vm):
-    """Where a VM is plugged in."""
+    """Return the hypervisor on which a VM runs."""
     return _record(lab, vm)['hypervisor']
 
 
 def announce(lab, vm):
-    """Say where the VM's MAC address is now, as QEMU does (RARP)."""
+    """Announce the VM's MAC address by RARP, like QEMU."""
     mac = bytes.fromhex(_record(lab, vm)['port']['mac'].replace(':', ''))
     frame = (b'\xff' * 6 + mac + struct.pack(
         '!HHHBBH', 0x8035, 1, 0x0800, 6, 4, 3)
         + mac + bytes(4) + mac + bytes(4)).ljust(60, b'\0')
     with (namespaces.inside(lab, vm),
-          socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as one):
-        one.bind((NIC, 0))
-        one.send(frame)
+          socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw):
+        raw.bind((NIC, 0))
+        raw.send(frame)
 
 
 def start_http(lab, vm, port=HTTP_PORT):
-    """Start nginx, which knows nothing of load balancers."""
+    """Start nginx, without any configuration for load balancers."""
     nginx.start(lab, vm, [port], lambda: processes.run(
         lab, vm, ['curl', '-s', '-m', '2', f'http://127.0.0.1:{port}/'],
         check=False).stdout == f'{vm}\n')
 
 
 def _lay_cable(lab, vm, hypervisor):
-    """Make a tap on a hypervisor that is prepared.
+    """Create a tap on a hypervisor after prepare().
 
     :returns: the name of its other end, which the VM does not use yet.
     """
@@ -157,10 +156,10 @@ def _lay_cable(lab, vm, hypervisor):
 
 
 def _switch(lab, vm, hypervisor, cable):
-    """Let the VM use this cable alone."""
+    """Let the VM use this cable only."""
     record = _record(lab, vm)
     if record['hypervisor']:
-        # Its other end goes with it.
+        # This also removes the other end, in the VM.
         _remove(lab, record['hypervisor'], names(record['port']['id'])[0])
     namespaces.join_bridge(lab, vm, NIC, cable)
     lab.state.put(SECTION, vm, {**record, 'hypervisor': hypervisor,
