@@ -57,6 +57,21 @@ class NodeReports(reporting.NodeApiTestCase):
         self.take(1, 2, held={'lb': reporting.held(3)})
         self.assertEqual([], self.touched)
 
+    def test_what_it_remembers_of_members_is_told_to_others(self):
+        self.store.register_node('c')
+        self.store.place('lb', add=['c'])
+        change = {'members': {'m2': 0}, 'slots': 1021, 'at': 40}
+        self.take(1, 1, clock=100, held={
+            'lb': {**reporting.held(3), 'history': {'pool': [change]}}})
+        told, more = self.store.histories('c', None, 'dead')
+        (age, members, slots), = told['lb'].words[0]['pool']
+        self.assertLessEqual(60, age)
+        self.assertEqual(({'m2': 0}, 1021, {'pool': {'m1', 'm2'}}, None),
+                         (members, slots, told['lb'].members, more))
+        self.assertEqual(({}, None), self.store.histories('c', 'lb', 'dead'))
+        self.take(1, 2, held={'lb': reporting.held(3)})
+        self.assertEqual(({}, None), self.store.histories('c', None, 'dead'))
+
     def node(self, host='a'):
         return {node.host: node for node in self.store.nodes()}[host]
 
