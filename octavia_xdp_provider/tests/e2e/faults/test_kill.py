@@ -2,6 +2,7 @@
 """kill -9 in the middle of updates: packets flow, the state converges."""
 
 import os
+import shutil
 import signal
 
 from lab import processes
@@ -124,3 +125,35 @@ class TestKill(shared.WebTestCase):
         self.wait_enabled(self.balancer, 3)
         self.start_server(name)
         self.wait_enabled(self.balancer, 4)
+
+
+class TestReboot(shared.WebTestCase):
+
+    OPTIONS = {'hosts': topology.MEMBERS[:2]}
+
+    def reboot(self, node):
+        """A node's processes end, and all that would be on a tmpfs."""
+        self.addCleanup(self.started, node)
+        nodes.stop(self.lab, node)
+        shutil.rmtree(nodes.pin_directory(self.lab, node))
+        for path in nodes.run_directory(self.lab, node).iterdir():
+            if path.is_dir() and path.name != 'bpf':
+                shutil.rmtree(path)
+            elif not path.is_dir():
+                path.unlink()
+        self.started(node)
+        self.wait_routes(self.balancer)
+        self.wait_enabled(self.balancer, 3)
+
+    def test_connections_find_their_members_on_nodes_without_state(self):
+        """They began before a member was added, and come back with the routes
+        of one node, and then of the other."""
+        with connections.Connections(
+                self.lab, self.balancer.vip_address, number=80) as held:
+            begin = held.ask()
+            self.assertEqual({'member1', 'member2'}, set(begin))
+            self.add_member('member3')
+            self.wait_enabled(self.balancer, 3)
+            for node in topology.NODES:
+                self.reboot(node)
+                self.assertEqual(begin, held.ask(), node)
