@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes' signs of life, noted for all of them at once.
+"""Collects nodes' heartbeats and stores them in batches.
 
-They come every two seconds from each node. To note each by itself would be
-most of what an idle controller does.
+Each node sends one every two seconds. Storing each by itself would be most of
+an idle controller's work.
 """
 
 import threading
@@ -11,12 +11,12 @@ from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two notes: much less than a node may be silent.
+# Seconds between two batches: much less than a node may be silent.
 INTERVAL_S = 0.5
 
 
 class Heartbeats:
-    """Notes who was heard; ``run`` until ``stop``."""
+    """Stores heartbeats; ``run`` returns after ``stop``."""
 
     def __init__(self, store, come_round=lambda: None):
         """:param come_round: see Loops.watch."""
@@ -26,14 +26,14 @@ class Heartbeats:
         self._hosts = set()
         self._stopping = threading.Event()
 
-    def heard(self, host):
-        """A node is alive. Any thread may call this."""
+    def note_alive(self, host):
+        """Note a node's heartbeat. Thread-safe."""
         with self._lock:
             self._hosts.add(host)
 
-    def note(self):
-        """Store what was heard. Another sign of life follows one that could
-        not be stored."""
+    def store(self):
+        """Store the collected heartbeats. If that fails they are lost, and
+        the nodes' next ones follow."""
         with self._lock:
             hosts, self._hosts = sorted(self._hosts), set()
         if hosts:
@@ -44,11 +44,11 @@ class Heartbeats:
         while not self._stopping.wait(INTERVAL_S):
             self._come_round()
             try:
-                self.note()
+                self.store()
                 failing = False
             except Exception:
                 if not failing:
-                    LOG.exception('Signs of life of nodes cannot be stored; '
+                    LOG.exception('Failed to store heartbeats of nodes; '
                                   'trying again.')
                 failing = True
 

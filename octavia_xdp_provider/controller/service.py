@@ -102,14 +102,14 @@ class Controller:
         sent = pages.Pages(self._store.changes)
         self._nodes = self._node_servers(sent, watch('nodes'))
         self._hosts = self._host_servers(watch('hosts'))
-        heard = notified.Notified(self._wake_zero_touch)
+        notified_members = notified.Notified(self._wake_zero_touch)
         come_round = watch('zero touch')
         self._zero_touch = ways.loop(ways.ZeroTouch(
             conf, self._store, duty.LEASE, self._leadership.token,
-            self._hosts.notify, self._notify, notified=heard,
+            self._hosts.notify, self._notify, notified=notified_members,
             come_round=come_round), come_round)
         self._listeners = [notifications.Listener(
-            conf, heard.hear, lambda: heard.is_wanted,
+            conf, notified_members.handle, lambda: notified_members.is_wanted,
             watch('notifications'))
         ] if conf.zero_touch.notification_transport_url else []
         self._monitoring.registry.register(metrics.Collector(
@@ -125,7 +125,7 @@ class Controller:
                     for endpoint in (node_api.NodesEndpoint,
                                      node_api.NodesEndpointV1)],
                 rpc.HEARTBEAT_TOPIC: [
-                    node_api.HeartbeatEndpoint(self._heartbeats.heard)]},
+                    node_api.HeartbeatEndpoint(self._heartbeats.note_alive)]},
             self.metrics, watch, page=sent.next)
 
     def _host_servers(self, watch):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where members are, as Neutron has it: ports, hypervisors, security groups.
+"""Reads members' ports, hypervisors and security groups from Neutron.
 
-Nothing is changed in Neutron. Whether a program on the hypervisor could take
-packets for a member follows from the port alone (``obstacles.py``), and is
-said by name.
+Nothing is changed in Neutron. Whether a program on the hypervisor can take
+packets for a member depends on the port alone (``obstacles.py``).
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which projects may use a network: its owner, and those it is shared with.
+"""Tells which projects may use a network: its owner, and by shares.
 
-A member names a subnet by its id, which anybody may know. Whoever may not
-have a port on the network must not reach those of others there.
+A member names a subnet by its id, which is no secret. A project that may not
+have a port on the network must not reach others' ports there.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,10 @@ _EVERYBODY = '*'
 
 
 class Access:
-    """Of some networks, by id.
+    """The projects that may use each of some networks.
 
-    :param networks: rows of Neutron's.
-    :param shares: RBAC policies of those networks, as ``Neutron.shares``
-        gives them.
+    :param networks: rows of Neutron's API.
+    :param shares: RBAC policies of those networks, see ``Neutron.shares``.
     """
 
     def __init__(self, networks: Iterable[Mapping[str, Any]],
@@ -32,6 +31,6 @@ class Access:
                              or row.get('target_tenant'))
 
     def has(self, project_id: str, network_id: str | None) -> bool:
-        """Whether a project may use a network; no if it is not known."""
+        """Return whether a project may use a network; False if unknown."""
         projects = self._projects.get(network_id, set())
         return project_id in projects or _EVERYBODY in projects

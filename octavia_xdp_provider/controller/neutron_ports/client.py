@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading calls of Neutron's API, each within a bounded time."""
+"""Read-only calls of Neutron's API, each with a time limit."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.neutron_ports import options
 from octavia_xdp_provider.controller.octavia import limited
 
-# What one list may take, in time-outs: it may need a token, and has pages.
+# Limit of one list, in time-outs: it may need a token, and has pages.
 _TIMEOUTS = 3
 _CALLS_MAX = 4
-# Values of a filter in one request; an id takes some 40 bytes of the URL,
-# of which servers take 8,000.
+# Values of a filter in one request: an id takes some 40 bytes of the URL, and
+# servers accept URLs of 8,000 bytes.
 _VALUES_MAX = 100
 _PAGE = 500
-# Of RBAC policies: other projects may have ports there.
+# The action of RBAC policies that let other projects have ports.
 _SHARED = 'access_as_shared'
 
 Row = dict[str, Any]
@@ -31,7 +31,7 @@ _T = TypeVar('_T')
 
 
 class Neutron:
-    """Neutron's API. Any thread may use it.
+    """A client of Neutron's API. Thread-safe.
 
     All calls raise NeutronUnavailable. Rows are dictionaries with the API's
     own names.
@@ -39,13 +39,13 @@ class Neutron:
 
     def __init__(self, conf: cfg.ConfigOpts,
                  answered: Callable[[], None] = lambda: None) -> None:
-        """:param answered: called after each list that has come.
+        """:param answered: called after each list that was received.
 
         :raises ConfigurationError: credentials are missing.
         """
         self._answered = answered
         session = options.load_session(conf)
-        # It takes a second, and not all who read this module need it.
+        # Imported here as it takes a second, and only this class needs it.
         from openstack import connection
         self._network = connection.Connection(
             session=session, oslo_conf=conf,
@@ -57,9 +57,9 @@ class Neutron:
             errors.NeutronUnavailable)
 
     def ports(self, addresses: Iterable[str], **filters: str) -> list[Row]:
-        """Ports that have one of these addresses.
+        """Return the ports that have one of these addresses.
 
-        :param filters: subnet_id, project_id: as the API has them.
+        :param filters: the API's filters subnet_id or project_id.
         """
         subnet = filters.pop('subnet_id', None)
         fixed = [f'subnet_id={subnet}'] if subnet else []
@@ -69,58 +69,53 @@ class Neutron:
             filters)
 
     def gateways(self, subnets: Iterable[Row]) -> list[Row]:
-        """Ports that have the gateway address of one of these subnets.
+        """Return the ports that have the gateway address of a subnet.
 
-        Some may have that of another subnet only: each has to be looked at.
+        The address may be in another subnet: callers have to check each port.
         """
-        found = []
+        ports = []
         for part in _portions((row for row in subnets
                                if row.get('gateway_ip')), _VALUES_MAX // 2):
-            found += self._all(
+            ports += self._all(
                 self._network.ports, 'fixed_ips',
                 [f'ip_address={row["gateway_ip"]}' for row in part],
                 [f'subnet_id={row["id"]}' for row in part])
-        return found
+        return ports
 
     def networks(self, ids: Iterable[str]) -> list[Row]:
-        """Networks by id; what is not there is left out."""
+        """Return networks by id, without missing ones."""
         return self._all(self._network.networks, 'id', ids)
 
     def subnets(self, ids: Iterable[str]) -> list[Row]:
-        """Subnets by id; what is not there is left out."""
+        """Return subnets by id, without missing ones."""
         return self._all(self._network.subnets, 'id', ids)
 
     def routers(self, ids: Iterable[str]) -> list[Row]:
-        """Routers by id.
-
-        What the user may not see is left out without a word.
-        """
+        """Return routers by id, without those hidden from the user."""
         return self._all(self._network.routers, 'id', ids)
 
     def security_groups(self, ids: Iterable[str]) -> list[Row]:
-        """Security groups by id, with their rules.
-
-        What the user may not see is left out without a word.
-        """
+        """Return security groups by id, with their rules, without those hidden
+        from the user."""
         return self._all(self._network.security_groups, 'id', ids)
 
     def ports_of_groups(self, ids: Iterable[str]) -> list[Row]:
-        """Ports that are in one of these security groups."""
+        """Return the ports in one of these security groups."""
         return self._all(self._network.ports, 'security_groups', ids)
 
     def address_groups(self, ids: Iterable[str]) -> list[Row]:
-        """Address groups by id; what is not there is left out."""
+        """Return address groups by id, without missing ones."""
         wanted = set(ids)
         return [row for row in self._list(
             self._network.address_groups, {'limit': _PAGE})
             if row['id'] in wanted] if wanted else []
 
     def shares(self, network_ids: Iterable[str]) -> list[Row]:
-        """RBAC policies that let projects use one of these networks.
+        """Return the RBAC policies that let projects use these networks,
+        without those hidden from the user.
 
-        Those that the user may not see are left out without a word. The
-        ``shared`` of a network is no substitute: it is also true of one that
-        is shared with the project of the user who asks.
+        The attribute ``shared`` of a network is no substitute: it is also
+        true if a network is shared with this user's own project.
         """
         return [row for row in self._all(
             self._network.rbac_policies, 'object_id', network_ids,
@@ -130,13 +125,14 @@ class Neutron:
     def _all(self, listed: Callable[..., Iterable[Any]], name: str,
              values: Iterable[str], always: Iterable[str] = (),
              filters: dict[str, str] | None = None) -> list[Row]:
-        """All rows of a list where a filter has one of some values."""
-        found: list[Row] = []
+        """Return all rows of a list that match one of the filter's values.
+        """
+        rows: list[Row] = []
         for part in _portions(sorted(set(values)), _VALUES_MAX):
             query = {**(filters or {}), name: [*always, *part],
                      'limit': _PAGE}
-            found += self._list(listed, query)
-        return found
+            rows += self._list(listed, query)
+        return rows
 
     def _list(self, listed: Callable[..., Iterable[Any]],
               query: dict[str, Any]) -> list[Row]:

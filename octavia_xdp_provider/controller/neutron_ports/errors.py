@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of everything that asks Neutron."""
+"""Exceptions of calls to Neutron."""
 
 
 class NeutronUnavailable(Exception):
-    """Neutron does not answer or refuses; try again.
+    """Neutron does not answer or refuses; the caller should try again.
 
-    ``maybe_done`` is as in calls of Octavia; what is only read is never.
+    ``maybe_done`` exists as in OctaviaUnavailable; reading changes nothing.
     """
 
     def __init__(self, text: str = 'Neutron does not answer',

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is looked for, and what was found: the port of a member.
+"""Members to look up in Neutron, and their ports.
 
-All addresses are texts, normalized as Python's ipaddress has them; MAC
-addresses are lower-case with colons; ids are Neutron's.
+Addresses are texts in the form of Python's ipaddress. MAC addresses are
+lower-case with colons. Ids are Neutron's.
 """
 
 import dataclasses
@@ -12,9 +12,9 @@ import enum
 class Obstacle(enum.Enum):
     """Why no program at a hypervisor's tap can serve a member.
 
-    NOT_VISIBLE: the user of [neutron] may not read what the port refers to.
+    NOT_VISIBLE: the user of [neutron] may not read an object of the port.
     FOREIGN: the load balancer's project may not use the network.
-    DISABLED: somebody has switched the port or its network off.
+    DISABLED: the port or its network is administratively down.
     """
 
     NO_PORT = 'no-port'
@@ -36,10 +36,10 @@ class Obstacle(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """A member, as Octavia has it.
+    """A member to look up.
 
-    :param project_id: of its load balancer.
-    :param subnet_id: None: its project's ports decide.
+    :param project_id: project of its load balancer.
+    :param subnet_id: None to search all of the project's ports.
     """
 
     project_id: str
@@ -49,15 +49,15 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """An ingress rule of a security group: what it lets in.
+    """An ingress rule of a security group.
 
     :param ip_version: 4 or 6.
-    :param protocol: a number of IANA's, None: any.
-    :param ports: first and last, None: any. Of ICMP: type and code, each
-        None for any.
-    :param remote_network: CIDR; None: any, or what the two others say.
-    :param remote_group_id: addresses of ports in this security group.
-    :param remote_address_group_id: addresses that this address group lists.
+    :param protocol: IANA's number, or None for any.
+    :param ports: first and last, or None for any. For ICMP: type and code,
+        each None for any.
+    :param remote_network: CIDR; None for any, or if a group is given.
+    :param remote_group_id: security group whose ports' addresses are allowed.
+    :param remote_address_group_id: address group that is allowed.
     """
 
     ip_version: int
@@ -72,7 +72,7 @@ class Rule:
 class Fixed:
     """An address of a port.
 
-    :param gateway_mac: as Port has it, of the address's subnet.
+    :param gateway_mac: see Port; for the address's subnet.
     """
 
     address: str
@@ -83,19 +83,19 @@ class Fixed:
 class Port:
     """A Neutron port that has a member's address.
 
-    :param host: name of the hypervisor, as Nova and Neutron have it; None:
-        the port is bound to none.
-    :param migrating_to: the one to which it is being moved.
-    :param status: ACTIVE: plugged in and up.
-    :param mtu: bytes of an IP packet on its network.
+    :param host: Nova's and Neutron's name of the hypervisor, or None if the
+        port is not bound.
+    :param migrating_to: the hypervisor to which it is being moved.
+    :param status: ACTIVE if it is plugged in and up.
+    :param mtu: maximum bytes of an IP packet on its network.
     :param gateway_mac: of the router port that has the subnet's gateway
-        address; None: no port has it, or it or its router is switched off.
-    :param security_group_ids: sorted; empty where security_enabled is not.
-    :param rules: of all its groups, without repetition; what none of them
-        names is dropped. Where security_enabled is False nothing is.
-    :param revision: Neutron's; a larger one is a newer state of the port,
-        not of its groups.
-    :param others: its addresses beside ``address``, sorted.
+        address; None without such a port, or if it or its router is disabled.
+    :param security_group_ids: sorted; empty if security_enabled is False.
+    :param rules: distinct rules of all its groups. Other traffic is dropped,
+        unless security_enabled is False.
+    :param revision: Neutron's revision number; larger means newer. It does
+        not cover the security groups.
+    :param others: its addresses other than ``address``, sorted.
     """
 
     id: str
@@ -120,12 +120,12 @@ class Port:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """The answer for one member.
+    """The result for one member.
 
-    :param port: None: there is none, there are several, or not all of it
-        can be read.
-    :param obstacle: None: a program on ``port.host`` can serve it.
-    :param reason: the obstacle in words, with what it is about.
+    :param port: None if there is none, there are several, or it cannot be
+        read completely.
+    :param obstacle: None if a program on ``port.host`` can serve the member.
+    :param reason: a description of the obstacle.
     """
 
     port: Port | None

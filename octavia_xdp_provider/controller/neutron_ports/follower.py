@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members' ports, followed: whatever is missed once is seen later.
+"""Polls members' ports, so that a change that was missed is noticed later.
 
-Neutron cannot be asked what has changed: its filter ``changed_since`` is
-refused where filters are validated, as they are by default, and does not show
-what was deleted. So each step looks at some members, those first whose turn
-was longest ago, and before them at those that are new or of which somebody
-says that they have changed. Projects share each of these turns (turns.py).
+Neutron does not list changes: its filter ``changed_since`` is refused if
+filters are validated, as they are by default, and does not show deletions. So
+each step looks up some members: first new ones and those with a hint of a
+change, then those whose look-up was longest ago. Projects take turns in both
+(turns.py).
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import search
 from octavia_xdp_provider.controller.neutron_ports import turns
 
-# Members that one step looks at without a hint: some six requests.
+# Members that one step looks up in turns: some six requests.
 PER_STEP = 200
-# Of those that are new, or of which there is a hint: a second or two.
+# New members and hints that one step looks up: a second or two.
 AT_ONCE = 1000
 
 
 class Follower:
-    """Follows members, from the moment on at which its caller names them.
+    """Looks up members again and again.
 
-    :ivar members: those that it follows.
+    :ivar members: the members that it looks up.
     """
 
     def __init__(self, neutron: client.Neutron, per_step: int = PER_STEP,
@@ -37,14 +37,14 @@ class Follower:
         self._turns = turns.Turns()
 
     def follow(self, members: Iterable[findings.Wanted]) -> None:
-        """Look for these from the next step on."""
+        """Look up these members from the next step on."""
         new = set(members) - self.members
         self.members |= new
         for member in new:
             self._urgent.add(member)
 
     def leave(self, members: Iterable[findings.Wanted]) -> None:
-        """Do not look for these any more."""
+        """Do not look up these members any more."""
         for member in members:
             self.members.discard(member)
             self._urgent.discard(member)
@@ -52,23 +52,23 @@ class Follower:
             self._known.pop(member, None)
 
     def hint(self, members: Iterable[findings.Wanted]) -> None:
-        """Let the next steps look at these, whosever turn it is."""
+        """Look up these members in the next steps, before others."""
         for member in self.members.intersection(members):
             self._urgent.add(member)
 
     def step(self, in_turns: bool = True
              ) -> dict[findings.Wanted, findings.Finding]:
-        """Members that are new, or whose finding is another one than before.
+        """Look up some members and return the new or changed findings.
 
-        :param in_turns: whether to look at those too whose turn it is.
-        :raises NeutronUnavailable: the next step sees what this one missed.
+        :param in_turns: whether to look up members in turns as well.
+        :raises NeutronUnavailable: the next step repeats the look-up.
         """
         urgent = set(self._urgent.next(self._at_once))
-        look = {*urgent, *self._turns.next(self._per_step if in_turns else 0)}
-        if not look:
+        due = {*urgent, *self._turns.next(self._per_step if in_turns else 0)}
+        if not due:
             return {}
-        found = search.find(self._neutron, look)
-        for member in look:
+        found = search.find(self._neutron, due)
+        for member in due:
             self._urgent.discard(member)
             self._turns.discard(member)
             self._turns.add(member)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neutron's notifications: who might have changed, and nothing else.
+"""Receives Neutron's notifications as hints of changes.
 
-They come from Neutron's own topic exchange, by a queue that belongs to this
-connection alone: it takes nothing from other consumers, ends with the
-connection, and drops its oldest messages where they are not read. A message
-is a hint. What is lost is seen when Neutron is asked in turns.
+They come from Neutron's own topic exchange through an exclusive queue, which
+takes nothing from other consumers, ends with the connection, and drops its
+oldest messages if they are not read. Changes whose message is lost are found
+when members are looked up in turns.
 
-oslo.messaging's listener is not used: its queues stay when nobody reads them
-any more and grow, and it declares Neutron's exchange itself, which fails
-where that is durable and ours are not, or the other way round.
+oslo.messaging's listener is not used: its queues stay and grow without a
+consumer, and it declares Neutron's exchange itself, which fails if that is
+durable and this process's exchanges are not, or vice versa.
 """
 
 from collections.abc import Callable
@@ -36,25 +36,24 @@ from octavia_xdp_provider.common import option_values
 LOG = logging.getLogger(__name__)
 
 QUEUE_PREFIX = 'octavia-xdp-notifications'
-# Messages that wait in the queue at most; the oldest give way.
+# Maximum length of the queue, which drops its oldest messages.
 _WAITING_MAX = 10000
-# Those of oslo.messaging that say what was done, not what failed.
+# oslo.messaging's priority of notifications about successful operations.
 _PRIORITY = 'info'
-# Seconds that a message is waited for in one go, a connection may take, and
-# are between two attempts.
+# Seconds for one wait for messages, for connecting, and between two attempts.
 _WAIT_S = 1.0
 _CONNECT_S = 5.0
 _RETRY_S = 5.0
 _HEARTBEAT_S = 60
 _MESSAGE_BYTES_MAX = 4 * 1024 * 1024
-# Of a broker that is away, or refuses.
+# Exceptions of a broker that is down or refuses.
 _ERRORS = (amqp.exceptions.AMQPError, exceptions.KombuError, OSError)
 
 
 @dataclasses.dataclass(frozen=True)
 class Hint:
-    """What a message is about. ``groups``: security groups and address
-    groups, also those that a port is or was in."""
+    """The objects that a message concerns. ``groups``: security groups and
+    address groups, including the current or former groups of a port."""
 
     ports: frozenset[str] = frozenset()
     addresses: frozenset[str] = frozenset()
@@ -65,9 +64,9 @@ class Hint:
 
 
 def parse(body: bytes | str) -> Hint:
-    """Of a message of Neutron's; an empty one if it is not of interest.
+    """Return the Hint of a message, which is empty if it is irrelevant.
 
-    :raises ValueError: it is no notification.
+    :raises ValueError: the message is not a notification.
     """
     message = json.loads(body)
     # Drivers messagingv2 and messaging.
@@ -90,7 +89,7 @@ def parse(body: bytes | str) -> Hint:
 
 def _rows(resource: str, payload: dict[str, Any]
           ) -> Iterator[dict[str, Any]]:
-    """One, or several that were made by one request."""
+    """Yield the payload's objects: one, or several created in bulk."""
     several = payload.get(f'{resource}s')
     for row in [payload.get(resource),
                 *(several if isinstance(several, list) else ())]:
@@ -127,21 +126,21 @@ def _texts(values: Any) -> Iterator[str]:
 
 
 class Listener:
-    """Hears notifications while somebody wants them; ``run`` until ``stop``.
+    """Receives notifications; ``run`` returns after ``stop``.
 
-    :param hear: called with each Hint, in the thread that runs.
+    :param handle: called with each Hint, in the thread of ``run``.
     :param is_wanted: whether to be connected at all.
     :param come_round: see Loops.watch.
-    :raises ConfigurationError: the URL cannot be used, or there is none.
+    :raises ConfigurationError: the URL is missing or unusable.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, hear: Callable[[Hint], None],
+    def __init__(self, conf: cfg.ConfigOpts, handle: Callable[[Hint], None],
                  is_wanted: Callable[[], bool],
                  come_round: Callable[[], None] = lambda: None) -> None:
         options = conf.zero_touch
         self._exchange = options.notification_exchange
         self._topics = options.notification_topics
-        self._hear, self._is_wanted = hear, is_wanted
+        self._handle, self._is_wanted = handle, is_wanted
         self._come_round = come_round
         self._stop = threading.Event()
         self._name = f'{QUEUE_PREFIX}.{socket.gethostname()}'
@@ -153,7 +152,7 @@ class Listener:
         self._stop.set()
 
     def run(self) -> None:
-        """Until ``stop`` is called."""
+        """Receive notifications until ``stop`` is called."""
         while not self._stop.is_set():
             self._come_round()
             if not self._is_wanted():
@@ -165,8 +164,8 @@ class Listener:
             except Exception as error:
                 if not self._failing:
                     LOG.warning(
-                        'Neutron\'s notifications are not heard, and its API '
-                        'is asked in turns alone: %s',
+                        'Neutron\'s notifications cannot be received, and '
+                        'changes are only noticed by polling its API: %s',
                         str(error) or type(error).__name__,
                         exc_info=not isinstance(error, _ERRORS))
                 self._failing = True
@@ -184,7 +183,7 @@ class Listener:
             queue.bind_to(self._exchange, f'{topic}.{_PRIORITY}')
         with kombu.Consumer(channel, [queue], no_ack=True, auto_declare=False,
                             on_message=self._take):
-            LOG.info('Neutron\'s notifications are heard%s.',
+            LOG.info('Receiving Neutron\'s notifications%s.',
                      ' again' if self._failing else '')
             self._failing = False
             beat_at = 0.0
@@ -203,18 +202,18 @@ class Listener:
             hint = parse(message.body)
         except (ValueError, TypeError, RecursionError) as error:
             if not self._malformed:
-                LOG.warning('A message of the exchange %s is no notification '
-                            '(%s); such are left out.', self._exchange, error)
+                LOG.warning('Ignoring messages of the exchange %s that are no '
+                            'notifications (%s).', self._exchange, error)
             self._malformed = True
             return
         if hint:
-            self._hear(hint)
+            self._handle(hint)
 
 
 def _connection_arguments(conf: cfg.ConfigOpts) -> dict[str, Any]:
-    """Of kombu.Connection.
+    """Return the arguments of kombu.Connection.
 
-    :raises ConfigurationError: the URL cannot be used.
+    :raises ConfigurationError: the URL is unusable.
     """
     try:
         url = oslo_messaging.TransportURL.parse(
@@ -222,17 +221,17 @@ def _connection_arguments(conf: cfg.ConfigOpts) -> dict[str, Any]:
     except (oslo_messaging.InvalidTransportURL, ValueError) as error:
         raise _unusable(str(error)) from error
     if url.transport != 'rabbit' or not url.hosts:
-        raise _unusable('only RabbitMQ\'s (rabbit://…) can be listened to')
+        raise _unusable('only RabbitMQ (rabbit://…) is supported')
     ca_file = conf.zero_touch.notification_ca_file
-    return {'hostname': ';'.join(_server(one, url.virtual_host)
-                                 for one in url.hosts),
+    return {'hostname': ';'.join(_server(host, url.virtual_host)
+                                 for host in url.hosts),
             'connect_timeout': _CONNECT_S, 'heartbeat': _HEARTBEAT_S,
             'ssl': {'ca_certs': ca_file, 'cert_reqs': ssl.CERT_REQUIRED}
             if ca_file else False}
 
 
 def _server(host: Any, virtual_host: str | None) -> str:
-    """The URL of one broker, as kombu has it."""
+    """Return the URL of one broker in kombu's form."""
     def quoted(text: str | None) -> str:
         return urllib.parse.quote(text or '', safe='')
     name = host.hostname if ':' not in host.hostname else f'[{host.hostname}]'
@@ -242,5 +241,5 @@ def _server(host: Any, virtual_host: str | None) -> str:
 
 def _unusable(why: str) -> option_values.ConfigurationError:
     return option_values.ConfigurationError(
-        f'[zero_touch] notification_transport_url: {why}; leave it out, and '
-        'Neutron is asked in turns alone')
+        f'[zero_touch] notification_transport_url: {why}; without it, '
+        'changes are only noticed by polling Neutron\'s API')

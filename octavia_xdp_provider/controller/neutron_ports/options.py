@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Section ``[neutron]``: Neutron's API, and as whom it is asked.
+"""Section ``[neutron]``: Neutron's API and the credentials for it.
 
-The options are keystoneauth1's, as in ``[octavia]``; with ``auth_section =
-octavia`` it is asked as the same user.
+The options are keystoneauth1's, as in ``[octavia]``; ``auth_section =
+octavia`` uses the same credentials.
 """
 
 from typing import Any
@@ -23,14 +23,15 @@ def _api_opts() -> list[cfg.Opt]:
 
 
 def list_options() -> list[tuple[str, list[cfg.Opt]]]:
-    """Entry point of ``oslo.config.opts``, for the generated sample."""
+    """Return the options for the sample file (entry point oslo.config.opts).
+    """
     return [(GROUP, [*loading.get_auth_common_conf_options(),
                      *loading.get_auth_plugin_conf_options('v3password'),
                      *_api_opts()])]
 
 
 def load_session(conf: cfg.ConfigOpts) -> Any:
-    """A keystoneauth1 session; ``conf`` knows the section afterwards.
+    """Register the section's options and return a keystoneauth1 session.
 
     :raises ConfigurationError: credentials are missing or incomplete.
     """
@@ -38,7 +39,7 @@ def load_session(conf: cfg.ConfigOpts) -> Any:
     loading.register_auth_conf_options(conf, GROUP)
     try:
         for opt in _api_opts():
-            _ = conf[GROUP][opt.dest]  # a value is looked at when it is read
+            _ = conf[GROUP][opt.dest]  # reading a value validates it
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         session = keystone_options.load_session(conf, GROUP, auth)
     except (exceptions.ClientException, cfg.Error, ValueError) as error:
@@ -46,8 +47,8 @@ def load_session(conf: cfg.ConfigOpts) -> Any:
             f'[{GROUP}]: {error}') from error
     if auth is None:
         raise option_values.ConfigurationError(
-            f'[{conf[GROUP].auth_section or GROUP}] auth_type is not set, as '
-            f'which [{GROUP}] asks Neutron where members are. Set it to '
+            f'[{conf[GROUP].auth_section or GROUP}] auth_type is not set, but '
+            f'[{GROUP}] needs it to look up members in Neutron. Set it to '
             '"password", with auth_url, username, password, '
             'user_domain_name, project_name and project_domain_name of a '
             'user who may read ports and security groups of all projects; or '

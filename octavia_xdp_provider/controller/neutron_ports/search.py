@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From members to ports, in as few calls of Neutron as there can be.
+"""Looks up members' ports in as few calls of Neutron as possible.
 
-A hundred members of a subnet take one call, and what is about their ports
-(networks, subnets, gateways, security groups) one for each hundred. So do RBAC
-policies of networks that are not the load balancer's project's own.
+A hundred members of a subnet take one call. Their networks, subnets, gateways
+and security groups take one call of each kind per hundred, and so do RBAC
+policies of networks that the load balancers' projects do not own.
 """
 
 import collections
@@ -18,7 +18,7 @@ from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import obstacles
 from octavia_xdp_provider.controller.neutron_ports import security
 
-# Owners of a router's ports, with any kind of router.
+# Prefixes of the device_owner of router ports, for any kind of router.
 _OF_ROUTERS = ('network:router', 'network:ha_router')
 
 _Matches = dict[findings.Wanted, list[tuple[client.Row, str]]]
@@ -26,25 +26,25 @@ _Matches = dict[findings.Wanted, list[tuple[client.Row, str]]]
 
 def find(neutron: client.Neutron, wanted: Iterable[findings.Wanted]
          ) -> dict[findings.Wanted, findings.Finding]:
-    """What Neutron knows of members; an answer for each.
+    """Return the Finding of each member.
 
-    :raises NeutronUnavailable: nothing is known then.
+    :raises NeutronUnavailable: Neutron did not answer.
     """
     matches = _matches(neutron, wanted)
-    around = _Surroundings(neutron, matches)
-    return {member: _finding(member, rows, around)
+    context = _Context(neutron, matches)
+    return {member: _finding(member, rows, context)
             for member, rows in matches.items()}
 
 
 def _matches(neutron: client.Neutron, wanted: Iterable[findings.Wanted]
              ) -> _Matches:
-    """Member → each (port, subnet) that has its address."""
+    """Return member → each (port, subnet) that has its address."""
     members: dict[tuple[str, str], set[findings.Wanted]] = (
         collections.defaultdict(set))
-    found: _Matches = {}
+    matches: _Matches = {}
     for member in wanted:
-        found[member] = []
-        # Without a subnet, the ports of the project.
+        matches[member] = []
+        # Without a subnet, search the ports of the project.
         name, value = (('subnet_id', member.subnet_id) if member.subnet_id
                        else ('project_id', member.project_id))
         members[name, value].add(member)
@@ -57,15 +57,15 @@ def _matches(neutron: client.Neutron, wanted: Iterable[findings.Wanted]
                 if name == 'subnet_id' and fixed['subnet_id'] != value:
                     continue
                 for member in by_address.get(_normal(fixed['ip_address']), ()):
-                    found[member].append((row, fixed['subnet_id']))
-    return found
+                    matches[member].append((row, fixed['subnet_id']))
+    return matches
 
 
-class _Surroundings:
-    """What is about some ports, by id."""
+class _Context:
+    """The objects that ports refer to, by id."""
 
     def __init__(self, neutron: client.Neutron, matches: _Matches) -> None:
-        rows = [found[0] for found in matches.values() if len(found) == 1]
+        rows = [ports[0] for ports in matches.values() if len(ports) == 1]
         self.subnets = _by_id(neutron.subnets((
             *(fixed['subnet_id'] for row, _subnet in rows
               for fixed in row['fixed_ips']),
@@ -88,7 +88,8 @@ class _Surroundings:
             if (key := _router_id(row))))
 
     def _not_owned(self, members: Iterable[findings.Wanted]) -> set[str]:
-        """Networks of subnets that members of other projects name."""
+        """Return the networks of subnets that other projects' members name.
+        """
         return {network for member in members
                 if (network := self._network_of(member))
                 and self.networks.get(network, {}).get('project_id')
@@ -98,7 +99,8 @@ class _Surroundings:
         return self.subnets.get(member.subnet_id or '', {}).get('network_id')
 
     def is_foreign(self, member: findings.Wanted) -> bool:
-        """Whether it names a subnet that its project may not use."""
+        """Return whether a member names a subnet that its project may not
+        use."""
         return member.subnet_id in self.subnets and not self._access.has(
             member.project_id, self._network_of(member))
 
@@ -113,7 +115,7 @@ class _Surroundings:
         return mac
 
     def no_gateway(self, subnet_id: str) -> str:
-        """Why there is no gateway_mac, in words."""
+        """Return why there is no gateway_mac."""
         address = self.subnet(subnet_id).get('gateway_ip')
         if not address:
             return 'the subnet has no gateway'
@@ -143,52 +145,53 @@ class _Surroundings:
 
 
 def _finding(member: findings.Wanted, rows: list[tuple[client.Row, str]],
-             around: _Surroundings) -> findings.Finding:
-    # Before anything is said that shows whether somebody has the address.
-    if around.is_foreign(member) and not any(
+             context: _Context) -> findings.Finding:
+    # First, so that no other reason reveals whether a port has the address.
+    if context.is_foreign(member) and not any(
             row['project_id'] == member.project_id for row, _subnet in rows):
         return findings.Finding(
             None, findings.Obstacle.FOREIGN,
-            f'subnet {member.subnet_id} is of a network that is neither '
-            f'project {member.project_id}\'s nor shared with it, as far as '
-            'RBAC policies show that the user of [neutron] may read')
+            f'the network of subnet {member.subnet_id} is neither project '
+            f'{member.project_id}\'s nor shared with it, according to the '
+            'RBAC policies that the user of [neutron] may read')
     if not rows:
         where = (f'subnet {member.subnet_id}' if member.subnet_id
                  else f'project {member.project_id}')
         return findings.Finding(
             None, findings.Obstacle.NO_PORT,
             f'no port in {where} has {member.address} among its fixed '
-            'addresses: one that is only among allowed address pairs, or a '
-            'floating IP, leads to no VM')
+            'addresses: allowed address pairs and floating IPs do not '
+            'identify a VM')
     if len(rows) > 1:
         return findings.Finding(
             None, findings.Obstacle.AMBIGUOUS,
             f'{len(rows)} ports of project {member.project_id} have the '
             f'address {member.address}: name the member\'s subnet_id')
     row, subnet_id = rows[0]
-    stopped = obstacles.of_states(row, around.networks.get(row['network_id']))
-    if stopped is not None:
-        return findings.Finding(None, *stopped)
+    obstacle = obstacles.of_states(row,
+                                   context.networks.get(row['network_id']))
+    if obstacle is not None:
+        return findings.Finding(None, *obstacle)
     try:
-        port = _port(row, member.address, subnet_id, around)
+        port = _port(row, member.address, subnet_id, context)
     except _NotVisible as error:
         return findings.Finding(None, findings.Obstacle.NOT_VISIBLE,
                                 str(error))
     obstacle = obstacles.of_port(row)
     if obstacle is None and port.gateway_mac is None:
         obstacle = (findings.Obstacle.NO_GATEWAY,
-                    around.no_gateway(subnet_id))
+                    context.no_gateway(subnet_id))
     if obstacle is None:
         return findings.Finding(port)
     return findings.Finding(port, *obstacle)
 
 
 def _port(row: client.Row, address: str, subnet_id: str,
-          around: _Surroundings) -> findings.Port:
-    # What Neutron does not say is no reason to leave a port open.
+          context: _Context) -> findings.Port:
+    # Default to closed if Neutron omits the field.
     secured = row.get('port_security_enabled') is not False
     groups = sorted(row.get('security_groups') or ()) if secured else []
-    around.subnet(subnet_id)
+    context.subnet(subnet_id)
     return findings.Port(
         id=row['id'], project_id=row['project_id'],
         host=row.get('binding:host_id') or None,
@@ -198,26 +201,27 @@ def _port(row: client.Row, address: str, subnet_id: str,
         vnic_type=row.get('binding:vnic_type') or '',
         mac=row['mac_address'].lower(), address=_normal(address),
         subnet_id=subnet_id, network_id=row['network_id'],
-        mtu=int(around.network(row['network_id'])['mtu']),
-        gateway_mac=around.gateway_mac(subnet_id),
+        mtu=int(context.network(row['network_id'])['mtu']),
+        gateway_mac=context.gateway_mac(subnet_id),
         security_enabled=secured, security_group_ids=tuple(groups),
-        rules=security.rules(around.group(key) for key in groups),
+        rules=security.rules(context.group(key) for key in groups),
         revision=int(row.get('revision_number') or 0),
-        others=_others(row, address, around))
+        others=_others(row, address, context))
 
 
-def _others(row: client.Row, address: str, around: _Surroundings
+def _others(row: client.Row, address: str, context: _Context
             ) -> tuple[findings.Fixed, ...]:
     return tuple(sorted((
         findings.Fixed(_normal(fixed['ip_address']),
-                       around.gateway_mac(fixed['subnet_id']))
+                       context.gateway_mac(fixed['subnet_id']))
         for fixed in row['fixed_ips']
         if _normal(fixed['ip_address']) != _normal(address)),
-        key=lambda one: one.address))
+        key=lambda fixed: fixed.address))
 
 
 def _router_id(gateway: client.Row) -> str | None:
-    """None: a VM, say, has the gateway's address."""
+    """Return None if another device than a router has the gateway's address.
+    """
     owner = gateway.get('device_owner') or ''
     return gateway.get('device_id') or None if (
         owner.startswith(_OF_ROUTERS)) else None
@@ -236,8 +240,8 @@ def _visible(rows: Mapping[str, Any], key: str, what: str) -> client.Row:
         raise _NotVisible(
             f'Neutron does not show the port\'s {what} {key} to the user of '
             '[neutron], who may not read it, or it has just been deleted')
-    found: client.Row = rows[key]
-    return found
+    row: client.Row = rows[key]
+    return row
 
 
 def _normal(address: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ingress rules of security groups, as Neutron has them."""
+"""Converts ingress rules of Neutron's security groups."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -7,21 +7,20 @@ from typing import Any
 
 from octavia_xdp_provider.controller.neutron_ports import findings
 
-# Neutron's names of protocols that a load balancer can meet. Names of others
-# let in nothing that comes from one.
+# Neutron's names of protocols that load balancers use. Rules of others do not
+# concern them.
 _NUMBERS = {'icmp': 1, 'tcp': 6, 'udp': 17, 'icmpv6': 58, 'ipv6-icmp': 58,
             'sctp': 132}
 _ICMPV6 = 58
 
 
 def rules(groups: Iterable[Mapping[str, Any]]) -> tuple[findings.Rule, ...]:
-    """What groups let in: each rule once, in an order that is always the same.
-    """
-    found = {rule for group in groups
-             for row in group.get('security_group_rules') or ()
-             if row['direction'] == 'ingress'
-             and (rule := _rule(row)) is not None}
-    return tuple(sorted(found, key=repr))
+    """Return the groups' distinct ingress rules, in a stable order."""
+    distinct = {rule for group in groups
+                for row in group.get('security_group_rules') or ()
+                if row['direction'] == 'ingress'
+                and (rule := _rule(row)) is not None}
+    return tuple(sorted(distinct, key=repr))
 
 
 def _rule(row: Mapping[str, Any]) -> findings.Rule | None:
@@ -39,11 +38,11 @@ def _rule(row: Mapping[str, Any]) -> findings.Rule | None:
         row.get('remote_address_group_id'))
 
 
-def _number(word: str, version: int) -> int | None:
-    """The number of a protocol that Neutron names or numbers."""
-    if word.isdecimal():
-        return int(word)
-    if word == 'icmp' and version == 6:
-        # As Neutron itself reads it in a rule of IPv6.
+def _number(protocol: str, version: int) -> int | None:
+    """Return the number of a protocol's name or number, None if unknown."""
+    if protocol.isdecimal():
+        return int(protocol)
+    if protocol == 'icmp' and version == 6:
+        # Neutron's own interpretation in a rule of IPv6.
         return _ICMPV6
-    return _NUMBERS.get(word)
+    return _NUMBERS.get(protocol)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn it is, so that no project waits for another one's members."""
+"""Orders members so that no project waits for another one's members."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,9 @@ from octavia_xdp_provider.controller.neutron_ports import findings
 
 
 class Turns:
-    """Members in the order in which they were added, project by project.
+    """Members in the order of their addition, by round robin of projects.
 
-    A project that has few members gets a turn for each of them as often as
-    one with many gets a turn for some.
+    Each project gets the same number of turns, however many members it has.
     """
 
     def __init__(self) -> None:
@@ -18,7 +17,7 @@ class Turns:
         self._of: dict[str, dict[findings.Wanted, None]] = {}
 
     def add(self, member: findings.Wanted) -> None:
-        """At the end, unless it is there."""
+        """Add a member at its project's end, unless it is there."""
         self._of.setdefault(member.project_id, {}).setdefault(member)
 
     def discard(self, member: findings.Wanted) -> None:
@@ -28,8 +27,8 @@ class Turns:
             self._of.pop(member.project_id, None)
 
     def next(self, number: int) -> Iterator[findings.Wanted]:
-        """So many members at most. They stay; who has had them is behind the
-        others then."""
+        """Yield at most ``number`` members, which stay. Their projects' next
+        turns come after those of other projects."""
         rounds = {project: iter(members)
                   for project, members in self._of.items()}
         while rounds and number > 0:

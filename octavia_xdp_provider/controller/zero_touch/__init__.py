@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members that are reached through their hypervisors.
 
-Where each is follows from Neutron, what its hypervisor takes from what that
-reports. An entry is on the hypervisor before LB nodes send to it, and leaves
-it after they have stopped.
+Neutron tells on which hypervisor a member is, and the hypervisor's reports
+tell what it accepts. An entry is added to the hypervisor before LB nodes send
+to it, and removed after they have stopped.
 """

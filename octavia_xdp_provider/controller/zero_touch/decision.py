@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each member of a load balancer shall be reached, and why. Pure."""
+"""Decides how to reach each member of a load balancer. Pure functions."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from octavia_xdp_provider.controller.zero_touch import port_documents
 
 TUNNEL, DIRECT, NONE, WAITING = 'tunnel', 'direct', 'none', 'waiting'
 
-# Of a member that has a tunnel these may pass; it keeps the tunnel. What
-# somebody has done to stop its traffic is not among them.
+# Obstacles that may pass by themselves: a member keeps its tunnel. They do not
+# include those that a user has caused in order to stop traffic.
 PASSING = frozenset((
     findings.Obstacle.UNBOUND, findings.Obstacle.BINDING_FAILED,
     findings.Obstacle.NOT_VISIBLE))
@@ -28,8 +28,12 @@ Seen = Mapping[findings.Wanted, findings.Finding]
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """``way``: TUNNEL, to ``port`` on each of ``hosts``, the first of which
-    is where it is; DIRECT, NONE; or WAITING: as it is now."""
+    """How to reach a member.
+
+    ``way``: TUNNEL, DIRECT, NONE, or WAITING to leave it as it is. With TUNNEL
+    it leads to ``port`` on each of ``hosts``, of which the first is the port's
+    current one.
+    """
 
     way: str
     reason: str = ''
@@ -48,43 +52,47 @@ def all_wanted(document: spec.Document) -> list[findings.Wanted]:
 
 
 def listeners(document: spec.Document, pool_id: str) -> list[str]:
-    """Ids of the listeners that send traffic to a pool, also disabled ones:
-    they may be enabled at any time."""
-    return sorted(key for key, one in document['listeners'].items()
-                  if one['default_pool_id'] == pool_id)
+    """Return the ids of a pool's listeners, including disabled ones, which
+    may be enabled at any time."""
+    return sorted(key for key, listener in document['listeners'].items()
+                  if listener['default_pool_id'] == pool_id)
 
 
 def decide(document: spec.Document, seen: Seen, ends: ends_.Ends,
            is_silent: Callable[[str], bool], problem: str = ''
            ) -> dict[str, Decision]:
-    """By member id.
+    """Return member id → Decision.
 
-    :param seen: what Neutron has; what is missing is not known yet.
-    :param ends: of the registered hypervisors.
-    :param is_silent: whether one has not called for long.
-    :param problem: why LB nodes cannot be sent tunnels that they do not have.
+    :param seen: Neutron's findings; members without one were not looked up
+        yet.
+    :param ends: tunnel ends of the registered hypervisors.
+    :param is_silent: whether a hypervisor's agent has not called for long.
+    :param problem: why LB nodes do not support new tunnels, or ''.
     """
-    found = {key: _decide(document, pool_id, key, seen, ends, is_silent,
-                          problem)
-             for pool_id, pool in document['pools'].items()
-             for key in pool['members']}
+    decisions = {key: _decide(document, pool_id, key, seen, ends, is_silent,
+                              problem)
+                 for pool_id, pool in document['pools'].items()
+                 for key in pool['members']}
     if len(zero_touch.vip_versions(document)) > 1:
         for pool_id in document['pools']:
-            _leave_one_of_each(document, pool_id, found)
-    return found
+            _drop_duplicates(document, pool_id, decisions)
+    return decisions
 
 
-def _leave_one_of_each(document: spec.Document, pool_id: str,
-                       found: dict[str, Decision]) -> None:
-    """Of members of a pool whose packets would go to one address and port,
-    as an IPv4 and an IPv6 address of one VM do where there are VIPs of both,
-    one is reached: what the VM answers does not show whose it is."""
+def _drop_duplicates(document: spec.Document, pool_id: str,
+                     decisions: dict[str, Decision]) -> None:
+    """Keep one of the members whose packets would go to the same address and
+    port, as a VM's answers do not show which member they belong to.
+
+    With VIPs of both IP versions, the IPv4 and the IPv6 address of one VM are
+    such members.
+    """
     members = document['pools'][pool_id]['members']
     taken: dict[tuple[str, str, int], str] = {}
     for key in sorted(members, key=lambda key: (
             'tunnel' not in members[key], key)):
-        port, member = found[key].port, members[key]
-        if found[key].way != TUNNEL or port is None:
+        port, member = decisions[key].port, members[key]
+        if decisions[key].way != TUNNEL or port is None:
             continue
         names = {(port.id, target.address, member['protocol_port'])
                  for vip in spec.vips(document) if isinstance(
@@ -92,7 +100,7 @@ def _leave_one_of_each(document: spec.Document, pool_id: str,
                      findings.Fixed)}
         other = next((taken[name] for name in names if name in taken), None)
         if other is not None:
-            found[key] = _without(document, pool_id, member, (
+            decisions[key] = _without(document, pool_id, member, (
                 f'it is the same server as member {other}, which has the VIPs '
                 'of both IP versions already: remove one of them'))
             continue
@@ -110,7 +118,7 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
                         own[1][0] if own else problem)
     finding = seen.get(wanted(document, member))
     if finding is None:
-        return Decision(WAITING, 'Neutron has not been asked yet')
+        return Decision(WAITING, 'it was not looked up in Neutron yet')
     port = finding.port
     if finding.obstacle is not None or port is None or port.host is None:
         if 'tunnel' in member and finding.obstacle in PASSING:
@@ -123,7 +131,7 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
     reason = (_port_problem(document, port)
               or _host_problem(port.host, ends, pool))
     if not reason and 'tunnel' not in member and is_silent(port.host):
-        reason = f'the agent of hypervisor {port.host} is not heard'
+        reason = f'the agent of hypervisor {port.host} does not report'
     if reason:
         return _without(document, pool_id, member, reason)
     hosts = [port.host]
@@ -144,7 +152,7 @@ def _port_problem(document: spec.Document, port: findings.Port) -> str:
     number = len(port_documents.rules(port,
                                       zero_touch.vip_versions(document)))
     if port.security_enabled and number > host_spec.RULES_MAX:
-        return (f'its port has {number} rules, and a hypervisor takes '
+        return (f'its port has {number} rules, and a hypervisor supports '
                 f'{host_spec.RULES_MAX}')
     return ''
 
@@ -166,8 +174,8 @@ def _host_problem(host: str, ends: ends_.Ends, pool: spec.Pool) -> str:
 
 def close(document: spec.Document, decisions: dict[str, Decision],
           policy: address_policy.AddressPolicy) -> None:
-    """Leave members unreached whose addresses LB nodes must not send to:
-    what has such an address need not be the member."""
+    """Turn DIRECT into NONE for addresses that LB nodes must not send to, as
+    another server may have such an address."""
     for pool in document['pools'].values():
         for key, member in pool['members'].items():
             if decisions[key].way == DIRECT and policy.is_for_vms_alone(
@@ -179,7 +187,7 @@ def close(document: spec.Document, decisions: dict[str, Decision],
 
 
 def without(document: spec.Document, member_id: str, reason: str) -> Decision:
-    """A member that cannot be reached through its hypervisor."""
+    """Return the Decision on a member that has no tunnel for a reason."""
     for pool_id, pool in document['pools'].items():
         if member_id in pool['members']:
             return _without(document, pool_id, pool['members'][member_id],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where tunnels to a hypervisor end, as far as what it reports is believed."""
+"""Derives tunnel ends from the hypervisors' reports, and validates them."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -19,9 +19,11 @@ _HEADER = {4: 20, 6: 40}
 
 @dataclasses.dataclass(frozen=True)
 class End:
-    """``address``: of the hypervisor, or the first of its SIDs. ``bits``: of
-    a key. ``mtu``: greatest packet inside, bytes. ``entries_max``: None for
-    any number. ``takes_pings``: whether LB nodes' echo requests get to VMs.
+    """The end of tunnels to a hypervisor.
+
+    ``address``: of the hypervisor, or the first of its SIDs. ``bits``: length
+    of a key. ``mtu``: largest inner packet in bytes. ``entries_max``: None if
+    unlimited. ``takes_pings``: whether LB nodes' echo requests reach VMs.
     ``takes_alternative``: whether packets that name a second member do.
     """
 
@@ -35,8 +37,10 @@ class End:
 
 
 class Shared(str):
-    """Why an end is not used that another hypervisor reports too: one of them
-    lies, and must not take from the other what that has."""
+    """Why an end that several hypervisors report is not used.
+
+    One of the reports is false and must not affect the other hypervisor.
+    """
 
 
 Ends = dict[str, End | str]
@@ -45,24 +49,24 @@ Ends = dict[str, End | str]
 def of_all(hosts: Iterable[hypervisors.Hypervisor],
            policy: address_policy.AddressPolicy,
            networks: Iterable[Any]) -> Ends:
-    """By host: the end, or why there is none, as a text.
+    """Return host → End, or a text that tells why there is none.
 
-    :param networks: in which ends may be.
+    :param networks: networks in which ends may be.
     """
     allowed = list(networks)
-    found: Ends = {one.host: _of(one, policy, allowed) for one in hosts}
+    ends: Ends = {host.host: _of(host, policy, allowed) for host in hosts}
     by_address: dict[tuple[str, str], list[str]] = {}
-    for host, end in found.items():
+    for host, end in ends.items():
         if isinstance(end, End):
             by_address.setdefault((end.encapsulation, end.address),
                                   []).append(host)
-    for (_, address), several in by_address.items():
-        # Which of them lies is not known.
-        for host in several if len(several) > 1 else ():
-            found[host] = Shared(
-                f'{" and ".join(sorted(several))} report the same address '
+    for (_, address), names in by_address.items():
+        # It is not known whose report is false.
+        for name in names if len(names) > 1 else ():
+            ends[name] = Shared(
+                f'{" and ".join(sorted(names))} report the same address '
                 f'{address}')
-    return found
+    return ends
 
 
 def _of(host: hypervisors.Hypervisor, policy: address_policy.AddressPolicy,
@@ -73,8 +77,8 @@ def _of(host: hypervisors.Hypervisor, policy: address_policy.AddressPolicy,
     if not state:
         return f'the agent of hypervisor {host.host} has not reported yet'
     if int(state.get('document_version') or 0) < host_spec.VERSION:
-        return (f'the agent of hypervisor {host.host} does not know documents '
-                f'of version {host_spec.VERSION}: upgrade it')
+        return (f'the agent of hypervisor {host.host} does not support '
+                f'documents of version {host_spec.VERSION}: upgrade it')
     reported = []
     if state.get('srv6'):
         prefix = ipaddress.ip_network(state['srv6'])
@@ -82,12 +86,12 @@ def _of(host: hypervisors.Hypervisor, policy: address_policy.AddressPolicy,
             return (f'hypervisor {host.host} reports SIDs in {prefix}, which '
                     'is no IPv6 network of 96 bits')
         reported.append(('srv6', str(prefix.network_address)))
-    reported += [('geneve', one) for one in state.get('geneve') or ()]
-    found = [_at(host, *one, policy, networks) for one in reported]
-    # Those of a version or encapsulation that the operator does not use are
-    # reported as well.
-    return next((one for one in found if isinstance(one, End)),
-                found[0] if found else
+    reported += [('geneve', address) for address in state.get('geneve') or ()]
+    ends = [_at(host, *end, policy, networks) for end in reported]
+    # Hypervisors also report addresses of IP versions and encapsulations that
+    # the operator does not use.
+    return next((end for end in ends if isinstance(end, End)),
+                ends[0] if ends else
                 f'hypervisor {host.host} reports no address for Geneve and no '
                 'network of SIDs')
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names by something that they have."""
+"""An index of names by an attribute."""
 
 from collections.abc import Collection
 from collections.abc import Hashable
@@ -11,7 +11,7 @@ Name = TypeVar('Name', bound=Hashable)
 
 
 class Index(Generic[Value, Name]):
-    """Names by a value that each has, or does not have (None)."""
+    """Names by a value; names whose value is None are not indexed."""
 
     def __init__(self) -> None:
         self._names: dict[Value, set[Name]] = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of hypervisors, found by what is asked of them.
+"""The keys of hypervisors, with indexes for all look-ups.
 
-The leader looks every second, so no question may walk over all keys: each
-costs what it finds.
+The leader makes look-ups every second, so their cost must depend on the number
+of results, and not on the number of all keys.
 """
 
 from collections.abc import Iterable
@@ -12,14 +12,17 @@ from octavia_xdp_provider.controller.zero_touch import index
 
 Name = tuple[str, int]  # host, key
 
-# The unused_generation of a key whose load balancer is deleted: no node may
-# have it any more.
+# The unused_generation of a key whose load balancer is deleted: the key is in
+# use until no node has the load balancer any more.
 NEVER = 2 ** 62
 
 
 class Keys:
-    """Keys by name. One is *used* until its quarantine begins, and *unused*
-    while it is marked, and nodes may still have it."""
+    """Keys by name.
+
+    A key is *used* until its quarantine begins. It is *unused* as well while
+    it is no longer needed but nodes may still have it.
+    """
 
     def __init__(self, keys: Iterable[ways.Key] = ()) -> None:
         self._keys: dict[Name, ways.Key] = {}
@@ -33,7 +36,7 @@ class Keys:
             self.put(key)
 
     def _values(self, key: ways.Key):
-        """Each index, and what the key has there."""
+        """Return each index with the key's value there."""
         used = key.free_at is None
         unused = used and key.unused_generation is not None
         balancer, host = key.load_balancer_id, key.host
@@ -54,8 +57,8 @@ class Keys:
     def put(self, key: ways.Key) -> None:
         self.remove(key.name)
         self._keys[key.name] = key
-        for there, value in self._values(key):
-            there.add(value, key.name)
+        for key_index, value in self._values(key):
+            key_index.add(value, key.name)
         if key.free_at is not None:
             self._quarantined.add(key.name)
 
@@ -63,8 +66,8 @@ class Keys:
         key = self._keys.pop(name, None)
         if key is None:
             return
-        for there, value in self._values(key):
-            there.discard(value, name)
+        for key_index, value in self._values(key):
+            key_index.discard(value, name)
         self._quarantined.discard(name)
 
     def _of(self, names: Iterable[Name]) -> list[ways.Key]:
@@ -77,17 +80,17 @@ class Keys:
         return self._of(self._used_by_port.names((host, port_id)))
 
     def used_on(self, host: str) -> int:
-        """How many keys of a hypervisor are used."""
+        """Return the number of a hypervisor's used keys."""
         return len(self._used_by_host.names(host))
 
     def balancers_on(self, hosts: Iterable[str]) -> set[str]:
-        """Load balancers with a key on one of these hypervisors."""
+        """Return the load balancers with a key on one of the hypervisors."""
         return {self._keys[name].load_balancer_id for host in hosts
                 for name in self._by_host.names(host)}
 
     def in_use_by(self) -> set[str]:
-        """Load balancers with keys that are not marked as one's that is
-        deleted. Walks over all."""
+        """Return the load balancers with used keys, except those known as
+        deleted. Walks over all keys."""
         return {key.load_balancer_id for key in self._keys.values()
                 if key.unused_generation != NEVER and key.free_at is None}
 

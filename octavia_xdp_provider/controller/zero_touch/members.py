@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The members that are looked for, and what was found of each.
+"""The members that are looked up in Neutron, with the findings.
 
-Load balancers share members, and hypervisors have some: both are indexed, so
-that a change costs what it concerns.
+Members are indexed by load balancer, hypervisor and port, so that the cost of
+a change depends on the members that it concerns.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,10 @@ from octavia_xdp_provider.controller.zero_touch import index
 
 
 class Members:
-    """:ivar found: finding of each member that was looked for."""
+    """The members of all load balancers.
+
+    :ivar found: finding of each member that was looked up.
+    """
 
     def __init__(self) -> None:
         self.found: dict[findings.Wanted, findings.Finding] = {}
@@ -31,53 +34,54 @@ class Members:
 
     def replace(self, balancer_id: str, members: Iterable[findings.Wanted]
                 ) -> set[findings.Wanted]:
-        """Note the members of a load balancer; none: it is gone.
+        """Set the members of a load balancer; none if it is gone.
 
-        :returns: members that no load balancer has any more.
+        :returns: the members that no load balancer has any more.
         """
         before = self._of.pop(balancer_id, frozenset())
         after = frozenset(members)
         if after:
             self._of[balancer_id] = after
-        for one in after - before:
-            self._balancers.add(one, balancer_id)
-        for one in before - after:
-            self._balancers.discard(one, balancer_id)
-        gone = {one for one in before - after
-                if not self._balancers.names(one)}
-        for one in gone:
-            self._forget(one)
+        for member in after - before:
+            self._balancers.add(member, balancer_id)
+        for member in before - after:
+            self._balancers.discard(member, balancer_id)
+        gone = {member for member in before - after
+                if not self._balancers.names(member)}
+        for member in gone:
+            self._forget(member)
         return gone
 
     def put_found(self, found: Mapping[findings.Wanted, findings.Finding]
                   ) -> None:
-        for one, finding in found.items():
-            self._forget(one)
-            self.found[one] = finding
+        for member, finding in found.items():
+            self._forget(member)
+            self.found[member] = finding
             if finding.port is not None:
-                self._by_host.add(finding.port.host, one)
-                self._by_port.add(finding.port.id, one)
+                self._by_host.add(finding.port.host, member)
+                self._by_port.add(finding.port.id, member)
 
-    def _forget(self, one: findings.Wanted) -> None:
-        finding = self.found.pop(one, None)
+    def _forget(self, member: findings.Wanted) -> None:
+        finding = self.found.pop(member, None)
         if finding is not None and finding.port is not None:
-            self._by_host.discard(finding.port.host, one)
-            self._by_port.discard(finding.port.id, one)
+            self._by_host.discard(finding.port.host, member)
+            self._by_port.discard(finding.port.id, member)
 
     def balancers_of(self, members: Iterable[findings.Wanted]) -> set[str]:
-        return {key for one in members
-                for key in self._balancers.names(one)}
+        return {key for member in members
+                for key in self._balancers.names(member)}
 
     def balancers_on(self, hosts: Iterable[str]) -> set[str]:
-        """Load balancers with members whose ports are bound to one of these
-        hypervisors."""
-        return self.balancers_of(one for host in hosts
-                                 for one in self._by_host.names(host))
+        """Return the load balancers with members whose ports are bound to one
+        of these hypervisors."""
+        return self.balancers_of(member for host in hosts
+                                 for member in self._by_host.names(host))
 
     def of_port(self, port_id: str) -> dict[findings.Wanted, findings.Port]:
-        found = {}
-        for one in self._by_port.names(port_id):
-            port = self.found[one].port
+        """Return the members that have a port, each with its Port."""
+        ports = {}
+        for member in self._by_port.names(port_id):
+            port = self.found[member].port
             assert port is not None
-            found[one] = port
-        return found
+            ports[member] = port
+        return ports

@@ -1,39 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether LB nodes know what they would be sent."""
+"""Tells which document features the LB nodes of a load balancer support."""
 
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.scheduler import filters
 
 
 def problem(store, document: spec.Document) -> str:
-    """Why the nodes of a load balancer cannot be sent its members' tunnels.
+    """Return why a load balancer's nodes do not support its tunnels, or ''.
 
-    Only of what is newer than tunnels are: of those the filter zero_touch has
-    seen to that.
+    Only features newer than tunnels are checked: the filter zero_touch places
+    load balancers only on nodes that support tunnels.
     """
     if len(spec.vips(document)) == 1:
         return ''
-    placed = {one.host for one in store.placements([document['id']])}
+    placed = _hosts(store, document['id'])
     for node in store.nodes():
-        found = filters.version_problem(document, node.state)
-        if found and node.host in placed:
-            return f'LB node {node.host}: {found}'
+        reason = filters.version_problem(document, node.state)
+        if reason and node.host in placed:
+            return f'LB node {node.host}: {reason}'
     return ''
 
 
-def know_alternatives(store, key: str) -> bool:
-    """Whether all nodes of a load balancer know tunnels at whose end packets
-    may name a second member."""
-    return _know(store, key, spec.ALTERNATIVES_SINCE)
+def support_alternatives(store, key: str) -> bool:
+    """Return whether all nodes of a load balancer support tunnels in which
+    packets name a second member."""
+    return _support(store, key, spec.ALTERNATIVES_SINCE)
 
 
-def know_patience(store, key: str) -> bool:
-    """Whether all nodes of a load balancer know members that are moving."""
-    return _know(store, key, spec.PATIENCE_SINCE)
+def support_patience(store, key: str) -> bool:
+    """Return whether all nodes of a load balancer support members with
+    patience."""
+    return _support(store, key, spec.PATIENCE_SINCE)
 
 
-def _know(store, key: str, version: int) -> bool:
-    placed = {one.host for one in store.placements([key])}
+def _support(store, key: str, version: int) -> bool:
+    placed = _hosts(store, key)
     return all((node.state or {}).get('document_version', 0)
                >= version
                for node in store.nodes() if node.host in placed)
+
+
+def _hosts(store, key: str) -> set[str]:
+    return {placement.host for placement in store.placements([key])}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of Neutron's notifications are about members here.
+"""Selects those of Neutron's notifications that concern members.
 
-A busy cloud sends many a second; what is about none of the leader's members
-ends here, and wakes nobody.
+A busy cloud sends many notifications a second. Those that concern none of the
+leader's members are dropped here and wake no thread.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ _Index = dict[str, set[findings.Wanted]]
 
 
 class Notified:
-    """Members that Neutron has said something about. Any thread may use it.
+    """The members that notifications concern. Thread-safe.
 
-    :param wake: called when there is something to take.
+    :param wake: called when take() has something to return.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
@@ -29,7 +29,7 @@ class Notified:
         self.ignore()
 
     def ignore(self) -> None:
-        """Another controller leads."""
+        """Drop all notifications from now on, as another controller leads."""
         with self._lock:
             self._wanted: frozenset[findings.Wanted] = frozenset()
             self._ports: _Index = {}
@@ -41,12 +41,15 @@ class Notified:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anything would be of interest."""
+        """Return whether notifications are selected at all."""
         return bool(self._wanted)
 
     def watch(self, found: Mapping[findings.Wanted, findings.Finding],
               sets: Iterable[str]) -> None:
-        """These members, and groups whose addresses rules name."""
+        """Select notifications of these members and groups.
+
+        :param sets: ids of the groups that security group rules name.
+        """
         ports: _Index = {}
         addresses: _Index = {}
         groups: _Index = {}
@@ -62,7 +65,7 @@ class Notified:
             self._groups, self._sets = groups, frozenset(sets)
             self._members &= self._wanted
 
-    def hear(self, hint: notifications.Hint) -> None:
+    def handle(self, hint: notifications.Hint) -> None:
         with self._lock:
             members = self._about(hint)
             sets = self._sets & hint.groups
@@ -73,23 +76,23 @@ class Notified:
         self._wake()
 
     def _about(self, hint: notifications.Hint) -> set[findings.Wanted]:
-        found: set[findings.Wanted] = set()
+        members: set[findings.Wanted] = set()
         for port in hint.ports:
-            found |= self._ports.get(port, set())
+            members |= self._ports.get(port, set())
         for address in hint.addresses:
-            found |= self._addresses.get(_normal(address), set())
+            members |= self._addresses.get(_normal(address), set())
         if not hint.ports:
-            # What has changed is the group, not a port that is in it.
+            # The group itself has changed, and not one of its ports.
             for group in hint.groups:
-                found |= self._groups.get(group, set())
-        return found
+                members |= self._groups.get(group, set())
+        return members
 
     def take(self) -> tuple[set[findings.Wanted], set[str]]:
-        """Members, and groups whose addresses are, to be looked at."""
+        """Return the members, and the groups, to look up again."""
         with self._lock:
-            found = self._members, self._changed_sets
+            changed = self._members, self._changed_sets
             self._members, self._changed_sets = set(), set()
-        return found
+        return changed
 
 
 def _normal(address: str) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From decisions to keys, documents of hypervisors and members' tunnels.
+"""Turns decisions into keys, documents of hypervisors and members' tunnels.
 
-All of it is computed from rows that the leader alone writes, and that it has
-in memory; what one step changes is stored in one transaction.
+All of it is computed from rows that only the leader writes, and that it keeps
+in memory. The changes of one step are stored in one transaction.
 """
 
 from collections.abc import Callable
@@ -31,21 +31,24 @@ PortKey = tuple[str, str]  # host, Neutron's id
 
 
 class Plan:
-    """The leader's rows, and what is to be stored of them.
+    """The leader's rows, and changes that are to be stored.
 
-    :ivar changes: since the last take().
+    :ivar changes: changes since the last take().
     """
 
     def __init__(self, keys: Iterable[ways.Key],
                  objects: Iterable[hypervisors.HostObject],
                  member_ways: Iterable[ways.Way], quarantine_s: float,
                  draw: Callable[[int], int] | None = None) -> None:
-        """:param draw: gives a random number below one that is given."""
+        """Take over the stored rows.
+
+        :param draw: returns a random number below its argument.
+        """
         self.keys = keys_.Keys(keys)
-        # Host → Neutron's id → what is stored of it.
+        # Host → Neutron's id → row.
         self.objects: dict[str, dict[str, hypervisors.HostObject]] = {}
-        for one in objects:
-            self.objects.setdefault(one.host, {})[one.id] = one
+        for row in objects:
+            self.objects.setdefault(row.host, {})[row.id] = row
         self._ways: dict[str, list[ways.Way]] = {}
         for way in member_ways:
             self._ways.setdefault(way.load_balancer_id, []).append(way)
@@ -55,28 +58,29 @@ class Plan:
         self.changes = ways.Changes()
 
     def take(self) -> ways.Changes:
-        found, self.changes = self.changes, ways.Changes()
-        return found
+        """Return the changes since the last call."""
+        changes, self.changes = self.changes, ways.Changes()
+        return changes
 
     def stored(self, documents: Iterable[hypervisors.HostObject]) -> None:
-        """Documents that were stored, with their generations."""
-        for one in documents:
-            there = self.objects.setdefault(one.host, {})
-            there[one.id] = dataclasses.replace(
-                there.get(one.id, one), kind=one.kind,
-                document=one.document, generation=one.generation,
-                removed_generation=one.removed_generation)
+        """Note documents that were stored, with their generations."""
+        for row in documents:
+            rows = self.objects.setdefault(row.host, {})
+            rows[row.id] = dataclasses.replace(
+                rows.get(row.id, row), kind=row.kind,
+                document=row.document, generation=row.generation,
+                removed_generation=row.removed_generation)
 
     def object_of(self, host: str, key: str) -> hypervisors.HostObject | None:
         return self.objects.get(host, {}).get(key)
 
     def reported(self, hosts: Iterable[str],
                  objects: Iterable[hypervisors.HostObject]) -> None:
-        """What some hypervisors have now."""
+        """Replace the rows of hypervisors that have reported."""
         for host in hosts:
             self.objects.pop(host, None)
-        for one in objects:
-            self.objects.setdefault(one.host, {})[one.id] = one
+        for row in objects:
+            self.objects.setdefault(row.host, {})[row.id] = row
 
     # Keys
 
@@ -86,9 +90,11 @@ class Plan:
             self.keys.put(key)
 
     def expire(self, now: float) -> None:
-        """Forget keys whose quarantine is over. One that ends later than any
-        can is taken for one that began before the clock was set back, and
-        begins anew."""
+        """Forget keys whose quarantine is over.
+
+        A quarantine that ends later than possible began before the clock was
+        set back, and begins anew.
+        """
         for key in self.keys.quarantined():
             assert key.free_at is not None
             if key.free_at > now + self._quarantine_s:
@@ -101,8 +107,9 @@ class Plan:
     def release(self, synced: Mapping[str, int], now: float) -> set[PortKey]:
         """Begin the quarantine of keys that no node uses any more.
 
-        :param synced: Ways.synced_generations() of their load balancers.
-        :returns: ports whose documents have changed by that.
+        :param synced: the store's synced_generations() of their load
+            balancers.
+        :returns: the ports whose documents change.
         """
         touched = set()
         for balancer_id in self.keys.unused_balancers():
@@ -118,22 +125,23 @@ class Plan:
     def assign(self, balancer_id: str, document: spec.Document | None,
                generation: int, decisions: Decisions, ends: ends_.Ends
                ) -> tuple[set[PortKey], dict[str, str]]:
-        """Give keys to what needs them, and mark those that nothing does.
+        """Assign the keys that are needed, and mark unused ones.
 
-        :param document: None: the load balancer is deleted.
-        :returns: ports that are concerned, and members that cannot have one,
-            with the reason.
+        :param document: None if the load balancer is deleted.
+        :returns: the ports whose documents may change, and member id → reason
+            for members that cannot have a key.
         """
         touched: set[PortKey] = set()
         needed: set[tuple[str, int]] = set()
         full: dict[str, str] = {}
         if document is not None:
-            for member_id, one in decisions.items():
-                if one.way == decision.WAITING:
+            for member_id, decided in decisions.items():
+                if decided.way == decision.WAITING:
                     needed |= self._used_now(document, member_id)
-                for host in one.hosts:
+                for host in decided.hosts:
                     problem = self._assign_member(
-                        document, member_id, host, one, ends, touched, needed)
+                        document, member_id, host, decided.port, ends,
+                        touched, needed)
                     if problem:
                         full[member_id] = problem
             needed |= self._in_use(document)
@@ -150,10 +158,10 @@ class Plan:
         return touched, full
 
     def _assign_member(self, document: spec.Document, member_id: str,
-                       host: str, one: decision.Decision, ends: ends_.Ends,
-                       touched: set[PortKey], needed: set[tuple[str, int]]
-                       ) -> str:
-        end, port = ends[host], one.port
+                       host: str, port: findings.Port | None,
+                       ends: ends_.Ends, touched: set[PortKey],
+                       needed: set[tuple[str, int]]) -> str:
+        end = ends[host]
         if not isinstance(end, ends_.End) or port is None:
             return ''
         pool_id, member = next(
@@ -167,39 +175,43 @@ class Plan:
             key = self._find(document['id'], listener_id, member_id, vip, host,
                              end.bits)
             if key is None:
-                problem = self._lack(host, port.id, end)
+                problem = self._missing_capacity(host, port.id, end)
                 if problem:
                     return problem
                 key = self._new(host, end.bits)
-            found = port_documents.entry(document, listener_id, member_id,
+            entry = port_documents.entry(document, listener_id, member_id,
                                          member, port, vip)
             self._set_key(ways.Key(
                 host, key, port.id, document['id'], listener_id, member_id,
-                {**found, 'key': key}))
+                {**entry, 'key': key}))
             needed.add((host, key))
         return ''
 
     def _find(self, balancer_id: str, listener_id: str, member_id: str,
               vip: str, host: str, bits: int) -> int | None:
-        """A key that was given before: to the same it may be given again."""
+        """Return an earlier key for the same purpose, or None.
+
+        Such a key may be reused even in its quarantine.
+        """
         own = [key for key in self.keys.of_balancer(balancer_id)
                if (key.listener_id, key.member_id, key.vip, key.host)
                == (listener_id, member_id, vip, host) and not key.key >> bits]
         return min((key.free_at is not None, key.key)
                    for key in own)[1] if own else None
 
-    def _lack(self, host: str, port_id: str, end: ends_.End) -> str:
+    def _missing_capacity(self, host: str, port_id: str, end: ends_.End
+                          ) -> str:
         number = self.keys.used_on(host)
         if end.entries_max is not None and number >= end.entries_max:
             return (f'hypervisor {host} has {number} of {end.entries_max} '
                     'entries')
         number = len(self.keys.used_of_port(host, port_id))
         if number >= host_spec.ENTRIES_MAX:
-            return f'its port has {number} listeners, and no more can be'
+            return f'its port has {number} listeners, which is the maximum'
         return ''
 
     def _new(self, host: str, bits: int) -> int:
-        """A key that no entry of the hypervisor has, nor had lately."""
+        """Return a key that is neither used nor in quarantine."""
         while True:
             key = self._draw(1 << bits)
             if key and (host, key) not in self.keys:
@@ -207,9 +219,11 @@ class Plan:
 
     def _used_now(self, document: spec.Document, member_id: str
                   ) -> set[tuple[str, int]]:
-        """Keys of a member that stays as it is: also those of a hypervisor to
-        which it is on its way, for Neutron has no binding for a moment when
-        that moves."""
+        """Return the names of all keys of a member that stays as it is.
+
+        They include keys of a hypervisor to which it is moving, as Neutron
+        has no binding for a moment during the move.
+        """
         listeners = {listener for pool_id, pool in document['pools'].items()
                      if member_id in pool['members']
                      for listener in decision.listeners(document, pool_id)}
@@ -218,7 +232,7 @@ class Plan:
                 and key.free_at is None and key.unused_generation is None}
 
     def _in_use(self, document: spec.Document) -> set[tuple[str, int]]:
-        """Keys that nodes are sent."""
+        """Return the names of keys in the tunnels of a document."""
         by_use = {(key.listener_id, key.member_id, key.key): key.name
                   for key in self.keys.of_balancer(document['id'])
                   if key.free_at is None}
@@ -235,8 +249,8 @@ class Plan:
 
     def refresh(self, ports: Iterable[PortKey],
                 sets: Mapping[str, Iterable[str]]) -> None:
-        """Make the documents of some ports, and of the address sets on their
-        hypervisors, as they should be now."""
+        """Update the documents of ports, and of address sets on their
+        hypervisors."""
         ports = set(ports)
         for name in ports:
             self._set_port(name, [key.entry for key
@@ -251,20 +265,23 @@ class Plan:
             self._set_document(name, (
                 host_spec.PORT, port_documents.port_document(
                     *self._ports[name], entries)))
-        elif (one := self.object_of(*name)) is not None:
+        elif (row := self.object_of(*name)) is not None:
             self._set_document(name, (
                 host_spec.PORT, port_documents.with_entries(
-                    one.document, entries)))
+                    row.document, entries)))
 
     def refresh_sets(self, hosts: set[str], sets: Mapping[str, Iterable[str]]
                      ) -> None:
-        """:param sets: id → networks, as far as they are known."""
+        """Update the documents of address sets on hypervisors.
+
+        :param sets: id → networks of the known sets.
+        """
         names = {(host, key) for host in hosts
                  for key in self.objects.get(host, ())}
         names |= {name for name in self.changes.documents if name[0] in hosts}
-        there = {name: found for name in names
-                 if (found := self._wanted(name))}
-        named = {(host, key) for (host, _), (kind, document) in there.items()
+        wanted = {name: document for name in names
+                  if (document := self._wanted(name))}
+        named = {(host, key) for (host, _), (kind, document) in wanted.items()
                  if kind == host_spec.PORT
                  for key in port_documents.named_sets(document)}
         for host, key in named:
@@ -272,16 +289,16 @@ class Plan:
                 self._set_document((host, key), (
                     host_spec.ADDRESS_SET,
                     port_documents.address_set(key, sets[key])))
-        for name, (kind, _) in there.items():
+        for name, (kind, _) in wanted.items():
             if kind == host_spec.ADDRESS_SET and name not in named:
                 self._set_document(name, None)
 
     def _wanted(self, name: PortKey) -> tuple[str, dict[str, Any]] | None:
         if name in self.changes.documents:
             return self.changes.documents[name]
-        one = self.object_of(*name)
-        return None if one is None or one.removed_generation is not None else (
-            one.kind, one.document)
+        row = self.object_of(*name)
+        return None if row is None or row.removed_generation is not None else (
+            row.kind, row.document)
 
     def _set_document(self, name: PortKey,
                       wanted: tuple[str, dict[str, Any]] | None) -> None:
@@ -294,11 +311,12 @@ class Plan:
                  ends: ends_.Ends, alternatives: bool = False,
                  patience: Mapping[str, int] | None = None
                  ) -> spec.Document:
-        """The document with each member's tunnel or way, and what came of
-        each decision noted for the operator.
+        """Return the document with each member's tunnel or way, and note the
+        results of the decisions for the operator.
 
-        :param alternatives: its nodes can name a second member in a tunnel.
-        :param patience: seconds, by id of the members that are moving.
+        :param alternatives: whether the load balancer's nodes can name a
+            second member in a tunnel.
+        :param patience: member id → seconds, of members that are moving.
         """
         after = copy.deepcopy(before)
         if not before['flavor'].get('second_chance'):
@@ -319,34 +337,34 @@ class Plan:
         return after
 
     def _set_way(self, document: spec.Document, pool_id: str, key: str,
-                 member: spec.Member, one: decision.Decision,
+                 member: spec.Member, decided: decision.Decision,
                  ends: ends_.Ends) -> ways.Way:
-        host = one.hosts[0] if one.hosts else None
-        found, reason = one.way, one.reason
-        if host is not None and one.port is not None:
-            # Where no listener uses it there is nothing to wait for.
-            reason = self._not_ready(host, one.port.id) if (
+        host = decided.hosts[0] if decided.hosts else None
+        port, way, reason = decided.port, decided.way, decided.reason
+        if host is not None and port is not None:
+            # Without a listener there is no entry to wait for.
+            reason = self._not_ready(host, port.id) if (
                 decision.listeners(document, pool_id)) else ''
             if not reason:
                 member.pop('way', None)
                 member['tunnel'] = self._tunnel(
-                    document, pool_id, key, host, ends[host], one.port)
+                    document, pool_id, key, host, ends[host], port)
             elif 'tunnel' not in member:
-                found = decision.WAITING
-        elif found in (decision.DIRECT, decision.NONE):
+                way = decision.WAITING
+        elif way in (decision.DIRECT, decision.NONE):
             member.pop('tunnel', None)
-            member['way'] = cast(Any, found)
-        if found == decision.WAITING and 'tunnel' in member:
-            found = decision.TUNNEL
-        return ways.Way(document['id'], key, found, host,
-                        one.port.id if one.port else None, reason)
+            member['way'] = cast(Any, way)
+        if way == decision.WAITING and 'tunnel' in member:
+            way = decision.TUNNEL
+        return ways.Way(document['id'], key, way, host,
+                        port.id if port else None, reason)
 
     def _not_ready(self, host: str, port_id: str) -> str:
-        """Why nodes cannot be sent a tunnel yet."""
-        one = self.object_of(host, port_id)
-        if one is not None and one.error:
-            return f'hypervisor {host}: {one.error}'
-        if one is None or not one.is_held or (
+        """Return why nodes cannot be sent a tunnel yet, or ''."""
+        row = self.object_of(host, port_id)
+        if row is not None and row.error:
+            return f'hypervisor {host}: {row.error}'
+        if row is None or not row.is_held or (
                 (host, port_id) in self.changes.documents):
             return f'hypervisor {host} has not confirmed it yet'
         return ''
@@ -372,7 +390,7 @@ class Plan:
 
     def _keys_of(self, document: spec.Document, pool_id: str, member_id: str,
                  vip: str, host: str, bits: int) -> dict[str, int]:
-        """Of a member on a hypervisor, by listener."""
+        """Return listener id → key of a member on a hypervisor."""
         return {listener: key
                 for listener in decision.listeners(document, pool_id)
                 if (key := self._find(document['id'], listener, member_id,
@@ -387,19 +405,21 @@ class Plan:
             self._ways.pop(balancer_id, None)
 
     def errors_of(self, decisions: Decisions) -> dict[str, str]:
-        """Members that the hypervisor says it cannot do."""
-        return {key: f'hypervisor {one.hosts[0]}: {found.error}'
-                for key, one in decisions.items()
-                if one.hosts and one.port is not None
-                and (found := self.object_of(one.hosts[0], one.port.id))
-                and found.error}
+        """Return member id → error that its hypervisor reported."""
+        return {key: f'hypervisor {decided.hosts[0]}: {row.error}'
+                for key, decided in decisions.items()
+                if decided.hosts and decided.port is not None
+                and (row := self.object_of(decided.hosts[0], decided.port.id))
+                and row.error}
 
 
-def _set_patience(member: spec.Member, one: decision.Decision,
+def _set_patience(member: spec.Member, decided: decision.Decision,
                   patience: int | None) -> None:
-    """Also while the tunnel is still the old one. While Neutron does not say
-    where the port is, all stays as it is."""
-    if 'tunnel' not in member or one.way != decision.TUNNEL:
+    """Set a member's patience, even if the tunnel is still the old one.
+
+    It stays as it is while Neutron does not tell where the port is.
+    """
+    if 'tunnel' not in member or decided.way != decision.TUNNEL:
         return
     member['tunnel'].pop('patience', None)
     if patience:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents of hypervisors, from what Neutron has and load balancers want."""
+"""Builds documents of hypervisors from Neutron's ports and load balancers."""
 
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ _PROTOCOLS = {'TCP': host_spec.TCP, 'HTTPS': host_spec.TCP,
 
 def rules(port: findings.Port, versions: Collection[int]
           ) -> list[dict[str, Any]]:
-    """What a port's security groups let in, of what listeners can be sent:
-    of their protocols.
+    """Return the rules of a port's security groups, without those of
+    protocols that listeners cannot have.
 
     :param versions: IP versions of the VIPs.
     """
@@ -27,29 +27,30 @@ def rules(port: findings.Port, versions: Collection[int]
 
 
 def fixed(port: findings.Port, vip: str) -> findings.Fixed | str:
-    """The address of a member's port to which packets for a VIP go: the
-    member's own, unless the VIP is of the other IP version.
+    """Return the address of a member's port for packets of a VIP.
 
-    :returns: or why there is none, in words.
+    It is the member's own address, unless the VIP is of the other IP version.
+
+    :returns: a text that tells why there is none, otherwise.
     """
     version = ipaddress.ip_address(vip).version
     if ipaddress.ip_address(port.address).version == version:
         return findings.Fixed(port.address, port.gateway_mac)
-    found = [one for one in port.others
-             if ipaddress.ip_address(one.address).version == version]
-    if not found:
+    others = [other for other in port.others
+              if ipaddress.ip_address(other.address).version == version]
+    if not others:
         return (f'its port has no IPv{version} address, to which packets for '
                 f'VIP {vip} could go: give it one, or leave the VIP out')
-    if len(found) > 1:
-        addresses = ' and '.join(one.address for one in found)
+    if len(others) > 1:
+        addresses = ' and '.join(other.address for other in others)
         return (f'its port has several IPv{version} addresses, {addresses}, '
-                f'and which one is to serve VIP {vip} is not said: leave one '
+                f'and it is ambiguous which is to serve VIP {vip}: leave one '
                 'of them')
-    if found[0].gateway_mac is None:
+    if others[0].gateway_mac is None:
         return (f'no router\'s port has the gateway address of the subnet of '
-                f'{found[0].address}, by which VIP {vip} would be answered: '
+                f'{others[0].address}, by which VIP {vip} would be answered: '
                 'add the subnet to a router')
-    return found[0]
+    return others[0]
 
 
 def _rule(rule: findings.Rule) -> dict[str, Any]:
@@ -66,9 +67,9 @@ def _rule(rule: findings.Rule) -> dict[str, Any]:
 def entry(document: spec.Document, listener_id: str, member_id: str,
           member: spec.Member, port: findings.Port, vip: str
           ) -> dict[str, Any]:
-    """host_spec.Entry without its key.
+    """Return a host_spec.Entry without its key.
 
-    :param vip: in its one spelling; the port has an address for it.
+    :param vip: a normalized address for which the port has an address.
     """
     listener = document['listeners'][listener_id]
     target = fixed(port, vip)
@@ -83,29 +84,34 @@ def entry(document: spec.Document, listener_id: str, member_id: str,
 
 def port_document(port: findings.Port, mtu: int,
                   entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """host_spec.Port."""
-    found = sorted(entries, key=lambda one: int(one['key']))
-    versions = {ipaddress.ip_address(one['vip']).version for one in found}
+    """Return a host_spec.Port."""
+    ordered = _ordered(entries)
+    versions = {ipaddress.ip_address(entry['vip']).version
+                for entry in ordered}
     return {'version': host_spec.VERSION, 'id': port.id, 'mac': port.mac,
             'mtu': mtu, 'open': not port.security_enabled,
             'rules': rules(port, versions) if port.security_enabled else [],
-            'entries': found}
+            'entries': ordered}
+
+
+def _ordered(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(entries, key=lambda entry: int(entry['key']))
 
 
 def with_entries(document: dict[str, Any], entries: Iterable[dict[str, Any]]
                  ) -> dict[str, Any]:
-    """The same for a port of which Neutron says nothing any more."""
-    return {**document, 'entries': sorted(
-        entries, key=lambda one: int(one['key']))}
+    """Return the document with other entries, for a port that was not looked
+    up."""
+    return {**document, 'entries': _ordered(entries)}
 
 
 def address_set(key: str, networks: Iterable[str]) -> dict[str, Any]:
-    """host_spec.AddressSet. What is beyond its size is not let in."""
+    """Return a host_spec.AddressSet without networks beyond its size."""
     return {'version': host_spec.VERSION, 'id': key,
             'networks': list(networks)[:host_spec.ADDRESSES_MAX]}
 
 
 def named_sets(document: dict[str, Any]) -> set[str]:
-    """Ids of the address sets that a port's rules name."""
+    """Return the ids of the address sets that a port's rules name."""
     return {rule['address_set'] for rule in document.get('rules', ())
             if rule['address_set']}

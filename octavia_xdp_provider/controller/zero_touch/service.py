@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The leader's work for members that are reached through hypervisors.
 
-A step compares what load balancers want, what Neutron has and what
-hypervisors report with what is stored, and stores what follows: documents of
-hypervisors first, tunnels in the documents of LB nodes once the hypervisor
-has confirmed them. It looks at load balancers of which something of that has
-changed. What it has in memory can all be read again: another leader does.
+A step computes the wanted state from load balancers, Neutron's ports and the
+hypervisors' reports, and stores its differences: documents of hypervisors
+first, and tunnels in the documents of LB nodes once the hypervisor has
+confirmed its document. It handles only load balancers that a change concerns.
+All state in memory can be read again, as a new leader does.
 """
 
 import dataclasses
@@ -38,39 +38,41 @@ from octavia_xdp_provider.controller.zero_touch import plan
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two steps, unless somebody wakes it.
+# Seconds between two steps, unless the loop is woken.
 INTERVAL_S = 1.0
-# Seconds after which every load balancer is looked at again.
+# Seconds after which every load balancer is handled again.
 _ALL_S = 300.0
 _EXPIRE_S = 10.0
-_HEARD = tuple(one.value for one in clusters.REACHABLE)
+_REACHABLE = tuple(condition.value for condition in clusters.REACHABLE)
 
 
 def loop(zero_touch, come_round=lambda: None):
-    """The loop that takes the steps of ``zero_touch``.
+    """Return the loop that makes the steps of ``zero_touch``.
 
     :param come_round: see Loops.watch.
     """
     return loops.Loop(
-        zero_touch.step, INTERVAL_S, 'Members on hypervisors cannot be looked '
-        'after; trying again.', come_round, leases.LeaseLost)
+        zero_touch.step, INTERVAL_S, 'Failed to handle members on '
+        'hypervisors; trying again.', come_round, leases.LeaseLost)
 
 
 class ZeroTouch:
-    """Belongs to one thread."""
+    """Keeps the tunnels to members up to date. Not thread-safe."""
 
     def __init__(self, conf, store, lease, token, notify_hosts, notify_nodes,
                  neutron=None, notified=None, come_round=lambda: None):
-        """:param lease: name of the leader's lease.
+        """Set up; step() does the work.
 
-        :param token: gives its token, or None: another one leads.
-        :param notify_hosts: called with hypervisors that shall fetch.
-        :param notify_nodes: called with LB nodes that shall.
-        :param neutron: neutron_ports.client.Neutron; None: made when needed.
-        :param notified: notified.Notified, of Neutron's notifications.
-        :param come_round: called whenever Neutron has answered, and with each
-            load balancer that is stored: a step with thousands of members
-            takes long, and does not hang.
+        :param lease: name of the leader's lease.
+        :param token: returns the lease's token, or None if another controller
+            leads.
+        :param notify_hosts: called with hypervisors that are to fetch.
+        :param notify_nodes: called with LB nodes that are to fetch.
+        :param neutron: neutron_ports.client.Neutron, or None to create one
+            when it is needed.
+        :param notified: notified.Notified, for Neutron's notifications.
+        :param come_round: called after each answer of Neutron and each stored
+            load balancer, to show that a long step makes progress.
         """
         self._conf = conf.zero_touch
         self._store = store
@@ -80,19 +82,19 @@ class ZeroTouch:
             lambda: client.Neutron(conf, come_round))
         self._come_round = come_round
         self._addresses = options.allowed_addresses(conf)
-        # Instead of members' networks there are those of hypervisors.
+        # [zero_touch] host_networks replaces members' networks.
         self._policy = dataclasses.replace(self._addresses,
                                            member_networks=None)
         self._networks = option_values.networks(conf, 'zero_touch',
                                                 'host_networks')
         self._notified = notified or notified_.Notified()
-        self._led_with = None
-        self._complained = None
+        self._leading_token = None
+        self._logged_error = None
 
     def _begin(self, token):
-        """This process leads since a moment ago."""
+        """Read the state, as this process has just become the leader."""
         self._neutron = self._follower = None
-        self._as_of = 0  # the generation up to which the next are known
+        self._as_of = 0  # generation up to which changes have been read
         self._balancers = {}  # id → rows.LoadBalancer
         self._members = members_.Members()
         self._moves = moves.Moves(self._conf.migration_patience)
@@ -101,30 +103,30 @@ class ZeroTouch:
         self._ends = {}
         self._silent = set()
         self._dirty = set()
-        self._ports = set()  # (host, port id) to be made anew
+        self._ports = set()  # (host, port id) whose documents may change
         self._due = {}
         self._plan = plan.Plan(
             self._store.host_keys(), self._store.host_objects(),
             self._store.member_ways(), self._conf.key_quarantine)
-        self._led_with = token
+        self._leading_token = token
 
     def step(self):
-        """Do what is to be done now.
+        """Handle everything that has changed.
 
-        :raises LeaseLost: another one leads.
+        :raises LeaseLost: another controller leads.
         """
         token = self._token()
         if token is None:
-            self._led_with = None
+            self._leading_token = None
             self._notified.ignore()
             return
-        if token != self._led_with:
+        if token != self._leading_token:
             self._begin(token)
         try:
             self._step(token)
         except Exception:
-            # What is in memory may be ahead of what is stored.
-            self._led_with = None
+            # The state in memory may be ahead of the stored state.
+            self._leading_token = None
             raise
 
     def _step(self, token):
@@ -138,13 +140,13 @@ class ZeroTouch:
         self._read_hosts()
         self._follow()
         self._dirty |= self._members.balancers_of(self._moves.take_over())
-        self._let_go()
-        looked_at = {key: self._look(key) for key in sorted(self._dirty)}
+        self._remove_unused()
+        decided = {key: self._decide(key) for key in sorted(self._dirty)}
         self._plan.refresh(self._ports, self._sets)
         self._ports.clear()
         self._save(token)
         self._dirty.clear()
-        for key, decisions in looked_at.items():
+        for key, decisions in decided.items():
             if decisions is not None:
                 self._come_round()
                 self._send_ways(key, decisions)
@@ -166,25 +168,25 @@ class ZeroTouch:
         if hosts:
             self._notify_hosts(hosts)
 
-    # What has changed
+    # Detecting changes
 
     def _read_balancers(self):
         before = self._as_of
-        self._as_of, found = self._store.zero_touch_changes(before)
+        self._as_of, generations = self._store.zero_touch_changes(before)
         if self._as_of < before:
-            # A database restored from a backup.
+            # The database was restored from a backup.
             before = 0
-            self._as_of, found = self._store.zero_touch_changes(before)
-        changed = {key for key, generation in found.items()
+            self._as_of, generations = self._store.zero_touch_changes(before)
+        changed = {key for key, generation in generations.items()
                    if generation is not None and (
                        key not in self._balancers
                        or self._balancers[key].generation != generation)}
-        gone = {key for key, generation in found.items()
+        gone = {key for key, generation in generations.items()
                 if generation is None}
         if not before:
-            # Of what is not there at all nobody has read that it went.
+            # Load balancers that are not stored yield no removal.
             gone |= (self._balancers.keys() | self._plan.keys.in_use_by()
-                     ) - found.keys()
+                     ) - generations.keys()
         for key in gone:
             self._balancers.pop(key, None)
             self._follow_members(key, ())
@@ -208,13 +210,13 @@ class ZeroTouch:
     def _read_hosts(self):
         now = self._store.now()
         before, ends_before = self._hosts, self._ends
-        self._hosts = {one.host: one for one in self._store.hypervisors()}
+        self._hosts = {row.host: row for row in self._store.hypervisors()}
         self._ends = ends.of_all(self._hosts.values(), self._policy,
                                  self._networks)
-        silent = {host for host, one in self._hosts.items()
-                  if ages.age(one.last_seen, now) > self._conf.host_timeout}
-        reported = {host for host, one in self._hosts.items()
-                    if host not in before or one.reported_generation
+        silent = {host for host, row in self._hosts.items()
+                  if ages.age(row.last_seen, now) > self._conf.host_timeout}
+        reported = {host for host, row in self._hosts.items()
+                    if host not in before or row.reported_generation
                     != before[host].reported_generation}
         changed = {host for host in {*self._hosts, *before}
                    if self._ends.get(host) != ends_before.get(host)}
@@ -228,21 +230,21 @@ class ZeroTouch:
             self._hint(reported)
 
     def _hint(self, hosts):
-        """A tap that has come where Neutron did not have the port: the VM
-        may have been moved."""
+        """Look up ports whose tap has appeared on another hypervisor than
+        Neutron's: the VM may have been moved."""
         if self._follower is None:
             return
         for host in hosts:
-            for one in self._plan.objects.get(host, {}).values():
-                if one.ifindex is not None:
+            for row in self._plan.objects.get(host, {}).values():
+                if row.ifindex is not None:
                     self._follower.hint(
                         wanted for wanted, port
-                        in self._members.of_port(one.id).items()
+                        in self._members.of_port(row.id).items()
                         if self._lacks_tap(port))
 
     def _lacks_tap(self, port):
-        one = self._plan.object_of(port.host, port.id)
-        return one is not None and one.ifindex is None
+        row = self._plan.object_of(port.host, port.id)
+        return row is not None and row.ifindex is None
 
     def _follow(self):
         in_turns = self._is_due('neutron', self._conf.neutron_interval)
@@ -264,13 +266,13 @@ class ZeroTouch:
             self._members.put_found(changed)
             if in_turns or sets:
                 self._follow_sets(None if in_turns else sets)
-            self._complained = None
+            self._logged_error = None
         except (absence.NeutronUnavailable,
                 option_values.ConfigurationError) as error:
-            if str(error) != self._complained:
-                LOG.error('Members are not looked for, and stay as they are: '
-                          '%s', error)
-            self._complained = str(error)
+            if str(error) != self._logged_error:
+                LOG.error('Members cannot be looked up in Neutron, and stay '
+                          'as they are: %s', error)
+            self._logged_error = str(error)
             return
         if changed:
             self._dirty |= self._members.balancers_of(changed)
@@ -299,34 +301,38 @@ class ZeroTouch:
                  if rule.remote_address_group_id}
         if not groups and not lists:
             return
-        some = groups | lists if only is None else only
-        found = address_sets.find(self._neutron, groups & some, lists & some)
-        for key, networks in found.items():
+        wanted = groups | lists if only is None else only
+        sets = address_sets.find(self._neutron, groups & wanted,
+                                 lists & wanted)
+        for key, networks in sets.items():
             if len(networks) > host_spec.ADDRESSES_MAX and (
                     len(networks) != len(self._sets.get(key, ()))):
                 LOG.warning(
                     'Group %s, which rules of security groups name, has %s '
-                    'networks, and a hypervisor takes %s: clients in the '
-                    'others are not let in. Name networks in the rules '
+                    'networks, and a hypervisor supports %s: clients in the '
+                    'others are refused. Name networks in the rules '
                     'instead, or make the group smaller.', key,
                     len(networks), host_spec.ADDRESSES_MAX)
-        self._sets = found if only is None else {**self._sets, **found}
+        self._sets = sets if only is None else {**self._sets, **sets}
         self._plan.refresh_sets(set(self._plan.objects), self._sets)
 
-    # What follows
+    # Applying changes
 
-    def _let_go(self):
-        """Take off hypervisors what no node uses any more."""
+    def _remove_unused(self):
+        """Remove entries that no node uses any more from hypervisors."""
         now = self._store.now()
         if self._is_due('expire', _EXPIRE_S):
             self._plan.expire(now)
         unused = self._plan.keys.unused_balancers()
         if unused:
             self._ports |= self._plan.release(
-                self._store.synced_generations(unused, _HEARD), now)
+                self._store.synced_generations(unused, _REACHABLE), now)
 
-    def _look(self, key):
-        """Decide on a load balancer's members, and give them keys."""
+    def _decide(self, key):
+        """Decide on a load balancer's members, and assign keys to them.
+
+        :returns: id → Decision, or None if the load balancer is deleted.
+        """
         row = self._balancers.get(key)
         if row is None:
             self._plan.assign(key, None, 0, {}, self._ends)
@@ -348,18 +354,18 @@ class ZeroTouch:
         return decisions
 
     def _patience(self, row):
-        """See Plan.document."""
-        found = self._moves.patience(row.document)
-        # A node that does not know it would refuse the load balancer.
-        return found if found and nodes.know_patience(
+        """Return the argument ``patience`` of Plan.document()."""
+        patience = self._moves.patience(row.document)
+        # An older node would refuse the load balancer.
+        return patience if patience and nodes.support_patience(
             self._store, row.id) else {}
 
     def _send_ways(self, key, decisions):
-        """Store how members are reached, for LB nodes."""
+        """Store the ways to members in the document for LB nodes."""
         row = self._balancers[key]
         after = self._plan.document(
             row.document, decisions, self._ends,
-            nodes.know_alternatives(self._store, key), self._patience(row))
+            nodes.support_alternatives(self._store, key), self._patience(row))
         if after == row.document:
             return
         try:
@@ -369,17 +375,18 @@ class ZeroTouch:
         except errors.UnknownObject:
             generation = None
         except errors.Refused as error:
-            LOG.error('Load balancer %s: members\' tunnels stay as they are: '
-                      '%s', key, error.for_operator)
+            LOG.error('Load balancer %s: members\' tunnels stay as they are, '
+                      'because new ones are invalid: %s', key,
+                      error.for_operator)
             return
         if generation is None:
-            # A change is pending: after it.
+            # A change is pending; try again after it.
             self._dirty.add(key)
             return
-        LOG.info('Load balancer %s: how members are reached has changed, '
+        LOG.info('Load balancer %s: the ways to its members have changed, '
                  'generation %s.', key, generation)
-        self._dirty.add(key)  # Keys that are not used any more.
-        self._notify_nodes({one.host for one
+        self._dirty.add(key)  # Some keys may be unused now.
+        self._notify_nodes({placement.host for placement
                             in self._store.placements([key])})
 
 

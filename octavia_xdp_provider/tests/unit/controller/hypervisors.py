@@ -47,7 +47,7 @@ def port(member, **more):
 
 
 class Host:
-    """An agent over the endpoint, as the contract has it."""
+    """A simulated hypervisor's agent that calls the endpoint."""
 
     def __init__(self, test, name, number):
         self.name = name
@@ -63,31 +63,31 @@ class Host:
         test.store.register_hypervisor(name)
 
     def pass_(self):
-        """Fetch, make it true, report."""
+        """Fetch, apply and report."""
         answer = self.endpoint.fetch({}, host=self.name, since=self.as_of)
         for key in answer['removed']:
             self.held.pop(key, None)
-        for one in answer['changed']:
-            host_spec.check(one['kind'], one['document'])
-            self.held[one['id']] = one
+        for row in answer['changed']:
+            host_spec.check(row['kind'], row['document'])
+            self.held[row['id']] = row
         host_spec.check_common(answer['common'])
         self.as_of = answer['as_of']
         self.report()
 
     def report(self):
         self._seq += 1
-        taken = self.endpoint.report(
+        answer = self.endpoint.report(
             {}, host=self.name, epoch=self._seq, seq=1, report={
                 'as_of': self.as_of, 'complete': True, 'gone': [],
                 'counters': {}, 'state': self.state, 'held': {
-                    key: {'generation': one['generation'], 'ifindex': 3,
+                    key: {'generation': row['generation'], 'ifindex': 3,
                           'error': self.errors.get(key)}
-                    for key, one in self.held.items()}})
-        assert taken['taken']
+                    for key, row in self.held.items()}})
+        assert answer['taken']
 
     def keys(self):
-        return {entry['key'] for one in self.held.values()
-                for entry in one['document'].get('entries', ())}
+        return {entry['key'] for row in self.held.values()
+                for entry in row['document'].get('entries', ())}
 
 
 class ZeroTouchTestCase(base.StoreTestCase):
@@ -111,14 +111,14 @@ class ZeroTouchTestCase(base.StoreTestCase):
         self.seen('lb1', {})
         self.set_conditions(lb1='live')
         self.token = self.store.acquire(LEASE, 'test', 1e6)
-        self.heard = notified.Notified()
+        self.hints = notified.Notified()
         self.worker = self.new_worker()
 
     def new_worker(self):
         return service.ZeroTouch(
             self.conf, self.store, LEASE, lambda: self.token,
             self.notified.extend, self.notified.extend, self.neutron,
-            self.heard)
+            self.hints)
 
     def tree(self, **more):
         tree = unit_base.tree(flavor={'zero_touch': self.MODE},
@@ -134,7 +134,7 @@ class ZeroTouchTestCase(base.StoreTestCase):
         self.store.place(key, ('lb1',), decided_on=frozenset())
 
     def step(self):
-        """As when turns have come round."""
+        """Step with all periodic work due."""
         self.worker._due = {}
         self.worker.step()
 
@@ -145,7 +145,7 @@ class ZeroTouchTestCase(base.StoreTestCase):
         return self.row(key).document['pools']['pool']['members']
 
     def sent(self, key='lb'):
-        """Members that nodes are sent."""
+        """Return the members in the document for nodes."""
         document = spec.for_node(self.row(key).document)
         validation.read(document)
         return document['pools']['pool']['members']

@@ -8,11 +8,11 @@ import oslo_messaging
 
 
 class Lost(oslo_messaging.MessagingTimeout):
-    """No answer came."""
+    """No answer arrived."""
 
 
 class Network:
-    """Hands calls to one of the endpoints, mostly.
+    """Passes most calls on to one of the endpoints.
 
     :param source: random.Random; may be replaced at any time.
     :param endpoints: called, gives the objects that could answer now.
@@ -26,7 +26,7 @@ class Network:
 
     def __getattr__(self, name):
         def call(*arguments):
-            # What is sent is what it was when it was sent.
+            # Copies the arguments, as a broker does.
             text = json.dumps(arguments)
             if not self.faults:
                 return self._deliver(name, text)
@@ -46,7 +46,7 @@ class Network:
         return call
 
     def deliver_late(self, share=0.4):
-        """Deliver messages of which nobody waits for an answer."""
+        """Deliver messages whose callers have timed out."""
         self.source.shuffle(self._late)
         while self._late and self.source.random() < share:
             with contextlib.suppress(Lost):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports as Neutron's API lists them, and who lists them."""
+"""Ports in the form of Neutron's API, and a stand-in for the API."""
 
 from octavia_xdp_provider.controller.neutron_ports import findings
 
@@ -32,7 +32,7 @@ def rule(**more):
 
 
 class Neutron:
-    """Lists and filters as Neutron's API does, and counts calls."""
+    """Lists and filters like Neutron's API, and counts calls."""
 
     def __init__(self, ports, rules=(), **hidden):
         self.calls = 0
@@ -80,7 +80,7 @@ class Neutron:
                 for row in self._rows('subnets', ids)]
 
     def _network_of(self, subnet_id):
-        """Of a port that is there, or else the one of the same name."""
+        """Return the network of a port in the subnet, or one of its name."""
         return next((
             row['network_id'] for row in self._ports
             for fixed in row['fixed_ips'] if fixed['subnet_id'] == subnet_id),

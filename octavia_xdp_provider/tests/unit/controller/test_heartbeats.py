@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs of life are noted for all nodes at once."""
+"""Heartbeats of all nodes are stored in batches."""
 
 import threading
 from unittest import mock
@@ -12,16 +12,16 @@ LIMIT_S = 60
 
 class TestHeartbeats(base.StoreTestCase):
 
-    def test_all_that_were_heard_are_noted_at_once_and_once(self):
+    def test_heartbeats_are_stored_once_and_together(self):
         store = mock.Mock()
         beats = heartbeats.Heartbeats(store)
         for host in ('b', 'a', 'b'):
-            beats.heard(host)
-        beats.note()
-        beats.note()
+            beats.note_alive(host)
+        beats.store()
+        beats.store()
         store.heartbeat.assert_called_once_with('a', 'b')
 
-    def test_nodes_that_were_not_heard_stay_as_they_are(self):
+    def test_nodes_without_heartbeat_stay_unchanged(self):
         for host in ('a', 'b', 'new'):
             self.store.register_node(host)
         for host in ('a', 'b'):
@@ -36,23 +36,23 @@ class TestHeartbeats(base.StoreTestCase):
     def heard(self):
         return {node.host: node.last_seen for node in self.store.nodes()}
 
-    def test_goes_on_after_an_error(self):
+    def test_heartbeats_are_stored_after_an_error(self):
         log = self.useFixture(base.fixtures.FakeLogger())
         noted = threading.Event()
         store = mock.Mock()
 
         def heartbeat(*hosts):
             if len(store.mock_calls) < 3:
-                beats.heard('a')
+                beats.note_alive('a')
                 raise OSError('the database is away')
             noted.set()
         store.heartbeat.side_effect = heartbeat
         with mock.patch.object(heartbeats, 'INTERVAL_S', 0.001):
             beats = heartbeats.Heartbeats(store)
-            beats.heard('a')
+            beats.note_alive('a')
             thread = threading.Thread(target=beats.run)
             thread.start()
             self.assertTrue(noted.wait(LIMIT_S))
             beats.stop()
             thread.join()
-        self.assertEqual(1, log.output.count('cannot be stored'))
+        self.assertEqual(1, log.output.count('Failed to store heartbeats'))

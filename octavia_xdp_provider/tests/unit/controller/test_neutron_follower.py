@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of members' ports are seen, and what is missed is seen later."""
+"""The follower notices changes of ports, and missed ones later."""
 
 from unittest import mock
 
@@ -45,13 +45,13 @@ class TestFollower(base.TestCase):
         return self.follower.step()
 
     def steps(self):
-        """What as many steps as there are turns have seen."""
+        """Step until each member had its turn, and return all changes."""
         seen = {}
         for _ in range(NUMBER // PER_STEP):
             seen.update(self.step())
         return seen
 
-    def test_all_have_their_turn_and_a_step_looks_at_few(self):
+    def test_step_looks_up_few_members_in_turns(self):
         looked_at = []
         for _ in range(NUMBER // PER_STEP):
             self.assertEqual({}, self.step())
@@ -60,7 +60,7 @@ class TestFollower(base.TestCase):
         self.assertEqual({one.address for one in self.members},
                          set(looked_at))
 
-    def test_a_port_that_was_moved_is_seen_in_its_turn(self):
+    def test_moved_port_is_noticed_in_its_turn(self):
         for one in self.ports:
             one['binding:host_id'] = 'hv2'
         self.assertEqual(dict.fromkeys(self.members, 'hv2'), {
@@ -68,7 +68,7 @@ class TestFollower(base.TestCase):
             for member, finding in self.steps().items()})
         self.assertEqual({}, self.steps())
 
-    def test_with_a_hint_it_is_seen_at_once(self):
+    def test_moved_port_with_a_hint_is_noticed_at_once(self):
         self.step()
         for member, one in zip(self.members, self.ports, strict=True):
             one['binding:host_id'] = 'hv2'
@@ -76,39 +76,39 @@ class TestFollower(base.TestCase):
             self.assertEqual('hv2', self.step()[member].port.host)
             one['binding:host_id'] = 'hv1'
 
-    def test_a_deleted_port_is_seen_in_its_turn(self):
+    def test_deleted_port_is_noticed_in_its_turn(self):
         self.neutron._ports.remove(self.ports[-1])
         self.assertEqual(
             {self.members[-1]: findings.Obstacle.NO_PORT},
             {member: finding.obstacle
              for member, finding in self.steps().items()})
 
-    def test_what_an_outage_hid_is_seen_after_it(self):
+    def test_change_during_an_outage_is_noticed_later(self):
         for one in self.ports:
             one['binding:host_id'] = 'hv2'
         self.follower.hint(self.members[-1:])
         with mock.patch.object(self.neutron, 'networks', side_effect=(
                 errors.NeutronUnavailable())):
             self.assertRaises(errors.NeutronUnavailable, self.step)
-        # The hint holds as well.
+        # The hint is kept as well.
         self.assertIn(self.members[-1], self.step())
         self.steps()
         self.assertEqual({}, self.steps())
 
-    def test_a_member_that_is_wanted_no_more_is_forgotten(self):
+    def test_member_that_is_left_is_forgotten(self):
         gone = self.members.pop()
         self.step()
         self.members.append(gone)
         self.assertEqual([gone], list(self.step()))
 
-    def test_many_members_of_one_project_hold_up_no_other(self):
+    def test_many_members_of_a_project_delay_no_other(self):
         quick = findings.Wanted('quick', '10.0.0.99', 'sub-red')
         self.members.append(quick)
         self.step()
         for _ in range(3):
             self.step()
             self.assertIn(quick.address, self.neutron.looked_at)
-        # And the others have their turns nevertheless.
+        # Members of the large project have their turns nevertheless.
         looked_at = set()
         for _ in range(NUMBER):
             self.step()
@@ -116,7 +116,7 @@ class TestFollower(base.TestCase):
         self.assertEqual({member.address for member in self.members},
                          looked_at)
 
-    def test_so_do_many_that_are_new(self):
+    def test_many_new_members_of_a_project_delay_no_other(self):
         at_once = 2
         self.follower = follower.Follower(self.neutron, PER_STEP, at_once)
         self.members.append(findings.Wanted('quick', '10.0.0.99', 'sub-red'))

@@ -28,7 +28,7 @@ def message(event_type, payload, envelope=True):
                       if envelope else body)
 
 
-def found_port(key=PORT, groups=(GROUP,)):
+def port(key=PORT, groups=(GROUP,)):
     return findings.Port(
         id=key, project_id='red', host='hv1', migrating_to=None,
         status='ACTIVE', vif_type='ovs', vnic_type='normal', mac='m',
@@ -39,7 +39,7 @@ def found_port(key=PORT, groups=(GROUP,)):
 
 class TestParse(base.TestCase):
 
-    def test_ports_are_named_by_id_address_and_groups(self):
+    def test_hint_of_a_port_has_id_addresses_and_groups(self):
         wanted = notifications.Hint(
             frozenset([PORT]), frozenset(['10.0.0.11']), frozenset([GROUP]))
         for action, more in (('create', {}), ('update', {}),
@@ -53,7 +53,7 @@ class TestParse(base.TestCase):
             notifications.Hint(frozenset([PORT])), notifications.parse(
                 message('port.delete.end', {'port_id': PORT, 'port': {}})))
 
-    def test_groups_are_named_by_what_is_in_them_too(self):
+    def test_hint_of_a_rule_has_its_group(self):
         for event, payload in (
                 ('security_group.update', {'security_group': {'id': GROUP}}),
                 ('security_group.delete', {'security_group_id': GROUP}),
@@ -63,13 +63,13 @@ class TestParse(base.TestCase):
             self.assertEqual(
                 notifications.Hint(groups=frozenset([GROUP])),
                 notifications.parse(message(f'{event}.end', payload)), event)
-        # Of a rule that is deleted the rule's own id comes beside.
+        # The message about a deleted rule also has the rule's own id.
         self.assertIn(GROUP, notifications.parse(message(
             'security_group_rule.delete.end', {
                 'security_group_rule_id': 'rule', 'security_group_rule': {
                     'id': 'rule', 'security_group_id': GROUP}})).groups)
 
-    def test_others_are_about_nothing(self):
+    def test_irrelevant_messages_have_empty_hints(self):
         for event, payload in (
                 ('port.update.start', {'port': ROW}),
                 ('network.update.end', {'network': {'id': PORT}}),
@@ -80,7 +80,7 @@ class TestParse(base.TestCase):
             self.assertFalse(notifications.parse(message(event, payload)),
                              (event, payload))
 
-    def test_what_is_no_notification_is_refused(self):
+    def test_other_messages_are_refused(self):
         for body in ('', '{', '[]', '7', '{}', '{"oslo.message": "{}"}',
                      '{"oslo.message": "["}', b'\xff\xfe'):
             self.assertRaises(ValueError, notifications.parse, body)
@@ -93,41 +93,41 @@ class TestNotified(base.TestCase):
         self.woken = []
         self.notified = notified.Notified(lambda: self.woken.append(1))
         self.notified.watch({
-            MEMBER: findings.Finding(found_port()),
+            MEMBER: findings.Finding(port()),
             OTHER: findings.Finding(None, findings.Obstacle.NO_PORT, 'none')},
             [SET])
 
-    def hear(self, ports=(), addresses=(), groups=()):
+    def notify(self, ports=(), addresses=(), groups=()):
         del self.woken[:]
-        self.notified.hear(notifications.Hint(
+        self.notified.handle(notifications.Hint(
             frozenset(ports), frozenset(addresses), frozenset(groups)))
         return *self.notified.take(), len(self.woken)
 
-    def test_members_that_a_message_is_about(self):
-        self.assertEqual(({MEMBER}, set(), 1), self.hear(ports=[PORT]))
-        self.assertEqual(({MEMBER}, set(), 1), self.hear(groups=[GROUP]))
-        # A port that has just been made, however the address is written.
-        self.assertEqual(({OTHER}, set(), 1), self.hear(
+    def test_members_that_a_message_concerns_are_taken(self):
+        self.assertEqual(({MEMBER}, set(), 1), self.notify(ports=[PORT]))
+        self.assertEqual(({MEMBER}, set(), 1), self.notify(groups=[GROUP]))
+        # A new port, with its address in another spelling.
+        self.assertEqual(({OTHER}, set(), 1), self.notify(
             ports=['new'], addresses=['2001:DB8:0::1']))
 
-    def test_groups_whose_addresses_rules_name(self):
-        self.assertEqual((set(), {SET}, 1), self.hear(
+    def test_remote_groups_of_rules_are_taken(self):
+        self.assertEqual((set(), {SET}, 1), self.notify(
             ports=['client'], addresses=['10.0.0.99'], groups=[SET, 'x']))
 
-    def test_messages_about_others_wake_nobody(self):
-        # A port that is in the same group as a member changes no member.
-        self.assertEqual((set(), set(), 0), self.hear(
+    def test_messages_about_others_wake_no_thread(self):
+        # Another port in a member's group does not change the member.
+        self.assertEqual((set(), set(), 0), self.notify(
             ports=['x'], addresses=['10.0.0.12'], groups=[GROUP, 'y']))
 
-    def test_without_members_nothing_is_wanted(self):
+    def test_nothing_is_wanted_without_members(self):
         self.assertTrue(self.notified.is_wanted)
         self.notified.ignore()
         self.assertFalse(self.notified.is_wanted)
-        self.assertEqual((set(), set(), 0), self.hear(
+        self.assertEqual((set(), set(), 0), self.notify(
             ports=[PORT], groups=[GROUP, SET]))
 
-    def test_members_that_are_gone_are_not_taken(self):
-        self.notified.hear(notifications.Hint(frozenset([PORT])))
+    def test_removed_members_are_not_taken(self):
+        self.notified.handle(notifications.Hint(frozenset([PORT])))
         self.notified.watch({}, [])
         self.assertEqual((set(), set()), self.notified.take())
 
@@ -139,14 +139,14 @@ class TestOptions(base.TestCase):
             self.load(f'[zero_touch]\nnotification_transport_url = {url}\n'),
             print, bool)
 
-    def test_urls_that_cannot_be_used_are_named(self):
+    def test_unusable_urls_are_refused_by_name(self):
         for url in ('kafka://u:p@broker:9092/', 'fake://', 'rabbit://',
                     'rabbit://u:p@broker:x/'):
             error = self.assertRaises(option_values.ConfigurationError,
                                       self.listener, url)
             self.assertIn('notification_transport_url', str(error))
 
-    def test_several_brokers_and_odd_characters(self):
+    def test_brokers_and_special_characters_are_converted(self):
         arguments = self.listener(
             'rabbit://u:p%2F@one:5671,u:p%2F@[2001:db8::1]/neu%2Ftron'
         )._arguments

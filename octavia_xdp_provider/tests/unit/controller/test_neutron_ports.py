@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members are found in Neutron, and why one has no tap is said by name."""
+"""Look-ups of members in Neutron, with the reasons if there is no tap."""
 
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.controller.neutron_ports import findings
@@ -23,7 +23,7 @@ class TestOptions(base.TestCase):
     USER = ('auth_type = password\nauth_url = http://127.0.0.1:5000/v3\n'
             'username = u\npassword = p\n')
 
-    def test_credentials_are_the_sections_own_or_another_ones(self):
+    def test_credentials_may_come_from_another_section(self):
         for text in (f'[neutron]\n{self.USER}',
                      f'[octavia]\n{self.USER}[neutron]\n'
                      'auth_section = octavia\n'):
@@ -31,7 +31,7 @@ class TestOptions(base.TestCase):
             self.assertEqual('http://127.0.0.1:5000/v3',
                              session.auth.auth_url)
 
-    def test_what_is_missing_or_wrong_is_named(self):
+    def test_missing_or_invalid_options_are_named(self):
         for text, word in (('', '[neutron] auth_type'),
                            ('[neutron]\nauth_section = octavia\n',
                             '[octavia] auth_type'),
@@ -50,7 +50,7 @@ class TestSearch(base.TestCase):
         self.assertEqual(set(wanted), set(found))
         return found[wanted[0]]
 
-    def test_all_that_a_hypervisor_needs_is_found(self):
+    def test_port_has_all_that_a_hypervisor_needs(self):
         finding = self.find(Neutron([port(), router_port()], [rule()]), red())
         self.assertEqual(findings.Finding(findings.Port(
             id='port', project_id='red', host='hv1', migrating_to=None,
@@ -61,20 +61,20 @@ class TestSearch(base.TestCase):
             rules=(findings.Rule(4, 6, (8080, 8080), None, None, None),),
             revision=7)), finding)
 
-    def test_tenants_with_the_same_addresses_have_their_own_ports(self):
+    def test_same_address_of_two_tenants_finds_their_own_ports(self):
         neutron = Neutron([port(), router_port(),
                            port('other', 'blue'), router_port('blue')])
         blue = findings.Wanted('blue', ADDRESS, 'sub-blue')
         found = search.find(neutron, [red(), blue])
         self.assertEqual(['port', 'other'], [
             found[one].port.id for one in (red(), blue)])
-        # Without subnets as well: a project's ports are its own.
+        # Also without subnets, by the ports' projects.
         found = search.find(neutron, [
             red(subnet_id=None), findings.Wanted('blue', ADDRESS)])
         self.assertEqual({'port', 'other'}, {
             one.port.id for one in found.values()})
 
-    def test_a_member_without_subnet_that_two_ports_match_is_ambiguous(self):
+    def test_member_without_subnet_and_two_ports_is_ambiguous(self):
         second = port('second')
         second['fixed_ips'] = [{'subnet_id': 'sub-2', 'ip_address': ADDRESS}]
         neutron = Neutron([port(), second, router_port()])
@@ -82,10 +82,10 @@ class TestSearch(base.TestCase):
         self.assertEqual((None, OBSTACLE.AMBIGUOUS),
                          (finding.port, finding.obstacle))
         self.assertIn('subnet_id', finding.reason)
-        # With it there is no doubt.
+        # With a subnet, it is not.
         self.assertEqual('port', self.find(neutron, red()).port.id)
 
-    def test_an_address_of_the_port_in_another_subnet_does_not_count(self):
+    def test_address_in_another_subnet_does_not_match(self):
         one = port()
         one['fixed_ips'].append({'subnet_id': 'sub-2',
                                  'ip_address': '10.9.0.9'})
@@ -95,11 +95,11 @@ class TestSearch(base.TestCase):
         self.assertEqual(OBSTACLE.NO_PORT, found[elsewhere].obstacle)
         self.assertIsNone(found[red()].obstacle)
 
-    def test_a_port_on_another_projects_network_is_not_reached(self):
+    def test_port_on_foreign_network_is_not_reached(self):
         neutron = Neutron([port('theirs', 'blue'), router_port('blue')])
         member = red(subnet_id='sub-blue')
         for address in (ADDRESS, '10.0.0.99'):
-            # Whether somebody has the address is not said either.
+            # The reason does not reveal whether a port has the address.
             finding = self.find(neutron, red(subnet_id='sub-blue',
                                              address=address))
             self.assertEqual((None, OBSTACLE.FOREIGN),
@@ -108,30 +108,30 @@ class TestSearch(base.TestCase):
         for projects in (['red'], ['green', 'red'], ['*']):
             neutron.shared_with = {'net-blue': projects}
             self.assertEqual('theirs', self.find(neutron, member).port.id)
-        # Another look, after the network was shared no longer.
+        # Look up again after the share was removed.
         neutron.shared_with = {'net-blue': ['green']}
         self.assertEqual(OBSTACLE.FOREIGN,
                          self.find(neutron, member).obstacle)
 
-    def test_a_port_of_the_project_on_any_network_is_its_own(self):
+    def test_own_port_on_any_network_is_found(self):
         neutron = Neutron([port(network_id='net-blue'), router_port()])
         self.assertIsNone(self.find(neutron, red()).obstacle)
 
-    def test_an_address_in_another_spelling_is_the_same(self):
+    def test_other_spelling_of_an_address_matches(self):
         one = port(fixed_ips=[{'subnet_id': 'sub-red',
                                'ip_address': '2001:db8::b'}])
         finding = self.find(Neutron([one, router_port()]),
                             red(address='2001:0db8:0::000b'))
         self.assertEqual('2001:db8::b', finding.port.address)
 
-    def test_an_address_that_no_port_has(self):
+    def test_address_without_a_port_is_named(self):
         finding = self.find(Neutron([router_port()]), red())
         self.assertEqual(OBSTACLE.NO_PORT, finding.obstacle)
         self.assertIn('sub-red', finding.reason)
         self.assertIn(ADDRESS, finding.reason)
 
-    def test_an_address_that_a_port_has_among_allowed_pairs_only(self):
-        """Whose it is now, Neutron does not know; the reason says so."""
+    def test_address_in_allowed_pairs_only_is_not_found(self):
+        """Neutron does not know which port uses such an address."""
         one = port(fixed_ips=[{'subnet_id': 'sub-red',
                                'ip_address': '10.0.0.20'}],
                    allowed_address_pairs=[{'ip_address': ADDRESS}])
@@ -140,7 +140,7 @@ class TestSearch(base.TestCase):
                          (finding.port, finding.obstacle))
         self.assertIn('allowed address pairs', finding.reason)
 
-    def test_a_subnet_whose_gateway_is_no_router_of_neutron(self):
+    def test_gateway_outside_neutron_is_an_obstacle(self):
         finding = self.find(Neutron([port()]), red())
         self.assertEqual((OBSTACLE.NO_GATEWAY, None),
                          (finding.obstacle, finding.port.gateway_mac))
@@ -148,9 +148,9 @@ class TestSearch(base.TestCase):
         neutron.gateway = None
         self.assertIn('has no gateway', self.find(neutron, red()).reason)
 
-    def test_a_port_that_is_switched_off(self):
+    def test_disabled_port_or_network_is_an_obstacle(self):
         for off, disabled in ((port(admin_state_up=False), ()),
-                              # Not taken for one that comes back by itself.
+                              # Takes precedence over obstacles that may pass.
                               (port(admin_state_up=False, **{
                                   'binding:host_id': ''}), ()),
                               (port(), ['net-red'])):
@@ -161,7 +161,7 @@ class TestSearch(base.TestCase):
                              (finding.port, finding.obstacle))
             self.assertIn('disabled', finding.reason)
 
-    def test_a_router_that_is_switched_off_is_no_gateway(self):
+    def test_disabled_router_is_no_gateway(self):
         for off, disabled, word in (
                 ({'admin_state_up': False}, (), 'gateway is disabled'),
                 ({}, ['of-red'], 'router of-red is disabled')):
@@ -172,7 +172,7 @@ class TestSearch(base.TestCase):
                              (finding.obstacle, finding.port.gateway_mac))
             self.assertIn(word, finding.reason)
 
-    def test_without_port_security_no_rule_counts(self):
+    def test_rules_do_not_apply_without_port_security(self):
         finding = self.find(Neutron([
             port(port_security_enabled=False), router_port()], [rule()]),
             red())
@@ -180,7 +180,7 @@ class TestSearch(base.TestCase):
             finding.port.security_enabled, finding.port.security_group_ids,
             finding.port.rules))
 
-    def test_groups_that_cannot_be_read_are_not_taken_for_empty_ones(self):
+    def test_unreadable_groups_are_an_obstacle(self):
         for kind, key in (('groups', 'group-red'), ('networks', 'net-red'),
                           ('subnets', 'sub-red'), ('routers', 'of-red')):
             finding = self.find(Neutron(
@@ -189,13 +189,13 @@ class TestSearch(base.TestCase):
                              (finding.port, finding.obstacle))
             self.assertIn(key, finding.reason)
 
-    def test_a_port_that_is_being_migrated_names_both_hosts(self):
+    def test_migrating_port_has_both_hosts(self):
         finding = self.find(Neutron([port(**{'binding:profile': {
             'migrating_to': 'hv2'}}), router_port()]), red())
         self.assertEqual(('hv1', 'hv2'), (finding.port.host,
                                           finding.port.migrating_to))
 
-    def test_many_members_of_a_subnet_take_as_few_calls_as_one(self):
+    def test_many_members_take_as_few_calls_as_one(self):
         neutron = Neutron([port(), router_port()])
         self.find(neutron, red())
         once = neutron.calls
@@ -207,7 +207,7 @@ class TestSearch(base.TestCase):
 
 class TestObstacles(base.TestCase):
 
-    def test_each_kind_of_port_without_a_tap_is_named(self):
+    def test_each_kind_of_port_without_tap_is_named(self):
         for wanted, fields in (
                 (OBSTACLE.UNBOUND, {'binding:host_id': '',
                                     'binding:vif_type': 'unbound'}),
@@ -232,7 +232,7 @@ class TestObstacles(base.TestCase):
             self.assertEqual(wanted, found[0])
             self.assertTrue(found[1])
 
-    def test_a_vm_with_a_tap_has_none(self):
+    def test_vm_with_a_tap_has_no_obstacle(self):
         for vif in 'ovs', 'bridge', 'tap':
             self.assertIsNone(obstacles.of_port(
                 port(**{'binding:vif_type': vif})))
@@ -242,7 +242,7 @@ class TestObstacles(base.TestCase):
 
 class TestRules(base.TestCase):
 
-    def test_rules_of_all_groups_count_once_and_egress_never(self):
+    def test_ingress_rules_of_all_groups_are_distinct(self):
         groups = [{'security_group_rules': [
             rule(), rule(direction='egress', protocol='udp')]},
             {'security_group_rules': [rule(), rule(
@@ -260,11 +260,11 @@ class TestRules(base.TestCase):
         return [one.protocol for one in security.rules(
             [{'security_group_rules': [rule(protocol=name, **more)]}])]
 
-    def test_protocols_are_numbers(self):
+    def test_protocols_become_numbers(self):
         for name, number in (('udp', 17), ('132', 132), ('sctp', 132),
                              ('icmp', 1), (None, None), ('any', None)):
             self.assertEqual([number], self.protocol(name), name)
         self.assertEqual([58], self.protocol('icmp', ethertype='IPv6'))
 
-    def test_a_rule_of_a_protocol_that_no_listener_has_lets_in_nothing(self):
+    def test_rule_of_an_unused_protocol_is_omitted(self):
         self.assertEqual([], self.protocol('vrrp'))

@@ -18,9 +18,9 @@ from octavia_xdp_provider.tests.unit.controller import ports
 
 
 class TestNotifications(hypervisors.ZeroTouchTestCase):
-    """Between turns, what Neutron has said something about is looked at."""
+    """Members that a notification concerns are looked up at once."""
 
-    def test_port_that_is_bound_elsewhere_is_looked_at_at_once(self):
+    def test_port_bound_elsewhere_is_noticed_at_once(self):
         self.create()
         self.converge()
         self.ports[0]['binding:host_id'] = 'hv2'
@@ -28,7 +28,7 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
         self.worker.step()
         self.hv2.pass_()
         self.assertEqual({}, self.hv2.held)
-        self.heard.hear(notifications.Hint(frozenset([hypervisors.PORTS['m1']])))
+        self.hints.handle(notifications.Hint(frozenset([hypervisors.PORTS['m1']])))
         self.worker.step()
         self.hv2.pass_()
         self.assertEqual({hypervisors.PORTS['m1']}, set(self.hv2.held))
@@ -36,17 +36,17 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
         self.hv2.pass_()
         self.assertEqual(set(hypervisors.PORTS.values()), set(self.hv2.held))
 
-    def test_rule_that_goes_is_noticed_at_once(self):
+    def test_removed_rule_is_noticed_at_once(self):
         self.create()
         self.converge()
         self.neutron._rules[:] = []
-        self.heard.hear(notifications.Hint(groups=frozenset([hypervisors.GROUP])))
+        self.hints.handle(notifications.Hint(groups=frozenset([hypervisors.GROUP])))
         self.worker.step()
         self.hv1.pass_()
         self.assertEqual([[], []], [
-            one['document']['rules'] for one in self.hv1.held.values()])
+            row['document']['rules'] for row in self.hv1.held.values()])
 
-    def test_address_that_joins_a_group_of_rules(self):
+    def test_address_that_joins_a_remote_group_is_noticed(self):
         self.neutron._rules[:] = [ports.rule(
             remote_group_id=hypervisors.GROUP)]
         self.create()
@@ -57,7 +57,7 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
         self.hv1.pass_()
         networks = self.hv1.held[hypervisors.GROUP]['document']['networks']
         self.assertNotIn('10.0.0.99/32', networks)
-        self.heard.hear(notifications.Hint(
+        self.hints.handle(notifications.Hint(
             frozenset(['client']), frozenset(['10.0.0.99']),
             frozenset([hypervisors.GROUP])))
         self.worker.step()
@@ -65,11 +65,11 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
         self.assertEqual([*networks, '10.0.0.99/32'],
                          self.hv1.held[hypervisors.GROUP]['document']['networks'])
 
-    def test_neutron_that_is_away_is_asked_again(self):
+    def test_hint_is_kept_while_neutron_is_unavailable(self):
         self.create()
         self.converge()
         self.ports[0]['binding:host_id'] = 'hv2'
-        self.heard.hear(notifications.Hint(frozenset([hypervisors.PORTS['m1']])))
+        self.hints.handle(notifications.Hint(frozenset([hypervisors.PORTS['m1']])))
         with mock.patch.object(self.neutron, 'ports',
                                side_effect=errors.NeutronUnavailable('no')):
             self.worker.step()
@@ -77,17 +77,18 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
         self.hv2.pass_()
         self.assertEqual({hypervisors.PORTS['m1']}, set(self.hv2.held))
 
-    def test_who_does_not_lead_hears_nothing(self):
+    def test_former_leader_ignores_notifications(self):
         self.create()
         self.converge()
-        self.assertTrue(self.heard.is_wanted)
+        self.assertTrue(self.hints.is_wanted)
         self.token = None
         self.worker.step()
-        self.assertFalse(self.heard.is_wanted)
+        self.assertFalse(self.hints.is_wanted)
 
 
 class TestMovedFlows(hypervisors.ZeroTouchTestCase):
-    """What a hypervisor says of connections goes to where the port is."""
+    """Connections that a hypervisor reports are passed on to the port's new
+    hypervisor."""
 
     def setUp(self):
         super().setUp()
@@ -113,7 +114,7 @@ class TestMovedFlows(hypervisors.ZeroTouchTestCase):
         self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
         self.step()
 
-    def test_they_go_where_the_port_is_ready_with_its_key_there(self):
+    def test_flows_are_passed_on_with_the_new_hypervisors_key(self):
         key = self.own_key(self.hv1)
         self.assertFalse(self.flows(key))
         self.migrate()
@@ -126,14 +127,14 @@ class TestMovedFlows(hypervisors.ZeroTouchTestCase):
                            'client': '198.51.100.7', 'closing': False}],
                          flows)
 
-    def test_keys_that_are_not_the_senders_on_this_port_are_left_out(self):
+    def test_flows_with_foreign_keys_are_left_out(self):
         self.migrate()
         self.hv2.pass_()
         other = self.own_key(self.hv1, 'm2')
         self.assertTrue(self.flows(other, self.own_key(self.hv2), 77))
         self.assertEqual([], self.passed_on)
 
-    def test_a_hypervisor_without_the_port_sends_nothing(self):
+    def test_flows_of_hypervisor_without_the_port_are_dropped(self):
         self.migrate()
         self.hv2.pass_()
         key = self.own_key(self.hv1)
@@ -144,7 +145,7 @@ class TestMovedFlows(hypervisors.ZeroTouchTestCase):
                  'closing': False}]))
         self.assertEqual([], self.passed_on)
 
-    def test_what_is_malformed_is_refused(self):
+    def test_malformed_flows_are_refused(self):
         for flows in (
                 [{'key': 1, 'client': 'x', 'port': 1, 'closing': False}],
                 [{'key': 1, 'client': '::1', 'port': 0, 'closing': False}],
@@ -162,7 +163,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         way = self.ways()[member]
         return way.way, way.reason
 
-    def test_required_without_an_agent_is_an_error_by_name(self):
+    def test_missing_agent_is_named(self):
         self.ports[0]['binding:host_id'] = 'hv9'
         self.create()
         self.converge()
@@ -172,7 +173,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.assertEqual({'m2'}, set(self.sent()))
         self.assertEqual(set(), spec.undecided(self.row().document))
 
-    def test_an_error_of_the_hypervisor_is_the_members(self):
+    def test_hypervisors_error_is_the_members_reason(self):
         self.hv1.errors = {hypervisors.PORTS['m1']: 'no room'}
         self.create()
         self.converge()
@@ -182,7 +183,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.converge()
         self.assertEqual('tunnel', self.reason()[0])
 
-    def test_an_agent_that_does_not_know_pings_is_sent_none(self):
+    def test_ping_monitor_needs_an_agent_that_supports_it(self):
         del self.hv1.state['features']
         self.hv1.report()
         tree = self.tree()
@@ -199,14 +200,14 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.converge()
         self.assertEqual('tunnel', self.reason()[0])
 
-    def test_an_agent_that_does_not_know_pings_has_all_others(self):
+    def test_agent_without_ping_support_serves_other_monitors(self):
         del self.hv1.state['features']
         self.hv1.report()
         self.create()
         self.converge()
         self.assertEqual('tunnel', self.reason()[0])
 
-    def test_a_disabled_hypervisor_is_left(self):
+    def test_disabled_hypervisor_is_left(self):
         self.create()
         self.converge()
         self.store.set_hypervisor_in_service('hv1', False)
@@ -220,7 +221,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.converge()
         self.assertEqual('tunnel', self.reason()[0])
 
-    def test_a_silent_agent_keeps_what_it_has_and_gets_nothing_new(self):
+    def test_silent_agent_keeps_its_tunnels_and_gets_no_new_ones(self):
         self.create()
         self.converge()
         self.now += 3600
@@ -231,9 +232,9 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
                 'healthmonitor': None}})
         self.step()
         self.assertEqual('tunnel', self.reason()[0])
-        self.assertIn('not heard', self.ways('lb2')['m3'].reason)
+        self.assertIn('does not report', self.ways('lb2')['m3'].reason)
 
-    def test_addresses_that_are_not_the_operators_are_not_used(self):
+    def test_foreign_addresses_are_not_used(self):
         for geneve, word in (('192.0.2.1', 'outside'),
                              ('198.18.20.2', 'same address')):
             self.hv1.state['geneve'] = [geneve]
@@ -244,7 +245,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
             self.assertIn(word, self.reason()[1])
         self.assertEqual({}, self.sent())
 
-    def test_of_several_addresses_the_first_in_host_networks_is_used(self):
+    def test_first_address_in_host_networks_is_used(self):
         self.create()
         for srv6, geneve, mtu, expected in (
                 (None, ['192.0.2.1', 'fd00:9::31'], 1500,
@@ -264,14 +265,14 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
             self.assertEqual(expected, (
                 tunnel['encapsulation'], tunnel['address'], tunnel['mtu']))
 
-    def test_of_several_addresses_outside_the_first_is_named(self):
+    def test_first_of_several_addresses_outside_is_named(self):
         self.hv1.state.update(srv6='2001:db8::/96', geneve=['192.0.2.1'])
         self.hv1.report()
         self.create()
         self.step()
         self.assertIn('2001:db8::, which is outside', self.reason()[1])
 
-    def test_a_hypervisor_that_claims_anothers_address_takes_nothing(self):
+    def test_claim_of_anothers_address_has_no_effect(self):
         self.create()
         self.converge()
         before, keys = self.members(), self.hv1.keys()
@@ -286,7 +287,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.converge()
         self.assertEqual(('tunnel', ''), self.reason())
 
-    def test_neutron_is_away(self):
+    def test_members_stay_while_neutron_is_unavailable(self):
         self.create()
         with mock.patch.object(
                 self.neutron, 'ports',
@@ -301,7 +302,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
             self.converge()
         self.assertEqual({'m1', 'm2'}, set(self.sent()))
 
-    def test_a_port_that_is_bound_nowhere_for_a_moment_keeps_its_tunnel(self):
+    def test_unbound_port_keeps_its_tunnel(self):
         self.create()
         self.converge()
         tunnel = self.members()['m1']['tunnel']
@@ -312,7 +313,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.assertIn('no hypervisor', self.reason()[1])
         self.assertEqual(2, len(self.hv1.keys()))
 
-    def test_what_is_switched_off_in_neutron_has_no_entry(self):
+    def test_disabled_port_or_router_has_no_entry(self):
         self.create()
         self.converge()
         self.ports[0]['admin_state_up'] = False
@@ -322,7 +323,7 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.assertEqual(('none', 'the port is disabled (admin_state_up)'),
                          self.reason())
         self.assertEqual({hypervisors.PORTS['m2']}, set(self.hv1.held))
-        # As a router whose interface is detached, the whole subnet's.
+        # Without the router's interface, the whole subnet is unreachable.
         del self.ports[2]
         self.converge()
         self.assertEqual({}, self.sent())
@@ -340,10 +341,10 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.converge()
         self.assertNotIn(hypervisors.GROUP, self.hv1.held)
 
-    def test_a_group_that_is_too_large_is_named_once(self):
+    def test_too_large_group_is_logged_once(self):
         self.neutron._rules[:] = [ports.rule(
             remote_group_id=hypervisors.GROUP)]
-        # Every second address, which cannot be one network.
+        # Every second address, so that they cannot be merged into networks.
         self.ports[1]['allowed_address_pairs'] = [
             {'ip_address': f'10.9.{number >> 7}.{2 * (number & 127)}'}
             for number in range(host_spec.ADDRESSES_MAX)]
@@ -370,7 +371,7 @@ class TestPreferred(hypervisors.ZeroTouchTestCase):
 
     MODE = 'preferred'
 
-    def test_a_member_outside_is_reached_at_its_address(self):
+    def test_member_outside_neutron_is_reached_at_its_address(self):
         self.ports.pop(0)
         self.create()
         self.store.change('lb', self.on_80)
@@ -387,7 +388,7 @@ class TestPreferred(hypervisors.ZeroTouchTestCase):
         document['pools']['pool']['members']['m1']['protocol_port'] = 80
         return document
 
-    def test_with_another_port_nobody_would_write_it_is_not(self):
+    def test_member_outside_neutron_needs_the_listeners_port(self):
         self.ports.pop(0)
         self.create()
         self.converge()
@@ -398,8 +399,8 @@ class TestPreferred(hypervisors.ZeroTouchTestCase):
 
 class TestKeys(hypervisors.ZeroTouchTestCase):
 
-    def test_a_key_is_given_to_no_other_before_its_time(self):
-        """Whatever comes and goes, in a key space of seven."""
+    def test_key_is_not_reused_during_its_quarantine(self):
+        """Members come and go in a key space of seven."""
         given, free = {}, {}
         self.create()
         with mock.patch('random.SystemRandom') as source:
@@ -411,11 +412,11 @@ class TestKeys(hypervisors.ZeroTouchTestCase):
 
                 def swap(document, turn=turn):
                     members = document['pools']['pool']['members']
-                    one = next(iter(members.values()))
-                    one = {name: one[name] for name in one
-                           if name not in ('tunnel', 'way')}
+                    member = next(iter(members.values()))
+                    member = {name: member[name] for name in member
+                              if name not in ('tunnel', 'way')}
                     document['pools']['pool']['members'] = {
-                        f'new{turn}': one}
+                        f'new{turn}': member}
                     return document
                 self.store.change('lb', swap)
                 self.converge()
@@ -435,7 +436,7 @@ class TestKeys(hypervisors.ZeroTouchTestCase):
                 given.update(now)
         self.assertGreater(len(given), 3)
 
-    def test_srv6_has_keys_of_32_bits_at_an_end_of_96(self):
+    def test_srv6_has_sids_of_96_bits_and_keys_of_32(self):
         self.hv1.state.update(srv6='fd00:9::/96')
         self.hv1.report()
         self.create()
@@ -453,7 +454,7 @@ class TestKeys(hypervisors.ZeroTouchTestCase):
 
 class TestBoundary(hypervisors.ZeroTouchTestCase):
 
-    def test_a_hypervisor_gets_its_own_documents_alone(self):
+    def test_hypervisor_gets_only_its_own_documents(self):
         self.create()
         self.converge()
         other = self.hv2.endpoint
@@ -462,7 +463,7 @@ class TestBoundary(hypervisors.ZeroTouchTestCase):
         self.assertEqual([], other.documents(
             {}, host='hv2', ids=list(hypervisors.PORTS.values())))
 
-    def test_it_reports_of_its_own_alone(self):
+    def test_hypervisor_reports_only_its_own_documents(self):
         self.create()
         self.converge()
         before = self.store.host_objects(['hv1'])
@@ -471,7 +472,7 @@ class TestBoundary(hypervisors.ZeroTouchTestCase):
         self.hv2.report()
         self.assertEqual(before, self.store.host_objects(['hv1']))
 
-    def test_one_that_is_not_registered_is_refused(self):
+    def test_unregistered_hypervisor_is_refused(self):
         self.store.remove_hypervisor('hv2')
         error = self.assertRaises(service.errors.Refused,
                                   self.hv2.endpoint.fetch, {}, host='hv2',
@@ -479,7 +480,7 @@ class TestBoundary(hypervisors.ZeroTouchTestCase):
         self.assertIn('not registered', error.why)
         self.assertRaises(service.errors.Refused, self.hv2.report)
 
-    def test_without_node_networks_it_is_said_and_nothing_is_lost(self):
+    def test_missing_node_networks_are_reported_without_loss(self):
         self.conf.set_override('node_networks', [], group='zero_touch')
         endpoint = host_api.HostsEndpoint(self.conf, self.store, None)
         answer = endpoint.fetch({}, host='hv1', since=5)
@@ -487,5 +488,5 @@ class TestBoundary(hypervisors.ZeroTouchTestCase):
         self.assertEqual((5, [], []), (
             answer['as_of'], answer['changed'], answer['removed']))
 
-    def test_the_interfaces_name(self):
+    def test_rpc_namespace_is_stable(self):
         self.assertEqual('hosts', host_rpc.HOSTS_NAMESPACE)

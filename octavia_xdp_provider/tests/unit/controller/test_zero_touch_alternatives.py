@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members in VMs that packets name second: who knows of it, from the agent's
-report to the documents of nodes."""
+"""Members in VMs as the second member in a packet: support of it, from the
+agent's report to the documents of nodes."""
 
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.tests.unit.controller import hypervisors
@@ -22,25 +22,25 @@ class TestAlternatives(hypervisors.ZeroTouchTestCase):
         self.seen('lb1', {'document_version': node})
         self.create()
         self.converge()
-        return [one['tunnel'] for one in self.sent().values()]
+        return [member['tunnel'] for member in self.sent().values()]
 
-    def test_they_are_named_where_all_know_of_it(self):
+    def test_alternatives_are_used_if_all_support_them(self):
         for tunnel in self.tunnels():
             self.assertIs(True, tunnel['takes_alternative'])
         self.assertEqual(6, spec.for_node(self.row().document)['version'])
 
-    def test_an_agent_that_does_not_know_of_it(self):
+    def test_alternatives_need_support_of_the_agent(self):
         for tunnel in self.tunnels(('ping',)):
             self.assertNotIn('takes_alternative', tunnel)
         self.assertEqual(5, spec.for_node(self.row().document)['version'])
 
-    def test_a_node_that_does_not_know_of_it(self):
+    def test_alternatives_need_support_of_the_node(self):
         for tunnel in self.tunnels(node=5):
             self.assertNotIn('takes_alternative', tunnel)
         self.assertEqual(5, spec.for_node(self.row().document)['version'])
 
-    def test_the_mtu_leaves_room_for_them(self):
-        """1442 of the VM fit 1,500 with them, but not 1,480."""
+    def test_mtu_leaves_room_for_alternatives(self):
+        """The VM's 1442 bytes fit 1,500 with alternatives, but not 1,480."""
         self.hv1.state['mtu'] = 1480
         for tunnel in self.tunnels():
             self.assertEqual(1480 - 36 - 12, tunnel['mtu'])
@@ -49,12 +49,12 @@ class TestAlternatives(hypervisors.ZeroTouchTestCase):
         return self.hv1.endpoint.fetch({}, host=self.hv1.name, since=0)[
             'common']
 
-    def test_agents_that_know_of_it_learn_where_hypervisors_are(self):
+    def test_supporting_agents_get_the_hypervisors_networks(self):
         self.tunnels()
         self.assertEqual(['198.18.20.0/24', 'fd00:9::/64'],
                          self.common()['peers'])
 
-    def test_agents_that_do_not_would_refuse_it(self):
+    def test_other_agents_do_not_get_the_hypervisors_networks(self):
         self.assertNotIn('peers', self.common())
         self.tunnels(('ping',))
         self.assertNotIn('peers', self.common())
@@ -62,12 +62,12 @@ class TestAlternatives(hypervisors.ZeroTouchTestCase):
 
 class TestWithoutSecondChance(hypervisors.ZeroTouchTestCase):
 
-    def test_nothing_changes(self):
+    def test_features_are_ignored_without_second_chance(self):
         self.hv1.state['features'] = ['ping', 'second_chance']
         self.hv1.report()
         self.seen('lb1', {'document_version': spec.VERSION})
         self.create()
         self.converge()
-        for one in self.sent().values():
-            self.assertNotIn('takes_alternative', one['tunnel'])
+        for member in self.sent().values():
+            self.assertNotIn('takes_alternative', member['tunnel'])
         self.assertEqual(3, spec.for_node(self.row().document)['version'])

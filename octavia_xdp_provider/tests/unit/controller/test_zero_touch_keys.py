@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices of keys and members answer as a walk over all of them does."""
+"""Indexes of keys and members give the same results as full scans."""
 
 import dataclasses
 
@@ -48,75 +48,76 @@ class TestIndices(base.TestCase):
 
     @settings(max_examples=200, deadline=None)
     @given(STEPS)
-    def test_keys_are_found_by_each_index_as_by_a_walk(self, steps):
-        found, model = keys.Keys(), {}
+    def test_indexes_of_keys_agree_with_scans(self, steps):
+        tested, model = keys.Keys(), {}
         for what, key in steps:
             if what == 'put':
-                found.put(key)
+                tested.put(key)
                 model[key.name] = key
             else:
-                found.remove(key.name)
+                tested.remove(key.name)
                 model.pop(key.name, None)
         rows = [model[name] for name in sorted(model)]
         used = [key for key in rows if key.free_at is None]
         unused = [key for key in used if key.unused_generation is not None]
-        self.assertEqual(bool(model), bool(found))
+        self.assertEqual(bool(model), bool(tested))
         self.assertEqual([key for key in rows if key.free_at is not None],
-                         found.quarantined())
+                         tested.quarantined())
         self.assertEqual({key.load_balancer_id for key in unused},
-                         found.unused_balancers())
+                         tested.unused_balancers())
         self.assertEqual({key.load_balancer_id for key in used
                           if key.unused_generation != keys.NEVER},
-                         found.in_use_by())
-        for one in BALANCERS:
+                         tested.in_use_by())
+        for balancer in BALANCERS:
             self.assertEqual([key for key in rows
-                              if key.load_balancer_id == one],
-                             found.of_balancer(one))
+                              if key.load_balancer_id == balancer],
+                             tested.of_balancer(balancer))
             self.assertEqual([key for key in unused
-                              if key.load_balancer_id == one],
-                             found.unused_of(one))
+                              if key.load_balancer_id == balancer],
+                             tested.unused_of(balancer))
         for host in HOSTS:
             self.assertEqual(sum(key.host == host for key in used),
-                             found.used_on(host))
+                             tested.used_on(host))
             self.assertEqual({key.load_balancer_id for key in rows
                               if key.host == host},
-                             found.balancers_on([host]))
+                             tested.balancers_on([host]))
             for port in PORTS:
                 self.assertEqual(
                     [key for key in used
                      if (key.host, key.port_id) == (host, port)],
-                    found.used_of_port(host, port))
+                    tested.used_of_port(host, port))
 
     @settings(max_examples=200, deadline=None)
     @given(MEMBER_STEPS)
-    def test_members_are_found_by_each_index_as_by_a_walk(self, steps):
-        found, wanted, model = members.Members(), {}, {}
+    def test_indexes_of_members_agree_with_scans(self, steps):
+        tested, wanted, model = members.Members(), {}, {}
         for what, name, value in steps:
             if what == 'replace':
                 before = set().union(*wanted.values())
                 wanted[name] = value
                 after = set().union(*wanted.values())
-                self.assertEqual(before - after, found.replace(name, value))
-                for one in before - after:
-                    model.pop(one, None)
-            elif any(name in some for some in wanted.values()):
-                found.put_found({name: value})
+                self.assertEqual(before - after, tested.replace(name, value))
+                for member in before - after:
+                    model.pop(member, None)
+            elif any(name in group for group in wanted.values()):
+                tested.put_found({name: value})
                 model[name] = value
         everything = set().union(*wanted.values())
-        self.assertEqual(everything, set(found))
-        self.assertEqual(bool(everything), bool(found))
-        self.assertEqual(model, found.found)
-        for one in WANTED:
-            self.assertEqual({key for key, some in wanted.items()
-                              if one in some}, found.balancers_of([one]))
+        self.assertEqual(everything, set(tested))
+        self.assertEqual(bool(everything), bool(tested))
+        self.assertEqual(model, tested.found)
+        for member in WANTED:
+            self.assertEqual({key for key, group in wanted.items()
+                              if member in group},
+                             tested.balancers_of([member]))
         for host in HOSTS:
             self.assertEqual(
-                {key for key, some in wanted.items() for one in some
-                 if one in model and model[one].port
-                 and model[one].port.host == host},
-                found.balancers_on([host]))
+                {key for key, group in wanted.items() for member in group
+                 if member in model and model[member].port
+                 and model[member].port.host == host},
+                tested.balancers_on([host]))
         for port in PORTS:
             self.assertEqual(
-                {one: finding.port for one, finding in model.items()
+                {member: finding.port for member, finding in model.items()
                  if finding.port and finding.port.id == port},
-                found.of_port(port))
+                tested.of_port(port))

@@ -15,7 +15,7 @@ from octavia_xdp_provider.tests.unit.controller import hypervisors
 
 
 class Clock:
-    """Time as a leader has it."""
+    """A leader's clock."""
 
     def __init__(self):
         self.now = 1000.0
@@ -41,7 +41,7 @@ class MovesTestCase(hypervisors.ZeroTouchTestCase):
             f'{text}[zero_touch]\nmigration_patience = {self.PATIENCE}\n')
 
     def new_worker(self):
-        """Another leader has a clock of its own, which begins anywhere."""
+        """Return another leader's worker, which uses this test's clock."""
         class Moves(moves.Moves):
             def __init__(it, patience_s):
                 super().__init__(patience_s, self.clock)
@@ -55,8 +55,8 @@ class MovesTestCase(hypervisors.ZeroTouchTestCase):
         return worker
 
     def patience(self):
-        return {key: one['tunnel'].get('patience')
-                for key, one in self.sent().items()}
+        return {key: member['tunnel'].get('patience')
+                for key, member in self.sent().items()}
 
     def announce(self):
         self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
@@ -75,14 +75,14 @@ class MovesTestCase(hypervisors.ZeroTouchTestCase):
 
 class TestPatience(MovesTestCase):
 
-    def test_it_is_with_who_moves_until_a_while_after(self):
+    def test_moving_member_has_patience_until_after_the_move(self):
         self.assertEqual({'m1': None, 'm2': None}, self.patience())
         self.notified.clear()
         self.announce()
         self.assertEqual({'m1': 30, 'm2': None}, self.patience())
         self.assertIn('lb1', self.notified)
         self.assertEqual(7, spec.for_node(self.row().document)['version'])
-        # However long it takes.
+        # The announcement may last for any time.
         self.later(3600)
         self.assertEqual({'m1': 30, 'm2': None}, self.patience())
         self.move()
@@ -97,7 +97,7 @@ class TestPatience(MovesTestCase):
         self.assertIn('lb1', self.notified)
         self.assertEqual(3, spec.for_node(self.row().document)['version'])
 
-    def test_a_step_in_which_nothing_changed_stores_nothing(self):
+    def test_step_without_changes_stores_nothing(self):
         self.announce()
         for _ in range(3):
             generation = self.row().generation
@@ -105,7 +105,7 @@ class TestPatience(MovesTestCase):
             self.assertEqual(generation, self.row().generation)
             self.clock.now += 5
 
-    def test_a_migration_that_was_given_up(self):
+    def test_patience_ends_after_an_aborted_migration(self):
         self.announce()
         self.ports[0]['binding:profile'] = {}
         self.step()
@@ -115,7 +115,7 @@ class TestPatience(MovesTestCase):
         self.assertEqual('198.18.20.1',
                          self.sent()['m1']['tunnel']['address'])
 
-    def test_while_neutron_has_no_binding(self):
+    def test_patience_stays_while_neutron_has_no_binding(self):
         self.announce()
         self.ports[0].update({'binding:host_id': 'hv2', 'binding:profile': {},
                               'binding:vif_type': 'unbound'})
@@ -128,7 +128,7 @@ class TestPatience(MovesTestCase):
         self.later(31)
         self.assertIsNone(self.patience()['m1'])
 
-    def test_another_leader_lets_it_last(self):
+    def test_new_leader_keeps_the_patience(self):
         self.announce()
         self.worker = self.new_worker()
         self.clock.now = 5.0
@@ -136,7 +136,7 @@ class TestPatience(MovesTestCase):
         self.later(100)
         self.assertEqual(30, self.patience()['m1'])
         self.move()
-        # This one does not know when the binding has moved.
+        # The next leader does not know when the binding moved.
         self.clock.now = 90000.0
         self.worker = self.new_worker()
         self.step()
@@ -146,7 +146,7 @@ class TestPatience(MovesTestCase):
         self.later(2)
         self.assertIsNone(self.patience()['m1'])
 
-    def test_a_leader_whom_neutron_does_not_answer_leaves_it(self):
+    def test_patience_stays_while_neutron_is_unavailable(self):
         self.announce()
         self.worker = self.new_worker()
         with mock.patch.object(self.neutron, 'ports',
@@ -157,20 +157,20 @@ class TestPatience(MovesTestCase):
         self.step()
         self.assertEqual(30, self.patience()['m1'])
 
-    def test_a_change_of_the_api_leaves_it(self):
+    def test_change_of_the_load_balancer_keeps_the_patience(self):
         self.announce()
         self.store.change('lb', lambda document: dict(document, name='x'))
         self.step()
         self.assertEqual(30, self.patience()['m1'])
 
-    def test_a_change_that_is_pending_is_waited_for(self):
+    def test_patience_waits_for_a_pending_change(self):
         with mock.patch.object(self.store, 'change', return_value=None):
             self.announce()
         self.assertIsNone(self.patience()['m1'])
         self.worker.step()
         self.assertEqual(30, self.patience()['m1'])
 
-    def test_a_member_that_goes_takes_it_along(self):
+    def test_patience_ends_with_the_member(self):
         self.announce()
 
         def without(document):
@@ -187,7 +187,7 @@ class TestOff(MovesTestCase):
 
     PATIENCE = 0
 
-    def test_0_is_for_nobody(self):
+    def test_no_member_has_patience_of_0(self):
         self.announce()
         self.assertEqual({'m1': None, 'm2': None}, self.patience())
         self.move()
@@ -195,7 +195,7 @@ class TestOff(MovesTestCase):
         self.assertEqual('198.18.20.2',
                          self.sent()['m1']['tunnel']['address'])
 
-    def test_what_an_earlier_leader_has_given_goes(self):
+    def test_patience_of_an_earlier_leader_is_removed(self):
         def patient(document):
             document['pools']['pool']['members']['m1']['tunnel'][
                 'patience'] = 30
@@ -210,7 +210,7 @@ class TestOldNode(MovesTestCase):
 
     NODE = spec.PATIENCE_SINCE - 1
 
-    def test_one_that_does_not_know_it_is_not_sent_it(self):
+    def test_old_node_is_not_sent_patience(self):
         self.announce()
         self.assertEqual({'m1': None, 'm2': None}, self.patience())
         self.assertEqual(3, spec.for_node(self.row().document)['version'])
@@ -218,7 +218,7 @@ class TestOldNode(MovesTestCase):
 
 class TestOption(base.TestCase):
 
-    def test_bounds(self):
+    def test_patience_out_of_bounds_is_refused(self):
         for value in ('-1', '3601', '1.5', 'x'):
             error = self.assertRaises(
                 option_values.ConfigurationError, self.load,

@@ -9,7 +9,7 @@ class TestOneFamily(several_vips.SeveralVipsTestCase):
 
     ADDITIONAL = ['203.0.113.11']
 
-    def test_both_vips_share_the_members_address(self):
+    def test_both_vips_use_the_members_address(self):
         self.create()
         self.converge()
         entries = self.entries(self.hv1, 'm1')

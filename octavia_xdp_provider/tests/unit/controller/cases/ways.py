@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to members on hypervisors: in what order it is made and moved."""
+"""The order in which ways to members on hypervisors are made and moved."""
 
 import threading
 from unittest import mock
@@ -14,7 +14,7 @@ from octavia_xdp_provider.tests.unit.controller import hypervisors
 
 class Order(hypervisors.ZeroTouchTestCase):
 
-    def test_the_hypervisor_has_the_entry_before_nodes_the_tunnel(self):
+    def test_hypervisor_gets_the_entry_before_nodes_get_the_tunnel(self):
         self.create()
         self.assertEqual({}, self.sent())
         self.step()
@@ -26,9 +26,9 @@ class Order(hypervisors.ZeroTouchTestCase):
         self.assertEqual(2, len(self.hv1.keys()))
         self.step()
         self.assertIn('lb1', self.notified)
-        tunnels = [one['tunnel'] for one in self.sent().values()]
+        tunnels = [member['tunnel'] for member in self.sent().values()]
         self.assertEqual(self.hv1.keys(), {
-            one['keys']['listener'] for one in tunnels})
+            tunnel['keys']['listener'] for tunnel in tunnels})
         for tunnel in tunnels:
             self.assertEqual(('198.18.20.1', 'geneve', 1442), (
                 tunnel['address'], tunnel['encapsulation'], tunnel['mtu']))
@@ -37,7 +37,7 @@ class Order(hypervisors.ZeroTouchTestCase):
             self.ways()['m1'].way, self.ways()['m1'].host,
             self.ways()['m1'].reason))
 
-    def test_what_the_hypervisor_gets(self):
+    def test_hypervisor_gets_entries_and_rules(self):
         self.create()
         self.converge()
         self.assertEqual(set(hypervisors.PORTS.values()), set(self.hv1.held))
@@ -54,7 +54,7 @@ class Order(hypervisors.ZeroTouchTestCase):
             'remote_network': None, 'address_set': None}],
             document['rules'])
 
-    def test_nothing_happens_where_nothing_has_changed(self):
+    def test_nothing_is_stored_without_changes(self):
         self.create()
         self.converge()
         before = self.row().generation
@@ -67,7 +67,7 @@ class Order(hypervisors.ZeroTouchTestCase):
             {}, host='hv1', since=0)['as_of'])
         self.assertEqual([], self.notified)
 
-    def test_nodes_stop_before_the_hypervisor_forgets(self):
+    def test_nodes_stop_before_the_entry_is_removed(self):
         self.create()
         self.converge()
         key = self.members()['m2']['tunnel']['keys']['listener']
@@ -86,7 +86,7 @@ class Order(hypervisors.ZeroTouchTestCase):
         self.assertNotIn(key, self.hv1.keys())
         self.assertEqual({hypervisors.PORTS['m1']}, set(self.hv1.held))
 
-    def test_a_deleted_load_balancer_leaves_nothing(self):
+    def test_deleted_load_balancer_leaves_nothing(self):
         self.create()
         self.converge()
         self.store.delete('lb')
@@ -104,7 +104,7 @@ class Order(hypervisors.ZeroTouchTestCase):
         self.step()
         self.assertEqual([], self.store.host_keys())
 
-    def test_a_new_listener_waits_and_disturbs_no_other(self):
+    def test_new_listener_waits_without_affecting_others(self):
         self.create()
         self.converge()
 
@@ -122,7 +122,7 @@ class Order(hypervisors.ZeroTouchTestCase):
         self.assertEqual({'listener', 'second'}, set(sent['listeners']))
         self.assertEqual(4, len(self.hv1.keys()))
 
-    def test_another_leader_goes_on_where_the_last_one_was(self):
+    def test_new_leader_continues(self):
         self.create()
         self.step()
         self.worker = self.new_worker()
@@ -140,18 +140,18 @@ class Order(hypervisors.ZeroTouchTestCase):
                             'object': 'loadbalancer', **change}, request)
         return self.store.promote_request(request, 0, ['live']).zero_touch
 
-    def test_changes_say_whether_this_concerns_them(self):
+    def test_zero_touch_changes_are_marked(self):
         self.assertTrue(self.promote(
             number=1, action='create', fields=self.tree()))
         self.assertTrue(self.promote(number=2, action='delete'))
 
-    def test_other_changes_do_not(self):
+    def test_other_changes_are_not_marked(self):
         fields = {**self.tree(), 'flavor': {'member_port': 'rewrite'}}
         self.assertFalse(self.promote(
             number=1, action='create', fields=fields))
         self.assertFalse(self.promote(number=2, action='delete'))
 
-    def test_a_hang_in_neutron_is_seen(self):
+    def test_hanging_call_to_neutron_is_detected(self):
         now, asked, answer = [0.0], threading.Event(), threading.Event()
         self.addCleanup(answer.set)
         watched = loops.Loops(10, lambda: now[0])
@@ -175,7 +175,7 @@ class Order(hypervisors.ZeroTouchTestCase):
         thread.join(60)
         self.assertFalse(thread.is_alive())
 
-    def test_without_the_lease_nothing_is_stored(self):
+    def test_nothing_is_stored_without_the_lease(self):
         self.create()
         self.store.acquire('other', 'x', 10)
         self.token += 1
@@ -185,7 +185,7 @@ class Order(hypervisors.ZeroTouchTestCase):
 
 class Migration(hypervisors.ZeroTouchTestCase):
 
-    def test_the_new_hypervisor_is_prepared_and_the_old_one_kept(self):
+    def test_new_hypervisor_is_prepared_while_the_old_one_is_kept(self):
         self.create()
         self.converge()
         old = self.members()['m1']['tunnel']
@@ -208,7 +208,7 @@ class Migration(hypervisors.ZeroTouchTestCase):
         self.hv1.pass_()
         self.assertNotIn(old['keys']['listener'], self.hv1.keys())
 
-    def test_a_migration_is_followed_at_each_step(self):
+    def test_migration_is_followed_at_each_step(self):
         self.create()
         self.converge()
         self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
@@ -216,7 +216,7 @@ class Migration(hypervisors.ZeroTouchTestCase):
         self.hv2.pass_()
         self.ports[0].update({'binding:host_id': 'hv2',
                               'binding:profile': {}})
-        # Nobody's turn has come round.
+        # Without a step in turns.
         self.worker.step()
         self.assertEqual('198.18.20.2',
                          self.members()['m1']['tunnel']['address'])
@@ -225,7 +225,7 @@ class Migration(hypervisors.ZeroTouchTestCase):
         self.assertEqual('198.18.20.2',
                          self.members()['m1']['tunnel']['address'])
 
-    def test_the_new_hypervisor_keeps_all_while_neutron_has_no_binding(self):
+    def test_new_hypervisor_keeps_entries_while_neutron_has_no_binding(self):
         self.create()
         self.converge()
         self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
@@ -240,7 +240,7 @@ class Migration(hypervisors.ZeroTouchTestCase):
             self.worker.step()
             self.hv2.pass_()
             self.assertEqual(held, self.hv2.held)
-        # nor does another leader, which has asked nobody yet
+        # A new leader that has not reached Neutron yet removes nothing either.
         self.worker = self.new_worker()
         with mock.patch.object(self.neutron, 'ports',
                                side_effect=errors.NeutronUnavailable('no')):
@@ -254,7 +254,7 @@ class Migration(hypervisors.ZeroTouchTestCase):
                          self.members()['m1']['tunnel']['address'])
         self.assertEqual(held, self.hv2.held)
 
-    def test_a_moment_without_a_binding_does_not_end_a_migration(self):
+    def test_missing_binding_does_not_end_a_migration(self):
         self.create()
         self.converge()
         self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
@@ -264,12 +264,12 @@ class Migration(hypervisors.ZeroTouchTestCase):
                               'binding:vif_type': 'unbound'})
         self.worker.step()
         self.ports[0]['binding:vif_type'] = 'ovs'
-        # Nobody's turn has come round.
+        # Without a step in turns.
         self.worker.step()
         self.assertEqual('198.18.20.2',
                          self.members()['m1']['tunnel']['address'])
 
-    def test_a_migration_that_does_not_end_is_looked_at_in_turns(self):
+    def test_endless_migration_is_looked_up_in_turns(self):
         self.create()
         self.converge()
         self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
@@ -282,7 +282,7 @@ class Migration(hypervisors.ZeroTouchTestCase):
                 self.worker.step()
             self.assertEqual(1, asked.call_count)
 
-    def test_a_move_without_notice_keeps_the_old_tunnel_until_ready(self):
+    def test_unannounced_move_keeps_the_old_tunnel_until_ready(self):
         self.create()
         self.converge()
         self.ports[0]['binding:host_id'] = 'hv2'
