@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one load balancer a step further, as far as it goes without waiting.
+"""Advances one load balancer as far as possible without waiting.
 
-What is missing follows from the rows: a pending change is promoted or
-dropped, the load balancer placed, its nodes notified, Octavia sent what it
-waits for and what has changed, a deletion finished. Nothing is remembered
-here: whoever takes the item next finds the same thing to do.
+The rows tell what to do: promote or drop a pending change, place the load
+balancer, notify its nodes, send statuses to Octavia, finish a deletion. No
+state is kept in memory: any controller that takes the item next continues.
 
-Octavia calls the driver inside an open transaction. Nothing is sent, and no
-node sees anything of a change, before that is committed (committed.py).
-Octavia admits no further change until the load balancer is ACTIVE again, so a
-status of one generation never meets the next one.
+Octavia calls the driver inside an open transaction. Nothing of a change is
+sent to Octavia or to nodes before that transaction is committed
+(committed.py). Octavia admits no further change until the load balancer is
+ACTIVE again, so statuses of one generation never mix with the next one.
 """
 
 from oslo_log import log as logging
@@ -28,32 +27,31 @@ from octavia_xdp_provider.controller.store import work
 
 LOG = logging.getLogger(__name__)
 
-# Seconds until a pending change is looked at again: the first time, at most.
+# First and longest interval between checks of a pending change, in seconds.
 _COMMIT_FIRST_S = 0.03
 _COMMIT_MAX_S = 5.0
-# How often one is looked at whose deadline is further away than any can be:
-# most of a minute.
-_COMMIT_LOOKS_MAX = 12
+# Checks of a change whose deadline is impossibly far away (most of a minute).
+_COMMIT_CHECKS_MAX = 12
 # Seconds until removals beyond the budget are tried again.
 _BUDGET_S = 30.0
-# Seconds until a deletion is looked at again that too many others are before.
+# Seconds until a deletion is tried again after too many others were waiting.
 _CROWDED_S = 2.0
 
 
 class Advance:
-    """Any thread may use it; one at a time for each load balancer."""
+    """Thread-safe, with one thread at a time for each load balancer."""
 
     def __init__(self, conf, store, octavia, scheduler, notify,
                  done=lambda key, news: None,
                  expect=lambda key, generation, hosts: None, waiting=None):
-        """:param notify: called with hosts that shall fetch.
+        """:param notify: called with hosts that are to fetch.
 
-        :param expect: called before with a load balancer, its generation and
-            hosts that will report on it.
-        :param done: called with a load balancer that all its nodes have, and
-            whether Octavia still waits for a status.
-        :param waiting: workers.Waiting; octavia-driver-agent takes long for a
-            deletion.
+        :param expect: called before ``notify`` with a load balancer, its
+            generation and hosts that will report on it.
+        :param done: called with a load balancer that all its nodes have
+            applied, and whether Octavia still waits for a status.
+        :param waiting: workers.Waiting, for deletions, which take
+            octavia-driver-agent long.
         """
         self._waiting = waiting or workers.Waiting()
         self._done = done
@@ -67,13 +65,12 @@ class Advance:
         self._updates = status_updates.StatusUpdates(store, octavia)
 
     def step(self, item, is_claimed):
-        """Look at a load balancer.
+        """Advance a load balancer.
 
-        :param is_claimed: called before something is sent: whether nobody
-            else has taken the item over.
-        :returns: seconds until it is to be looked at again, or None: when
-            it is marked; workers.FINISHED: the same, and it has left the
-            queue.
+        :param is_claimed: called before sending; returns whether this
+            controller still holds the item.
+        :returns: seconds until the next step, or None to wait for a mark;
+            workers.FINISHED if the item has also left the queue.
         :raises OctaviaUnavailable: Octavia does not answer.
         """
         key = item.load_balancer_id
@@ -81,12 +78,12 @@ class Advance:
         if now is None:
             return self._finish_absent(key, item)
         if now.balancer.pending is not None:
-            again = self._settle(now, item)
+            again = self._settle_pending(now, item)
             if again is not None:
                 return again
             now = self._store.situation(key)
         if _is_changing(now):
-            return None  # Whatever came since has marked it.
+            return None  # The new change has marked it.
         if now.balancer.deleted:
             return self._finish_deletion(now, item, is_claimed)
         if now.balancer.to_be_compared:
@@ -106,19 +103,21 @@ class Advance:
             return 0.0
         later = (0.0 if placed.conflict else _earlier(
             placed.again_in_s, _BUDGET_S if placed.deferred else None))
-        again = self._tell(now, is_claimed, item if later is None else None)
+        again = self._send_statuses(now, is_claimed,
+                                    item if later is None else None)
         return again if later is None else _earlier(again, later)
 
     def _divide_limits(self, now):
-        """Tell nodes which of them announce the VIPs, where they share a
-        limit of connections. Returns whether that has changed."""
+        """Store which nodes announce the VIPs if they share a limit of
+        connections, and return whether that has changed."""
         row = now.balancer
         if not spec.has_limits(row.document):
             return False
-        heard = _heard(now)
+        reachable = _reachable(now)
         hosts = connections.announcing(row.document, {
-            one.host: one.announced for one in now.placements
-            if one.removed_generation is None and one.host in heard})
+            placed.host: placed.announced for placed in now.placements
+            if placed.removed_generation is None
+            and placed.host in reachable})
         if not hosts or hosts == row.document.get('announcing'):
             return False
         generation = self._store.change(
@@ -126,15 +125,18 @@ class Advance:
             expected=row.generation)
         if generation is None:
             return False
-        LOG.info('Load balancer %s: limits of connections are divided among '
-                 '%s, generation %s.', row.id, ', '.join(hosts), generation)
+        LOG.info('Load balancer %s: connection limits are divided among %s, '
+                 'generation %s.', row.id, ', '.join(hosts), generation)
         self._notify_nodes(now, generation)
         return True
 
     # Pending changes
 
-    def _settle(self, now, item):
-        """Promote or drop what is pending. None: that is done."""
+    def _settle_pending(self, now, item):
+        """Promote or drop the pending change.
+
+        :returns: None if that is done, or seconds until the next step.
+        """
         row = now.balancer
         pending = row.pending
         if committed.holds(pending,
@@ -142,29 +144,30 @@ class Advance:
             generation = self._store.promote(row.id, pending['request'])
             if generation is not None:
                 LOG.info('Load balancer %s: Octavia has committed %s, '
-                         'generation %s.', row.id, _words(pending),
+                         'generation %s.', row.id, _describe(pending),
                          generation)
                 self._notify_nodes(now, generation)
             return None
         return self._wait_or_drop(row.id, pending, item)
 
     def _wait_or_drop(self, key, pending, item):
-        left_s = (pending['deadline'] + self._conf.confirm_timeout
-                  - self._store.now())
-        if left_s > work.LATER_MAX_S and item.failures > _COMMIT_LOOKS_MAX:
-            left_s = 0  # The clock was set back.
-        if left_s > 0:
+        remaining_s = (pending['deadline'] + self._conf.confirm_timeout
+                       - self._store.now())
+        if (remaining_s > work.LATER_MAX_S
+                and item.failures > _COMMIT_CHECKS_MAX):
+            remaining_s = 0  # The clock was set back.
+        if remaining_s > 0:
             first_s = (requests.UNREPORTED_S if pending.get('reports_end')
                        else _COMMIT_FIRST_S)
             return min(first_s * 2 ** item.failures, _COMMIT_MAX_S,
-                       left_s + 0.1)
+                       remaining_s + 0.1)
         if self._store.drop(key, pending['request']):
             LOG.warning('Load balancer %s: Octavia has not committed %s, '
-                        'which has no effect.', key, _words(pending))
+                        'which is dropped.', key, _describe(pending))
         return None
 
     def _finish_absent(self, key, item):
-        """A deletion of what is not held ends as any other."""
+        """Finish the deletion of a load balancer that is not stored."""
         pending = self._store.tombstone(key)
         if pending is None:
             return None
@@ -174,39 +177,40 @@ class Advance:
                 return self._wait_or_drop(key, pending, item)
             with self._waiting.of(key):
                 self._updates.deleted(key, tree)
-            LOG.info('Load balancer %s, which is not held here, is deleted.',
+            LOG.info('Load balancer %s, which was not stored, is deleted.',
                      key)
         self._store.drop(key, pending['request'])
         return None
 
     def _notify_nodes(self, now, generation=None):
-        hosts = {row.host for row in now.placements} & _heard(now)
+        hosts = {row.host for row in now.placements} & _reachable(now)
         if generation is not None:
             self._expect(now.balancer.id, generation, hosts)
         self._notify(hosts)
 
     # Statuses
 
-    def _tell(self, now, is_claimed, item):
-        """:param item: None: it has to be looked at again in any case."""
+    def _send_statuses(self, now, is_claimed, item):
+        """:param item: None if a further step is due in any case."""
         row, progress = now.balancer, _progress(now)
-        left_s = ages.left(row.changed_at, self._conf.status_timeout, now.now)
-        late = not left_s
+        remaining_s = ages.left(row.changed_at, self._conf.status_timeout,
+                                now.now)
+        late = not remaining_s
         waiting = row.unconfirmed or row.removed
         if progress.all_done:
             self._done(row.id, bool(waiting))
         if waiting and not (late or progress.all_done):
-            return left_s + 0.1
+            return remaining_s + 0.1
         if not is_claimed():
             return None
         is_last = progress.all_done and not late
         if self._updates.send(row, progress, late, item if is_last else None):
             return workers.FINISHED
         if not (late or progress.all_done):
-            return left_s + 0.1
+            return remaining_s + 0.1
         if progress.replacing and late:
-            LOG.warning('Load balancer %s: there were not enough other nodes '
-                        'for all of a failover; it stays on %s.', row.id,
+            LOG.warning('Load balancer %s: too few other nodes for a complete '
+                        'failover; it stays on %s.', row.id,
                         ', '.join(progress.hosts))
             self._store.keep_placements(row.id)
         return None
@@ -220,63 +224,63 @@ class Advance:
                 return None
             if self._waiting.is_full:
                 return _CROWDED_S
-            LOG.info('Load balancer %s: no node has it any more; Octavia is '
-                     'to be sent DELETED.', row.id)
+            LOG.info('Load balancer %s: no node has it any more; sending '
+                     'DELETED to Octavia.', row.id)
             with self._waiting.of(row.id):
                 self._send_deleted(row, item)
             self._store.forget(row.id)
             LOG.info('Load balancer %s is deleted.', row.id)
             return None
-        left_s = ages.left(row.changed_at, self._conf.deletion_timeout,
-                           now.now)
-        if left_s:
-            return left_s + 0.1
+        remaining_s = ages.left(row.changed_at, self._conf.deletion_timeout,
+                                now.now)
+        if remaining_s:
+            return remaining_s + 0.1
         if row.failed_generation < row.generation:
             if not is_claimed():
                 return None
             LOG.error('Load balancer %s: nodes %s have not removed it within '
-                      '%s s. Octavia is sent ERROR; it is deleted when they '
-                      'have, or are dead.', row.id, ', '.join(leaving),
-                      self._conf.deletion_timeout)
+                      '%s s. Sending ERROR to Octavia; it is deleted once '
+                      'they have removed it or are dead.', row.id,
+                      ', '.join(leaving), self._conf.deletion_timeout)
             self._updates.not_deleted(row.id)
             self._store.note_sent(row.id, row.generation, failed=True)
         self._notify_nodes(now)
         return None
 
     def _send_deleted(self, row, item):
-        # It may have been sent before, by a message whose answer came too
-        # late or never: what is gone already is not sent again.
+        # An earlier message whose answer was lost may have deleted it: do not
+        # send DELETED of a load balancer that is gone.
         if not item.failures or self._octavia.provisioning_status(
                 row.id) is not None:
             self._updates.deleted(
-                row.id, {one[:2] for one in row.removed}
+                row.id, {removed[:2] for removed in row.removed}
                 | status_updates.objects(row))
 
 
 def _is_changing(now):
-    """Whether there is nothing to be done with it as it is."""
+    """Return whether a change has to be settled first."""
     return (now is None or not now.balancer.generation
             or now.balancer.pending is not None)
 
 
-def _heard(now):
-    """Hosts that do what they shall, also out of service."""
+def _reachable(now):
+    """Return the hosts that report and apply changes."""
     return {host for host, condition in clusters.conditions(
         now.conditions).items() if condition in clusters.REACHABLE}
 
 
 def _progress(now):
     return progresses.Progress(now.balancer.generation, now.placements,
-                               _heard(now), now.states,
+                               _reachable(now), now.states,
                                spec.undecided(now.balancer.document))
 
 
-def _earlier(one, other):
-    return min((value for value in (one, other) if value is not None),
+def _earlier(*times_s):
+    return min((time_s for time_s in times_s if time_s is not None),
                default=None)
 
 
-def _words(pending):
+def _describe(pending):
     change = pending['change']
     if change is None:
         return 'the deletion'

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes are still to report that they have made a change true.
+"""Tracks which nodes have yet to report that they have applied a change.
 
-Nothing can be said of a change before the last of them has: so a load
-balancer is looked at when that one has reported, and not for each. This is
-of the process, and only makes it quicker and cheaper: other nodes may report
-to another controller, and the work queue has the load balancer due in a
-few seconds in any case.
+A load balancer has to be advanced when the last of its nodes has reported,
+and not for each report. This is an optimization within one process: other
+nodes may report to another controller, and the work queue has the load
+balancer due in a few seconds in any case.
 """
 
 from collections.abc import Iterable
@@ -14,16 +13,16 @@ import dataclasses
 import threading
 import time
 
-# Seconds after which a node is not waited for any more.
+# Seconds after which nodes are no longer awaited.
 PATIENCE_S = 5.0
-# Seconds for which the other nodes are waited for when one has reported: at
-# least, and in times of what nodes took lately. To look once more at each
+# Wait for the other nodes once one has reported: the minimum in seconds, and
+# the factor of the average time that nodes take. Additional steps for each
 # change would keep a busy controller busy.
 OTHERS_S = 0.2
 _TIMES = 2.0
-# What the last change counts in what nodes take.
+# Weight of the last change in the average time that nodes take.
 _WEIGHT = 0.1
-# Load balancers that are remembered; more than are ever under way.
+# Load balancers that are tracked; more than are ever under way.
 _MAX = 10_000
 
 
@@ -39,22 +38,22 @@ class _Change:
 
 
 class Awaited:
-    """Any thread may use it."""
+    """The nodes that are awaited. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changes: dict[str, _Change] = {}
-        self._took_s = 0.0  # all nodes, lately
+        self._took_s = 0.0  # average time until all nodes have reported
 
     @property
     def others_s(self) -> float:
-        """Seconds after a report in which the other nodes report, too,
-        unless they report to another controller."""
+        """Return the seconds after a report in which the other nodes report
+        as well, unless they report to another controller."""
         return min(max(OTHERS_S, _TIMES * self._took_s), PATIENCE_S)
 
     def expect(self, load_balancer_id: str, generation: int,
                hosts: Iterable[str]) -> None:
-        """These nodes are notified of a change, and will report."""
+        """Note nodes that are being notified of a change and will report."""
         change = _Change(generation, set(hosts), time.monotonic())
         with self._lock:
             if len(self._changes) >= _MAX:
@@ -64,12 +63,12 @@ class Awaited:
     def reported(self, host: str, touched: Iterable[str],
                  generations: Mapping[str, int]
                ) -> tuple[set[str], set[str], set[str]]:
-        """A node has reported of these load balancers.
+        """Note a node's report on load balancers.
 
-        :param generations: those that it has, by id; of the others it has
-            none.
-        :returns: ids that all have reported now, ids that others are still
-            to report, and ids that nobody was waited for.
+        :param generations: id → generation that the node has; it has none of
+            the others.
+        :returns: ids that all nodes have reported now, ids that other nodes
+            have yet to report, and ids that were not awaited.
         """
         last, waiting, unexpected = set(), set(), set()
         now = time.monotonic()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one node may make controllers do and log by its calls.
+"""Limits the work and the log lines that one node's calls may cause.
 
-oslo.messaging logs each call that it cannot deliver with where it was raised,
-and works on as many as come. Whoever has a node's credentials chooses methods,
-arguments and bodies.
+oslo.messaging logs a traceback for each call that it cannot deliver, and
+accepts calls at any rate. An attacker with a node's credentials chooses
+methods, arguments and bodies.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from octavia_xdp_provider.controller import metrics
 
 LOG = logging.getLogger(__name__)
 
-# Seconds of calls that a node may make at once before its rate counts: one
-# that has just started asks for much.
+# Burst of calls that a node may make, in seconds of its rate: a node that has
+# just started fetches much.
 BURST_S = 2.0
-# Seconds between two lines of the log about what a node is refused.
+# Seconds between two log lines about a node's refused calls.
 COMPLAINT_S = 10.0
-# Lines of oslo.messaging's about messages, in so many seconds.
+# Log lines of oslo.messaging about messages, and the seconds that they count.
 LINES_MAX, LINES_S = 20, 10.0
 _LOGGERS = ('oslo_messaging.rpc.server',
             'oslo_messaging._drivers.amqpdriver',
@@ -34,9 +34,9 @@ _NOT_SERVED = (oslo_messaging.rpc.dispatcher.NoSuchMethod,
 
 
 class Rate:
-    """Lets so many callers by in a second; those beyond it wait.
+    """Delays calls beyond a rate.
 
-    The others are those of the same node, so that a node slows down itself.
+    It is shared by the calls of one node, so that a node only delays itself.
     """
 
     def __init__(self, per_second: float,
@@ -49,7 +49,7 @@ class Rate:
         self._next = clock() - BURST_S
 
     def wait(self) -> bool:
-        """Whether the caller had to wait."""
+        """Wait if necessary, and return whether it was."""
         with self._lock:
             now = self._clock()
             self._next = max(self._next, now - BURST_S) + self._interval
@@ -60,7 +60,7 @@ class Rate:
 
 
 class Complaints:
-    """Whether another line about a node is due."""
+    """Limits the log lines about a node's refused calls."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -68,7 +68,7 @@ class Complaints:
         self.number = 0
 
     def are_due(self) -> bool:
-        """Count a refusal; whether it is worth a line."""
+        """Count a refusal, and return whether to log it."""
         self.number += 1
         if self._clock() < self._silent_until:
             return False
@@ -77,7 +77,7 @@ class Complaints:
 
 
 class Dispatcher:
-    """In front of a server's own, for all calls of one node.
+    """Wraps a server's dispatcher, for all calls of one node.
 
     :param inner: an oslo_messaging.RPCDispatcher.
     """
@@ -91,13 +91,15 @@ class Dispatcher:
         self._metrics = counted
 
     def dispatch(self, incoming: Any) -> Any:
-        """:raises oslo_messaging.ExpectedException: it failed, which the
-            caller is answered and the server does not log.
+        """Dispatch a call.
+
+        :raises oslo_messaging.ExpectedException: the call failed. The caller
+            receives that as the answer, and the server does not log it.
         """
         if self._rate.wait():
             self._metrics.delayed(self._host)
-        # A caller that names a time gets a thread which sends signs of life;
-        # where no method is found, for ever.
+        # With a client time-out, oslo.messaging starts a thread that sends
+        # heartbeats to the caller, for ever if the method does not exist.
         incoming.client_timeout = 0
         try:
             return self._inner.dispatch(incoming)
@@ -106,9 +108,9 @@ class Dispatcher:
         except _NOT_SERVED as error:
             self._metrics.failed('not_served')
             if self._complaints.are_due():
-                LOG.error('Node %s calls what is not served (%s refused in '
-                          'all): %.300s', self._host, self._complaints.number,
-                          error)
+                LOG.error('Node %s calls an unknown method (%s calls refused '
+                          'in total): %.300s', self._host,
+                          self._complaints.number, error)
             raise oslo_messaging.ExpectedException() from error
         except Exception as error:
             self._metrics.failed('unexpected')
@@ -118,27 +120,28 @@ class Dispatcher:
 
 
 class FewLines(python_logging.Filter):
-    """Lets LINES_MAX lines pass in LINES_S seconds."""
+    """Passes at most LINES_MAX lines in LINES_S seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._lock = threading.Lock()
         self._until = 0.0
-        self._left = 0
+        self._remaining = 0
 
     def filter(self, record: python_logging.LogRecord) -> bool:
         with self._lock:
             now = self._clock()
             if now >= self._until:
-                self._until, self._left = now + LINES_S, LINES_MAX
-            self._left -= 1
-            return self._left >= 0
+                self._until, self._remaining = now + LINES_S, LINES_MAX
+            self._remaining -= 1
+            return self._remaining >= 0
 
 
 def limit_lines_about_messages() -> None:
-    """Of what is no call at all oslo.messaging logs each body."""
+    """Limit the lines of oslo.messaging, which logs each malformed body."""
     for name in _LOGGERS:
         logger = python_logging.getLogger(name)
-        if not any(isinstance(has, FewLines) for has in logger.filters):
+        if not any(isinstance(line_filter, FewLines)
+                   for line_filter in logger.filters):
             logger.addFilter(FewLines())

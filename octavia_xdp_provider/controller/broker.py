@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what on the message broker, RabbitMQ.
+"""Users, virtual hosts and permissions on the message broker, RabbitMQ.
 
-The driver and the controllers talk in one virtual host, each LB node and the
-controllers in one of the node's own. A node's user may use no other: a node
-that was taken over reaches neither the driver's calls nor another node's,
-and what comes out of its virtual host is its word only. It may declare the few
-names that its agent uses and no other, and limits bound what is in its queues,
-so that it cannot fill the broker's memory.
+The driver and the controllers share a virtual host, and each LB node shares
+its own one with the controllers. A node's user may use no other: a compromised
+node reaches neither the driver's calls nor another node's, and messages in its
+virtual host are known to be its own. It may only declare the few names that
+its agent uses, and limits bound its queues, so that it cannot fill the
+broker's memory.
 
-What stands here once becomes commands for an operator, or definitions that
-RabbitMQ loads (https://www.rabbitmq.com/docs/definitions).
+The same data becomes commands for an operator, or definitions that RabbitMQ
+loads (https://www.rabbitmq.com/docs/definitions).
 """
 
 import base64
@@ -28,17 +28,17 @@ CONTROL_VHOST = 'octavia-xdp'
 CONTROLLER_USER = 'octavia-xdp-controller'
 DRIVER_USER = 'octavia-xdp-driver'
 
-# What [DEFAULT] host of a node may be: part of names on the broker.
+# Valid [DEFAULT] host of a node, which is part of names on the broker.
 HOST_PATTERN = re.compile(r'[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?')
 
 ALL = '.*'
-# Of a node's virtual host. A node has a connection or two for each process
-# and way, each controller as many. A node's queues are queue_names.NUMBERS of
-# two kinds and three more; those of a controller that ended stay for half an
-# hour, and it may be started again and again.
+# Limits of a node's virtual host. A node has a connection or two per process
+# and direction, and so has each controller. A node's queues are
+# queue_names.NUMBERS of two kinds and three more. Those of a controller that
+# has ended stay for half an hour, and it may restart many times.
 CONNECTIONS_MAX = 64
 QUEUES_MAX = 128
-# A node's reports are small; what does not fit is refused to whom sends it.
+# A node's reports are small. A full queue refuses messages to the sender.
 QUEUE_BYTES_MAX = 16 * 1024 * 1024
 POLICY = 'octavia-xdp-limits'
 _QUEUE_LIMITS = {'max-length-bytes': QUEUE_BYTES_MAX,
@@ -49,7 +49,7 @@ _VHOST_LIMITS = {'max-connections': CONNECTIONS_MAX,
 
 @dataclasses.dataclass(frozen=True)
 class User:
-    """A user of the broker. ``password``: None for one that exists."""
+    """A user of the broker. ``password``: None for an existing user."""
 
     name: str
     password: str | None = None
@@ -57,11 +57,11 @@ class User:
 
 @dataclasses.dataclass(frozen=True)
 class VirtualHost:
-    """A virtual host, and who may use it.
+    """A virtual host and its users.
 
-    ``users``: name → a regular expression of the queues and exchanges that
-    this one may declare, write to and read. ``limited``: by what a node could
-    do to the broker.
+    ``users``: name → regular expression of the queues and exchanges that the
+    user may declare, write to and read. ``limited``: whether limits protect
+    the broker from a node.
     """
 
     name: str
@@ -71,8 +71,8 @@ class VirtualHost:
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """Arguments of ``rabbitmqctl``, and what it reads from its standard input:
-    a password among the arguments is seen by all users of the host."""
+    """Arguments and standard input of ``rabbitmqctl``. A password is passed as
+    input, as all users of the host can see arguments."""
 
     words: tuple[str, ...]
     stdin: str | None = None
@@ -80,30 +80,30 @@ class Command:
 
 @dataclasses.dataclass(frozen=True)
 class Grants:
-    """Users and virtual hosts to be made."""
+    """Users and virtual hosts to create."""
 
     users: tuple[User, ...]
     virtual_hosts: tuple[VirtualHost, ...]
 
 
 def node_vhost(host: str) -> str:
-    """The virtual host of a node, and the name of its user."""
+    """Return the name of an LB node's virtual host and user."""
     return f'octavia-xdp-node-{host}'
 
 
 def host_vhost(host: str) -> str:
-    """The same of a hypervisor, whose name may be that of an LB node."""
+    """Return that of a hypervisor, whose name may be that of an LB node."""
     return f'octavia-xdp-host-{host}'
 
 
 def new_password() -> str:
-    """Digits and letters: rabbitmqctl takes what begins with "-" for an
-    option, and it needs no quoting in a URL."""
+    """Return a password of digits and letters, which a URL need not quote and
+    rabbitmqctl does not take for an option."""
     return secrets.token_hex(24)
 
 
 def for_control(controller_password: str, driver_password: str) -> Grants:
-    """What driver and controllers need."""
+    """Return the grants of the driver and the controllers."""
     return Grants(
         (User(CONTROLLER_USER, controller_password),
          User(DRIVER_USER, driver_password)),
@@ -112,13 +112,13 @@ def for_control(controller_password: str, driver_password: str) -> Grants:
 
 
 def for_node(host: str, password: str) -> Grants:
-    """What a node needs, once for_control() is done."""
+    """Return the grants of a node, in addition to for_control()."""
     return _of_one(node_vhost(host), password, queue_names.pattern(
         host, queue_names.NODE_TOPIC))
 
 
 def for_host(host: str, password: str) -> Grants:
-    """What a hypervisor needs."""
+    """Return the grants of a hypervisor."""
     return _of_one(host_vhost(host), password, queue_names.pattern(
         host, queue_names.HOST_TOPIC))
 
@@ -129,10 +129,10 @@ def _of_one(name: str, password: str, names: str) -> Grants:
 
 
 def commands(grants: Grants, again: bool = False) -> list[Command]:
-    """What makes them, in this order.
+    """Return the commands that create grants, in their order.
 
-    :param again: the users are there and get a new password; what they have
-        connected with the old one ends.
+    :param again: the users exist and get a new password, which closes their
+        connections.
     """
     result = []
     for user in grants.users:
@@ -159,15 +159,15 @@ def commands(grants: Grants, again: bool = False) -> list[Command]:
 
 
 def commands_to_remove(name: str) -> list[Command]:
-    """The same, to take everything back that a node or hypervisor had.
+    """Return the commands that remove a node's or hypervisor's grants.
 
-    :param name: of its virtual host.
+    :param name: name of its virtual host.
     """
     return [Command(('delete_user', name)), Command(('delete_vhost', name))]
 
 
 def definitions(*many: Grants) -> dict[str, Any]:
-    """The same as a file that RabbitMQ loads (``load_definitions``)."""
+    """Return grants as a file that RabbitMQ loads (``load_definitions``)."""
     users = [user for grants in many for user in grants.users
              if user.password is not None]
     vhosts = [vhost for grants in many for vhost in grants.virtual_hosts]
@@ -201,7 +201,7 @@ def _hash(password: str) -> str:
 
 
 def node_transport_url(template: str, host: str, password: str) -> str:
-    """``transport_url`` of a node, from that of the controllers.
+    """Return a node's ``transport_url``.
 
     :param template: ``[nodes] transport_url``: same brokers, other user.
     """
@@ -209,7 +209,7 @@ def node_transport_url(template: str, host: str, password: str) -> str:
 
 
 def transport_url(template: str, vhost: str, password: str) -> str:
-    """The same of whoever has a virtual host of its own.
+    """Return the ``transport_url`` of the user of a virtual host.
 
     :param template: ``[nodes] transport_url``: same brokers, other user.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's calls: store what is pending, answer at once."""
+"""The driver's RPC calls: store the change as pending and answer at once."""
 
 import uuid
 
@@ -16,7 +16,7 @@ from octavia_xdp_provider.controller.store import limits
 
 LOG = logging.getLogger(__name__)
 
-# Seconds in which nodes that were notified report, also where all are busy.
+# Seconds in which notified nodes report, even if all are busy.
 _NODES_S = 3.0
 
 
@@ -28,14 +28,14 @@ class DriverEndpoint:
 
     def __init__(self, store, stored, changed, promoted, counted=None,
                  sizes=lambda: limits.NONE, policy=None):
-        """:param stored: called with whether its end is reported, after each
-            change that is pending now.
+        """:param stored: called after each change that became pending, with
+            whether the end of its transaction will be reported.
 
         :param changed: called with ids of load balancers that were marked.
-        :param promoted: called with what is wanted now
+        :param promoted: called with each committed change
             (store.documents.Promoted).
         :param counted: metrics.Metrics.
-        :param sizes: gives the limits.Limits that hold now.
+        :param sizes: returns the current limits.Limits.
         :param policy: address_policy.AddressPolicy of new members.
         """
         self._store = store
@@ -48,43 +48,45 @@ class DriverEndpoint:
             prometheus_client.CollectorRegistry())
 
     def ping(self, context):
-        """Whether the controller could do something, and what time it is."""
+        """Return the database's time, which shows that it is reachable."""
         return {'now': self._store.now()}
 
     def cancel(self, context, request):
-        """Take back a change that nobody waits for any more."""
+        """Cancel a change whose caller has stopped waiting."""
         load_balancer_id = self._store.cancel(request)
         if load_balancer_id is not None:
-            LOG.info('Request %s for load balancer %s was taken back.',
+            LOG.info('Request %s for load balancer %s was cancelled.',
                      request, load_balancer_id)
             self._changed([load_balancer_id])
 
     def ended(self, context, request, committed):
-        """Octavia's transaction around a change has ended.
+        """Handle the end of Octavia's transaction around a change.
 
-        The driver is believed as it is with the change: nobody asks Octavia.
+        The driver is trusted as with the change itself, without asking
+        Octavia.
         """
         if not committed:
             self.cancel(context, request)
             return
-        found = self._store.promote_request(
-            request, _NODES_S, [one.value for one in clusters.REACHABLE])
-        if found is None:
-            # A worker was faster, or it is not held: then one finds out.
+        promoted = self._store.promote_request(
+            request, _NODES_S,
+            [condition.value for condition in clusters.REACHABLE])
+        if promoted is None:
+            # A worker was faster, or has to handle it as it is not stored.
             return
         LOG.info('Load balancer %s: Octavia has committed request %s, '
-                 'generation %s.', found.load_balancer_id, request,
-                 found.generation)
-        self._promoted(found)
+                 'generation %s.', promoted.load_balancer_id, request,
+                 promoted.generation)
+        self._promoted(promoted)
 
     def change(self, context, change, request=None, deadline=None,
                reports_end=False):
-        """Store a change as pending, and answer what became of it.
+        """Store a change as pending, and answer with the result.
 
-        :param request: left out by drivers of version 1.0, like deadline.
-        :param deadline: in the database's time; nothing is done after it.
-        :param reports_end: left out by drivers of version 1.1.
-        :returns: a messages.ChangeAnswer. Nothing is stored unless it was
+        :param request: missing from drivers of version 1.0, like deadline.
+        :param deadline: in the database's time; nothing is stored after it.
+        :param reports_end: missing from drivers of version 1.1.
+        :returns: a messages.ChangeAnswer. The change is only stored if it is
             accepted.
         """
         request = request or str(uuid.uuid4())
@@ -108,12 +110,12 @@ class DriverEndpoint:
         except errors.Conflict as error:
             return {'conflict': str(error)}
         except errors.TooLate as error:
-            LOG.warning('Change %s of %s %s is not done: %s.',
+            LOG.warning('Change %s of %s %s is dropped: %s.',
                         change['action'], change['object'],
                         change['object_id'], error)
-            return {'error': f'The request is not done: {error}.'}
+            return {'error': f'The request is dropped: {error}.'}
         except errors.UnknownObject as error:
-            LOG.error('Change %s of %s %s names what is not stored: %s',
+            LOG.error('Change %s of %s %s names an unknown object: %s',
                       change['action'], change['object'],
                       change['object_id'], error)
             return {'error': f'The controller does not know {error}.'}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one controller does for all, under a lease: the leader's duties.
+"""The leader's duties: work of one controller for all, under a lease.
 
-It judges which nodes are alive, has load balancers looked at that this
-concerns, and evens out the load. All of this is quick: what asks Octavia is
-in resync.py and statistics.py, in threads of their own.
+The leader judges which nodes are alive, marks the load balancers that this
+concerns, and evens out the load. All of this is quick: resync.py and
+statistics.py, which call Octavia, have their own threads.
 
-Each controller watches the nodes' signs of life, so that a new leader knows
-for how long they could have been heard.
+Each controller observes the nodes' heartbeats, so that a new leader knows
+since when they could have arrived.
 """
 
 import time
@@ -21,25 +21,25 @@ from octavia_xdp_provider.controller.store import leases
 LOG = logging.getLogger(__name__)
 
 LEASE = 'duty'
-# Seconds between two looks at the nodes.
+# Seconds between two checks of the nodes.
 INTERVAL_S = 1.0
-# Seconds between two looks for what is on too few nodes, and how many load
-# balancers each may have looked at; and between two moves for the balance.
+# Seconds between two searches for load balancers on too few nodes, and how
+# many of them a search marks.
 _SHORT_S = 10.0
 _SHORT_MAX = 100
+# Seconds between two moves that even out the load.
 _REBALANCE_S = 2.0
-# Node time-outs for which a controller that has just started waits until it
-# hears somebody: agents that have lost the broker try it again after up to
-# half a minute.
+# Node time-outs for which a controller that has just started waits for a first
+# heartbeat: agents reconnect to the broker after up to half a minute.
 _PATIENCE = 4
-# Conditions that only silence ends, or a sign of life.
-_HEARD_OR_NOT = frozenset(one.value for one in (
+# Conditions that depend on heartbeats only.
+_BY_HEARTBEATS = frozenset(condition.value for condition in (
     clusters.Condition.LIVE, clusters.Condition.SILENT,
     clusters.Condition.DEAD))
 
 
 class Leadership:
-    """The lease as this process has it. Any thread may ask."""
+    """This process's view of the lease. Thread-safe."""
 
     def __init__(self, store, owner, lease_s):
         self._store = store
@@ -53,13 +53,13 @@ class Leadership:
         before = time.monotonic()
         token = self._store.acquire(LEASE, self._owner, self._lease_s)
         if token is not None and token != self._token:
-            LOG.info('This controller leads, with token %s.', token)
+            LOG.info('This controller is the leader, with token %s.', token)
         elif token is None and self._token is not None:
-            LOG.info('Another controller leads.')
+            LOG.info('This controller is no longer the leader.')
         self._token, self._until = token, before + self._lease_s
 
     def token(self):
-        """The token, or None: another one leads, or may."""
+        """Return the token, or None if another controller leads or may."""
         return self._token if time.monotonic() < self._until else None
 
     def resign(self):
@@ -72,13 +72,13 @@ class Duty(loops.Loop):
 
     def __init__(self, conf, store, leadership, scheduler, notify, changed,
                  come_round=lambda: None):
-        """:param notify: called with hosts that shall fetch.
+        """:param notify: called with hosts that are to fetch.
 
         :param changed: called when load balancers were marked.
         :param come_round: see Loops.watch.
         """
         super().__init__(
-            self.step, INTERVAL_S, 'The leader\'s duties failed and are tried '
+            self.step, INTERVAL_S, 'The leader\'s duties failed; trying '
             'again.', come_round, leases.LeaseLost)
         self._conf = conf.placement
         self._store = store
@@ -96,7 +96,7 @@ class Duty(loops.Loop):
         try:
             self._leadership.resign()
         except Exception:
-            LOG.exception('The lease could not be given up and expires.')
+            LOG.exception('Failed to release the lease, which will expire.')
 
     def step(self):
         self._leadership.renew()
@@ -107,8 +107,8 @@ class Duty(loops.Loop):
         if token is None:
             return
         self._judge(now, nodes, token)
-        if self._is_due(self._look_for_short, _SHORT_S):
-            self._look_for_short()
+        if self._is_due(self._mark_short, _SHORT_S):
+            self._mark_short()
         if self._is_due(self._rebalance, _REBALANCE_S):
             self._rebalance()
 
@@ -126,9 +126,9 @@ class Duty(loops.Loop):
         for host, (last_seen, in_service, draining,
                    before) in nodes.items():
             if (self._liveness.awaits_first_report and in_service
-                    and before in _HEARD_OR_NOT):
+                    and before in _BY_HEARTBEATS):
                 continue
-            # One that has never been heard has no outage to wait for.
+            # A node that has never reported is dead without any wait.
             silence_s = (self._liveness.silence_s(now, last_seen)
                          if last_seen else now)
             condition = clusters.condition(
@@ -142,11 +142,11 @@ class Duty(loops.Loop):
             return
         self._store.set_conditions(changed, LEASE, token)
         if clusters.Condition.LIVE.value in changed.values():
-            # It can serve what is on too few nodes.
+            # It can take load balancers with too few nodes.
             self._due.clear()
         self._changed()
 
-    def _look_for_short(self):
+    def _mark_short(self):
         live = sum(condition == clusters.Condition.LIVE.value
                    for condition in self._store.conditions().values())
         if live and self._store.mark_short(self._conf.replicas, live,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load balancer that is taken on step by step, for the tests of this."""
+"""Base of tests that advance a load balancer step by step."""
 
 from unittest import mock
 import uuid
@@ -47,13 +47,13 @@ class AdvanceTestCase(store_base.StoreTestCase):
         self.set_conditions(a='live', b='live')
 
     def restart(self):
-        """Another process: nothing is left but the database."""
+        """Replace the process; only the database is kept."""
         self.advance = advance.Advance(
             self.conf, self.store, self.octavia,
             service.Scheduler(self.conf, self.store), self.notified.update)
 
     def work(self, steps=20):
-        """Do what is due now. Returns the ids."""
+        """Process the items that are due now, and return their ids."""
         done = []
         for _ in range(steps):
             items = self.store.claim('test', 1, 60)
@@ -71,7 +71,7 @@ class AdvanceTestCase(store_base.StoreTestCase):
         return request
 
     def commit(self, pending=None, deleted=()):
-        """Octavia ends the transaction in which it made the request."""
+        """End Octavia's transaction in which it made the request."""
         row = self.store.load_balancer('lb')
         document = row.pending['expected'] or row.document
         if deleted:
@@ -88,7 +88,7 @@ class AdvanceTestCase(store_base.StoreTestCase):
                 members)
 
     def do(self, change, pending=None, deleted=()):
-        """A change that Octavia commits and nodes make true."""
+        """Make a change that Octavia commits and nodes apply."""
         self.request(change)
         self.commit(pending, deleted)
         self.work()

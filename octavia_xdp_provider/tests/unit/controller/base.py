@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store on SQLite, and an Octavia that behaves as the real one does."""
+"""A store on SQLite, and a stand-in for Octavia."""
 
 import copy
 import functools
@@ -69,7 +69,7 @@ class StoreTestCase(base.TestCase):
         self.store = queries.Store(manager)
 
     def hold_time(self):
-        """The database's time becomes self.now, which only tests move."""
+        """Replace the database's time by self.now, which only tests move."""
         self.now = 1_000_000.0
         patch = mock.patch.object(store_base.Base, '_now', staticmethod(
             lambda session: self.now))
@@ -77,17 +77,17 @@ class StoreTestCase(base.TestCase):
         self.addCleanup(patch.stop)
 
     def set_conditions(self, **conditions):
-        """As the leader judges nodes: host → condition."""
+        """Store conditions as the leader does: host → condition."""
         token = self.store.acquire('duty', 'test', 60)
         self.store.set_conditions(conditions, 'duty', token)
 
     def seen(self, host, state):
-        """A node that is registered reports."""
+        """Let a registered node report."""
         self.store.register_node(host)
         return self.store.seen(host, state)
 
     def database(self):
-        """URL of an empty database."""
+        """Return the URL of an empty database."""
         directory = self.useFixture(fixtures.TempDir()).path
         return f'sqlite:///{directory}/db.sqlite'
 
@@ -110,7 +110,7 @@ class FakeOctavia:
         self._lock = threading.RLock()
 
     def commit(self, document, pending=None, deleted=()):
-        """A transaction of the API ends.
+        """End a transaction of the API.
 
         :param document: with what is to be deleted.
         :param pending: objects that become PENDING; None: all.
@@ -139,7 +139,7 @@ class FakeOctavia:
         self.updated_at[key] = str(int(self.updated_at.get(key, 0)) + 1)
 
     def lose(self, key):
-        """The load balancer is not in the database any more."""
+        """Remove the load balancer from the database."""
         with self._lock:
             self.documents.pop(key, None)
             self.trees.pop(key, None)
@@ -171,7 +171,7 @@ class FakeOctavia:
         self._check()
         with self._lock:
             self.messages.append(message)
-            # Load balancers come last, as with the real one.
+            # Load balancers come last, as in the real Octavia.
             for plural in sorted(message, key='loadbalancers'.__eq__):
                 for entry in message[plural]:
                     self._set(_KINDS[plural], dict(entry))
@@ -212,7 +212,7 @@ class FakeOctavia:
         return self.statuses.get(key, {}).get('operating_status')
 
     def sent_since(self, since=0):
-        """(kind, id) → the statuses of messages since one."""
+        """Return (kind, id) → statuses of the messages since a given one."""
         found = {}
         for message in self.messages[since:]:
             for plural, entries in message.items():

@@ -3,7 +3,7 @@
 
 
 class Clock:
-    """Time passes only where somebody sleeps."""
+    """A clock that only sleep() advances."""
 
     def __init__(self):
         self.now = 100.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One load balancer, step by step, against an Octavia in memory."""
+"""Advances one load balancer step by step, with an Octavia in memory."""
 
 from unittest import mock
 
@@ -13,7 +13,7 @@ from octavia_xdp_provider.tests.unit.controller import advancing
 
 class TestPromotion(advancing.AdvanceTestCase):
 
-    def test_nodes_see_nothing_before_octavia_has_committed(self):
+    def test_nodes_get_nothing_before_octavia_has_committed(self):
         self.request(advancing.created())
         self.work()
         self.assertEqual([], self.store.placements())
@@ -32,7 +32,7 @@ class TestPromotion(advancing.AdvanceTestCase):
             self.assertEqual('ACTIVE', self.provisioning(key))
             self.assertEqual('ONLINE', self.octavia.operating(key))
 
-    def test_a_creation_that_was_rolled_back_leaves_nothing(self):
+    def test_rolled_back_creation_leaves_nothing(self):
         self.request(advancing.created())
         self.now += 29 + self.conf.controller.confirm_timeout
         self.work()
@@ -42,7 +42,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.assertIsNone(self.store.load_balancer('lb'))
         self.assertEqual({}, self.octavia.statuses)
 
-    def test_an_update_that_was_rolled_back_has_no_effect(self):
+    def test_rolled_back_update_has_no_effect(self):
         self.do(advancing.created())
         before = self.store.load_balancer('lb').generation
         sent = len(self.octavia.messages)
@@ -54,8 +54,8 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.assertEqual((before, None), (row.generation, row.pending))
         self.assertEqual(sent, len(self.octavia.messages))
 
-    def test_a_removal_that_was_rolled_back_has_no_effect(self):
-        """Its object is still in Octavia's tree, and not to be deleted."""
+    def test_rolled_back_removal_has_no_effect(self):
+        """Its object is still in Octavia's tree, and must not be deleted."""
         self.do(advancing.created())
         sent = len(self.octavia.messages)
         for change in (advancing.member('delete', 'm1'), advancing.DELETED, {
@@ -71,7 +71,7 @@ class TestPromotion(advancing.AdvanceTestCase):
             self.assertFalse(self.store.load_balancer('lb').deleted)
         self.assertEqual(sent, len(self.octavia.messages))
 
-    def test_a_request_that_was_taken_back_has_no_effect(self):
+    def test_cancelled_request_has_no_effect(self):
         self.do(advancing.created())
         request = self.request(advancing.DELETED)
         self.store.cancel(request)
@@ -80,7 +80,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.work()
         self.assertFalse(self.store.load_balancer('lb').deleted)
 
-    def test_a_new_change_takes_the_place_of_one_that_was_rolled_back(self):
+    def test_new_change_replaces_a_rolled_back_one(self):
         self.do(advancing.created())
         self.request(advancing.member('delete', 'm1'))
         self.work()
@@ -88,7 +88,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.assertEqual({'m1', 'm2', 'm3'}, self.members())
         self.assertEqual('ACTIVE', self.provisioning('m3'))
 
-    def test_a_batch_replaces_the_members(self):
+    def test_batch_replaces_the_members(self):
         self.do(advancing.created())
         self.request({
             'object': 'member', 'action': 'replace', 'object_id': None,
@@ -109,7 +109,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.assertEqual('DELETED', self.provisioning('m1'))
         self.assertEqual('ACTIVE', self.provisioning('m4'))
 
-    def test_a_process_that_died_at_any_step_is_followed_by_another(self):
+    def test_another_process_continues_after_a_crash_at_any_step(self):
         self.request(advancing.created())
         self.commit()
         steps = ('provisioning_status', 'set_statuses')
@@ -128,7 +128,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual('ACTIVE', self.provisioning())
 
-    def test_statuses_are_sent_when_octavia_is_back(self):
+    def test_statuses_are_sent_once_octavia_answers_again(self):
         self.request(advancing.created())
         self.commit()
         self.octavia.available = False
@@ -151,7 +151,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.request(advancing.DELETED)
         self.commit((), {('loadbalancer', 'lb')})
 
-    def test_deleted_is_sent_when_no_live_node_holds_it(self):
+    def test_deleted_is_sent_once_no_live_node_has_it(self):
         self.delete()
         self.work()
         self.report('a')
@@ -164,13 +164,13 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertEqual([], self.store.load_balancers())
 
     def wait(self):
-        """A live node does not confirm it for as long as is waited for."""
+        """Let the time-out pass without a live node's confirmation."""
         self.work()
         self.report('a')
         self.now += self.conf.controller.deletion_timeout + 1
         self.work()
 
-    def test_it_is_an_error_while_a_live_node_does_not_confirm(self):
+    def test_unconfirmed_deletion_is_an_error(self):
         self.delete()
         self.work()
         self.report('a')
@@ -191,7 +191,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertEqual('DELETED', self.provisioning())
         self.assertEqual([], self.store.load_balancers())
 
-    def test_it_is_one_again_if_octavia_did_not_hear(self):
+    def test_error_is_sent_again_if_octavia_did_not_answer(self):
         self.delete()
         self.work()
         self.octavia.available = False
@@ -201,7 +201,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual('ERROR', self.provisioning())
 
-    def test_a_tenant_may_delete_it_again(self):
+    def test_tenant_may_delete_it_again(self):
         self.delete()
         self.wait()
         self.delete()
@@ -214,7 +214,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual('DELETED', self.provisioning())
 
-    def test_nothing_else_can_be_done_with_it(self):
+    def test_deleted_load_balancer_refuses_other_changes(self):
         self.delete()
         self.wait()
         error = self.assertRaises(xdp_errors.Conflict, self.request, {
@@ -222,7 +222,7 @@ class TestDeletion(advancing.AdvanceTestCase):
             'object_id': 'lb', 'load_balancer_id': 'lb'})
         self.assertIn('lb is being deleted', str(error))
 
-    def test_its_address_is_nobody_elses_while_a_node_may_announce_it(self):
+    def test_vip_stays_reserved_while_a_node_may_announce_it(self):
         other = advancing.created()
         other = dict(other, object_id='other', load_balancer_id='other')
         other['fields'].update(listeners={}, pools={})
@@ -234,8 +234,8 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.set_conditions(b='dead')
         self.request(other)
 
-    def test_one_that_is_sent_twice_ends(self):
-        """The controller was killed after Octavia knew."""
+    def test_repeated_deletion_ends(self):
+        """The controller was killed after it had sent DELETED."""
         self.delete()
         self.work()
         with mock.patch.object(self.store, 'forget', side_effect=SystemExit):
@@ -250,7 +250,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual([], self.store.load_balancers())
 
-    def test_a_removed_member_that_is_sent_twice_does_not_block(self):
+    def test_repeated_deletion_of_a_member_does_not_block(self):
         self.request(advancing.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
@@ -268,7 +268,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertEqual((), self.store.load_balancer('lb').removed)
         self.assertEqual('ACTIVE', self.provisioning())
 
-    def test_a_deletion_of_what_is_not_held_ends(self):
+    def test_deletion_of_unknown_load_balancer_ends(self):
         other = spec.document('other', base.tree())
         self.octavia.commit(other, (), {('loadbalancer', 'other')})
         self.store.request(
@@ -279,7 +279,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertIsNone(self.octavia.tree('other'))
         self.assertEqual('ACTIVE', self.provisioning('lb'))
 
-    def test_one_of_what_is_not_held_that_was_rolled_back_has_no_effect(self):
+    def test_rolled_back_deletion_of_unknown_load_balancer_has_no_effect(self):
         self.octavia.commit(spec.document('other', base.tree()))
         self.store.request(
             dict(advancing.DELETED, object_id='other',
@@ -291,7 +291,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertIsNone(self.provisioning('other'))
         self.assertIsNone(self.store.tombstone('other'))
 
-    def test_a_second_deletion_ends_as_the_first(self):
+    def test_second_deletion_ends_like_the_first(self):
         self.report(error='no')
         self.delete()
         self.work()
@@ -324,7 +324,7 @@ class TestFailover(advancing.AdvanceTestCase):
                                lambda document, change: document):
             self.request(self.FAILOVER)
 
-    def test_new_nodes_have_it_before_the_old_ones_lose_it(self):
+    def test_new_nodes_apply_it_before_old_ones_lose_it(self):
         self.set_conditions(c='live', d='live')
         self.work()
         self.failover()
@@ -345,7 +345,7 @@ class TestFailover(advancing.AdvanceTestCase):
         self.assertEqual('ACTIVE', self.octavia.trees['lb'][
             'loadbalancer', 'lb'])
 
-    def test_without_other_nodes_it_ends_in_time(self):
+    def test_failover_without_other_nodes_ends_in_time(self):
         self.failover()
         self.octavia.commit(self.document(), ())
         self.work()
@@ -362,7 +362,7 @@ class TestFailover(advancing.AdvanceTestCase):
 
 
 class TestLimitsOfConnections(advancing.AdvanceTestCase):
-    """Nodes learn which of them share a limit."""
+    """Nodes learn which of them share a connection limit."""
 
     def announcing(self):
         return self.document().get('announcing')
@@ -380,11 +380,11 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
                              'nat': {'pools': [pool]}})
         self.do(advancing.created(flavor={'forwarding': 'nat'}))
 
-    def test_nobody_is_named_without_a_limit(self):
+    def test_no_nodes_are_named_without_a_limit(self):
         self.create_nat()
         self.assertIsNone(self.announcing())
 
-    def test_nodes_that_are_heard_share_it(self):
+    def test_reachable_nodes_share_the_limit(self):
         self.create_nat()
         self.notified.clear()
         self.limit(10)
@@ -398,7 +398,7 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
         self.set_conditions(a='live', b='live')
         self.store.mark(['lb'])
         self.work()
-        # Only when it says that it does.
+        # Only once it reports that it announces the VIP.
         self.assertEqual(['a'], self.announcing())
         generation = self.store.load_balancer('lb').generation
         self.store.take('b', 1, 1, {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which statuses Octavia is sent while one load balancer is taken on."""
+"""Statuses that are sent to Octavia while one load balancer is advanced."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.commit()
         self.work()
 
-    def test_active_when_all_live_nodes_have_confirmed(self):
+    def test_load_balancer_is_active_once_all_live_nodes_have_confirmed(self):
         self.report('a')
         self.work()
         self.assertIsNone(self.provisioning())
@@ -23,20 +23,20 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual('ACTIVE', self.provisioning())
 
-    def test_a_silent_node_is_not_waited_for(self):
+    def test_silent_node_is_not_waited_for(self):
         self.report('a')
         self.set_conditions(b='silent')
         self.work()
         self.assertEqual('ACTIVE', self.provisioning())
 
-    def test_a_node_that_lags_is_waited_for_only_so_long(self):
+    def test_slow_node_is_waited_for_until_the_time_out(self):
         self.report('a')
         self.work()
         self.now += self.conf.controller.status_timeout + 1
         self.work()
         self.assertEqual('ACTIVE', self.provisioning())
 
-    def test_what_no_node_has_done_in_time_can_be_changed_again(self):
+    def test_change_that_no_node_applied_can_be_followed_by_another(self):
         self.report(error='a map is full')
         self.work()
         self.assertIsNone(self.provisioning())
@@ -49,7 +49,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.store.mark(['lb'])
         self.work()
         self.assertEqual(sent, len(self.octavia.messages), 'sent again')
-        # The tenant corrects it.
+        # The tenant corrects the change.
         self.request(advancing.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
@@ -59,14 +59,14 @@ class TestStatuses(advancing.AdvanceTestCase):
             self.provisioning(), self.octavia.operating('lb')))
         self.assertEqual('DELETED', self.provisioning('m1'))
 
-    def test_a_failing_node_degrades_the_load_balancer(self):
+    def test_failing_node_degrades_the_load_balancer(self):
         self.report('a')
         self.report('b', error='map full')
         self.work()
         self.assertEqual(('ACTIVE', 'DEGRADED'), (
             self.provisioning(), self.octavia.operating('lb')))
 
-    def test_only_what_the_change_made_pending_becomes_active(self):
+    def test_only_pending_objects_become_active(self):
         self.report()
         self.work()
         sent = len(self.octavia.messages)
@@ -89,7 +89,7 @@ class TestStatuses(advancing.AdvanceTestCase):
             self.work()
         self.assertEqual(sent, len(self.octavia.messages))
 
-    def test_a_change_of_health_is_sent_once_and_alone(self):
+    def test_change_of_health_is_sent_once_and_alone(self):
         self.report()
         self.work()
         sent = len(self.octavia.messages)
@@ -102,7 +102,7 @@ class TestStatuses(advancing.AdvanceTestCase):
                          {key: record['operating_status'] for (_, key), record
                           in self.octavia.sent_since(sent).items()})
 
-    def test_a_removed_member_stays_until_nodes_have_removed_it(self):
+    def test_removed_member_is_deleted_once_nodes_have_removed_it(self):
         self.report()
         self.work()
         self.request(advancing.member('delete', 'm1'))
@@ -118,25 +118,25 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.assertEqual('DELETED', self.provisioning('m1'))
         self.assertEqual((), self.store.load_balancer('lb').removed)
 
-    def test_an_item_that_was_taken_over_sends_nothing(self):
+    def test_lost_item_sends_nothing(self):
         self.report()
         item, = self.store.claim('test', 1, 60)
         self.advance.step(item, lambda: False)
         self.assertEqual({}, self.octavia.statuses)
 
-    def test_what_was_sent_last_leaves_the_queue_with_the_note_of_it(self):
+    def test_item_leaves_the_queue_with_the_last_statuses(self):
         self.report()
         item, = self.store.claim('test', 1, 60)
         self.assertIs(workers.FINISHED,
                       self.advance.step(item, lambda: True))
         self.assertEqual('ACTIVE', self.provisioning())
         self.assertEqual(set(), self.store.marked(['lb']))
-        # Nothing is sent, and so nothing noted.
+        # Nothing is sent, and so nothing is stored.
         self.store.mark(['lb'])
         item, = self.store.claim('test', 1, 60)
         self.assertIsNone(self.advance.step(item, lambda: True))
 
-    def test_it_stays_where_it_was_marked_or_taken_meanwhile(self):
+    def test_item_stays_if_it_was_marked_or_taken_over(self):
         self.report()
         item, = self.store.claim('test', 1, 60)
         self.store.mark(['lb'])
@@ -149,7 +149,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.assertFalse(self.store.note_sent('lb', 1, item=other))
         self.assertEqual({'lb'}, self.store.marked(['lb']))
 
-    def test_it_stays_where_it_is_to_be_looked_at_again(self):
+    def test_item_stays_if_another_step_is_due(self):
         self.report('a')
         self.now += self.conf.controller.status_timeout + 1
         item, = self.store.claim('test', 1, 60)
@@ -157,7 +157,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.assertEqual('ACTIVE', self.provisioning())
         self.assertEqual({'lb'}, self.store.marked(['lb']))
 
-    def test_no_live_node_is_an_error_and_its_return_mends_it(self):
+    def test_error_without_a_live_node_ends_with_its_return(self):
         self.report()
         self.work()
         self.set_conditions(a='dead', b='dead')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load balancer is looked at when its last node has reported."""
+"""A load balancer is advanced when its last node has reported."""
 
 from unittest import mock
 
@@ -18,24 +18,24 @@ class TestAwaited(base.TestCase):
             key: generation for key, generation in generations.items()
             if generation is not None})
 
-    def test_the_last_of_several_nodes_counts(self):
+    def test_last_of_several_nodes_counts(self):
         self.awaited.expect('lb', 5, ['a', 'b'])
         for _ in range(2):
             self.assertEqual((set(), {'lb'}, set()), self.report('a', lb=5))
         self.assertEqual(({'lb'}, set(), set()), self.report('b', lb=6))
-        # What is reported later is nothing that anybody waits for.
+        # Later reports are not awaited.
         self.assertEqual((set(), set(), {'lb'}), self.report('b', lb=6))
 
-    def test_a_report_of_what_was_before_does_not_count(self):
+    def test_report_of_an_older_generation_does_not_count(self):
         self.awaited.expect('lb', 5, ['a'])
         self.assertEqual((set(), {'lb'}, set()), self.report('a', lb=4))
         self.assertEqual(({'lb'}, set(), set()), self.report('a', lb=5))
 
-    def test_a_node_that_has_given_it_up_has_reported(self):
+    def test_node_without_the_load_balancer_has_reported(self):
         self.awaited.expect('lb', 5, ['a'])
         self.assertEqual(({'lb'}, set(), set()), self.report('a', lb=None))
 
-    def test_others_are_waited_for_as_long_as_nodes_take(self):
+    def test_wait_for_others_follows_the_nodes_average(self):
         with mock.patch.object(awaited.time, 'monotonic') as clock:
             clock.return_value = 100.0
             self.assertEqual(awaited.OTHERS_S, self.awaited.others_s)
@@ -50,18 +50,18 @@ class TestAwaited(base.TestCase):
                 self.report('a', lb=generation)
             self.assertEqual(awaited.OTHERS_S, self.awaited.others_s)
 
-    def test_a_newer_change_takes_the_place_of_an_older_one(self):
+    def test_newer_change_replaces_an_older_one(self):
         self.awaited.expect('lb', 5, ['a', 'gone'])
         self.awaited.expect('lb', 6, ['a'])
         self.assertEqual(({'lb'}, set(), set()), self.report('a', lb=6))
 
-    def test_load_balancers_do_not_wait_for_each_other(self):
+    def test_load_balancers_are_awaited_independently(self):
         self.awaited.expect('one', 5, ['a'])
         self.awaited.expect('two', 6, ['a', 'b'])
         self.assertEqual(({'one'}, {'two'}, {'other'}),
                          self.report('a', one=5, two=6, other=1))
 
-    def test_a_node_that_stays_silent_is_not_waited_for(self):
+    def test_silent_node_is_not_awaited_for_ever(self):
         self.awaited.expect('lb', 5, ['a', 'b'])
         with mock.patch.object(awaited.time, 'monotonic',
                                return_value=float('inf')):

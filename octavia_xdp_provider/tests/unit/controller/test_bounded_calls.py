@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that a server cannot deliver, through oslo.messaging's dispatcher."""
+"""Undeliverable calls, through oslo.messaging's dispatcher."""
 
 import logging
 import threading
@@ -44,11 +44,11 @@ class TestDispatcher(base.TestCase):
         return self.assertRaises(
             oslo_messaging.ExpectedException, self.call, **message).exc_info
 
-    def test_a_call_is_answered(self):
+    def test_call_is_answered(self):
         self.assertEqual(8, self.call(
             method='fetch', args={'host': 'lb1', 'since': 7}))
 
-    def test_whatever_comes_is_refused_in_a_line_now_and_then(self):
+    def test_refusals_are_logged_at_intervals(self):
         log = self.useFixture(fixtures.FakeLogger())
         for message in (
                 {'method': 'nothing', 'args': {}},
@@ -67,26 +67,27 @@ class TestDispatcher(base.TestCase):
         self.assertEqual(1, lines, log.output)
         self.clock.now += bounded_calls.COMPLAINT_S
         self.refused(method='fetch', args={'host': 'lb1'})
-        self.assertEqual(2, log.output.count('of node lb1 failed')
-                         + log.output.count('what is not served'), log.output)
+        text = log.output
+        self.assertEqual(2, text.count('of node lb1 failed')
+                         + text.count('calls an unknown method'), text)
 
-    def test_the_caller_hears_which_version_is_not_served(self):
+    def test_caller_learns_the_unsupported_version(self):
         kind, _, _ = self.refused(method='fetch', args={}, version='9.0')
         self.assertIs(oslo_messaging.UnsupportedVersion, kind)
 
-    def test_what_is_not_served_counts_in_the_rate(self):
+    def test_refused_calls_count_in_the_rate(self):
         for _ in range(30):
             self.refused(method='nothing', args={})
         self.assertAlmostEqual(101.0, self.clock.now)
 
-    def test_calls_that_had_to_wait_are_counted(self):
+    def test_delayed_calls_are_counted(self):
         for _ in range(30):
             self.call(method='fetch', args={'host': 'lb1', 'since': 7})
-        # Of 10 a second; 20 may be made at once.
+        # The rate is 10 a second, with a burst of 20.
         self.assertEqual(10, self.registry.get_sample_value(
             'octavia_xdp_controller_delayed_calls_total', {'host': 'lb1'}))
 
-    def test_no_call_leaves_a_thread(self):
+    def test_calls_leave_no_thread(self):
         before = threading.active_count()
         for _ in range(5):
             self.refused(method='nothing', args={}, client_timeout=60)
@@ -95,7 +96,7 @@ class TestDispatcher(base.TestCase):
 
 class TestFewLines(base.TestCase):
 
-    def test_lines_beyond_the_limit_are_left_out(self):
+    def test_lines_beyond_the_limit_are_dropped(self):
         clock = clocks.Clock()
         few = bounded_calls.FewLines(clock)
         record = logging.makeLogRecord({})
@@ -107,7 +108,7 @@ class TestFewLines(base.TestCase):
 
 class TestRate(base.TestCase):
 
-    def test_what_is_beyond_the_rate_waits(self):
+    def test_calls_beyond_the_rate_wait(self):
         clock = clocks.Clock()
         rate = bounded_calls.Rate(10, clock, clock.sleep)
         for _ in range(20):
@@ -117,7 +118,7 @@ class TestRate(base.TestCase):
             rate.wait()
         self.assertAlmostEqual(105.0, clock.now)
 
-    def test_a_pause_allows_no_more_than_the_burst(self):
+    def test_pause_allows_no_more_than_the_burst(self):
         clock = clocks.Clock()
         rate = bounded_calls.Rate(10, clock, clock.sleep)
         clock.now += 3600

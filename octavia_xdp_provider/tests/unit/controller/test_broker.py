@@ -11,7 +11,7 @@ TEMPLATE = 'rabbit://octavia-xdp-controller:s@b1:5671,c:d@b2:5671/{vhost}'
 
 class TestBroker(base.TestCase):
 
-    def test_a_nodes_user_may_use_its_own_virtual_host_only(self):
+    def test_nodes_user_may_only_use_its_own_virtual_host(self):
         permissions = broker.definitions(
             broker.for_control('c', 'd'), broker.for_node('lb1', 'x'),
             broker.for_node('lb2', 'y'))['permissions']
@@ -21,7 +21,7 @@ class TestBroker(base.TestCase):
                           ('octavia-xdp-node-lb2', 'octavia-xdp-node-lb2')},
                          mine)
 
-    def test_a_hypervisor_and_a_node_of_one_name_share_nothing(self):
+    def test_hypervisor_and_node_of_one_name_share_nothing(self):
         grants = broker.for_host('x', 'p'), broker.for_node('x', 'q')
         users = {entry['user'] for entry in broker.definitions(
             *grants)['permissions']} - {broker.CONTROLLER_USER}
@@ -61,13 +61,13 @@ class TestBroker(base.TestCase):
         self.assertEqual(hashlib.sha256(raw[:4] + b'secret').digest(),
                          raw[4:])
 
-    def test_a_node_uses_the_same_brokers_with_its_own_user(self):
+    def test_node_uses_the_same_brokers_with_its_own_user(self):
         self.assertEqual(
             'rabbit://octavia-xdp-node-lb1:a%2Fb@b1:5671,'
             'octavia-xdp-node-lb1:a%2Fb@b2:5671/octavia-xdp-node-lb1',
             broker.node_transport_url(TEMPLATE, 'lb1', 'a/b'))
 
-    def test_host_names_that_would_mean_more_on_the_broker_are_refused(self):
+    def test_ambiguous_host_names_are_refused(self):
         for name in ('lb1', 'a', 'node-1.example.org', 'n' * 64):
             self.assertTrue(broker.HOST_PATTERN.fullmatch(name), name)
         for name in ('', '.', 'a/b', 'a b', '-p', 'a\n', 'n' * 65, 'ä'):
@@ -76,6 +76,6 @@ class TestBroker(base.TestCase):
 
 class TestPassword(base.TestCase):
 
-    def test_rabbitmqctl_and_urls_take_it_as_it_is(self):
+    def test_password_needs_no_quoting(self):
         for _ in range(1000):
             self.assertRegex(broker.new_password(), '^[0-9a-z]{32,}$')

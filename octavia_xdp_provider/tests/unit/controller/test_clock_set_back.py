@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of the database is set back by hours, and nothing waits so long.
+"""The database's clock is set back by hours, and nothing waits that long.
 """
 
 from octavia_xdp_provider.controller.scheduler import liveness
@@ -14,7 +14,7 @@ class TestClockSetBack(advancing.AdvanceTestCase):
         return [item.load_balancer_id
                 for item in self.store.claim(owner, 9, 10)]
 
-    def test_what_a_dead_controller_was_at_is_taken_over(self):
+    def test_dead_controllers_items_are_taken_over(self):
         self.store.mark(['lb'])
         self.assertEqual(['lb'], self.claimed('dead'))
         self.assertEqual([], self.claimed('mine'))
@@ -22,7 +22,7 @@ class TestClockSetBack(advancing.AdvanceTestCase):
         self.assertEqual(['lb'], self.claimed('mine'))
         self.assertEqual([], self.claimed('another'))
 
-    def test_what_was_due_later_is_looked_at(self):
+    def test_items_due_later_are_processed(self):
         self.store.mark(['lb'])
         item, = self.store.claim('mine', 1, 10)
         self.store.finish(item, 'mine', 60)
@@ -30,14 +30,14 @@ class TestClockSetBack(advancing.AdvanceTestCase):
         self.now -= BACK_S
         self.assertEqual(['lb'], self.claimed('mine'))
 
-    def test_the_lease_of_a_dead_leader_ends(self):
+    def test_dead_leaders_lease_ends(self):
         first = self.store.acquire('lease', 'dead', 10)
         self.assertIsNone(self.store.acquire('lease', 'mine', 10))
         self.now -= BACK_S
         self.assertEqual(first + 1, self.store.acquire('lease', 'mine', 10))
         self.assertIsNone(self.store.acquire('lease', 'another', 10))
 
-    def test_a_node_that_died_before_is_noticed(self):
+    def test_node_that_died_before_is_noticed(self):
         watched = liveness.Liveness(7.5, 60)
         for now in (100_000, 100_005):
             watched.observe(now, [now])
@@ -48,10 +48,10 @@ class TestClockSetBack(advancing.AdvanceTestCase):
             silence.append(watched.silence_s(begin + passed, 100_005))
             self.assertEqual(0, watched.silence_s(
                 begin + passed, begin + passed))
-        # From when the other one is heard.
+        # Silence counts from the other node's first report.
         self.assertEqual([0, *range(0, 35, 5)], silence)
 
-    def test_a_change_that_no_node_can_do_does_not_stay_pending(self):
+    def test_failing_change_does_not_stay_pending(self):
         self.request(advancing.created())
         self.commit()
         self.work()
@@ -61,7 +61,7 @@ class TestClockSetBack(advancing.AdvanceTestCase):
         self.assertEqual(('ACTIVE', 'ERROR'), (
             self.provisioning(), self.octavia.operating('lb')))
 
-    def test_a_change_that_was_rolled_back_is_dropped_within_minutes(self):
+    def test_rolled_back_change_is_dropped_within_minutes(self):
         self.do(advancing.created())
         self.request(advancing.member('update', 'm1', fields={'weight': 9}))
         self.work()

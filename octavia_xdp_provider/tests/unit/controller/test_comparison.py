@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Octavia does not show of a load balancer outlives a comparison."""
+"""A comparison keeps attributes that Octavia does not show."""
 
 from unittest import mock
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a change ends, as the driver reports it."""
+"""The driver's reports of the end of a change's transaction."""
 
 from unittest import mock
 import uuid
@@ -10,7 +10,7 @@ from octavia_xdp_provider.tests.unit.controller import advancing
 
 
 class TestEnded(advancing.AdvanceTestCase):
-    """Octavia shows nothing of all this: nobody asks it."""
+    """Octavia shows none of these changes, as it is not asked."""
 
     def setUp(self):
         super().setUp()
@@ -26,7 +26,7 @@ class TestEnded(advancing.AdvanceTestCase):
         self.assertEqual(request, answer['accepted'])
         return request
 
-    def test_what_was_committed_is_wanted_at_once(self):
+    def test_committed_change_is_promoted_at_once(self):
         request = self.change(advancing.created())
         self.api.ended(None, request, True)
         self.work()
@@ -34,14 +34,14 @@ class TestEnded(advancing.AdvanceTestCase):
         self.assertEqual({'lb'}, set(
             self.store.fetch('a', {})['generations']))
 
-    def test_its_nodes_are_notified_without_a_worker(self):
+    def test_nodes_are_notified_without_a_worker(self):
         self.do(advancing.created())
         self.notified.clear()
         self.api.ended(None, self.change(advancing.ADDED), True)
         self.assertEqual({'a', 'b'}, self.notified)
         self.assertIn('m3', self.members())
 
-    def test_details_of_a_refusal_are_in_the_answer_and_the_log(self):
+    def test_details_of_refusal_are_in_the_answer_and_the_log(self):
         self.store.register_node('c')
         self.store.seen('c', {'services': 0, 'services_max': 0})
         self.store.set_in_service('a', False)
@@ -52,13 +52,13 @@ class TestEnded(advancing.AdvanceTestCase):
         self.assertIn('c has 0 of 0 services', answer['detail'])
         self.assertIn(answer['detail'], logged.output[-1])
 
-    def test_what_was_rolled_back_has_no_effect(self):
+    def test_rolled_back_change_has_no_effect(self):
         self.do(advancing.created())
         before = self.store.load_balancer('lb')
         self.api.ended(None, self.change(advancing.DELETED), False)
         self.assertEqual(before, self.store.load_balancer('lb'))
 
-    def test_an_end_that_comes_twice_or_late_changes_nothing(self):
+    def test_repeated_or_late_end_changes_nothing(self):
         self.do(advancing.created())
         request = self.change(advancing.ADDED)
         for _ in range(2):
@@ -68,7 +68,7 @@ class TestEnded(advancing.AdvanceTestCase):
         self.api.ended(None, str(uuid.uuid4()), True)
         self.assertEqual(before, self.store.load_balancer('lb'))
 
-    def test_octavia_is_asked_if_the_end_is_lost(self):
+    def test_octavia_is_asked_if_the_report_is_lost(self):
         self.change(advancing.created())
         self.commit()
         self.assertEqual([], self.work())

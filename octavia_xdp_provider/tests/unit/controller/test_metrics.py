@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller shows to Prometheus, on a real database."""
+"""The controller's metrics, with a real database."""
 
 import prometheus_client
 
@@ -32,7 +32,7 @@ class TestCollector(base.StoreTestCase):
             key: {'generation': generation, 'error': error}
             for key, generation in answer['generations'].items()})
 
-    def test_placements_by_state_and_lag_of_each_node(self):
+    def test_placements_and_lag_of_nodes_are_shown(self):
         for host in ('lb1', 'lb2'):
             self.seen(host, {'services': 3, 'services_max': 16,
                              'bgp_established': [1, 2]})
@@ -62,14 +62,14 @@ class TestCollector(base.StoreTestCase):
             self.value('node_bgp_sessions', host='lb1', state='up'),
             self.value('node_bgp_sessions', host='lb1', state='down')))
 
-    def test_what_one_node_has_said_hides_no_other(self):
-        """An earlier release has stored it."""
+    def test_malformed_state_of_a_node_hides_no_other(self):
+        """An earlier release may have stored such a state."""
         self.seen('lb1', {'bgp_established': [1, 2, 3]})
         self.seen('lb2', {'bgp_established': [1, 2]})
         self.assertEqual(1, self.value('node_bgp_sessions', host='lb2',
                                        state='up'))
 
-    def test_a_node_is_not_behind_with_what_it_has_just_got(self):
+    def test_new_placement_does_not_count_as_lag(self):
         self.seen('lb1', {})
         self.create('a', 1)
         for number in range(5):
@@ -77,7 +77,7 @@ class TestCollector(base.StoreTestCase):
         self.store.place('a', ['lb1'])
         self.assertEqual(1, self.value('node_lag_generations', host='lb1'))
 
-    def test_ports_of_hypervisors_and_who_is_not_heard(self):
+    def test_ports_and_silence_of_hypervisors_are_shown(self):
         for host in ('hv1', 'hv2', 'hv3'):
             self.store.register_hypervisor(host)
         self.store.set_hypervisor_in_service('hv3', False)
@@ -101,7 +101,7 @@ class TestCollector(base.StoreTestCase):
             for state in ('ready', 'failing', 'loading')])
         self.assertLess(self.value('hypervisor_silence_seconds', host='hv1'),
                         60)
-        # Never heard; and not in service.
+        # One has never reported, and one is not in service.
         self.assertIsNone(self.value('hypervisor_silence_seconds',
                                      host='hv2'))
         self.assertEqual(0, self.value('hypervisor_ports', host='hv2',
@@ -109,7 +109,7 @@ class TestCollector(base.StoreTestCase):
         self.assertIsNone(self.value('hypervisor_ports', host='hv3',
                                      state='ready'))
 
-    def test_depth_of_the_queue_and_load_balancers_by_state(self):
+    def test_queue_and_load_balancers_are_shown(self):
         self.create('a', 1)
         self.create('b', 2)
         self.store.delete('b')
@@ -121,7 +121,7 @@ class TestCollector(base.StoreTestCase):
             self.value('load_balancers', state=state)
             for state in ('active', 'deleting', 'pending')))
 
-    def test_without_a_database_that_is_what_is_shown(self):
+    def test_missing_database_is_shown(self):
         def broken():
             raise OSError('gone')
         self.store.figures = broken
@@ -140,7 +140,7 @@ class TestMetrics(unit.TestCase):
         counted.accepted('a')
         counted.done('a', True)
         counted.done('a', True)
-        # Another controller has sent it.
+        # Another controller has sent the statuses.
         counted.accepted('b')
         counted.done('b', False)
         counted.done('b', True)

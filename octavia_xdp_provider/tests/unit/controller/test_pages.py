@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes along with a notification."""
+"""Pages of changes in notifications."""
 
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import pages
@@ -33,7 +33,7 @@ class TestPages(store_base.StoreTestCase):
         return self.store.change('lb', lambda document: {
             **document, 'name': name})
 
-    def test_it_holds_what_has_changed_since_the_last_one(self):
+    def test_page_has_the_changes_since_the_last_one(self):
         self.store.place('lb', add=[HOST])
         known = self.fetch(0)
         generation = self.rename('one')
@@ -46,7 +46,7 @@ class TestPages(store_base.StoreTestCase):
         self.assertEqual((generation, [], ['lb']), (
             since, page['changed'], page['removed']))
 
-    def test_there_is_none_for_whom_it_would_be_of_no_use(self):
+    def test_useless_pages_are_not_sent(self):
         self.assertIsNone(self.pages.next(HOST), 'not known')
         self.store.place('lb', add=[HOST])
         self.fetch(0, takes_pages=False)
@@ -58,7 +58,7 @@ class TestPages(store_base.StoreTestCase):
         self.rename('other')
         self.assertIsNone(self.pages.next(HOST), 'a restored database')
 
-    def test_whom_it_cannot_be_read_for_asks(self):
+    def test_node_fetches_if_the_page_cannot_be_read(self):
         self.fetch(0)
         self.rename('one')
         self.failing = ConnectionError('no database')

@@ -13,7 +13,7 @@ from oslotest import base
 from octavia_xdp_provider.common import supervisor
 from octavia_xdp_provider.controller import provider_agent
 
-# Far above what anything here takes.
+# Far longer than any of these tests takes.
 LIMIT_S = 20
 # A handler could run just before the wait, and would not end it.
 CHILD = ('import os, signal, sys\n'

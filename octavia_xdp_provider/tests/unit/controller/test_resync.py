@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia's list, and what follows from it; above all, what does not."""
+"""Consequences of Octavia's list; above all, those that must not happen."""
 
 from unittest import mock
 
@@ -19,7 +19,7 @@ def document(key, number, **more):
 
 
 class ResyncTestCase(store_base.StoreTestCase):
-    """Load balancers lb1, lb2, … are held here, and ACTIVE in Octavia."""
+    """Load balancers lb1, lb2, … are stored here, and ACTIVE in Octavia."""
 
     NUMBER = 3
 
@@ -48,7 +48,7 @@ class ResyncTestCase(store_base.StoreTestCase):
         self.resync.run(lambda: self.token)
 
     def work(self):
-        """What workers do with comparisons. Returns the ids."""
+        """Make the comparisons that workers make, and return the ids."""
         items = self.store.claim('test', 100, 60)
         for item in items:
             row = self.store.load_balancer(item.load_balancer_id)
@@ -69,13 +69,13 @@ class ResyncTestCase(store_base.StoreTestCase):
 class TestMissing(ResyncTestCase):
 
     def wait_out(self, lists=None):
-        """So many lists as confirm a removal, over the time that does."""
+        """Read as many lists, over as much time, as confirm a removal."""
         lists = lists or self.options.missing_lists
         for _ in range(lists):
             self.run_once()
             self.now += self.options.missing_span / (lists - 1) + 1
 
-    def test_one_empty_answer_removes_nothing(self):
+    def test_empty_list_removes_nothing(self):
         for key in self.keys:
             self.octavia.lose(key)
         self.run_once()
@@ -83,7 +83,7 @@ class TestMissing(ResyncTestCase):
         self.now += 10 * self.options.missing_span
         self.assertEqual(set(self.keys), self.held())
 
-    def test_what_several_lists_over_some_time_lack_is_removed(self):
+    def test_load_balancer_missing_in_several_lists_is_removed(self):
         self.octavia.lose('lb2')
         self.wait_out()
         self.run_once()
@@ -96,7 +96,7 @@ class TestMissing(ResyncTestCase):
             self.run_once()
         self.assertEqual(set(self.keys), self.held())
 
-    def test_one_that_comes_back_begins_anew(self):
+    def test_load_balancer_that_comes_back_begins_anew(self):
         lost = self.octavia.trees['lb2']
         for _ in range(2 * self.options.missing_lists):
             self.octavia.lose('lb2')
@@ -107,7 +107,7 @@ class TestMissing(ResyncTestCase):
             self.run_once()
         self.assertEqual(set(self.keys), self.held())
 
-    def test_more_than_the_quota_stay_and_the_operator_is_warned(self):
+    def test_removals_beyond_the_quota_are_logged_instead(self):
         self.conf.set_override('missing_removals_max', 2, 'controller')
         log = self.useFixture(fixtures.FakeLogger())
         for key in self.keys:
@@ -116,12 +116,12 @@ class TestMissing(ResyncTestCase):
         self.wait_out()
         self.assertEqual(set(self.keys), self.held())
         self.assertEqual(1, log.output.count('missing_removals_max'))
-        # With one of them back, the others are within it.
+        # With one of them back, the others are within the quota.
         self.commit(document('lb1', 1), 'ACTIVE')
         self.run_once()
         self.assertEqual({'lb1'}, self.held())
 
-    def test_a_list_that_is_not_whole_is_none(self):
+    def test_incomplete_list_has_no_effect(self):
         self.octavia.lose('lb2')
         self.octavia.available = False
         for _ in range(self.options.missing_lists + 1):
@@ -131,7 +131,7 @@ class TestMissing(ResyncTestCase):
         self.run_once()
         self.assertEqual(set(self.keys), self.held())
 
-    def test_who_does_not_lead_any_more_changes_nothing(self):
+    def test_former_leader_changes_nothing(self):
         self.octavia.lose('lb2')
         self.token = None
         self.wait_out()
@@ -140,7 +140,7 @@ class TestMissing(ResyncTestCase):
         self.run_once()
         self.assertEqual(set(self.keys), self.held())
 
-    def test_one_that_has_just_changed_may_not_be_listed_yet(self):
+    def test_load_balancer_that_has_just_changed_may_be_missing(self):
         self.store.create(document('new', 9))
         found = self.resync.look()
         self.assertEqual([], found.missing)
@@ -150,11 +150,11 @@ class TestMissing(ResyncTestCase):
 
 class TestDrift(ResyncTestCase):
 
-    def test_what_is_as_it_was_is_not_looked_at_again(self):
+    def test_unchanged_load_balancers_are_not_compared(self):
         self.run_once()
         self.assertEqual(set(), self.work())
 
-    def test_only_what_octavia_has_changed_is_looked_at(self):
+    def test_only_changed_load_balancers_are_compared(self):
         self.commit(document('lb2', 2, name='new'), 'ACTIVE')
         self.run_once()
         self.assertEqual({'lb2'}, self.work())
@@ -164,7 +164,7 @@ class TestDrift(ResyncTestCase):
         self.run_once()
         self.assertEqual(set(), self.work())
 
-    def test_what_octavia_waits_for_is_sent(self):
+    def test_pending_objects_are_sent(self):
         row = self.store.load_balancer('lb3')
         self.store.note_sent('lb3', row.generation, active=True)
         self.assertEqual((), self.store.load_balancer('lb3').unconfirmed)
@@ -174,7 +174,7 @@ class TestDrift(ResyncTestCase):
         self.assertEqual((('loadbalancer', 'lb3', 0),),
                          self.store.load_balancer('lb3').unconfirmed)
 
-    def test_what_is_not_held_is_taken_over_from_the_second_list(self):
+    def test_unknown_load_balancer_is_taken_over_at_the_second_list(self):
         self.commit(document('lb9', 9), 'ACTIVE')
         self.run_once()
         self.assertNotIn('lb9', self.held())
@@ -188,7 +188,7 @@ class TestComparison(ResyncTestCase):
         comparison.Comparison(self.store, self.octavia).compare(
             row or self.store.load_balancer(key))
 
-    def test_an_answer_that_lacks_it_removes_nothing(self):
+    def test_answer_without_it_removes_nothing(self):
         for answer in ({'tree.return_value': None},
                        {'document.return_value': None,
                         'tree.return_value': {}},
@@ -203,13 +203,13 @@ class TestComparison(ResyncTestCase):
         self.assertEqual('web',
                          self.store.load_balancer('lb1').document['name'])
 
-    def test_what_octavia_deletes_is_removed(self):
+    def test_load_balancer_that_octavia_deletes_is_removed(self):
         self.octavia.trees['lb1']['loadbalancer', 'lb1'] = 'PENDING_DELETE'
         self.compare('lb1')
         self.assertNotIn('lb1', self.held())
 
-    def test_a_change_that_came_meanwhile_is_not_undone(self):
-        """Octavia's answer is older than what the store holds."""
+    def test_concurrent_change_is_not_undone(self):
+        """Octavia's answer is older than the stored document."""
         old = self.store.load_balancer('lb1')
         self.commit(document('lb1', 1, name='theirs'), 'ACTIVE')
         self.store.change('lb1', lambda mine: dict(mine, name='newer'))

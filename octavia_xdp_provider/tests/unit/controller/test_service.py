@@ -6,7 +6,7 @@ import threading
 from octavia_xdp_provider.controller import service
 from octavia_xdp_provider.tests.unit.controller import base
 
-# Nobody listens at the discard port.
+# No process listens at the discard port.
 OPTIONS = '''
 [DEFAULT]
 transport_url = fake://
@@ -27,7 +27,7 @@ project_domain_name = Default
 
 class TestController(base.StoreTestCase):
 
-    def test_it_serves_and_stops(self):
+    def test_controller_serves_and_stops(self):
         controller = service.Controller(self.load(
             OPTIONS.format(self.conf.database.connection)))
         thread = threading.Thread(target=controller.run)

@@ -21,22 +21,22 @@ class TestStaleComparison(store_base.StoreTestCase):
                              deleted=True)
 
     def compared(self):
-        """What is to be sent after a comparison that began before."""
+        """Return what is due after a comparison that began earlier."""
         self.store.note_compared('lb', self.generation, 'then', PENDING,
                                  DYING)
         row = self.store.load_balancer('lb')
         return {item[:2] for item in row.unconfirmed}, {
             item[:2] for item in row.removed}
 
-    def test_what_octavia_waits_for_is_sent(self):
+    def test_pending_objects_are_sent(self):
         self.assertEqual((PENDING, DYING), self.compared())
 
-    def test_a_change_that_is_pending_is_not_made_active(self):
+    def test_pending_change_is_not_made_active(self):
         self.store.request(
             {'object': 'member', 'action': 'update', 'object_id': 'm1',
              'pool_id': 'pool', 'fields': {'weight': 2}}, 'request')
         self.assertEqual((set(), set()), self.compared())
 
-    def test_a_change_that_was_made_since_is_not_made_active(self):
+    def test_later_change_is_not_made_active(self):
         self.store.change('lb', lambda document: document)
         self.assertEqual((set(), set()), self.compared())

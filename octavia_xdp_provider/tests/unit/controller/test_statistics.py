@@ -7,7 +7,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 
 class Octavia:
-    """Holds what it was sent; ``error`` and ``bad`` make it refuse."""
+    """Keeps what it was sent; ``error`` and ``bad`` make it refuse."""
 
     def __init__(self):
         self.messages = []
@@ -46,13 +46,13 @@ class TestStatistics(base.TestCase):
         self.statistics.send()
         return self.octavia.messages
 
-    def test_a_record_has_all_fields_of_octavia_lib(self):
+    def test_record_has_all_fields_of_octavia_lib(self):
         self.assertEqual(
             {'id': 'a', 'bytes_in': 5, 'bytes_out': 0,
              'active_connections': 4, 'total_connections': 2,
              'request_errors': 3}, statistics.record('a', 5, 2, 3, 4))
 
-    def test_what_changed_is_sent_twice_and_nothing_else(self):
+    def test_only_changes_are_sent_and_twice(self):
         self.assertEqual([], self.sent({}))
         self.assertEqual([{'a': (1, 1), 'b': (2, 2)}],
                          self.sent({'a': (1, 1), 'b': (2, 2)}))
@@ -62,7 +62,7 @@ class TestStatistics(base.TestCase):
                          self.sent({'a': (1, 1), 'b': (3, 2)}))
         self.assertEqual([], self.sent({'a': (1, 1), 'b': (3, 2)}))
 
-    def test_what_a_former_leader_sends_late_does_not_stay(self):
+    def test_late_sums_of_a_former_leader_are_overwritten(self):
         other = statistics.Statistics(self.store, self.octavia, 10)
         self.store.sums = {'a': (9, 9)}
         old = Store()
@@ -72,14 +72,14 @@ class TestStatistics(base.TestCase):
         other.send()
         self.assertEqual([{'a': (9, 9)}], self.sent({'a': (9, 9)}))
 
-    def test_what_was_not_accepted_is_sent_again(self):
+    def test_failed_message_is_sent_again(self):
         self.octavia.error = errors.OctaviaUnavailable('away')
         self.assertEqual([], self.sent({'a': (1, 1)}))
         self.assertEqual([], self.sent({'a': (1, 1)}))
         self.octavia.error = None
         self.assertEqual([{'a': (1, 1)}], self.sent({'a': (1, 1)}))
 
-    def test_a_bad_record_does_not_stop_the_others(self):
+    def test_bad_record_does_not_stop_the_others(self):
         self.octavia.bad = {'c'}
         sums = dict.fromkeys('abcdefg', (1, 1))
         found = {}
@@ -92,7 +92,7 @@ class TestStatistics(base.TestCase):
         self.assertEqual([{'c': (2, 1)}],
                          self.sent(dict(sums, c=(2, 1))))
 
-    def test_octavia_that_refuses_all_is_asked_later_and_not_for_each(self):
+    def test_refusal_of_everything_ends_the_round(self):
         sums = {f'{number:04}': (1, 1) for number in range(100)}
         self.octavia.bad = set(sums)
         calls = []
@@ -104,20 +104,20 @@ class TestStatistics(base.TestCase):
         self.octavia.bad = set()
         self.assertEqual([sums], self.sent(sums))
 
-    def test_messages_have_an_end(self):
+    def test_size_of_messages_is_limited(self):
         sums = {f'{number:04}': (1, 1)
                 for number in range(2 * statistics.LISTENERS_MAX + 1)}
         self.assertEqual([statistics.LISTENERS_MAX] * 2 + [1],
                          list(map(len, self.sent(sums))))
 
-    def test_a_listener_that_is_gone_is_forgotten(self):
+    def test_removed_listener_is_forgotten(self):
         self.sent({'a': (1, 1)})
         self.assertEqual([], self.sent({}))
         self.assertEqual([{'a': (1, 1)}], self.sent({'a': (1, 1)}))
 
 
 class TestSums(store_base.StoreTestCase):
-    """What the store adds up never falls, but for active flows."""
+    """The store's sums never fall, except for active flows."""
 
     def setUp(self):
         super().setUp()
@@ -136,7 +136,7 @@ class TestSums(store_base.StoreTestCase):
     def sums(self):
         return self.store.statistics(10)['listener']
 
-    def test_nodes_are_added_up(self):
+    def test_sums_cover_all_nodes(self):
         self.count('a', 10, 1)
         self.count('b', 5, 2)
         self.assertEqual((15, 3, 0, 0, 0), self.sums())
@@ -144,7 +144,7 @@ class TestSums(store_base.StoreTestCase):
         self.count('b', 5, 2, drops=2)
         self.assertEqual((15, 3, 6, 0, 0), self.sums())
 
-    def test_a_node_that_starts_afresh_goes_on(self):
+    def test_restarted_node_continues_its_counts(self):
         self.count('a', 10, 1)
         self.count('a', 4, 1)
         self.assertEqual((14, 1, 0, 0, 0), self.sums())
@@ -152,14 +152,14 @@ class TestSums(store_base.StoreTestCase):
         self.count('a', 4, 1, drops=2)
         self.assertEqual((14, 1, 9, 0, 0), self.sums())
 
-    def test_a_node_that_goes_back_to_an_earlier_release_lowers_nothing(self):
+    def test_downgraded_node_lowers_nothing(self):
         self.count('a', 10, 1, drops=7)
         self.count('a', 12, 1)
         self.assertEqual((12, 1, 7, 0, 0), self.sums())
         self.count('a', 12, 1, drops=8)
         self.assertEqual((12, 1, 8, 0, 0), self.sums())
 
-    def test_a_node_that_leaves_leaves_what_it_counted(self):
+    def test_counts_of_a_removed_node_stay(self):
         self.count('a', 10, 1, drops=3)
         self.store.place('lb', remove=['a'])
         self.store.remove_node('a')
@@ -167,18 +167,18 @@ class TestSums(store_base.StoreTestCase):
         self.count('b', 1, 1, drops=1)
         self.assertEqual((11, 2, 4, 0, 0), self.sums())
 
-    def test_active_flows_are_those_of_now(self):
+    def test_active_flows_are_current_ones(self):
         self.hear('a', 'b')
         self.count('a', 10, 1, active=7)
         self.count('b', 10, 1, active=5)
         self.assertEqual(12, self.sums().active)
         self.count('a', 10, 1, active=2)
         self.assertEqual(7, self.sums().active)
-        # of a release that does not report them
+        # A release that does not report active flows.
         self.count('a', 10, 1)
         self.assertEqual(5, self.sums().active)
 
-    def test_active_flows_of_a_silent_node_are_nobodys(self):
+    def test_active_flows_of_a_silent_node_do_not_count(self):
         self.hear('a', 'b')
         self.count('a', 10, 1, active=7)
         self.count('b', 10, 1, active=5)
@@ -189,7 +189,7 @@ class TestSums(store_base.StoreTestCase):
         self.hear('b')
         self.assertEqual(12, self.sums().active)
 
-    def test_active_flows_go_with_the_node_that_had_them(self):
+    def test_active_flows_of_a_removed_node_do_not_count(self):
         self.hear('a', 'b')
         self.count('a', 10, 1, active=7)
         self.count('b', 10, 1, active=5)
@@ -199,12 +199,12 @@ class TestSums(store_base.StoreTestCase):
         self.store.remove_node('a')
         self.assertEqual((20, 2, 0, 0, 0), self.sums())
 
-    def test_what_clients_were_sent_is_added_up_where_it_is_known(self):
+    def test_bytes_to_clients_are_summed_if_reported(self):
         self.count('a', 10, 1, bytes_out=1000)
         self.count('b', 10, 1, bytes_out=2000)
         self.count('a', 11, 1, bytes_out=1500)
         self.assertEqual(3500, self.sums().bytes_out)
-        # One that has started again, and one that says nothing of it.
+        # A restarted node, and one that does not report them.
         self.count('a', 1, 0, bytes_out=7)
         self.count('b', 20, 1)
         self.assertEqual(3507, self.sums().bytes_out)

@@ -28,7 +28,7 @@ class TestMessage(base.TestCase):
             status_message.message({('pool', 'p'): 'ERROR'},
                                    {('listener', 'l'): 'ACTIVE'}))
 
-    def test_what_octavia_was_sent_is_not_sent_again(self):
+    def test_sent_statuses_are_not_sent_again(self):
         self.assertEqual(
             {('pool', 'p'): 'ERROR', ('member', 'new'): 'ONLINE'},
             status_message.difference(
@@ -37,7 +37,7 @@ class TestMessage(base.TestCase):
                 {('pool', 'p'): 'ONLINE', ('member', 'm'): 'ONLINE',
                  ('member', 'gone'): 'ONLINE'}))
 
-    def test_pending_are_all_three_kinds(self):
+    def test_all_pending_statuses_are_recognized(self):
         self.assertEqual({LB, ('member', 'new'), ('member', 'old')},
                          status_message.pending({
                              LB: 'PENDING_UPDATE', LISTENER: 'ACTIVE',
@@ -53,7 +53,7 @@ class TestMadePending(base.TestCase):
         return status_message.made_pending(
             before, changes.apply(before, change), change)
 
-    def test_a_load_balancer_is_created_with_all_that_it_brings(self):
+    def test_creation_of_load_balancer_includes_all_objects(self):
         after = base.document()
         self.assertEqual(
             {LB, LISTENER, POOL, ('member', 'm1'), ('member', 'm2'),
@@ -62,12 +62,12 @@ class TestMadePending(base.TestCase):
                 'object': 'loadbalancer', 'action': 'create',
                 'object_id': 'lb'}))
 
-    def test_an_update_of_a_load_balancer_is_about_it_alone(self):
+    def test_update_of_load_balancer_includes_it_alone(self):
         self.assertEqual({LB}, self.made(
             object='loadbalancer', action='update', object_id='lb',
             fields={'name': 'x'}))
 
-    def test_members_and_monitors_take_pool_and_listeners_with_them(self):
+    def test_members_and_monitors_include_pool_and_listeners(self):
         above = {LB, LISTENER, POOL}
         for kind, key, action, fields in (
                 ('member', 'm1', 'update', {'weight': 2}),
@@ -77,7 +77,7 @@ class TestMadePending(base.TestCase):
                 object=kind, action=action, object_id=key, pool_id='pool',
                 fields=fields))
 
-    def test_what_is_deleted_is_not_among_them(self):
+    def test_deleted_objects_are_not_included(self):
         for kind, key in (('member', 'm1'), ('healthmonitor', 'hm')):
             self.assertEqual({LB, LISTENER, POOL}, self.made(
                 object=kind, action='delete', object_id=key,
@@ -85,11 +85,11 @@ class TestMadePending(base.TestCase):
         self.assertEqual({LB}, self.made(
             object='listener', action='delete', object_id='listener'))
 
-    def test_listeners_that_used_a_deleted_pool_are(self):
+    def test_listeners_of_a_deleted_pool_are_included(self):
         self.assertEqual({LB, LISTENER}, self.made(
             object='pool', action='delete', object_id='pool'))
 
-    def test_a_batch_is_about_all_its_members(self):
+    def test_batch_includes_all_its_members(self):
         self.assertEqual(
             {LB, LISTENER, POOL, ('member', 'm2'), ('member', 'm3')},
             self.made(object='member', action='replace', object_id=None,
@@ -97,7 +97,7 @@ class TestMadePending(base.TestCase):
                           'm2': base.member('198.18.10.12'),
                           'm3': base.member('198.18.10.13')}))
 
-    def test_another_listener_is_left_alone(self):
+    def test_other_listeners_are_not_included(self):
         document = base.document()
         document['listeners']['other'] = dict(
             document['listeners']['listener'], default_pool_id=None)
@@ -108,7 +108,7 @@ class TestMadePending(base.TestCase):
             document, object='listener', action='update', object_id='other',
             fields={'default_pool_id': 'pool'}))
 
-    def test_a_pool_made_for_a_listener_takes_it_with_it(self):
+    def test_pool_created_for_a_listener_includes_it(self):
         document = base.document()
         document['listeners']['listener']['default_pool_id'] = None
         tree = {'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP',
@@ -118,7 +118,7 @@ class TestMadePending(base.TestCase):
             self.made(document, object='pool', action='create',
                       object_id='p9', listener_id='listener', fields=tree))
 
-    def test_a_listener_that_brings_a_pool(self):
+    def test_listener_includes_its_new_pool(self):
         tree = {'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP'}
         self.assertEqual(
             {LB, ('listener', 'new'), ('pool', 'p9')},

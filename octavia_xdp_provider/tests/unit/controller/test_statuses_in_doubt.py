@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statuses that Octavia may have, though nobody noted that it was sent."""
+"""Statuses that Octavia may have without a record of it here."""
 
 import contextlib
 from unittest import mock
@@ -19,12 +19,12 @@ class TestStatusesInDoubt(advancing.AdvanceTestCase):
         self.assertEqual('ONLINE', self.octavia.operating('m1'))
 
     def fails_after(self, method, error):
-        """The call does what it shall, and the caller never knows."""
+        """Let a call take effect and then fail for its caller."""
         done = getattr(self.octavia, method)
 
         def call(message):
-            # Octavia keeps rows of what is deleted for a while, and takes
-            # the same once more.
+            # Octavia keeps rows of deleted objects for a while, and accepts
+            # the same again.
             with contextlib.suppress(errors.Rejected):
                 done(message)
             raise error
@@ -39,7 +39,7 @@ class TestStatusesInDoubt(advancing.AdvanceTestCase):
             {'ONLINE'}, {self.octavia.operating(key)
                          for key in ('lb', 'listener', 'pool', 'm1')})
 
-    def test_a_status_without_an_answer_is_sent_again(self):
+    def test_status_without_an_answer_is_sent_again(self):
         self.report(members=DOWN)
         with self.fails_after('set_statuses', errors.OctaviaUnavailable(
                 'no answer in time', maybe_done=True)):
@@ -47,7 +47,7 @@ class TestStatusesInDoubt(advancing.AdvanceTestCase):
         self.assertEqual('ERROR', self.octavia.operating('m1'))
         self.comes_back()
 
-    def test_a_deletion_whose_answers_are_all_late_ends(self):
+    def test_deletion_whose_answers_are_all_late_ends(self):
         self.request(advancing.DELETED)
         self.commit(deleted={('loadbalancer', 'lb')})
         self.work()
@@ -58,13 +58,13 @@ class TestStatusesInDoubt(advancing.AdvanceTestCase):
             self.assertRaises(errors.OctaviaUnavailable, self.work)
             self.assertIsNone(self.octavia.tree('lb'))
             self.now += 61
-            # As a worker does after a failure.
+            # A worker does this after a failure.
             item, = self.store.claim('another', 1, 60)
             self.store.finish(item, 'another', 0)
             self.work()
         self.assertIsNone(self.store.load_balancer('lb'))
 
-    def test_a_status_of_a_controller_that_died_is_sent_again(self):
+    def test_status_of_a_dead_controller_is_sent_again(self):
         self.report(members=DOWN)
         with self.fails_after('set_statuses', SystemExit()):
             self.assertRaises(SystemExit, self.work)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that take the items of the work queue."""
+"""Threads that process the items of the work queue."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ LIMIT_S = 60
 
 
 class TestWorkers(base.StoreTestCase):
-    """``done``: the ids of what was looked at, in this order."""
+    """``done``: ids of the processed load balancers, in order."""
 
     def setUp(self):
         super().setUp()
@@ -50,7 +50,7 @@ class TestWorkers(base.StoreTestCase):
             self.assertTrue(self.progress.wait_for(condition, LIMIT_S),
                             self.done)
 
-    def test_an_item_that_fails_starves_none(self):
+    def test_failing_item_starves_no_other(self):
         log = self.useFixture(fixtures.FakeLogger())
 
         def step(item, is_mine):
@@ -66,7 +66,7 @@ class TestWorkers(base.StoreTestCase):
         self.assertEqual(1, log.output.count(
             'Load balancer bad: RuntimeError: it cannot be done'))
 
-    def test_what_a_step_has_finished_is_left_alone(self):
+    def test_item_that_the_step_finished_is_left_alone(self):
         def step(item, is_mine):
             self.store.finish(item, item.owner)
             return workers.FINISHED
@@ -78,7 +78,7 @@ class TestWorkers(base.StoreTestCase):
             self.stop()
         self.assertEqual(1, finish.call_count)
 
-    def test_an_octavia_that_does_not_answer_is_asked_again(self):
+    def test_unavailable_octavia_is_asked_again(self):
         answers = iter((errors.OctaviaUnavailable('not there'),
                         errors.OctaviaUnavailable('not there'), None))
         step = mock.Mock(side_effect=lambda item, is_mine: raised(
@@ -88,7 +88,7 @@ class TestWorkers(base.StoreTestCase):
         self.wait(lambda: len(self.done) == 3)
         self.stop()
         self.assertEqual(set(), self.store.marked(['lb']))
-        # How often in a row it was not finished: for the back-off.
+        # The number of failures in a row determines the back-off.
         self.assertEqual([0, 1, 2], [
             call.args[0].failures for call in step.mock_calls])
 
@@ -100,7 +100,7 @@ class TestWorkers(base.StoreTestCase):
         self.wait(lambda: len(self.done) == 3)
         self.assertFalse(together.broken)
 
-    def test_one_that_lasts_long_keeps_only_its_own_thread(self):
+    def test_long_item_occupies_only_its_own_thread(self):
         go_on = threading.Event()
         self.addCleanup(go_on.set)
 
@@ -117,7 +117,7 @@ class TestWorkers(base.StoreTestCase):
         go_on.set()
         self.wait(lambda: 'long' in self.done)
 
-    def test_those_that_wait_for_somebody_else_hold_up_none(self):
+    def test_waiting_items_delay_no_other(self):
         go_on = threading.Event()
         self.addCleanup(go_on.set)
 
@@ -138,7 +138,7 @@ class TestWorkers(base.StoreTestCase):
         self.wait(lambda: len(self.done) == 5)
         self.assertFalse(self.waiting.is_full)
 
-    def test_one_that_waits_is_not_taken_for_one_that_hangs(self):
+    def test_waiting_item_does_not_count_as_hanging(self):
         go_on, begun = threading.Event(), threading.Event()
         late_s = [0.0]
         clock = time.monotonic
@@ -160,7 +160,7 @@ class TestWorkers(base.StoreTestCase):
         self.wait(lambda: self.done)
         self.assertLess(max(busy), 500.0)
 
-    def test_what_is_named_is_done_before_its_time(self):
+    def test_requested_item_is_processed_before_its_time(self):
         self.start(lambda item, is_mine: None)
         self.store.mark(['named', 'other'], 600)
         self.workers.wake(ids=['named', 'unknown'])
@@ -169,7 +169,7 @@ class TestWorkers(base.StoreTestCase):
         self.assertEqual(['named'], self.done)
         self.assertEqual({'other'}, self.store.marked(['named', 'other']))
 
-    def test_what_was_to_be_done_later_is_not_done_again(self):
+    def test_item_due_later_is_not_processed_again(self):
         self.store.mark(['a', 'b'], 600)
         claim = mock.Mock(side_effect=self.store.claim)
         self.useFixture(fixtures.MockPatchObject(self.store, 'claim', claim))
@@ -182,7 +182,7 @@ class TestWorkers(base.StoreTestCase):
             call.args[3] for call in claim.mock_calls
             if len(call.args) > 3])
 
-    def test_a_mark_that_comes_meanwhile_is_not_lost(self):
+    def test_mark_during_processing_is_not_lost(self):
         def step(item, is_mine):
             if not self.done:
                 self.store.mark(['lb'])
@@ -192,8 +192,8 @@ class TestWorkers(base.StoreTestCase):
         self.stop()
         self.assertEqual(set(), self.store.marked(['lb']))
 
-    def test_one_that_another_has_taken_over_is_not_finished_here(self):
-        """As after a pause that was longer than the claim."""
+    def test_item_taken_over_by_another_is_not_finished(self):
+        """As after a pause that outlasted the claim."""
         mine, paused_s = [], [0.0]
 
         def step(item, is_mine):
@@ -203,7 +203,7 @@ class TestWorkers(base.StoreTestCase):
             mine.append(is_mine())
             self.assertEqual(item.load_balancer_id, other.load_balancer_id)
 
-        # Clocks that are set back would let claims expire.
+        # A clock that is set back must not make claims expire.
         for clock in (time.time, time.monotonic):
             self.useFixture(fixtures.MonkeyPatch(
                 f'time.{clock.__name__}',
@@ -215,7 +215,7 @@ class TestWorkers(base.StoreTestCase):
         self.assertEqual([True, False], mine)
         self.assertTrue(self.store.is_claimed_by('other', 'lb'))
 
-    def test_what_a_dead_one_had_claimed_is_done_when_that_expires(self):
+    def test_dead_controllers_claims_are_taken_over_when_they_expire(self):
         now = [1e6]
         with mock.patch('time.time', side_effect=lambda: now[0]):
             self.store.mark(['lb'])
@@ -227,7 +227,7 @@ class TestWorkers(base.StoreTestCase):
             self.wait(lambda: self.done == ['lb'])
             self.stop()
 
-    def test_a_claim_that_is_renewed_does_not_expire(self):
+    def test_renewed_claim_does_not_expire(self):
         now = [1e6]
         with mock.patch('time.time', side_effect=lambda: now[0]):
             self.store.mark(['lb'])
@@ -240,7 +240,7 @@ class TestWorkers(base.StoreTestCase):
             now[0] += 2
             self.assertFalse(self.store.is_claimed_by('mine', 'lb'))
             other, = self.store.claim('other', 1, 10)
-            # Neither a late renewal nor a late end takes it from the other.
+            # A late renewal or end does not take it from the other.
             self.store.renew('mine', ['lb'], 10)
             self.assertTrue(self.store.finish(item, 'mine'),
                             'there is nothing to come back for')
