@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of Octavia's API that others write, run against a lab."""
+"""Third-party clients of Octavia's API, run against a lab."""

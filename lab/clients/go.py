@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients in Go: found, built, run on the control host."""
+"""Build clients in Go, and run them on the control host."""
 
 import os
 import pathlib
@@ -11,20 +11,20 @@ from lab import processes
 from lab.clients import install
 
 SOURCE = pathlib.Path(__file__).parent
-# Beside $PATH; Debian's own is older than what the libraries need.
+# Searched before $PATH: Debian's Go is too old for the libraries.
 PLACE = '/usr/local/go/bin'
 RUN_S = 240
 
 
 def compiler():
-    """The path of Go, or None."""
+    """Return the path of Go, or None."""
     return shutil.which('go', path=f'{PLACE}:{os.environ.get("PATH", "")}')
 
 
 def build(name):
-    """Build a client, of the versions in its go.mod, and return its path.
+    """Build a client with the versions in its go.mod, and return its path.
 
-    :raises LabError: it does not build.
+    :raises LabError: the build failed.
     """
     install.BUILT.mkdir(parents=True, exist_ok=True)
     target = install.BUILT / name
@@ -34,9 +34,9 @@ def build(name):
 
 
 def run(lab, program, *arguments, user=cloud.TENANT):
-    """What a client prints, as a user of the lab."""
+    """Run a client as a user of the lab, and return its output."""
     environment = cloud.environment(lab, user)
-    # gophercloud has one name for the domain of the user and the project's.
+    # gophercloud has one variable for the domains of user and project.
     environment['OS_DOMAIN_NAME'] = environment['OS_USER_DOMAIN_NAME']
     return processes.run(lab, paths.CONTROL, [program, *arguments],
                          env=environment, timeout=RUN_S).stdout

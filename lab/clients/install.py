@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients are built here, with what the user has set for that.
+"""Build clients outside the lab's namespaces, in the user's environment.
 
-Outside of the lab's namespaces, and unlike processes of the lab in the user's
-own environment: what is not there yet comes from package indexes, whose
-addresses, proxies and certificates it names.
+Missing packages are downloaded from package indexes. The user's environment
+has their addresses, proxies and certificates, unlike the lab's processes.
 """
 
 import os
@@ -16,9 +15,9 @@ TIMEOUT_S = 600
 
 
 def run(*words, cwd=None, **environment):
-    """What a command prints.
+    """Run a command, and return its output.
 
-    :raises LabError: it failed, with what it said, or takes too long.
+    :raises LabError: it failed or takes too long; has its error output.
     """
     words = [str(word) for word in words]
     try:
@@ -34,9 +33,9 @@ def run(*words, cwd=None, **environment):
 
 
 def python(place, requirements):
-    """Make a virtual environment with what a file locks.
+    """Create a virtual environment with the packages of a lock file.
 
-    :raises LabError: it cannot be made.
+    :raises LabError: it cannot be created.
     """
     uv = paths.CHECKOUT / 'tools/uv'
     run(uv, 'venv', '--clear', '--python',

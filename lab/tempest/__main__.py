@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run Octavia's own tests of its API against this provider, in a lab.
 
-After --, regular expressions select tests. tools/test-octavia-api makes the
+After --, regular expressions select tests. tools/test-octavia-api creates the
 environment of the tests and calls this.
 """
 
@@ -28,7 +28,7 @@ TESTS = 'tests'
 
 
 def main():
-    """Returns 0 if nothing failed, and all that was skipped may be."""
+    """Return 0 if no test failed, and all skipped tests may be skipped."""
     options = _parse_arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     lab = paths.Lab(options.name)
@@ -42,12 +42,12 @@ def main():
                           provider_options=configuration.PROVIDER_OPTIONS)
             topology.up(lab, configuration.NODE_OPTIONS)
         configuration.write(lab, directory)
-        found = _run(lab, directory, options)
+        outcome = _run(lab, directory, options)
     finally:
         if not options.keep:
             deployment.down(lab)
-    results.show(found)
-    return 0 if found.ok else 1
+    results.show(outcome)
+    return 0 if outcome.ok else 1
 
 
 def _run(lab, directory, options):
@@ -62,7 +62,7 @@ def _run(lab, directory, options):
         'TEMPEST_CONFIG': 'tempest.conf', 'PYTHONPATH': str(directory),
         'OS_LOG_CAPTURE': '1'}
     with namespaces.inside(lab, paths.CONTROL):
-        # Not all in one order: they are as independent as they say.
+        # The tests are independent, so their order does not matter.
         subprocess.call(
             [*stestr, 'run', '--serial', '--exclude-regex',
              '|'.join(pattern for pattern, _why in skips.LEFT_OUT),
@@ -77,8 +77,8 @@ def _parse_arguments():
                                      description=__doc__)
     parser.add_argument('--name', default='octavia-api', help='the lab')
     parser.add_argument('--as-it-is', action='store_true',
-                        help='no adaptation of the tests, which then leave '
-                             'out whatever has a connection limit')
+                        help='do not adapt the tests: they then skip '
+                             'everything with a connection limit')
     parser.add_argument('--keep', action='store_true',
                         help='use the lab if it is up, and leave it up')
     parser.add_argument('expressions', nargs='*', metavar='EXPRESSION')

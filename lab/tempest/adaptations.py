@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is changed in a copy of the plugin's tests before they run.
+"""Adaptations of a copy of the plugin's tests before they run.
 
 The tests give every listener a connection limit and every flavor a topology,
-both of which are the amphora provider's. Without these two nothing of layer 4
-would be left out, and with them nothing of it would run.
+both features of the amphora provider. With these two no test of layer 4 would
+run; without them all tests of layer 4 run.
 """
 
 import re
 import shutil
 
 PLUGIN = 'octavia_tempest_plugin'
-# Of tests that need no virtual machine; skips.LEFT_OUT says which others.
+# Directories of tests that need no VM; skips.LEFT_OUT has the exceptions.
 KINDS = ('api', 'scenario')
 
 # File, regular expression, its replacement, and why.
@@ -27,9 +27,9 @@ ADAPTATIONS = (
     ('common/constants.py', r"(LOADBALANCER_TOPOLOGY = )'.*'",
      r"\1'encapsulation'", 'a key of flavors that this provider has'),
     ('common/constants.py', r"(?m)^(SINGLE = )'.*'", r"\1'ipip'",
-     'a value of it'),
+     'a value of that key'),
     ('common/constants.py', r"(?m)^(ACTIVE_STANDBY = )'.*'", r"\1'gue'",
-     'another one'),
+     'another value'),
     *(('tests/api/v2/' + name,
        r'const\.MANAGEMENT_NETWORK: (uuidutils\.generate_uuid\(\))',
        r"'valid_vip_networks': [\1]",
@@ -37,12 +37,12 @@ ADAPTATIONS = (
       for name in ('test_availability_zone.py',
                    'test_availability_zone_profile.py')),
     ('common/constants.py', r"(COMPUTE_ZONE = )'.*'", r"\1'zone'",
-     'another one'),
+     'another key of these profiles'),
 )
 
 
 class Outdated(Exception):
-    """The plugin's text is another one than an adaptation was made for."""
+    """The plugin's text does not match an adaptation."""
 
 
 def copy(plugin, directory, adapt=True):
@@ -57,5 +57,5 @@ def copy(plugin, directory, adapt=True):
         path = target / name
         text, number = re.subn(pattern, replacement, path.read_text())
         if not number:
-            raise Outdated(f'{path} has nothing like {pattern}')
+            raise Outdated(f'{path} has no match of {pattern}')
         path.write_text(text)

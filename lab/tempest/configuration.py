@@ -12,28 +12,28 @@ from lab.control import secret
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import zone
 
-# The tests choose members' addresses themselves. On the LB nodes' management
-# network these are addresses that no LB node has.
+# The tests choose these addresses of members. They are in the LB nodes'
+# management network, but no LB node has them.
 MEMBER_NETWORKS = f'{paths.MEMBER_NETWORKS},192.0.2.0/29'
 
-# What an operator sets whose users' clients choose as these tests do.
+# Options of an operator whose users make the same requests as the tests.
 PROVIDER_OPTIONS = {
     # The tests' VIPs are on networks of the tests' projects.
     'vip': {'any_network': True},
     'members': {'allowed_networks': MEMBER_NETWORKS,
-                # What health monitors of the tests ask for.
+                # Methods of the tests' health monitors.
                 'monitor_http_methods': 'GET,HEAD,OPTIONS,POST'},
     'api': {'algorithms_served_by_hash': ','.join(flavor.ALGORITHMS_BY_HASH)},
     'defaults': {'member_port': 'rewrite'},
 }
 NODE_OPTIONS = {'members': {'allowed_networks': MEMBER_NETWORKS}}
 
-# Seconds between two looks at a status.
+# Seconds between two queries of a status.
 INTERVAL_S = 0.3
 
 
 def write(lab, directory):
-    """Write tempest.conf; returns its path."""
+    """Write tempest.conf; return its path."""
     path = directory / 'tempest.conf'
     ini.write(path, {
         'DEFAULT': {'log_dir': directory, 'log_file': 'tempest.log',
@@ -53,7 +53,7 @@ def write(lab, directory):
         'identity': {'auth_version': 'v3', 'uri_v3': keystone.URL,
                      'region': keystone.REGION},
         'network': {'project_networks_reachable': True},
-        # The tests of the API start no servers, but ask whether they could.
+        # The tests of the API start no servers, but require the services.
         'service_available': {'neutron': True, 'nova': True, 'glance': True,
                               'cinder': False, 'swift': False,
                               'horizon': False},
@@ -71,7 +71,7 @@ def write(lab, directory):
 
 
 def provider_options(defaults):
-    """section → option → value: what the tests must know of the provider.
+    """Return the provider's options for the tests: section → option → value.
 
     :param defaults: [defaults] of the controller.
     """
@@ -86,8 +86,8 @@ def provider_options(defaults):
             'availability_zone2': 'zone2',
             'availability_zone3': 'zone3',
         },
-        # Not implemented (HTTP 501) is what this provider says of layer 7;
-        # the reasons are looked at one by one (skips.py).
+        # This provider answers requests for layer 7 by "not implemented" (HTTP
+        # 501); skips.py checks each reason.
         'loadbalancer-feature-enabled': {
             'not_implemented_is_error': False,
             'l7_protocol_enabled': False,
@@ -98,8 +98,9 @@ def provider_options(defaults):
 
 
 def _capabilities(defaults):
-    """A key of each kind whose description has no comma, which separates."""
-    described = {
+    """Return one key of each kind; a comma in its description would separate.
+    """
+    descriptions = {
         'expected_flavor_capability': {
             key: flavor.description(key, defaults) for key in flavor.KEYS},
         'expected_availability_zone_capability': {
@@ -107,12 +108,12 @@ def _capabilities(defaults):
     }
     return {name: next(f'{key}:{text}' for key, text in texts.items()
                        if ',' not in text)
-            for name, texts in described.items()}
+            for name, texts in descriptions.items()}
 
 
 def _networks():
-    """VIPs are on networks that each class of tests makes for itself, with
-    addresses that the lab's nodes announce."""
+    # Each class of tests creates its own network for VIPs, with addresses
+    # that the lab's nodes announce.
     return {
         'vip_subnet_cidr': paths.VIP_NETWORK,
         'vip_ipv6_subnet_cidr': paths.VIP_NETWORK_V6,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a run, from its subunit stream."""
+"""Results of a run, from its subunit stream."""
 
 import collections
 import dataclasses
@@ -22,7 +22,7 @@ class Results:
 
     @property
     def unexpected(self):
-        """Tests that were skipped for a reason that is not listed."""
+        """Tests that were skipped for an unlisted reason: {test: reason}."""
         return {test: reason for test, reason in self.skipped.items()
                 if skips.meaning(reason) is None}
 
@@ -32,10 +32,10 @@ class Results:
 
 
 def read(stream):
-    """The results in a subunit stream (bytes)."""
+    """Return the results in a subunit stream (bytes)."""
     results = Results()
 
-    def note(test):
+    def record(test):
         name = test['id']
         if test['status'] == 'success':
             results.passed.append(name)
@@ -43,10 +43,10 @@ def read(stream):
             results.skipped[name] = _text(test, 'reason')
         elif test['status'] != 'exists':
             results.failed[name] = _text(test, 'traceback') or test['status']
-    found = testtools.StreamToDict(note)
-    found.startTestRun()
-    subunit.ByteStreamToStreamResult(io.BytesIO(stream)).run(found)
-    found.stopTestRun()
+    consumer = testtools.StreamToDict(record)
+    consumer.startTestRun()
+    subunit.ByteStreamToStreamResult(io.BytesIO(stream)).run(consumer)
+    consumer.stopTestRun()
     return results
 
 
@@ -56,28 +56,27 @@ def _text(test, name):
 
 
 def by_class(results):
-    """Class of tests → how many of it passed, failed and were skipped."""
-    found = collections.defaultdict(lambda: [0, 0, 0])
+    """Return {class of tests: [passed, failed, skipped]}."""
+    counts = collections.defaultdict(lambda: [0, 0, 0])
     for column, tests in enumerate((results.passed, results.failed,
                                     results.skipped)):
         for test in tests:
-            found[_class(test)][column] += 1
-    return dict(found)
+            counts[_class(test)][column] += 1
+    return dict(counts)
 
 
 def _class(test):
-    """Without "package.tests." and the test's own name and ids.
+    """Return a test's class without "package.tests.".
 
-    What is skipped as a whole is called "setUpClass (CLASS)".
+    A class that is skipped completely has the id "setUpClass (CLASS)".
     """
-    whole = re.fullmatch(r'setUpClass \((.+)\)', test)
-    name = whole[1] if whole else test.partition('[')[0].rpartition('.')[0]
+    match = re.fullmatch(r'setUpClass \((.+)\)', test)
+    name = match[1] if match else test.partition('[')[0].rpartition('.')[0]
     return name.partition('.tests.')[2] or name
 
 
 def show(results):
-    """Print what failed, what became of each class, and why how many were
-    skipped."""
+    """Print failures, the counts of each class, and reasons for skips."""
     for test, text in sorted(results.failed.items()):
         print(f'--- {test}\n{text}')
     print('passed, failed, skipped:')

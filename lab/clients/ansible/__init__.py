@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible's modules openstack.cloud, in a virtual environment of their own."""
+"""Ansible's modules openstack.cloud, in their own virtual environment."""
 
 import json
 import pathlib
@@ -16,20 +16,20 @@ RUN_S = 300
 
 
 def make():
-    """Install what requirements.txt locks.
+    """Install the packages of requirements.txt.
 
-    :raises LabError: it cannot be installed.
+    :raises LabError: they cannot be installed.
     """
     install.python(PLACE, SOURCE / 'requirements.txt')
 
 
 def run(lab, user=cloud.TENANT, **variables):
-    """Run the playbook, and return the names of tasks that changed anything.
+    """Run the playbook, and return the names of tasks that changed something.
 
     :param variables: those of the playbook, without "web_".
-    :raises LabError: a task failed, with what it said.
+    :raises LabError: a task failed; has its output.
     """
-    given = {f'web_{name}': value for name, value in variables.items()}
+    extra = {f'web_{name}': value for name, value in variables.items()}
     environment = cloud.environment(lab, user)
     environment.update(
         ANSIBLE_LOCALHOST_WARNING='false',
@@ -38,7 +38,7 @@ def run(lab, user=cloud.TENANT, **variables):
     done = processes.run(
         lab, paths.CONTROL,
         [PLACE / 'bin/ansible-playbook', '--inventory', 'localhost,',
-         '--extra-vars', json.dumps(given), PLAYBOOK],
+         '--extra-vars', json.dumps(extra), PLAYBOOK],
         env=environment, timeout=RUN_S, check=False)
     if done.returncode:
         raise paths.LabError(f'ansible-playbook failed ({done.returncode}):\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heat's engine, in a virtual environment of its own."""
+"""Heat's engine, in its own virtual environment."""
 
 import json
 import pathlib
@@ -12,20 +12,20 @@ from lab.clients import install
 SOURCE = pathlib.Path(__file__).parent
 TEMPLATE = SOURCE / 'web.yaml'
 PLACE = install.BUILT / 'heat'
-# A stack of a load balancer, which takes one change at a time.
+# A stack with a load balancer is slow: it allows one change at a time.
 RUN_S = 300
 
 
 def make():
-    """Install what requirements.txt locks.
+    """Install the packages of requirements.txt.
 
-    :raises LabError: it cannot be installed.
+    :raises LabError: they cannot be installed.
     """
     install.python(PLACE, SOURCE / 'requirements.txt')
 
 
 def run(lab, database, *words, user=cloud.TENANT):
-    """What stack.py prints, read."""
+    """Run stack.py, and return its parsed output."""
     return json.loads(processes.run(
         lab, paths.CONTROL,
         [PLACE / 'bin/python', SOURCE / 'stack.py', database, *words],

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes, updates and deletes a stack with Heat's engine.
+"""Create, update and delete a stack with Heat's engine.
 
     stack.py DATABASE create NAME TEMPLATE [PARAMETER=VALUE...]
     stack.py DATABASE update ID TEMPLATE [PARAMETER=VALUE...]
     stack.py DATABASE delete ID
 
-Run by the Python that has Heat (requirements.txt beside this file); the user
-is taken from OS_*. The engine works in this process, without Heat's API,
+Run it with the Python that has Heat (requirements.txt in this directory); the
+user is taken from OS_*. The engine runs in this process, without Heat's API,
 message broker and locks; templates, resources and their clients of Octavia and
-Neutron are Heat's own. The stack is kept in a SQLite file. create and update
-print its id, status and outputs as JSON; the exit status is 1 if it did not
-get COMPLETE.
+Neutron are Heat's own. The stack is stored in a SQLite file. create and update
+print its id, status and outputs as JSON; the exit status is 1 if it is not
+COMPLETE.
 """
 
 import json
@@ -31,7 +31,7 @@ from oslo_config import cfg
 
 
 def configure(database):
-    """Heat's configuration, and its schema in a file."""
+    """Configure Heat, and create its schema in a file."""
     cfg.CONF([], project='heat', default_config_files=[])
     for name, value, group in (
             ('connection', f'sqlite:///{database}', 'database'),
@@ -40,14 +40,14 @@ def configure(database):
             ('convergence_engine', False, None),
             ('region_name_for_services', os.environ['OS_REGION_NAME'], None)):
         cfg.CONF.set_override(name, value, group)
-    # Notifications go nowhere.
+    # Notifications are discarded.
     messaging.setup('fake://')
     migration.db_sync()
     resources.initialise()
 
 
 def user():
-    """A request of the user whose words are in OS_*."""
+    """Return the request context of the user in OS_*."""
     login = v3.Password(
         os.environ['OS_AUTH_URL'], username=os.environ['OS_USERNAME'],
         password=os.environ['OS_PASSWORD'],
@@ -66,15 +66,15 @@ def user():
 
 
 def template(path, parameters):
-    """A template with its environment.
+    """Return a template with its environment.
 
-    :param parameters: words as ``name=value``.
+    :param parameters: texts of the form ``name=value``.
     """
-    given = dict(word.split('=', 1) for word in parameters)
+    values = dict(parameter.split('=', 1) for parameter in parameters)
     with open(path) as file:
         return templates.Template(
             template_format.parse(file.read()),
-            env=environment.Environment({'parameters': given}))
+            env=environment.Environment({'parameters': values}))
 
 
 def create(request, name, path, *parameters):
@@ -87,7 +87,7 @@ def create(request, name, path, *parameters):
 
 def update(request, key, path, *parameters):
     stack = stacks.Stack.load(request, stack_id=key)
-    # Without an id: it is no stack of its own.
+    # It has no id, because it only describes the update of the stack.
     new = stacks.Stack(request, stack.name, template(path, parameters),
                        **stack.get_kwargs_for_cloning())
     new.parameters.set_stack_id(stack.identifier())
@@ -108,7 +108,7 @@ def main(arguments):
     request = user()
     stack = {'create': create, 'update': update, 'delete': delete}[action](
         request, *words)
-    # As Heat's service does with the lock that nobody else wants here.
+    # Heat's service does this when it releases its lock.
     stack.persist_state_and_release_lock('')
     print(json.dumps({
         'id': stack.id, 'status': stack.status, 'action': stack.action,
@@ -119,9 +119,9 @@ def main(arguments):
 
 
 def outputs(request, key):
-    """Name → value, as Heat's API shows them."""
+    """Return {name: value}, as Heat's API shows them."""
     stack = stacks.Stack.load(request, stack_id=key)
-    # As Heat's service does before it formats a stack.
+    # Heat's service does this before it formats a stack.
     stack._update_all_resource_data(False, True)
     return {name: output.get_value()
             for name, output in stack.outputs.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a run of Octavia's own tests of its API."""
+"""Results of Octavia's own tests of its API."""
 
 import re
 
@@ -19,7 +19,7 @@ HTTP = ("option 'protocol': the value 'HTTP' is not supported: this provider "
 class TestTempest(base.TestCase):
 
     def test_results_are_counted_by_class(self):
-        found = results.Results(
+        outcome = results.Results(
             passed=[MEMBER + '[id-1]', MEMBER + '_all[id-2,smoke]'],
             failed={TRAFFIC + '[id-3]': 'text'},
             skipped={f'setUpClass ({POLICIES})': HTTP})
@@ -28,15 +28,15 @@ class TestTempest(base.TestCase):
             'scenario.v2.test_traffic_ops.TrafficOperationsScenarioTest':
                 [0, 1, 0],
             'api.v2.test_l7policy.L7PolicyAPITest': [0, 0, 1]},
-            results.by_class(found))
+            results.by_class(outcome))
 
-    def test_only_what_layer_4_cannot_do_may_be_skipped(self):
-        found = results.Results(passed=[MEMBER], skipped={POLICIES: HTTP})
-        self.assertTrue(found.ok)
-        found.skipped[MEMBER] = "option 'weight': the value 256 is too much"
-        self.assertFalse(found.ok)
+    def test_only_tests_of_layer_7_may_be_skipped(self):
+        outcome = results.Results(passed=[MEMBER], skipped={POLICIES: HTTP})
+        self.assertTrue(outcome.ok)
+        outcome.skipped[MEMBER] = "option 'weight': the value 256 is too much"
+        self.assertFalse(outcome.ok)
 
-    def test_tests_that_need_virtual_machines_are_left_out(self):
+    def test_tests_that_need_virtual_machines_are_excluded(self):
         left_out = '|'.join(pattern for pattern, _why in skips.LEFT_OUT)
         self.assertTrue(re.search(left_out, TRAFFIC))
         self.assertFalse(re.search(left_out, MEMBER))
