@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DevStack's plugin has done by Python: "devstack/plugin.sh" calls it."""
+"""The parts of DevStack's plugin in Python, called by devstack/plugin.sh."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devstack/plugin.sh calls: python -m lab.devstack COMMAND.
+"""Commands for devstack/plugin.sh: python -m lab.devstack COMMAND.
 
-Its variables come from the environment (devstack/settings).
+They read variables from the environment (devstack/settings).
 """
 
 import argparse
@@ -51,17 +51,18 @@ def _clean(site):
 
 COMMANDS = {
     'check': (lambda site: None, 'check the variables'),
-    'broker': (_broker, 'print what RabbitMQ has to import'),
+    'broker': (_broker, 'print definitions for RabbitMQ to import'),
     'broker-removals': (_broker_removals,
-                        'print arguments of rabbitmqctl that undo it'),
+                        'print arguments of rabbitmqctl that undo the import'),
     'configure': (control.configure,
-                  'write the file of driver and controller'),
-    'register': (control.register, 'make LB nodes known to the controller'),
-    'user': (cloud.make_user, 'make the user of the controller'),
-    'networks': (cloud.make_networks, 'make networks of VIPs and members'),
-    'flavors': (cloud.make_flavors, 'make flavors and their profiles'),
-    'database-drop': (control.drop_database, 'remove its database'),
-    'fabric': (_fabric, 'make the fabric, and files of its LB nodes'),
+                  'write the configuration of driver and controller'),
+    'register': (control.register, 'register LB nodes and hypervisors'),
+    'user': (cloud.make_user, 'create the user of the controller'),
+    'networks': (cloud.make_networks, 'create networks of VIPs and members'),
+    'flavors': (cloud.make_flavors, 'create flavors and their profiles'),
+    'database-drop': (control.drop_database,
+                      "delete the controller's database"),
+    'fabric': (_fabric, 'create the fabric, and configure its LB nodes'),
     'fabric-down': (lambda site: fabric.down(site), 'remove the fabric'),
     'services': (_services, 'print names, users and commands of services'),
     'tempest': (_tempest, 'print sections, options and values for tempest'),
@@ -72,7 +73,7 @@ WITH_VALUE = {'drivers': control.enabled_drivers,
 
 
 def main():
-    """Run a command; a LabError is shown without a traceback."""
+    """Run a command; print a LabError without a traceback."""
     parser = argparse.ArgumentParser(prog='python -m lab.devstack',
                                      description=__doc__)
     commands = parser.add_subparsers(required=True, metavar='COMMAND',

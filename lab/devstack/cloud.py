@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the provider needs in Keystone, Neutron and Octavia of a DevStack.
+"""Objects of the provider in Keystone, Neutron and Octavia of a DevStack.
 
-Whatever exists already is brought to what it should be.
+Each function can run again: it keeps or updates objects that exist.
 """
 
 import json
@@ -29,12 +29,12 @@ FLAVORS = {
 
 
 def connect():
-    """As DevStack's environment says (OS_CLOUD, or OS_AUTH_URL and so on)."""
+    """Connect by the environment (OS_CLOUD, or OS_AUTH_URL and so on)."""
     return sdk.connect(api_timeout=120)
 
 
 def make_user(site):
-    """Make the user as whom the controller asks Octavia and Neutron."""
+    """Create the controller's user for Octavia and Neutron."""
     identity = connect().identity
     password = site.password(USER)
     project = identity.find_project(site.value('OCTAVIA_XDP_PROJECT'),
@@ -52,32 +52,32 @@ def make_user(site):
 
 
 def make_networks(_site):
-    """Make the networks of VIPs and of the fabric's members."""
-    network = connect().network
+    """Create the networks of VIPs and of the fabric's members."""
+    neutron = connect().network
     for name, subnets in NETWORKS.items():
-        found = (network.find_network(name)
-                 or network.create_network(name=name, is_shared=True))
+        network = (neutron.find_network(name)
+                   or neutron.create_network(name=name, is_shared=True))
         for version, (cidr, gateway) in zip((4, 6), subnets, strict=True):
             subnet = f'{name}-v{version}'
-            if not network.find_subnet(subnet):
-                network.create_subnet(
-                    name=subnet, network_id=found.id, ip_version=version,
+            if not neutron.find_subnet(subnet):
+                neutron.create_subnet(
+                    name=subnet, network_id=network.id, ip_version=version,
                     cidr=str(cidr), gateway_ip=gateway,
                     is_dhcp_enabled=False)
 
 
 def make_flavors(site):
-    """Make flavors and their profiles; Octavia has to know the provider."""
-    balancer = connect().load_balancer
+    """Create flavors and their profiles; Octavia must have the provider."""
+    sdk = connect().load_balancer
     flavors = {**FLAVORS, **dict(
         [hypervisor.FLAVOR] if site.hypervisors else [])}
     for name, metadata in flavors.items():
-        profile = balancer.find_flavor_profile(name)
+        profile = sdk.find_flavor_profile(name)
         if not profile:
-            profile = balancer.create_flavor_profile(
+            profile = sdk.create_flavor_profile(
                 name=name, provider_name=octavia.XDP,
                 flavor_data=json.dumps(metadata))
-        if not balancer.find_flavor(name):
-            balancer.create_flavor(name=name, is_enabled=True,
-                                   flavor_profile_id=profile.id)
+        if not sdk.find_flavor(name):
+            sdk.create_flavor(name=name, is_enabled=True,
+                              flavor_profile_id=profile.id)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provider beside DevStack's Octavia: broker, database, configuration."""
+"""Broker, database and configuration of the provider in a DevStack."""
 
 import pathlib
 import shutil
@@ -18,7 +18,7 @@ from octavia_xdp_provider.controller.store import schema
 
 
 def definitions(site):
-    """What RabbitMQ has to import, of this and of all further hosts."""
+    """Return RabbitMQ definitions for this and all further hosts."""
     return broker.definitions(
         broker.for_control(site.password(broker.CONTROLLER_USER),
                            site.password(broker.DRIVER_USER)),
@@ -29,18 +29,20 @@ def definitions(site):
 
 
 def removals(site):
-    """Arguments of rabbitmqctl that take it back."""
-    found = [['delete_user', broker.CONTROLLER_USER],
-             ['delete_user', broker.DRIVER_USER],
-             ['delete_vhost', broker.CONTROL_VHOST]]
+    """Return arguments of rabbitmqctl that undo the import."""
+    commands = [['delete_user', broker.CONTROLLER_USER],
+                ['delete_user', broker.DRIVER_USER],
+                ['delete_vhost', broker.CONTROL_VHOST]]
     for node in (*site.nodes, *site.remote_nodes):
-        found += _words(broker.commands_to_remove(broker.node_vhost(node)))
+        commands += _arguments(
+            broker.commands_to_remove(broker.node_vhost(node)))
     for host in site.hypervisors:
-        found += _words(broker.commands_to_remove(broker.host_vhost(host)))
-    return found
+        commands += _arguments(
+            broker.commands_to_remove(broker.host_vhost(host)))
+    return commands
 
 
-def _words(commands):
+def _arguments(commands):
     return [list(command.words) for command in commands]
 
 
@@ -59,7 +61,7 @@ def configure(site):
         'nodes': {'transport_url': site.transport_url(
             broker.CONTROLLER_USER, '{vhost}')},
         'database': {'connection': site.value('OCTAVIA_XDP_DATABASE_URL')},
-        # VIPs of Tempest are on networks of the tests' projects.
+        # Tempest's VIPs are in networks of the tests' projects.
         'vip': {'allowed_networks': paths.VIP_NETWORKS, 'any_network': True},
         'members': {'allowed_networks':
                     site.value('OCTAVIA_XDP_MEMBER_NETWORKS')},
@@ -81,8 +83,7 @@ def configure(site):
 
 
 def register(site):
-    """Make LB nodes and hypervisors known to the controller, whose tables
-    exist."""
+    """Register LB nodes and hypervisors in the controller's tables."""
     store = queries.Store(schema.context_manager(product_options.load(
         config_files=[str(site.configuration)])))
     for node in (*site.nodes, *site.remote_nodes):
@@ -92,9 +93,9 @@ def register(site):
 
 
 def drop_database(site):
-    """Remove the controller's database.
+    """Delete the controller's database.
 
-    :raises LabError: the server does not answer, or refuses.
+    :raises LabError: the server does not answer or refuses it.
     """
     url = sqlalchemy.engine.make_url(site.value('OCTAVIA_XDP_DATABASE_URL'))
     name = site.value('OCTAVIA_XDP_DATABASE')
@@ -108,9 +109,9 @@ def drop_database(site):
 
 
 def enabled_drivers(value):
-    """[api_settings] enabled_provider_drivers, and the provider in it.
+    """Add the provider to [api_settings] enabled_provider_drivers.
 
-    :param value: what it is; '' for Octavia's default.
+    :param value: the present value; '' for Octavia's default.
     """
     drivers = [driver.strip() for driver in value.split(',')
                if driver.strip()]
@@ -121,14 +122,14 @@ def enabled_drivers(value):
 
 
 def disabled_drivers(value):
-    """The same, and the provider is not in it."""
+    """Remove the provider from [api_settings] enabled_provider_drivers."""
     return ','.join(driver.strip() for driver in value.split(',')
                     if driver.strip()
                     and driver.strip().partition(':')[0] != octavia.XDP)
 
 
 def _sockets(site):
-    """Where octavia-driver-agent listens, if it says so."""
+    """Return the sockets of octavia-driver-agent that octavia.conf sets."""
     sections = {}
     path = pathlib.Path(site.value('OCTAVIA_CONF'))
     cfg.ConfigParser(str(path), sections).parse()

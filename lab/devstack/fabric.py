@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Namespaces of a host of DevStack: the lab's fabric, and its ways out.
+"""Namespaces of a DevStack host: the lab's fabric, and links to the host.
 
-On the host of Octavia the fabric is whole. On further hosts it is LB nodes
-alone, if any: each has its cable to the router through a VXLAN tunnel, and so
-has the host itself if it is a hypervisor. All LB nodes reach the broker
-through their host.
+The host of Octavia has the complete fabric. Further hosts have LB nodes only,
+if any: each is cabled to the router through a VXLAN tunnel, and so is the host
+itself if it is a hypervisor. All LB nodes reach the broker through their host.
 """
 
 import contextlib
@@ -28,20 +27,20 @@ TABLE = 'octavia_xdp'
 
 
 def up(site):
-    """Make namespaces and links; what is left of an earlier run goes."""
+    """Create namespaces and links, after removing those of an earlier run."""
     _remove_links(site)
     deployment.up_fabric(site.lab, lambda: _make(site))
 
 
 def down(site):
-    """Remove namespaces, links and all that runs there."""
+    """Remove namespaces, links and their processes."""
     hypervisor.disconnect(site)
     deployment.down(site.lab)
     _remove_links(site)
 
 
 def bridge(site):
-    """The name of the host's bridge to its LB nodes."""
+    """Return the name of the host's bridge to its LB nodes."""
     return f'{BRIDGE_PREFIX}-{site.lab.id}'
 
 
@@ -73,7 +72,7 @@ def _make(site):
 
 
 def _extend(site, node):
-    """Make a node's cable one to the router of another host."""
+    """Extend a node's cable to the router of another host."""
     lab, tunnel = site.lab, f'vx-{node}'
     with namespaces.link(lab, links.ROUTER) as netlink:
         netlink.flush_addr(index=namespaces.index(netlink, node))
@@ -121,12 +120,12 @@ def _connect_host(site):
 
 
 def _port(site, node):
-    """The host's end of a node's management link."""
+    """Return the host's end of a node's management link."""
     return f'{bridge(site)}-{paths.number(node)}'
 
 
 def _hide_behind_host(lab, prefix):
-    """The broker is on another host, which knows no way to LB nodes."""
+    # The broker's host has no route to LB nodes.
     processes.run(lab, None, ['sysctl', '-qw', 'net.ipv4.ip_forward=1'])
     processes.run(lab, None, ['nft', '-f', '-'], input=(
         f'table ip {TABLE} {{\n'
@@ -138,7 +137,8 @@ def _hide_behind_host(lab, prefix):
 
 
 def _remove_links(site):
-    # With their ends in namespaces, which go a moment after their names.
+    # Namespaces, and their ends of these links, may exist a moment longer
+    # than their names.
     for name in (bridge(site), hypervisor.interface(site),
                  *(_port(site, node) for node in site.nodes)):
         with contextlib.suppress(paths.LabError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host of DevStack in a trial: runs phases of the plugin, one by one."""
+"""A DevStack host in a trial, which runs phases of the plugin one by one."""
 
 import contextlib
 import os
@@ -25,8 +25,8 @@ class Host:
     """One host.
 
     :param name: its namespace in the lab of the servers.
-    :param own: the name of the lab that the plugin makes there.
-    :param variables: what stands in its local.conf.
+    :param own: the name of the lab that the plugin creates there.
+    :param variables: those of its local.conf.
     """
 
     def __init__(self, lab, name, own, variables):
@@ -37,7 +37,7 @@ class Host:
 
     @property
     def directory(self):
-        """What the harness has of this host."""
+        """The harness's directory for this host."""
         return self.lab.directory / f'devstack-{self.name}'
 
     @property
@@ -46,18 +46,18 @@ class Host:
 
     @property
     def record(self):
-        """What functions were called with, a line each."""
+        """The file with a line for each call of DevStack's functions."""
         return self.directory / 'record'
 
     def prepare(self):
-        """Make the folders of a new host."""
+        """Create the directories of a new host."""
         self.units.mkdir(parents=True)
         (self.directory / 'tempest.conf').touch()
 
     def phase(self, *words):
-        """Run a phase; the detail of the step.
+        """Run a phase, and return the step's line of detail.
 
-        :raises LabError: it failed; the text is the end of its output.
+        :raises LabError: it failed; has the end of its output.
         """
         before = self.calls()
         processes.run(
@@ -70,19 +70,19 @@ class Host:
         return f'{len(new)} calls of DevStack\'s functions'
 
     def calls(self):
-        """What was recorded."""
+        """Return the recorded calls."""
         if not self.record.exists():
             return []
         return self.record.read_text().splitlines()
 
     def environment(self):
-        """local.conf, DevStack's own variables, and the harness's."""
+        """Return variables of local.conf, DevStack and the harness."""
         lab, control = self.lab, paths.CONTROL_ADDRESS
         release = (paths.CHECKOUT / 'hc-agent' / 'target' / 'release'
                    / 'octavia-xdp-hc')
         first = self.name == paths.CONTROL
         return {
-            # Rust may be installed for one user alone.
+            # Rust may be installed for one user only.
             'PATH': os.environ['PATH'],
             **cloud.environment(lab, cloud.ADMIN),
             'HARNESS_RECORD': str(self.record),
@@ -117,20 +117,20 @@ class Host:
         return self.directory / 'etc' / 'octavia-xdp.conf'
 
     def running(self):
-        """Services that run."""
+        """Return the running services."""
         return sorted(path.name.removeprefix('devstack@').removesuffix(
             '.service.pid') for path in self.units.glob('*.pid')
             if processes.start_time(int(path.read_text())))
 
     def end(self):
-        """End what runs, whatever happened."""
+        """Kill services and stop the lab, in any state."""
         for path in self.units.glob('*.pid'):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(path.read_text()), signal.SIGKILL)
         deployment.down(self.own)
 
-    def left(self):
-        """Files of the plugin's lab."""
+    def remaining_files(self):
+        """Return existing files of the plugin's lab."""
         return [path for path in (self.own.directory, self.own.run_directory,
                                   self.configuration)
                 if path.exists()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of DevStack as hypervisors: VMs of Nova on them are members.
+"""DevStack hosts as hypervisors: Nova's VMs on them are members.
 
-A cable leads from each host itself to a switch of the fabric's router; from
-those that have no router it is a tunnel. LB nodes send packets for VMs there,
+Each host is cabled to a switch of the fabric's router, by a tunnel if the
+router is on another host. LB nodes send packets for VMs through this cable,
 and answers leave by it.
 """
 
@@ -19,21 +19,21 @@ from octavia_xdp_provider.controller import broker
 SERVICE = 'o-xdp-host'
 SWITCH = 'hvs'
 FLAVOR = 'xdp-vms', {'zero_touch': 'required'}
-# The gateway of each is the router's.
+# (network, address of the router in it)
 NETWORKS = ((paths.HYPERVISOR_NETWORK, paths.HYPERVISOR_GATEWAY),
             (paths.HYPERVISOR_NETWORK_V6, paths.HYPERVISOR_GATEWAY_V6))
-# Where answers go: to clients, and to LB nodes, which probe.
+# Destinations of answers: clients, and LB nodes, which send probes.
 BEHIND_ROUTER = (paths.CLIENT_NETWORK, paths.UPLINK_NETWORK,
                  paths.CLIENT_NETWORK_V6, paths.UPLINK_NETWORK_V6)
 
 
 def interface(site):
-    """The host's end of the cable."""
+    """Return the host's end of the cable."""
     return f'oxp-{site.lab.id}-hv'
 
 
 def pin_directory(site):
-    """Of maps and programs."""
+    """Return the directory of pinned maps and programs."""
     return _bpf_directory(site) / 'octavia-xdp-host'
 
 
@@ -42,7 +42,7 @@ def _bpf_directory(site):
 
 
 def make_bpf_directory(site):
-    """Mount a bpffs of the agent's own."""
+    """Mount the agent's own BPF file system."""
     directory = _bpf_directory(site)
     directory.mkdir(parents=True)
     processes.run(site.lab, None,
@@ -50,7 +50,7 @@ def make_bpf_directory(site):
 
 
 def controller_options(site):
-    """What controllers have to know, if there is a hypervisor."""
+    """Return options of controllers, if there is a hypervisor."""
     if not site.hypervisors:
         return {}
     return {'zero_touch': {
@@ -61,16 +61,16 @@ def controller_options(site):
 
 
 def node_options(site):
-    """What LB nodes need so that they get such members."""
+    """Return options of LB nodes, without which they get no such members."""
     if not site.hypervisors:
         return {}
     return {'agent': {'probe_through_datapath': True}}
 
 
 def make_switch(site):
-    """Lay the cables of all hypervisors; the router is there."""
+    """Create the cables of all hypervisors to an existing router."""
     lab = site.lab
-    # A switch takes as much to all of its ports.
+    # All ports of a switch have the same MTU.
     mtu = (links.FABRIC_MTU if list(site.hypervisors) == [site.hypervisor]
            else tunnels.MTU)
     namespaces.bridge(lab, links.ROUTER, SWITCH)
@@ -93,21 +93,21 @@ def make_switch(site):
 
 
 def extend(site):
-    """Lay this host's cable to the router of another one."""
+    """Create this host's cable to the router of another host."""
     tunnels.lay(site, interface(site), tunnels.HYPERVISORS + _number(site),
                 site.value('OCTAVIA_XDP_ROUTER_HOST'), tunnels.MTU)
     _give_addresses(site)
 
 
 def _number(site):
-    """Of this host's addresses, among those of the lab's hypervisors."""
+    """Return this host's number among the lab's hypervisors."""
     return list(site.hypervisors).index(site.hypervisor) + 1
 
 
 def _give_addresses(site):
     lab, name = site.lab, interface(site)
-    # A host has the same one after it was set up anew: the router would take
-    # its time to notice another.
+    # Keep the MAC address when a host is set up again: the router would learn
+    # a new one only after a while.
     tunnels.ip(lab, 'link', 'set', name, 'address',
                f'02:00:00:00:30:{_number(site):02x}')
     tunnels.ip(lab, 'link', 'set', name, 'up')
@@ -117,19 +117,19 @@ def _give_addresses(site):
         tunnels.ip(lab, f'-{version}', 'address', 'add', f'{own}/{length}',
                    'dev', name, *(('nodad',) if version == 6 else ()))
     for network in BEHIND_ROUTER:
-        gateway = next(gateway for one, gateway in NETWORKS
-                       if one.version == network.version)
+        gateway = next(gateway for local, gateway in NETWORKS
+                       if local.version == network.version)
         tunnels.ip(lab, f'-{network.version}', 'route', 'replace', network,
                    'via', gateway, 'dev', name)
 
 
 def disconnect(site):
-    """Take the programs off the cable."""
+    """Detach the programs from the cable."""
     shutil.rmtree(pin_directory(site), ignore_errors=True)
 
 
 def configure(site):
-    """Write the agent's file."""
+    """Write the agent's configuration file."""
     if not site.hypervisor:
         return
     name, lab = broker.host_vhost(site.hypervisor), site.lab
@@ -152,7 +152,7 @@ def configure(site):
 
 
 def command(site):
-    """Words that start the agent."""
+    """Return the command line of the agent."""
     return [site.program('octavia-xdp-host-agent'), '--config-file',
             _configuration(site)]
 

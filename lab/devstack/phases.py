@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short form of a trial: each phase with all commands replaced.
+"""A short trial: each phase with all commands replaced.
 
     python -m lab.devstack.phases
 
-Tests of the plugin, one by one, as steps of build/devstack.json. The exit
-status is 0 only if all pass.
+It runs the plugin's tests one by one, as steps of build/devstack.json. The
+exit status is 0 only if all pass.
 """
 
 import sys
@@ -18,18 +18,19 @@ TESTS = 'octavia_xdp_provider.tests.unit.test_devstack'
 
 
 def _tests(suite):
-    for one in suite:
-        if isinstance(one, unittest.TestSuite):
-            yield from _tests(one)
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from _tests(test)
         else:
-            yield one
+            yield test
 
 
 def _run(test):
     result = unittest.TestResult()
     test.run(result)
-    bad = result.errors + result.failures
-    demo_steps.expect(not bad, ''.join(text for _test, text in bad)[-4000:])
+    failures = result.errors + result.failures
+    demo_steps.expect(not failures, ''.join(
+        text for _test, text in failures)[-4000:])
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services of the provider as DevStack runs them (run_process)."""
+"""Services of the provider for DevStack's run_process."""
 
 import shlex
 
@@ -14,7 +14,7 @@ from octavia_xdp_provider.agent.bgp import exabgp_config
 from octavia_xdp_provider.controller import broker
 
 CONTROLLER = 'o-xdp-ctl'
-# kind of service of a node → the lab's name of the process
+# kind of a node's service → the lab's name of the process
 KINDS = {
     'agent': nodes.AGENT,
     'handler': nodes.RESULT_HANDLER,
@@ -24,8 +24,7 @@ KINDS = {
 
 
 def configure_nodes(site):
-    """Write the files of the LB nodes of this host, and of the hypervisor's
-    agent."""
+    """Write the configuration files of this host's LB nodes and host agent."""
     for node in site.nodes:
         _configure(site, node)
         _configure_exabgp(site, node)
@@ -33,24 +32,24 @@ def configure_nodes(site):
 
 
 def commands(site):
-    """[(service, user, command line)], in the order of their start."""
-    found = []
+    """Return [(service, user, command line)] in the order of their start."""
+    services = []
     if site.role == sites.ALL:
-        found.append((CONTROLLER, site.user, shlex.join([
+        services.append((CONTROLLER, site.user, shlex.join([
             str(site.program('octavia-xdp-controller')), '--config-file',
             str(site.configuration)])))
     for node in site.nodes:
-        of_node = _commands(site, node)
-        # Programs of a node are root's, as its maps are.
-        found += [(f'o-xdp-{kind}-{node}', 'root', shlex.join(
+        node_commands = _commands(site, node)
+        # Programs of a node run as root, the owner of its maps.
+        services += [(f'o-xdp-{kind}-{node}', 'root', shlex.join(
             ['/usr/bin/nsenter', f'--net=/run/netns/'
              f'{site.lab.namespace(node)}', '--',
-             *(str(word) for word in of_node[kind])]))
+             *(str(word) for word in node_commands[kind])]))
             for kind in KINDS]
     if site.hypervisor:
-        found.append((hypervisor.SERVICE, 'root', shlex.join(
+        services.append((hypervisor.SERVICE, 'root', shlex.join(
             str(word) for word in hypervisor.command(site))))
-    return found
+    return services
 
 
 def _configure(site, node):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variables of the plugin (devstack/settings), as Python reads them."""
+"""The plugin's variables (devstack/settings) in Python."""
 
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ from octavia_xdp_provider.controller import broker
 
 ALL, NODE = 'all', 'node'
 HYPERVISORS_MAX = 60
-# Where LB nodes and their host talk.
+# The network between LB nodes and their host.
 MANAGEMENT = 'OCTAVIA_XDP_MANAGEMENT_PREFIX'
 
 
@@ -25,28 +25,28 @@ class Site:
 
     @classmethod
     def from_environment(cls):
-        """:raises LabError: a variable has a value that cannot be used."""
+        """:raises LabError: a variable has an invalid value."""
         site = cls(dict(os.environ))
         site.check()
         return site
 
     def value(self, name):
-        """A variable.
+        """Return a variable's value.
 
         :raises LabError: it is not set.
         """
-        found = self.variables.get(name, '')
-        if not found:
+        value = self.variables.get(name, '')
+        if not value:
             raise paths.LabError(
                 f'{name} is not set: devstack/settings has its default, '
                 'which plugin.sh exports')
-        return found
+        return value
 
     def check(self):
-        """:raises LabError: a variable has a value that cannot be used."""
+        """:raises LabError: a variable has an invalid value."""
         if self.role not in (ALL, NODE):
             raise paths.LabError(
-                f'OCTAVIA_XDP_ROLE={self.role} is no role: use "{ALL}" on '
+                f'OCTAVIA_XDP_ROLE={self.role} is invalid: use "{ALL}" on '
                 f'the host of Octavia, "{NODE}" on further hosts')
         self._check_nodes()
         self._check_hypervisors()
@@ -55,7 +55,7 @@ class Site:
             raise paths.LabError(
                 'OCTAVIA_XDP_ROUTER_HOST is not set: with '
                 'OCTAVIA_XDP_ROLE=node it is the address of the host that '
-                'has the router, as a rule SERVICE_HOST')
+                'has the router, usually SERVICE_HOST')
 
     def _check_nodes(self):
         if not self.nodes and not (self.role == NODE and self.hypervisor):
@@ -68,15 +68,15 @@ class Site:
             if not re.fullmatch(r'lb[1-9]\d?', name):
                 raise paths.LabError(
                     f'OCTAVIA_XDP_NODES or OCTAVIA_XDP_REMOTE_NODES: {name!r} '
-                    'is no name of an LB node: use lb1, lb2 and so on, up to '
-                    'lb60, from which addresses follow')
+                    'is no valid name of an LB node: use lb1, lb2 and so on, '
+                    'up to lb60; addresses are derived from the number')
             if paths.number(name) > 60:
                 raise paths.LabError(
                     f'OCTAVIA_XDP_NODES: {name} is too high: use at most lb60')
         if len(set(names)) < len(names):
             raise paths.LabError(
-                'OCTAVIA_XDP_NODES and OCTAVIA_XDP_REMOTE_NODES: a name '
-                'stands twice: each LB node needs its own, on all hosts')
+                'OCTAVIA_XDP_NODES and OCTAVIA_XDP_REMOTE_NODES: a name is '
+                'repeated: each LB node needs its own, on all hosts')
 
     def _check_hypervisors(self):
         hosts = self.hypervisors
@@ -84,8 +84,8 @@ class Site:
             if not re.fullmatch(r'[0-9A-Za-z._-]{1,255}', name):
                 raise paths.LabError(
                     f'OCTAVIA_XDP_HYPERVISOR, OCTAVIA_XDP_HYPERVISORS: '
-                    f'{name!r} is no name of a host: give it as Neutron has '
-                    'it, as a rule what hostname prints')
+                    f'{name!r} is no valid name of a host: use its name in '
+                    'Neutron, usually the output of hostname')
         if len(hosts) > HYPERVISORS_MAX:
             raise paths.LabError(
                 f'OCTAVIA_XDP_HYPERVISORS has {len(hosts)} hosts, the limit '
@@ -93,12 +93,13 @@ class Site:
         if self.hypervisor and self.hypervisor not in hosts:
             raise paths.LabError(
                 'OCTAVIA_XDP_HYPERVISORS does not name this host, '
-                f'{self.hypervisor}: it has all hypervisors, as in '
-                f'{self.hypervisor}=192.0.2.7, and is the same on all hosts')
+                f'{self.hypervisor}: list all hypervisors, as in '
+                f'{self.hypervisor}=192.0.2.7, with the same value on all '
+                'hosts')
         own = self.variables.get('OCTAVIA_XDP_HOST_ADDRESS')
         for name in (name for name, address in hosts.items()
                      if address == own and name != self.hypervisor):
-            # Its tunnel would lead back to this host.
+            # A tunnel to this address would lead back to this host.
             raise paths.LabError(
                 f'OCTAVIA_XDP_HYPERVISORS: {name} has the address of this '
                 f'host, {own}, which is not that hypervisor: give {name} its '
@@ -120,12 +121,14 @@ class Site:
 
     @property
     def hypervisors(self):
-        """All that are: name in Neutron → the host's address. From the order
-        their addresses in the fabric follow."""
-        found = self._addresses('OCTAVIA_XDP_HYPERVISORS', 'compute2')
-        if not found and self.role == ALL and self.hypervisor:
+        """All hypervisors: {name in Neutron: the host's address}.
+
+        Their order determines their addresses in the fabric.
+        """
+        hosts = self._addresses('OCTAVIA_XDP_HYPERVISORS', 'compute2')
+        if not hosts and self.role == ALL and self.hypervisor:
             return {self.hypervisor: ''}
-        return found
+        return hosts
 
     @property
     def nodes(self):
@@ -134,50 +137,50 @@ class Site:
 
     @property
     def remote_nodes(self):
-        """LB node of another host → that host's address."""
+        """LB nodes of other hosts: {name: the host's address}."""
         return self._addresses('OCTAVIA_XDP_REMOTE_NODES', 'lb3')
 
     def _addresses(self, variable, example):
-        """Name → address, of a variable that has such pairs."""
-        found = {}
+        """Parse a variable with pairs NAME=ADDRESS to a dictionary."""
+        addresses = {}
         for word in self.variables.get(variable, '').split():
             name, sign, address = word.partition('=')
             if not sign or not address:
                 raise paths.LabError(
                     f'{variable}: {word!r} has no address: write '
                     f'NAME=ADDRESS, as in {example}=192.0.2.7')
-            if name in found:
-                raise paths.LabError(f'{variable}: {name} stands twice')
-            found[name] = address
-        return found
+            if name in addresses:
+                raise paths.LabError(f'{variable}: {name} is repeated')
+            addresses[name] = address
+        return addresses
 
     @property
     def configuration(self):
-        """The file of driver and controller."""
+        """The configuration file of driver and controller."""
         return pathlib.Path(self.value('OCTAVIA_XDP_CONF'))
 
     @property
     def user(self):
-        """As whom driver and controller run."""
+        """The user that runs driver and controller."""
         return self.value('OCTAVIA_XDP_USER')
 
     def password(self, user):
-        """A user's password. All hosts of a DevStack arrive at the same."""
+        """Derive a user's password, the same on all hosts of a DevStack."""
         return hashlib.sha256(
             f'{self.value("OCTAVIA_XDP_PASSWORD")} {user}'.encode()
         ).hexdigest()[:32]
 
     def transport_url(self, user, vhost):
-        """The URL of a user of ours, at the broker that DevStack has."""
+        """Return the URL of a user of the provider at DevStack's broker."""
         return broker.transport_url(
             self.value('OCTAVIA_XDP_TRANSPORT_URL'), user,
             self.password(user)).rpartition('/')[0] + f'/{vhost}'
 
     def management_address(self, node=None):
-        """Of a node, or of the host, on the network between them."""
+        """Return the address of a node, or the host, in their network."""
         number = 10 + paths.number(node) if node else 1
         return f'{self.value(MANAGEMENT)}.{number}'
 
     def program(self, name):
-        """The path of a command of ours."""
+        """Return the path of a command of the provider."""
         return pathlib.Path(self.value('OCTAVIA_XDP_BIN_DIR')) / name

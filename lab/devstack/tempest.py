@@ -7,12 +7,13 @@ from lab.tempest import configuration
 
 
 def options():
-    """[(section, option, value)]"""
-    found = configuration.provider_options({})
-    found['load_balancer'].update(
+    """Return [(section, option, value)]."""
+    sections = configuration.provider_options({})
+    sections['load_balancer'].update(
         {'vip_subnet_cidr': paths.VIP_NETWORK,
          'vip_ipv6_subnet_cidr': paths.VIP_NETWORK_V6,
          'enabled_provider_drivers':
              f'{octavia.XDP}:{octavia.DESCRIPTIONS[octavia.XDP]}'})
-    return [(section, name, str(value)) for section, values in found.items()
+    return [(section, name, str(value))
+            for section, values in sections.items()
             for name, value in values.items()]

@@ -3,10 +3,10 @@
 
     python -m lab.devstack.trial [--name NAME]
 
-MariaDB, RabbitMQ, Keystone, Neutron and Octavia are a lab's; its control host
-is the host of DevStack, and a namespace beside it the second one. The
-functions of DevStack are those of devstack/tests/functions.sh. Each step goes
-into build/devstack.json. The exit status is 0 only if every step held.
+A lab provides MariaDB, RabbitMQ, Keystone, Neutron and Octavia; its control
+host is the DevStack host, and another namespace is the second host. DevStack's
+functions are replaced by devstack/tests/functions.sh. Each step is recorded in
+build/devstack.json. The exit status is 0 only if every step succeeded.
 """
 
 import argparse
@@ -30,11 +30,11 @@ class Trial(demo_steps.Steps):
     def __init__(self, lab):
         super().__init__(lab, REPORT)
         second_address = paths.management_address(SECOND)
-        # The first of them is in no file, and nobody is there. An address of
-        # this host's own would send it back what goes to all hypervisors.
-        nobody = paths.management_address('host1')
+        # The first hypervisor does not exist. With an address of this host
+        # its tunnel would lead back here.
+        unused = paths.management_address('host1')
         both = {'OCTAVIA_XDP_HYPERVISORS':
-                f'compute1={nobody} {SECOND}={second_address}'}
+                f'compute1={unused} {SECOND}={second_address}'}
         self.first = hosts.Host(
             lab, paths.CONTROL, f'{lab.name}-1',
             {**both, 'OCTAVIA_XDP_REMOTE_NODES': f'lb3={second_address}'})
@@ -44,15 +44,15 @@ class Trial(demo_steps.Steps):
                    'OCTAVIA_XDP_ROUTER_HOST': paths.CONTROL_ADDRESS}
         self.second = hosts.Host(lab, SECOND, f'{lab.name}-2',
                                  {**further, 'OCTAVIA_XDP_NODES': 'lb3'})
-        # The same host another time, without an LB node.
+        # The same host a second time, without an LB node.
         self.compute = hosts.Host(lab, SECOND, f'{lab.name}-3',
                                   {**further, 'OCTAVIA_XDP_NODES': ''})
         self.checks = trial_steps.Checks(self)
 
     def run(self):
-        """All steps.
+        """Run all steps.
 
-        :raises demo_steps.StepFailed: one did not hold.
+        :raises demo_steps.StepFailed: a step failed.
         """
         checks = self.checks
         self.step('bring up MariaDB, RabbitMQ, Keystone, Neutron, Octavia',
@@ -94,7 +94,7 @@ class Trial(demo_steps.Steps):
             host.prepare()
 
     def stack(self, again, first):
-        """All phases of stack.sh."""
+        """Run all phases of stack.sh."""
         host = self.first
         for name in ('override_defaults', 'source'):
             self.step(f'{name}{again}', lambda name=name: host.phase(name))
@@ -121,7 +121,7 @@ class Trial(demo_steps.Steps):
         self.checks.no_namespaces(host)
 
     def end(self):
-        """End all, however far it came."""
+        """Stop everything, in any state."""
         for host in self.first, self.second, self.compute:
             host.end()
         deployment.down(self.lab)
@@ -146,7 +146,7 @@ def main():
     finally:
         trial.end()
     if status == 0:
-        print('\nEvery step held. Report: '
+        print('\nAll steps succeeded. Report: '
               f'{trial.report.relative_to(paths.CHECKOUT)}')
     return status
 

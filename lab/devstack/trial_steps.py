@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial of DevStack's plugin looks at between its phases."""
+"""Checks between the phases of a trial of DevStack's plugin."""
 
 import json
 import math
@@ -36,19 +36,19 @@ class Checks:
         self.vip = None
 
     def restart_octavia(self):
-        """What Octavia's plugin does in its phase extra."""
+        """Restart Octavia, as its plugin does in the phase extra."""
         for name in octavia.API, octavia.DRIVER_AGENT:
             processes.stop(self.lab, name, timeout=60)
         octavia.start_api(self.lab, self.first.configuration)
         octavia.start_driver_agent(self.lab)
         with namespaces.inside(self.lab, paths.CONTROL):
-            found = [one.name for one in self._balancers(
+            providers = [provider.name for provider in self._load_balancers(
                 cloud.ADMIN).providers()]
-        expect(octavia.XDP in found, f'providers are {found}')
-        return f'providers {", ".join(sorted(found))}'
+        expect(octavia.XDP in providers, f'providers are {providers}')
+        return f'providers {", ".join(sorted(providers))}'
 
     def nodes_report(self):
-        """Services run, sessions stand, and the controller hears nodes."""
+        """Check that services run, BGP sessions are up, and nodes report."""
         wanted = ['o-xdp-ctl', *(
             f'o-xdp-{kind}-{node}' for node in topology.NODES
             for kind in ('agent', 'handler', 'hc', 'exabgp'))]
@@ -59,14 +59,14 @@ class Checks:
         return f'{len(wanted)} services; both LB nodes have a BGP session'
 
     def traffic(self):
-        """A tenant's load balancer with a flavor of the plugin."""
+        """Create a tenant's load balancer with a flavor, and use it."""
         own = self.first.own
         with namespaces.inside(self.lab, paths.CONTROL):
             network = cloud.connect(self.lab, cloud.ADMIN).network
             subnet = network.find_subnet('xdp-vips-v4')
-            sdk = self._balancers()
+            sdk = self._load_balancers()
             flavor = sdk.find_flavor('xdp')
-            balancer = sdk.create_load_balancer(
+            load_balancer = sdk.create_load_balancer(
                 name=BALANCER, vip_subnet_id=subnet.id,
                 provider=octavia.XDP, flavor_id=flavor.id,
                 listeners=[{
@@ -77,10 +77,10 @@ class Checks:
                         'members': [{
                             'address': members.address(member),
                             'protocol_port': 80} for member in MEMBERS]}}])
-            self.vip = balancer.vip_address
+            self.vip = load_balancer.vip_address
             processes.wait_for(
                 'ACTIVE load balancer', lambda: sdk.get_load_balancer(
-                    balancer).provisioning_status == 'ACTIVE', TIMEOUT_S)
+                    load_balancer).provisioning_status == 'ACTIVE', TIMEOUT_S)
         members.add_vip(own, self.vip, MEMBERS)
         self._routed_through(topology.NODES)
         answers = client.requests(own, f'http://{self.vip}/', 100)
@@ -90,7 +90,7 @@ class Checks:
         return f'100 requests answered: {dict(answers.count)}'
 
     def second_node(self):
-        """The LB node of the second host gets VIPs, and packets."""
+        """Check that the second host's LB node gets VIPs and packets."""
         wanted = ['o-xdp-host', *(f'o-xdp-{kind}-lb3' for kind in (
             'agent', 'exabgp', 'handler', 'hc'))]
         expect(self.second.running() == sorted(wanted),
@@ -111,8 +111,8 @@ class Checks:
         return f'200 requests answered, {through} packets through lb3'
 
     def hypervisor(self, name, host, *nodes_there):
-        """The agent of the second hypervisor reports, and LB nodes reach its
-        address, in packets that nearly fill the tunnel."""
+        """Check that the second hypervisor's agent reports, and that LB nodes
+        reach its address with packets that nearly fill the tunnel."""
         running = host.running()
         expect('o-xdp-host' in running and len(running) == 1 + len(
             nodes_there) * len(services.KINDS), f'running: {running}')
@@ -131,55 +131,57 @@ class Checks:
                 'reach it')
 
     def _silence(self, name):
-        """Seconds since a hypervisor's last report."""
-        shown, = (one['last_report'] for one in json.loads(self._manage(
-            'host', 'list', '-f', 'json')) if one['host'] == name)
-        return float(shown.split()[0]) if shown != 'never' else math.inf
+        """Return the seconds since a hypervisor's last report."""
+        text, = (row['last_report'] for row in json.loads(self._manage(
+            'host', 'list', '-f', 'json')) if row['host'] == name)
+        return float(text.split()[0]) if text != 'never' else math.inf
 
     def delete(self):
         """Delete the load balancer, and wait until it is gone."""
         members.remove_vip(self.first.own, self.vip, MEMBERS)
         with namespaces.inside(self.lab, paths.CONTROL):
-            sdk = self._balancers()
-            balancer = sdk.find_load_balancer(BALANCER)
-            sdk.delete_load_balancer(balancer, cascade=True)
+            sdk = self._load_balancers()
+            load_balancer = sdk.find_load_balancer(BALANCER)
+            sdk.delete_load_balancer(load_balancer, cascade=True)
             processes.wait_for(
                 'end of the load balancer',
                 lambda: not sdk.find_load_balancer(BALANCER), TIMEOUT_S)
 
     def nothing_runs(self):
-        """After unstack."""
+        """Check the host after unstack."""
         expect(not self.first.running(), f'{self.first.running()}')
         self.no_namespaces(self.first)
         return 'no service, no namespace'
 
     def nothing_left(self):
-        """After clean."""
+        """Check all hosts after clean."""
         self.nothing_runs()
         for host in self.first, self.second, self.compute:
-            expect(not host.left(), f'left: {host.left()}')
+            files = host.remaining_files()
+            expect(not files, f'files are left: {files}')
             links = processes.run(self.lab, host.name,
                                   ['ip', '-br', 'link']).stdout
             expect('oxp-' not in links and 'vx-' not in links, links)
         control = rabbitmq.control_command(self.lab)
         for what in 'users', 'vhosts':
-            said = processes.run(
+            output = processes.run(
                 self.lab, paths.CONTROL,
                 ['sh', '-c', f'{control} -q list_{what}']).stdout
-            mine = [line for line in said.splitlines() if line.startswith(
-                ('octavia-xdp-controller', 'octavia-xdp-driver',
-                 'octavia-xdp\t')) or line == 'octavia-xdp']
-            expect(not mine, f'{what} are left: {mine}')
+            remaining = [line for line in output.splitlines()
+                         if line.startswith((
+                             'octavia-xdp-controller', 'octavia-xdp-driver',
+                             'octavia-xdp\t')) or line == 'octavia-xdp']
+            expect(not remaining, f'{what} are left: {remaining}')
         text = octavia.configuration(self.lab).read_text()
         expect(f'{octavia.XDP}:' not in text, f'octavia.conf: {text}')
         return 'no file, namespace, link, user or virtual host'
 
     def no_namespaces(self, host):
-        """A host's fabric is gone."""
+        """Check that a host's fabric is gone."""
         expect(not namespaces.hosts(host.own),
                f'{namespaces.hosts(host.own)}')
 
-    def _balancers(self, user=cloud.TENANT):
+    def _load_balancers(self, user=cloud.TENANT):
         return cloud.connect(self.lab, user).load_balancer
 
     def _sessions(self, names):
@@ -195,9 +197,8 @@ class Checks:
             TIMEOUT_S, 1)
 
     def _nodes(self):
-        found = self._manage('node', 'list', '-f', 'json')
-        return {one['host']: one['alive'] for one in
-                json.loads(found)}
+        output = self._manage('node', 'list', '-f', 'json')
+        return {row['host']: row['alive'] for row in json.loads(output)}
 
     def _manage(self, *words):
         return processes.run(self.lab, paths.CONTROL, [

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links of a host of DevStack, and cables to other hosts, which are tunnels.
-"""
+"""Links of a DevStack host, and cables to other hosts, which are tunnels."""
 
 from lab import paths
 from lab import processes
 
 PORT = 4789
-# Of packets that a link of 1500 takes in a tunnel. The kernel says so to
-# whoever sends larger ones that may not be fragmented, and does not fragment.
+# Of packets that fit in a tunnel over links of 1500. The kernel does not
+# fragment larger ones: it answers with an ICMP message.
 MTU = 1450
-# VXLAN's, of LB node 3 and of hypervisor 3: 4203 and 4303.
+# VXLAN ids: LB node 3 has 4203, hypervisor 3 has 4303.
 NODES, HYPERVISORS = 4200, 4300
-# Far above what it takes.
+# Much more than the removal of a tunnel takes.
 GONE_S = 60
 
 
@@ -21,15 +20,15 @@ def ip(lab, *words):
 
 
 def lay(site, name, number, remote, mtu, namespace=None):
-    """Make this host's end of a cable; packets leave from the host itself.
+    """Create this host's end of a cable; its packets leave from the host.
 
-    :param number: VXLAN's.
+    :param number: the VXLAN id.
     :param remote: the address of the host with the other end.
-    :param namespace: of the lab, where the end is; None: the host's own.
+    :param namespace: the lab's host for this end; None: the host itself.
     """
     where = (() if namespace is None
              else ('netns', site.lab.namespace(namespace)))
-    # What was in a namespace goes a moment after its name.
+    # A tunnel in a deleted namespace may exist a moment longer than its name.
     processes.wait_for(
         f'the end of an earlier tunnel {number}', lambda: _is_new(
             site.lab, name, *where, 'mtu', mtu, 'type', 'vxlan',
@@ -49,5 +48,5 @@ def _is_new(lab, *words):
 
 
 def of_node(node):
-    """The number of an LB node's tunnel."""
+    """Return the VXLAN id of an LB node's tunnel."""
     return NODES + paths.number(node)

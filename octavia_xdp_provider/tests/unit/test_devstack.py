@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DevStack's plugin: its files agree, and each phase calls what it should.
+"""DevStack's plugin: its files agree, and each phase makes the right calls.
 
 All phases on real servers are in lab/devstack/trial.py.
 """
@@ -144,7 +144,7 @@ class TestPhases(base.TestCase):
         path.chmod(0o755)
 
     def phase(self, *words, status=0, **variables):
-        """What was called in a phase, without what settings call."""
+        """Return the calls in a phase, without those of settings."""
         self.record.unlink(missing_ok=True)
         # The functions that use Python for real are not of interest here.
         script = (f'set -o errexit -o pipefail\nsource {FUNCTIONS}\n'
@@ -171,7 +171,7 @@ class TestPhases(base.TestCase):
         self.phase('source', OCTAVIA_XDP_HYPERVISOR='compute1')
         self.assertEqual('o-xdp-host', self.record.read_text().split()[-1])
 
-    def test_a_host_of_vms_alone_needs_no_checker(self):
+    def test_host_with_vms_only_needs_no_checker(self):
         host = {**COMPUTE, 'OCTAVIA_XDP_NODES': '', 'ENABLED_SERVICES': ''}
         self.phase('source', **host)
         self.assertEqual('enable_service o-xdp o-xdp-host',
@@ -190,13 +190,13 @@ class TestPhases(base.TestCase):
                    HARNESS_DISTRIBUTION='fedora')
         self.assertIn('Debian', self.output)
 
-    def test_install_builds_what_is_needed_and_checks_the_host(self):
+    def test_install_builds_missing_programs_and_checks_the_host(self):
         self.assertEqual([
             f'setup_develop {ROOT}', f'make -C {ROOT}/datapath all',
             'cargo build --release --locked', 'python -m lab.devstack check',
         ], self.phase('stack', 'install'))
 
-    def test_install_with_a_checker_that_is_there(self):
+    def test_install_does_not_build_an_existing_checker(self):
         self.assertNotIn('cargo build --release --locked', self.phase(
             'stack', 'install', OCTAVIA_XDP_BUILD_HC='False'))
 
@@ -244,7 +244,7 @@ class TestPhases(base.TestCase):
                                  if call.startswith('stop_process ')]))
         self.assertEqual('python -m lab.devstack fabric-down', calls[-1])
 
-    def test_clean_goes_on_where_servers_are_gone(self):
+    def test_clean_continues_without_servers(self):
         self.command('rabbitmqctl', '#!/bin/sh\n'
                      'echo "rabbitmqctl $*" >> "$HARNESS_RECORD"\nexit 69\n')
         calls = self.phase('clean')
@@ -253,7 +253,7 @@ class TestPhases(base.TestCase):
                      'python -m lab.devstack database-drop'):
             self.assertIn(call, calls)
 
-    def test_role_node_leaves_control_alone(self):
+    def test_role_node_does_not_change_the_control_host(self):
         node = {'OCTAVIA_XDP_ROLE': 'node', 'ENABLED_SERVICES': ''}
         self.assertEqual([], self.phase('stack', 'pre-install', **node))
         self.assertEqual([], self.phase('stack', 'post-config', **node))
@@ -272,7 +272,7 @@ COMPUTE = {'OCTAVIA_XDP_ROLE': 'node', 'OCTAVIA_XDP_HYPERVISOR': 'compute2',
 
 
 class TestSite(base.TestCase):
-    """Variables as Python reads them."""
+    """Variables in Python."""
 
     VARIABLES = {
         'OCTAVIA_XDP_ROLE': 'all', 'OCTAVIA_XDP_NODES': 'lb1 lb2',
@@ -292,15 +292,15 @@ class TestSite(base.TestCase):
         error = self.assertRaises(paths.LabError, self.site, **variables)
         self.assertIn(text, str(error))
 
-    def test_what_cannot_be_used_is_refused_by_name(self):
+    def test_invalid_variables_are_refused_by_name(self):
         self.refused('OCTAVIA_XDP_ROLE=both', OCTAVIA_XDP_ROLE='both')
         self.refused("'node1'", OCTAVIA_XDP_NODES='node1')
         self.refused('lb60', OCTAVIA_XDP_NODES='lb61')
-        self.refused('stands twice', OCTAVIA_XDP_NODES='lb1 lb1')
-        self.refused('stands twice', OCTAVIA_XDP_REMOTE_NODES='lb1=192.0.2.7')
+        self.refused('is repeated', OCTAVIA_XDP_NODES='lb1 lb1')
+        self.refused('is repeated', OCTAVIA_XDP_REMOTE_NODES='lb1=192.0.2.7')
         self.refused("'lb3' has no address", OCTAVIA_XDP_REMOTE_NODES='lb3')
         self.refused('OCTAVIA_XDP_ROUTER_HOST', OCTAVIA_XDP_ROLE='node')
-        self.refused('lb3 stands twice',
+        self.refused('lb3 is repeated',
                      OCTAVIA_XDP_REMOTE_NODES='lb3=192.0.2.7 lb3=192.0.2.8')
         self.refused('OCTAVIA_XDP_NODES is empty', OCTAVIA_XDP_NODES='')
         self.refused('OCTAVIA_XDP_NODES is empty', OCTAVIA_XDP_NODES='',
@@ -309,15 +309,15 @@ class TestSite(base.TestCase):
                      OCTAVIA_XDP_ROLE='node',
                      OCTAVIA_XDP_ROUTER_HOST='192.0.2.1')
 
-    def test_hypervisors_that_cannot_be_used_are_refused_by_name(self):
-        self.refused("'a b' is no name", OCTAVIA_XDP_HYPERVISOR='a b')
-        self.refused("'a;b' is no name",
+    def test_invalid_hypervisors_are_refused_by_name(self):
+        self.refused("'a b' is no valid name", OCTAVIA_XDP_HYPERVISOR='a b')
+        self.refused("'a;b' is no valid name",
                      OCTAVIA_XDP_HYPERVISORS='a;b=192.0.2.7')
         self.refused("'compute2' has no address",
                      OCTAVIA_XDP_HYPERVISORS='compute2')
         self.refused("'compute2=' has no address",
                      OCTAVIA_XDP_HYPERVISORS='compute2=')
-        self.refused('c stands twice',
+        self.refused('c is repeated',
                      OCTAVIA_XDP_HYPERVISORS='c=192.0.2.7 c=192.0.2.8')
         self.refused('has 61 hosts', OCTAVIA_XDP_HYPERVISORS=' '.join(
             f'c{number}=192.0.2.7' for number in range(61)))
@@ -332,13 +332,13 @@ class TestSite(base.TestCase):
         self.refused('set OCTAVIA_XDP_HYPERVISOR=compute1', **own)
         self.site(OCTAVIA_XDP_HYPERVISOR='compute1', **own)
 
-    def test_transport_url_of_a_node(self):
+    def test_transport_url_has_password_and_virtual_host_of_node(self):
         password = self.site().password('octavia-xdp-node-lb1')
         self.assertEqual(
             f'rabbit://octavia-xdp-node-lb1:{password}@192.0.2.1:5672/v',
             self.site().transport_url('octavia-xdp-node-lb1', 'v'))
 
-    def test_hosts_arrive_at_the_same_password(self):
+    def test_all_hosts_derive_the_same_password(self):
         self.assertEqual(
             self.site().password('a'),
             self.site(OCTAVIA_XDP_ROLE='node', OCTAVIA_XDP_NODES='lb3',
@@ -347,14 +347,14 @@ class TestSite(base.TestCase):
                             self.site().password('b'))
 
     def test_broker_knows_nodes_of_other_hosts(self):
-        found = control.definitions(self.site(
+        definitions = control.definitions(self.site(
             OCTAVIA_XDP_REMOTE_NODES='lb3=192.0.2.7'))
         self.assertEqual(
             {'octavia-xdp', 'octavia-xdp-node-lb1', 'octavia-xdp-node-lb2',
              'octavia-xdp-node-lb3'},
-            {vhost['name'] for vhost in found['vhosts']})
+            {vhost['name'] for vhost in definitions['vhosts']})
 
-    def test_all_that_the_broker_gets_is_removed(self):
+    def test_all_definitions_of_the_broker_are_removed(self):
         site = self.site(OCTAVIA_XDP_REMOTE_NODES='lb3=192.0.2.7',
                          OCTAVIA_XDP_HYPERVISOR='compute1',
                          OCTAVIA_XDP_HYPERVISORS=COMPUTES)
@@ -363,8 +363,8 @@ class TestSite(base.TestCase):
             vhost['name'] for vhost in control.definitions(site)['vhosts']})
         made, removals = control.definitions(site), control.removals(site)
         self.assertEqual(
-            {('delete_user', one['name']) for one in made['users']}
-            | {('delete_vhost', one['name']) for one in made['vhosts']},
+            {('delete_user', user['name']) for user in made['users']}
+            | {('delete_vhost', vhost['name']) for vhost in made['vhosts']},
             {tuple(words) for words in removals})
 
     def test_services_are_those_that_settings_enable(self):
@@ -384,7 +384,7 @@ class TestSite(base.TestCase):
             self.assertNotIn('sudo', command)
             self.assertNotIn('uwsgi', command)
 
-    def test_a_hypervisor_is_configured_as_its_agent_reads_it(self):
+    def test_agent_of_hypervisor_accepts_its_configuration(self):
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'conf')
         self.useFixture(fixtures.MockPatchObject(
             hypervisor, '_configuration', lambda site: path))
@@ -409,7 +409,7 @@ class TestSite(base.TestCase):
         self.assertIn(broker.host_vhost('compute1'), {
             vhost['name'] for vhost in control.definitions(site)['vhosts']})
 
-    def test_where_ends_of_tunnels_are_follows_from_the_cable(self):
+    def test_cable_determines_the_ends_of_tunnels(self):
         self.assertEqual({}, hypervisor.controller_options(self.site()))
         self.assertEqual({}, hypervisor.node_options(self.site()))
         for variables in (
@@ -428,7 +428,7 @@ class TestSite(base.TestCase):
                         sites.HYPERVISORS_MAX, version)),
                     ipaddress.ip_network(network))
 
-    def test_a_host_of_vms_alone_has_one_service(self):
+    def test_host_with_vms_only_has_one_service(self):
         self.useFixture(fixtures.MockPatchObject(
             paths.Lab, 'host_directory', autospec=True,
             side_effect=lambda lab, host: pathlib.Path('/lab') / host))
@@ -437,7 +437,7 @@ class TestSite(base.TestCase):
                 self.site(**COMPUTE, OCTAVIA_XDP_NODES=''))])
 
     def commands_of(self, function, site):
-        """Words of ip(8) in the host's own namespace."""
+        """Return the arguments of ip(8) in the host's own namespace."""
         found = []
         self.useFixture(fixtures.MockPatchObject(
             tunnels, 'ip', lambda lab, *words: found.append(
@@ -459,16 +459,16 @@ class TestSite(base.TestCase):
         for commands, name, own, other in (
                 (first, 'hv2 netns', '192.0.2.11', '192.0.2.12'),
                 (second, 'oxp-', '192.0.2.12', '192.0.2.1')):
-            tunnel, = (one for one in commands if 'vxlan' in one)
+            tunnel, = (words for words in commands if 'vxlan' in words)
             self.assertIn(f'link add {name}', tunnel)
             self.assertIn(f'id 4302 remote {other} local {own} ', tunnel)
         for commands, number in (first, 1), (second, 2):
             own = paths.hypervisor_address(number)
             self.assertEqual(1, sum(
-                one.startswith(f'-4 address add {own}/')
-                for one in commands), commands)
+                words.startswith(f'-4 address add {own}/')
+                for words in commands), commands)
 
-    def test_the_driver_is_added_once_and_taken_away_alone(self):
+    def test_driver_is_added_once_and_removed_without_others(self):
         added = 'xdp:Layer-4 load balancing in XDP'
         self.assertEqual(added, control.enabled_drivers(''))
         for before in ('amphora:A', f'amphora:A,{added}'):
