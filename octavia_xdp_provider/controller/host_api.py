@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of hypervisors' agents: fetch what they should have, report what
-they have."""
+"""RPC calls of hypervisors' agents: fetch the wanted state, report the actual
+one."""
 
 import json
 from typing import Annotated
@@ -29,10 +29,10 @@ _FLOWS = shape.arguments(host=messages.Host, port=host_messages.Id,
 class HostsEndpoint:
     """RPC endpoint of the hypervisors.
 
-    What an agent sends is checked before anything is done with it. One that
-    was taken over sees and changes rows of its own hypervisor alone.
+    All arguments are validated first. A compromised agent sees and changes
+    only rows of its own hypervisor.
 
-    :raises Refused: of each method, what was sent is malformed, or the
+    :raises Refused: by each method, if arguments are malformed or the
         hypervisor is not registered.
     """
 
@@ -44,7 +44,7 @@ class HostsEndpoint:
         """:param reported: called when a report has changed something.
 
         :param pass_on: called with a hypervisor, a port's id and flows for
-            it; waits for nothing.
+            it; must not block.
         """
         self._pass_on = pass_on
         self._common = {
@@ -53,7 +53,7 @@ class HostsEndpoint:
         self._peers = list(conf.zero_touch.host_networks)
         self._refused = None if self._common['networks'] else (
             '[zero_touch] node_networks of the controllers is not set, so '
-            'that nobody is known from whom packets may be taken')
+            'that no LB node is known whose packets may be accepted')
         self._store = store
         self._reported = reported
 
@@ -84,7 +84,7 @@ class HostsEndpoint:
         return self._store.host_documents(host, ids)
 
     def report(self, context, host, epoch, seq, report):
-        """Take an agent's report (host_messages.Report)."""
+        """Store an agent's report (host_messages.Report)."""
         _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
                        'report': report})
         _check_size('state', report['state'])
@@ -94,23 +94,23 @@ class HostsEndpoint:
         return taken.answer
 
     def flows(self, context, host, port, flows):
-        """Pass on flows of a port that has left (host_messages.Flow).
+        """Pass on flows of a port that has moved away (host_messages.Flow).
 
-        Only what belongs to the hypervisor's own keys goes on, and only to
+        Only flows of the hypervisor's own keys are passed on, and only to
         hypervisors that have the same port.
         """
         _FLOWS.check({'host': host, 'port': port, 'flows': flows})
         targets = self._store.flow_targets(host, port)
         for target, keys in targets.items():
-            known = [{**one, 'key': keys[one['key']]} for one in flows
-                     if one['key'] in keys]
+            known = [{**flow, 'key': keys[flow['key']]} for flow in flows
+                     if flow['key'] in keys]
             if known:
                 self._pass_on(target, port, known)
         return bool(targets)
 
 
 def _check_size(name, value):
-    """:raises Refused: it is too long."""
+    """:raises Refused: the value is too long."""
     size = len(json.dumps(value))
     if size > messages.STATE_BYTES_MAX:
         raise errors.Refused(f'report.{name}', f'it has {size} bytes',

@@ -13,27 +13,27 @@ TIMEOUT_S = 10.0
 
 
 def adapter_opts(service_type: str) -> list[cfg.Opt]:
-    """Where the service is found."""
-    found = copy.deepcopy(loading.get_adapter_conf_options(
+    """Return the options that locate the service."""
+    opts = copy.deepcopy(loading.get_adapter_conf_options(
         include_deprecated=False))
-    cfg.set_defaults(found, service_type=service_type,
+    cfg.set_defaults(opts, service_type=service_type,
                      valid_interfaces=['internal', 'public'])
-    return list(found)
+    return list(opts)
 
 
 def session_opts() -> list[cfg.Opt]:
-    """How it is spoken to."""
-    found = copy.deepcopy(loading.get_session_conf_options())
-    cfg.set_defaults(found, timeout=TIMEOUT_S)
-    return list(found)
+    """Return the options of connections to the service."""
+    opts = copy.deepcopy(loading.get_session_conf_options())
+    cfg.set_defaults(opts, timeout=TIMEOUT_S)
+    return list(opts)
 
 
 def load_session(conf: cfg.ConfigOpts, group: str, auth: Any) -> Any:
-    """A session whose requests begin at once.
+    """Return a session whose requests begin at once.
 
-    keystoneauth1's adapters have each request wait until a time of day that
-    they keep for a limit of rates, also without one: that of their creation.
-    After the host's clock was set back by an hour that is an hour.
+    keystoneauth1's adapters delay each request until a time of day that they
+    keep for their rate limit, even without a limit: that of their creation.
+    After the host's clock was set back by an hour, that takes an hour.
     """
     session = loading.load_session_from_conf_options(conf, group, auth=auth)
     request = session.request

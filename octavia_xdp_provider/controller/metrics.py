@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller has done, and how all is that it looks after, for
-Prometheus.
+"""The controller's metrics for Prometheus.
 
-Counters and the histogram are of this process. What stands in the database
-is read when it is asked for; every controller says the same of it.
+Counters and the histogram are of this process. The other metrics are read from
+the database at each scrape, and are the same in every controller.
 """
 
 import threading
@@ -16,14 +15,13 @@ from prometheus_client import core
 LOG = logging.getLogger(__name__)
 
 PREFIX = 'octavia_xdp_controller_'
-# Seconds from the change that the API's driver asked for to the tables of all
-# its nodes.
+# Buckets of the time until all nodes have applied a change, in seconds.
 BUCKETS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-# Seconds that a question waits for the one before: the database may be away.
+# Seconds that a scrape waits for an earlier one, as the database may be down.
 _WAIT_S = 5
 # Changes that are timed; more than are ever under way.
 _TIMED_MAX = 10_000
-# Of what nodes report: key of messages.NodeState → name and what it is.
+# Key of messages.NodeState → name and help of its gauge.
 _NODE_GAUGES = {
     'services': ('node_services', 'Services in the tables of an LB node'),
     'services_max': ('node_services_max', 'Services that an LB node has '
@@ -35,7 +33,7 @@ _NODE_GAUGES = {
 
 
 class Metrics:
-    """Counters of one controller. Any thread may use it."""
+    """Counters of one controller. Thread-safe."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry
                  ) -> None:
@@ -62,33 +60,33 @@ class Metrics:
             buckets=BUCKETS, registry=registry)
 
     def answered(self, outcome: str) -> None:
-        """A change was accepted or refused, say."""
+        """Count a change by its outcome, for example "accepted"."""
         self._changes.labels(outcome).inc()
 
     def called(self, method: str) -> None:
-        """A node has called this."""
+        """Count a node's call."""
         self._calls.labels(method).inc()
 
     def delayed(self, host: str) -> None:
-        """A call of a registered node or hypervisor had to wait."""
+        """Count a call of a node or hypervisor that had to wait."""
         self._delayed.labels(host).inc()
 
     def failed(self, kind: str) -> None:
-        """A message could not be sent, or was refused."""
+        """Count a message that could not be sent or was refused."""
         self._failures.labels(kind).inc()
 
     def accepted(self, load_balancer_id: str) -> None:
-        """A change of it was."""
+        """Start timing an accepted change."""
         with self._lock:
             if len(self._since) >= _TIMED_MAX:
                 self._since.clear()
             self._since[load_balancer_id] = time.monotonic()
 
     def done(self, load_balancer_id: str, is_news: bool) -> None:
-        """All its nodes have what is wanted.
+        """End timing a change that all nodes have applied.
 
-        :param is_news: whether nobody has sent it yet. If another controller
-            has, its change is not timed.
+        :param is_news: False if another controller has already sent the
+            statuses, so that the change is not timed.
         """
         with self._lock:
             since = self._since.pop(load_balancer_id, None)
@@ -97,10 +95,10 @@ class Metrics:
 
 
 class Collector:
-    """Asks the database when Prometheus asks.
+    """Reads the database at each scrape.
 
     :param store: queries.Store.
-    :param leads: whether this controller leads.
+    :param leads: returns whether this controller leads.
     """
 
     def __init__(self, store, leads):
@@ -109,7 +107,7 @@ class Collector:
         self._turn = threading.Lock()
 
     def describe(self):
-        """Nothing is asked for before somebody wants to know."""
+        """Do not read the database at registration."""
         return []
 
     def collect(self):
@@ -120,31 +118,31 @@ class Collector:
             yield _gauge('database_up', 'Whether the database answered', 0)
             return
         try:
-            found = self._store.figures()
+            figures = self._store.figures()
         except Exception as error:
-            LOG.warning('No figures for metrics: %s', error)
+            LOG.warning('Failed to read metrics from the database: %s', error)
             yield _gauge('database_up', 'Whether the database answered', 0)
             return
         finally:
             self._turn.release()
         yield _gauge('database_up', 'Whether the database answered', 1)
-        yield from _all(found)
+        yield from _all(figures)
 
 
-def _all(found):
-    yield _gauge('generation', 'The newest generation', found.generation)
+def _all(figures):
+    yield _gauge('generation', 'The newest generation', figures.generation)
     yield _gauge('work_items', 'Load balancers that somebody has to look at, '
-                 'now or later', found.marked)
+                 'now or later', figures.marked)
     yield _gauge('work_due', 'Load balancers that somebody has to look at '
-                 'now: the depth of the queue', found.due)
+                 'now: the depth of the queue', figures.due)
     yield _gauge('work_due_seconds', 'For how long the first of them could '
-                 'have been looked at', found.due_s)
+                 'have been looked at', figures.due_s)
     balancers = _family('load_balancers', 'Load balancers', 'state')
-    for state, number in found.load_balancers.items():
+    for state, number in figures.load_balancers.items():
         balancers.add_metric([state], number)
     yield balancers
-    yield from _of_nodes(found.nodes)
-    yield from _of_hypervisors(found.hypervisors)
+    yield from _of_nodes(figures.nodes)
+    yield from _of_hypervisors(figures.hypervisors)
 
 
 def _of_nodes(nodes):
@@ -173,11 +171,11 @@ def _of_nodes(nodes):
             if isinstance(node.state.get(key), int):
                 family.add_metric([node.host], node.state[key])
         established = node.state.get('bgp_established')
-        # What an earlier release has stored may have any shape.
+        # Values that an earlier release has stored may have any shape.
         if isinstance(established, list) and len(established) == 2:
-            up, all_there_are = established
+            up, total = established
             sessions.add_metric([node.host, 'up'], up)
-            sessions.add_metric([node.host, 'down'], all_there_are - up)
+            sessions.add_metric([node.host, 'down'], total - up)
     yield from (conditions, silence, lag, placements, sessions,
                 *gauges.values())
 
@@ -187,11 +185,12 @@ def _of_hypervisors(hypervisors):
                       'hypervisor in service was heard', 'host')
     ports = _family('hypervisor_ports', 'Ports with members on a hypervisor '
                     'in service', 'host', 'state')
-    for one in hypervisors:
-        if one.silence_s is not None:
-            silence.add_metric([one.host], one.silence_s)
+    for hypervisor in hypervisors:
+        host = hypervisor.host
+        if hypervisor.silence_s is not None:
+            silence.add_metric([host], hypervisor.silence_s)
         for state in ('ready', 'loading', 'failing'):
-            ports.add_metric([one.host, state], one.ports.get(state, 0))
+            ports.add_metric([host, state], hypervisor.ports.get(state, 0))
     yield from (silence, ports)
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One RPC server for each LB node, in the node's own virtual host.
 
-What comes out of a node's virtual host was put there with the node's
-credentials, so that the virtual host says who speaks (controller/broker.py).
-A call that names another host is refused.
+Messages in a node's virtual host were sent with the node's credentials, so
+that the virtual host identifies the sender (controller/broker.py). A call that
+names another host is refused.
 
-Each node has threads of its own here, and a rate that it may not exceed: a
-node that floods its virtual host, or one whose virtual host is missing,
-delays no other.
+Each node has its own threads and rate limit here: a node that floods its
+virtual host, or whose virtual host is missing, delays no other.
 """
 
 import collections
@@ -34,27 +33,24 @@ from octavia_xdp_provider.controller import metrics
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at which nodes are registered.
+# Seconds between two reads of the registered nodes.
 LOOK_S = 1.0
-# Seconds from the end of what served a node, if that failed, to the next
-# attempt.
+# Seconds from the failure of a node's server to the next attempt.
 RETRY_S = 5.0
-# Messages that wait for one node; then the oldest is lost.
+# Messages queued for one node; beyond that the oldest is lost.
 MESSAGES_MAX = 32
 
 
 class NodeServers:
-    """Serves the nodes that are registered.
+    """Serves the registered nodes, or hypervisors.
 
-    :param registered: gives their hosts; asked every LOOK_S seconds.
-    :param topics: topic → endpoints; each of their methods has the
-        arguments (context, host, …).
-    :param vhost: gives the virtual host of one; hypervisors are served as
-        nodes are, in others.
-    :param wakeup: a client with notify(host), of a transport.
-    :param page: gives what one is sent with a notification: further
-        arguments of notify, or None.
-    :raises ConfigurationError: it is not known where.
+    :param registered: returns their hosts; called every LOOK_S seconds.
+    :param topics: topic → endpoints, whose methods have the arguments
+        (context, host, …).
+    :param vhost: returns the virtual host of a host.
+    :param wakeup: creates a client with notify(host) for a transport.
+    :param page: returns a host's further arguments of notify, or None.
+    :raises ConfigurationError: [nodes] transport_url is unusable.
     """
 
     def __init__(self, conf: cfg.ConfigOpts,
@@ -85,22 +81,21 @@ class NodeServers:
         bounded_calls.limit_lines_about_messages()
 
     def run(self) -> None:
-        """Follow what is registered until ``stop`` is called."""
+        """Serve registered hosts until ``stop`` is called."""
         while not self._stopping.is_set():
             self._come_round()
             try:
                 self.ensure(self._registered())
             except Exception:
-                LOG.exception('The registered nodes cannot be read; those '
-                              'that are served go on to be.')
+                LOG.exception('Failed to read the registered nodes; serving '
+                              'the former ones.')
             self._stopping.wait(LOOK_S)
         self.ensure(())
 
     def ensure(self, hosts: Iterable[str]) -> None:
         """Serve these hosts and no other.
 
-        Waits a moment for what is under way of those that are gone, and
-        for nothing else.
+        Only waits a moment for calls under way of removed hosts.
         """
         wanted = set(hosts)
         with self._lock:
@@ -117,8 +112,8 @@ class NodeServers:
             node.join()
 
     def notify(self, hosts: Iterable[str]) -> None:
-        """Let nodes fetch. Waits for nothing; what is lost does no harm,
-        for nodes also ask by themselves."""
+        """Tell nodes to fetch, without blocking. A lost notification is
+        harmless, as nodes also fetch by themselves."""
         with self._lock:
             nodes = [self._nodes[host] for host in hosts
                      if host in self._nodes]
@@ -126,15 +121,15 @@ class NodeServers:
             node.notify()
 
     def send(self, host: str, message: Callable[[Any], None]) -> None:
-        """Send one of these something, by its wakeup client. Waits for
-        nothing; what is more than MESSAGES_MAX is lost."""
+        """Call ``message`` with a host's wakeup client, without blocking.
+        Messages beyond MESSAGES_MAX are lost."""
         with self._lock:
             node = self._nodes.get(host)
         if node is not None:
             node.send(message)
 
     def threads(self) -> list[threading.Thread]:
-        """What serves each node at present."""
+        """Return the threads that serve the nodes at present."""
         with self._lock:
             return [node.thread for node in self._nodes.values()]
 
@@ -163,8 +158,8 @@ class _Node:
         self._notified = False
         self._messages: collections.deque[Callable[[Any], None]] = (
             collections.deque(maxlen=MESSAGES_MAX))
-        # Connecting lasts for as long as the broker or the virtual host is
-        # not there. The process need not wait for that at its end.
+        # Connecting takes as long as the broker or the virtual host is
+        # missing. A daemon thread does not stop the process from ending.
         self.thread = threading.Thread(
             target=self._run, name=f'node {host}', daemon=True)
         self.thread.start()
@@ -178,7 +173,7 @@ class _Node:
         self._notify.set()
 
     def is_over(self) -> bool:
-        """Whether it has ended by itself, RETRY_S seconds ago."""
+        """Return whether it ended by itself at least RETRY_S seconds ago."""
         return (not self.thread.is_alive()
                 and time.monotonic() - self._ended_at >= RETRY_S)
 
@@ -210,7 +205,7 @@ class _Node:
             LOG.info('Serving node %s.', self._host)
             self._send_notifications(self._wakeup(transport))
         except Exception:
-            LOG.exception('Node %s cannot be served; another attempt follows.',
+            LOG.exception('Failed to serve node %s; trying again.',
                           self._host)
             self._metrics.failed('serve')
         self._ended_at = time.monotonic()
@@ -240,10 +235,10 @@ class _Node:
 
 
 class BoundEndpoint:
-    """An endpoint as one node may use it: for itself, and not too often.
+    """Restricts an endpoint to calls of one node for itself.
 
-    What it refuses is the node's fault, and logged in one line, not more
-    often than every bounded_calls.COMPLAINT_S seconds.
+    Refused calls are the node's fault, and logged in one line at most every
+    bounded_calls.COMPLAINT_S seconds.
     """
 
     def __init__(self, host: str, endpoint: Any,
@@ -269,24 +264,24 @@ class BoundEndpoint:
             return method(context, host=host, **arguments)
         except errors.Refused as error:
             self._metrics.failed('refused')
-            self._complain(name, host, error)
-            # To oslo.messaging any other would be a fault of this process,
-            # of which it logs where it was raised.
+            self._log_refusal(name, host, error)
+            # oslo.messaging would log a traceback of any other exception.
             raise oslo_messaging.ExpectedException() from error
 
-    def _complain(self, name: str, host: Any, error: errors.Refused) -> None:
+    def _log_refusal(self, name: str, host: Any, error: errors.Refused
+                     ) -> None:
         if not self._complaints.are_due():
             return
         if host != self._host:
-            LOG.error('Node %s calls %s in the name of %.100r; refused. Its '
-                      'credentials may be in wrong hands.', self._host, name,
+            LOG.error('Refused: node %s calls %s in the name of %.100r. Its '
+                      'credentials may be compromised.', self._host, name,
                       host)
         else:
-            LOG.error('Node %s: its %s is refused (%s in all): %.300s',
+            LOG.error('Node %s: its %s is refused (%s calls in total): %.300s',
                       self._host, name, self._complaints.number, error)
 
 
 def transport_url(conf: cfg.ConfigOpts, vhost: str) -> str:
-    """Where the controllers and a node talk."""
+    """Return the transport URL of a virtual host, for the controllers."""
     name = urllib.parse.quote(vhost, safe='')
     return str(conf.nodes.transport_url).replace('{vhost}', name)

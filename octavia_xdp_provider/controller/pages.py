@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes are sent along with the notification that something has changed.
+"""Pages of changes that are sent to nodes along with notifications.
 
-That is the page with which a controller would answer the node's next fetch:
-the node need not ask, which costs both as much as the rest of a small change.
-Since when things are different is known of what this process has sent the
-node before. It is in memory alone, and may be wrong: messages are lost, and
-nodes ask other controllers as well. Then a page holds more than is new to the
-node, which does no harm, or begins too late, and the node asks.
+A page is the answer to the node's next fetch, which the node then need not
+make; a fetch costs both sides as much as the rest of a small change. A page
+begins where the last one that this process sent to the node ended. That is
+kept in memory only and may be wrong, as messages are lost and nodes fetch from
+other controllers as well. Then a page overlaps with what the node has, which
+is harmless, or begins too late, and the node fetches.
 """
 
 import threading
@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Pages:
-    """Any thread may use it."""
+    """The pages of all nodes. Thread-safe."""
 
     def __init__(self, changes):
         """:param changes: see Deltas.changes."""
@@ -26,10 +26,10 @@ class Pages:
         self._as_of = {}  # host → of what it was sent last
 
     def fetched(self, host, as_of):
-        """A node has asked.
+        """Note that a node has fetched.
 
-        :param as_of: of what it has then. None: it takes no pages, or has
-            not got all that there is.
+        :param as_of: the state that it has then; None if it accepts no pages
+            or has to fetch more.
         """
         with self._lock:
             if as_of is None:
@@ -38,8 +38,7 @@ class Pages:
                 self._as_of[host] = as_of
 
     def next(self, host):
-        """:returns: since when, and what has changed; or None: the node has
-        to ask."""
+        """Return (start, page) for a node, or None if it has to fetch."""
         with self._lock:
             since = self._as_of.get(host)
         if since is None:
@@ -47,10 +46,10 @@ class Pages:
         try:
             page = self._changes(host, since)
         except Exception as error:
-            LOG.warning('What has changed on node %s cannot be read, and the '
-                        'node is to ask: %s', host, error)
+            LOG.warning('Failed to read changes of node %s, which has to '
+                        'fetch them: %s', host, error)
             return None
-        # Nothing new: somebody notifies it once more, who waits for it.
+        # An empty page means that a waiting caller repeats a notification.
         if page['compare'] or page['more'] is not None or (
                 page['as_of'] == since):
             return None

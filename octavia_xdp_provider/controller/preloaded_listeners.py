@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia's listeners once more, prepared for what they do.
+"""Additional instances of octavia-driver-agent's listeners, preloaded.
 
-octavia-driver-agent forks a process for each message: of statuses, of
-statistics, and for each look-up. Each makes its database engine, configures
-Octavia's models and builds the statements anew: a third of a second of CPU
-before the first row is written. Here all of that is done once, in a process
-below octavia-driver-agent that has Octavia's modules and configuration, and
-then Octavia's own listeners run in children of it, at sockets beside the
-others. Their children fork with what they need.
+octavia-driver-agent forks a process for each message: statuses, statistics and
+look-ups. Each of these creates a database engine, configures Octavia's models
+and builds its statements: a third of a second of CPU before the first row is
+written. This module does all of that once, in a process below
+octavia-driver-agent that has Octavia's modules and configuration. Octavia's
+own listeners then run in its children, at additional sockets, and fork
+processes that have everything they need.
 
-Nothing else is Octavia's but that octavia-driver-agent has loaded it. Where
-an Octavia has no such modules there are no such listeners, and controllers
-use the sockets that are there in any case.
+If an Octavia lacks the modules that this needs, there are no such listeners,
+and controllers use octavia-driver-agent's own sockets.
 """
 
 import gc
@@ -37,20 +36,20 @@ _STATISTICS = 'octavia.statistics.stats_base'
 _DATABASE = 'octavia.db.api'
 _NETWORK_DRIVERS = 'octavia.network.drivers'
 
-# Between two looks at octavia-driver-agent's event.
-_LOOK_S = 0.5
+# Seconds between two checks of octavia-driver-agent's event.
+_CHECK_S = 0.5
 
-# No object has this id.
+# An id that no object has.
 _NOBODY = '00000000-0000-0000-0000-000000000000'
 _OBJECTS = ('members', 'healthmonitors', 'pools', 'listeners',
             'loadbalancers')
 
 
 def paths(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """Where listeners are wanted: kind → path of a Unix socket."""
-    found = {kind: getattr(conf.controller, f'preloaded_{kind}_socket')
-             for kind in KINDS}
-    return {kind: path for kind, path in found.items() if path}
+    """Return kind → path of the Unix socket, of the configured listeners."""
+    sockets = {kind: getattr(conf.controller, f'preloaded_{kind}_socket')
+               for kind in KINDS}
+    return {kind: path for kind, path in sockets.items() if path}
 
 
 def serve(sockets: dict[str, str], exit_event: Any) -> None:
@@ -58,19 +57,18 @@ def serve(sockets: dict[str, str], exit_event: Any) -> None:
 
     :param sockets: see ``paths``.
     :param exit_event: octavia-driver-agent's.
-    :raises Exception: they cannot be served, now or at all.
+    :raises Exception: the sockets cannot be served, now or at all.
     """
-    # The event ends it; a message that is under way is answered.
+    # Only the event ends it, so that messages under way are answered.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for kind, path in sockets.items():
         if path == cfg.CONF.driver_agent[f'{kind}_socket_path']:
             raise ValueError(
-                f'[controller] preloaded_{kind}_socket: {path} is that of '
-                'octavia-driver-agent; name another one')
+                f'[controller] preloaded_{kind}_socket: {path} is '
+                'octavia-driver-agent\'s own socket; use another path')
     importlib.import_module(_LISTENER)
     _prepare()
-    LOG.info('Messages are taken at %s as well, by processes that are '
-             'prepared.', ', '.join(sockets.values()))
+    LOG.info('Preloaded listeners serve %s.', ', '.join(sockets.values()))
     ended, end = os.pipe()
     fork = multiprocessing.get_context('fork')
     children = [fork.Process(target=_listen, args=(kind, path, ended, end))
@@ -78,11 +76,10 @@ def serve(sockets: dict[str, str], exit_event: Any) -> None:
     try:
         for child in children:
             child.start()
-        # One that ends by itself takes the others along, and all are started
-        # again.
+        # If one ends by itself, all are started again.
         while not exit_event.is_set():
             if connection.wait([child.sentinel for child in children],
-                               _LOOK_S):
+                               _CHECK_S):
                 raise RuntimeError('a preloaded listener has ended')
     finally:
         os.close(end)
@@ -93,11 +90,11 @@ def serve(sockets: dict[str, str], exit_event: Any) -> None:
 
 
 class _Ended:
-    """As much of octavia-driver-agent's event as a listener asks for.
+    """The part of octavia-driver-agent's event that a listener uses.
 
-    Who is killed while he waits for an event of multiprocessing makes the
-    process hang that sets it. Here that is the end of a pipe, which also
-    comes when the other process dies.
+    A process that is killed while it waits for a multiprocessing event makes
+    the process hang that sets it. The end of a pipe has no such problem, and
+    also occurs when the other process dies.
     """
 
     def __init__(self, pipe: int) -> None:
@@ -115,8 +112,8 @@ def _listen(kind: str, path: str, ended: int, end: int) -> None:
 
 
 def _prepare() -> None:
-    """Do what each message would do first."""
-    # Of objects that nobody has: so Octavia makes engine, models and
+    """Do the work that is common to all messages."""
+    # For an object that does not exist, Octavia creates engine, models and
     # statements, and changes no row.
     updater = importlib.import_module(_UPDATER).DriverUpdater()
     for status in ({'operating_status': 'ONLINE'},
@@ -131,9 +128,9 @@ def _prepare() -> None:
     for kind in _OBJECTS:
         getter.process_get({'object': kind, 'id': _NOBODY})
     importlib.import_module(_STATISTICS).update_stats_via_driver([])
-    # A connection belongs to one process: each child makes its own.
+    # A connection belongs to one process: each child opens its own.
     importlib.import_module(_DATABASE).get_engine().dispose()
-    # What deletions need, without signing in.
+    # Deletions need the network driver's modules; do not log in.
     driver.DriverManager(namespace=_NETWORK_DRIVERS,
                          name=cfg.CONF.controller_worker.network_driver,
                          invoke_on_load=False)

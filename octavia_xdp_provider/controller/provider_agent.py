@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller as a provider agent of octavia-driver-agent.
+"""Runs the controller as a provider agent of octavia-driver-agent.
 
 octavia-driver-agent restarts a provider agent that raises, but not one
 that was killed, and it forks without exec. So the provider agent is only a
-supervisor: it runs ``octavia-xdp-controller`` as a child process and starts
-it again whenever it ends, until octavia-driver-agent stops. Beside it, below
-a supervisor of its own, it runs Octavia's listeners once more
-(preloaded_listeners.py), which need what octavia-driver-agent has loaded.
+supervisor: it runs ``octavia-xdp-controller`` as a child process and restarts
+it whenever it ends, until octavia-driver-agent stops. Under a second
+supervisor it runs the preloaded listeners (preloaded_listeners.py), which need
+the modules and configuration that octavia-driver-agent has loaded.
 """
 
 import multiprocessing
@@ -26,8 +26,8 @@ COMMAND = (sys.executable, '-m', 'octavia_xdp_provider.cmd.controller')
 def xdp_provider_agent(exit_event):
     """Entry point of ``octavia.driver_agent.provider_agents``.
 
-    Neither the controller may outlive its supervisor nor the supervisor
-    octavia-driver-agent: a second one would be started beside it.
+    The controller must not outlive its supervisor, nor the supervisor
+    octavia-driver-agent, as a second one would be started.
     """
     parent = supervisor.parent_process()
     if not supervisor.die_with_parent(signal.SIGTERM, parent):
@@ -43,7 +43,7 @@ def _start_listeners(exit_event):
     try:
         sockets = preloaded_listeners.paths(options.load())
     except option_values.ConfigurationError:
-        return  # The controller does not start either, and says why.
+        return  # The controller does not start either, and logs the reason.
     if sockets:
         multiprocessing.get_context('fork').Process(
             target=_run_listeners, args=(sockets, exit_event)).start()

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares all load balancers with Octavia's list, and looks where it must.
+"""Compares all load balancers with Octavia's list.
 
-The list has no documents, and costs a page of a few hundred rows a call. What
-differs is left to the workers: a row that has changed since it was compared
-(``updated_at``), or that Octavia has pending although nothing is under way
-here, is marked and compared (comparison.py).
+The list has no documents, and takes a call per page of a few hundred rows.
+Workers handle the differences: a row that has changed since it was compared
+(``updated_at``), or that is pending in Octavia without work here, is marked
+and compared (comparison.py).
 
-Each status that Octavia is sent moves ``updated_at``, and a comparison costs
-more than all else about a change. So a row of which something was sent since
-the last list, and which is not older than it was, is taken as it is but for a
-few in each round.
+Each status that is sent moves ``updated_at``, and a comparison costs more than
+the rest of a change. So a row for which a status was sent since the last list,
+and whose ``updated_at`` is not older, is trusted, except for a few in each
+round.
 
-A load balancer that Octavia does not list is removed only after several lists
-over some time have lacked it, and only so many at once: an answer may be
-wrong, and a database that was restored from a backup lacks what is in use.
+A load balancer that Octavia does not list is removed only after it was missing
+in several lists over some time, and only a limited number at once: an answer
+may be wrong, and a restored database may lack load balancers in use.
 """
 
 import dataclasses
@@ -31,20 +31,20 @@ from octavia_xdp_provider.controller.store import sent_statuses
 LOG = logging.getLogger(__name__)
 
 
-# Of what Octavia was sent statuses of: so many are compared in each round.
+# Trusted rows that are compared nevertheless in each round.
 AUDITED = 2
 
 
 @dataclasses.dataclass
 class Drift:
-    """What a list and the store disagree on.
+    """Differences between a list and the store.
 
-    ``changed``: id → ``updated_at`` of what has changed since it was
-    compared. ``explained``: the same of what has changed by what Octavia was
-    sent. ``pending``: ids of those that Octavia has pending, or in
-    ERROR, though nothing is under way here. ``unknown``, ``deleting``: ids
-    of those that are not held here, and of those of them that Octavia
-    deletes. ``missing``: ids of those that Octavia does not list.
+    ``changed``: id → ``updated_at`` of load balancers that have changed since
+    they were compared. ``explained``: the same, where a status that was sent
+    explains the change. ``pending``: the same, where Octavia shows PENDING_*
+    or ERROR without work here. ``unknown``, ``deleting``: ids that are not
+    stored here, the latter being deleted by Octavia. ``missing``: ids that
+    Octavia does not list.
     """
 
     changed: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -64,31 +64,32 @@ def drift(listed, known, working, now, settled_s):
     :param settled_s: seconds since the last change after which Octavia must
         list a load balancer.
     """
-    found = Drift()
+    result = Drift()
     seen = set()
     for row in listed:
         seen.add(row.id)
-        mine = known.get(row.id)
-        if mine is None:
+        stored = known.get(row.id)
+        if stored is None:
             if row.id in working:
                 continue
             deleting = row.provisioning_status == lib.PENDING_DELETE
-            (found.deleting if deleting else found.unknown).append(row.id)
-        elif not mine.pending and not mine.deleted and mine.generation:
+            (result.deleting if deleting else result.unknown).append(row.id)
+        elif not stored.pending and not stored.deleted and stored.generation:
             updated_at = row.updated_at or ''
             if row.id not in working and row.provisioning_status != (
                     lib.ACTIVE):
-                found.pending[row.id] = updated_at
-            elif mine.compared_at == sent_statuses.SENT and (
-                    updated_at >= (mine.listed_at or '')):
-                found.explained[row.id] = updated_at
-            elif updated_at != mine.compared_at:
-                found.changed[row.id] = updated_at
-    found.missing = sorted(
-        key for key, mine in known.items()
-        if key not in seen and mine.generation and not mine.deleted
-        and not mine.pending and ages.age(mine.changed_at, now) > settled_s)
-    return found
+                result.pending[row.id] = updated_at
+            elif stored.compared_at == sent_statuses.SENT and (
+                    updated_at >= (stored.listed_at or '')):
+                result.explained[row.id] = updated_at
+            elif updated_at != stored.compared_at:
+                result.changed[row.id] = updated_at
+    result.missing = sorted(
+        key for key, stored in known.items()
+        if key not in seen and stored.generation and not stored.deleted
+        and not stored.pending
+        and ages.age(stored.changed_at, now) > settled_s)
+    return result
 
 
 class Resync:
@@ -100,33 +101,33 @@ class Resync:
         self._store = store
         self._octavia = octavia
         self._changed = changed
-        self._listed = 0          # how many the last list had
-        self._unknown = set()     # ids that the last list had, too
-        self._complained = set()  # ids of missing ones that the log has
+        self._listed = 0          # length of the last list
+        self._unknown = set()     # unknown ids in the last list
+        self._logged_missing = set()  # missing ids that were logged
 
     def look(self):
-        """What differs. Changes nothing.
+        """Return the Drift, without changing anything.
 
-        :raises OctaviaUnavailable: the list is not whole.
+        :raises OctaviaUnavailable: the list is incomplete.
         """
         known = self._store.known()
         listed = list(self._octavia.listed())
         self._listed = len(listed)
-        found = drift(listed, known,
-                      self._store.marked(row.id for row in listed),
-                      self._store.now(), self._conf.confirm_timeout)
-        # Sent while it was listed: the next list shows what came of it.
-        for key in self._store.sent_since(found.changed):
+        result = drift(listed, known,
+                       self._store.marked(row.id for row in listed),
+                       self._store.now(), self._conf.confirm_timeout)
+        # Statuses were sent during the listing: the next list shows them.
+        for key in self._store.sent_since(result.changed):
             if known[key].compared_at != sent_statuses.SENT:
-                del found.changed[key]
-        return found
+                del result.changed[key]
+        return result
 
     def run(self, token):
         """Compare once.
 
-        :param token: of the leader's lease, or None after a call: then
-            nothing is done.
-        :raises OctaviaUnavailable: the list is not whole.
+        :param token: returns the token of the leader's lease, or None if
+            another controller leads, so that nothing is changed.
+        :raises OctaviaUnavailable: the list is incomplete.
         """
         began = time.monotonic()
         found = self.look()
@@ -140,7 +141,7 @@ class Resync:
         self._store.note_listed({**found.changed, **found.pending})
         if found.deleting:
             self._store.bury(found.deleting, self._conf.confirm_timeout)
-        # A load balancer that is being created is unknown for a moment.
+        # A load balancer is unknown for a moment during its creation.
         for key in found.unknown:
             if key in self._unknown:
                 self.adopt(key)
@@ -148,13 +149,13 @@ class Resync:
         self._remove_missing(found.missing)
         self._changed()
         LOG.debug('Compared with Octavia\'s list of %s load balancers in '
-                  '%.2f s: %s have changed, %s more by what it was sent.',
+                  '%.2f s: %s have changed, %s more by statuses sent to it.',
                   self._listed, time.monotonic() - began,
                   len(found.changed) + len(found.pending),
                   len(found.explained))
 
     def adopt(self, key):
-        """Take over a load balancer that is not held here."""
+        """Take over a load balancer that is not stored here."""
         try:
             document = self._octavia.document(key)
             if document is None:
@@ -162,32 +163,32 @@ class Resync:
             validation.validate(document)
             generation = self._store.create(document)
         except (errors.Refused, errors.Conflict) as error:
-            LOG.error('Octavia has load balancer %s, which is not held here '
-                      'and cannot be done: %s', key, error.for_operator)
+            LOG.error('Octavia has load balancer %s, which is not stored '
+                      'here and is invalid: %s', key, error.for_operator)
             return
         self._store.note_listed({key: ''})
-        LOG.warning('Octavia has load balancer %s, which was not held here: '
+        LOG.warning('Octavia has load balancer %s, which was not stored here: '
                     'taken over as generation %s.', key, generation)
 
     def _remove_missing(self, missing):
-        """Remove what Octavia lacks, within the quota."""
+        """Remove load balancers that Octavia lacks, within the quota."""
         misses = self._store.note_missing(missing)
         certain = sorted(
             key for key, (number, since_s) in misses.items()
             if number >= self._conf.missing_lists
             and since_s >= self._conf.missing_span)
-        self._complained &= misses.keys()
+        self._logged_missing &= misses.keys()
         if len(certain) > self._conf.missing_removals_max:
-            if not self._complained.issuperset(certain):
+            if not self._logged_missing.issuperset(certain):
                 LOG.error(
-                    'Octavia lacks %s load balancers that are held here, '
+                    'Octavia lacks %s load balancers that are stored here, '
                     'more than [controller] missing_removals_max (%s) '
-                    'allows to remove: they stay. If they are to go, say '
+                    'allows to remove: they stay. To remove them, run '
                     '"octavia-xdp-manage sync --remove".', len(certain),
                     self._conf.missing_removals_max)
-            self._complained.update(certain)
+            self._logged_missing.update(certain)
             return
         for key in certain:
             LOG.warning('Load balancer %s was missing in %s lists of Octavia '
-                        'over %.0f s: it is removed.', key, *misses[key])
+                        'over %.0f s and is removed.', key, *misses[key])
             self._store.delete(key)

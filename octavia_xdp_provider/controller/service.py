@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller process: RPC servers, workers, the leader's duties.
 
-Any number of controllers may run on one database. All of them serve and
-work; one leads. Each may be killed at any time.
+Any number of controllers may share a database. All of them serve calls and
+work; one is the leader. Each may be killed at any time.
 """
 
 import os
@@ -44,13 +44,14 @@ LOG = logging.getLogger(__name__)
 
 # Seconds after a change was stored in which Octavia usually commits it.
 COMMIT_S = 0.02
-# Seconds after a report in which the other nodes of a load balancer report
-# the same: one look is enough for all.
+# Seconds after a report in which the load balancer's other nodes report as
+# well, so that one step handles all reports.
 REPORTS_S = 0.01
-# Seconds between two checks of database and broker; for how long they may
-# fail; and that an answer over the broker may take.
+# Seconds between two checks of database and broker, and for which they may
+# fail.
 CHECK_INTERVAL_S = 5.0
 CHECK_LIMIT_S = 20.0
+# Seconds for an answer over the broker.
 PING_S = 5.0
 
 
@@ -139,7 +140,7 @@ class Controller:
     def _check_health(self, transport):
         for name, attempt in (
                 ('database', self._store.now),
-                # Another controller may answer, of an earlier release.
+                # A controller of an earlier release may answer.
                 ('broker', lambda: rpc.DriverClient(
                     transport, rpc.DRIVER_VERSION_BEFORE).ping(PING_S))):
             self._monitoring.repeat(name, health.Repeated(
@@ -150,14 +151,14 @@ class Controller:
         self._stop.set()
 
     def reload(self):
-        """Options have changed: all that follows from them is due."""
+        """Apply changed options to all load balancers."""
         self._store.mark_all()
         self._workers.wake()
 
     def run(self):
         """Serve until ``stop`` is called.
 
-        :raises ConfigurationError: it cannot listen where it shall.
+        :raises ConfigurationError: it cannot listen at a configured address.
         """
         self._monitoring.start()
         section = self._conf.controller
@@ -175,14 +176,14 @@ class Controller:
                  'The comparison with Octavia is made later'))]
         for thread in threads:
             thread.start()
-        # Without a broker the rest goes on.
+        # Without a broker the other threads continue.
         threading.Thread(target=self._serve, name='driver',
                          daemon=True).start()
         self._monitoring.ready()
         self._stop.wait()
         self._monitoring.stop()
-        # All at once: each listener takes seconds to notice. What is still
-        # stored meanwhile is another controller's work, or the next start's.
+        # All at once, as each listener takes seconds to notice. Items that are
+        # stored meanwhile are left to other controllers or the next start.
         for part in (*parts, self._octavia):
             part.stop()
         if self.serving.is_set():
@@ -193,11 +194,11 @@ class Controller:
         LOG.info('Controller %s has stopped.', self._conf.host)
 
     def _serve(self):
-        """Answer drivers, once the broker is there."""
+        """Answer drivers once the broker is available."""
         try:
             self._server.start()
         except Exception:
-            LOG.exception('Calls of drivers cannot be answered.')
+            LOG.exception('Failed to serve drivers; the controller stops.')
             self._stop.set()
             return
         self.serving.set()
@@ -207,23 +208,23 @@ class Controller:
         self._resync.run(self._leadership.token)
 
     def _lead(self, work, interval_s, failure):
-        """Do work of the leader every so many seconds."""
-        complained = None
+        """Do the leader's work at intervals."""
+        logged = None
         while not self._stop.wait(interval_s):
             if self._leadership.token() is None:
                 continue
             try:
                 work()
-                complained = None
+                logged = None
             except errors.OctaviaUnavailable as error:
-                if str(error) != complained:
+                if str(error) != logged:
                     LOG.warning('%s: %s', failure, error)
-                complained = str(error)
+                logged = str(error)
             except Exception:
                 LOG.exception('%s.', failure)
 
     def _notify(self, hosts):
-        """What is wanted of nodes changed."""
+        """Notify nodes of changes."""
         self._nodes.notify(hosts)
 
     def _wake_zero_touch(self):
@@ -232,23 +233,23 @@ class Controller:
     def _pass_flows_on(self, host, port, flows):
         self._hosts.send(host, lambda client: client.flows(host, port, flows))
 
-    def _promoted(self, found):
-        """A change is wanted now (store.documents.Promoted)."""
-        if found.zero_touch:
+    def _promoted(self, promoted):
+        """Handle a committed change (store.documents.Promoted)."""
+        if promoted.zero_touch:
             self._zero_touch.wake()
-        if found.to_be_placed:
-            self._workers.wake(ids=[found.load_balancer_id])
+        if promoted.to_be_placed:
+            self._workers.wake(ids=[promoted.load_balancer_id])
             return
-        self._awaited.expect(found.load_balancer_id, found.generation,
-                             found.hosts)
-        self._notify(found.hosts)
+        self._awaited.expect(promoted.load_balancer_id, promoted.generation,
+                             promoted.hosts)
+        self._notify(promoted.hosts)
 
     def _changed(self, load_balancer_ids):
-        """Load balancers were marked."""
+        """Handle load balancers that were marked."""
         self._workers.wake(ids=load_balancer_ids)
 
     def _reported(self, host, load_balancer_ids, generations):
-        """The same, as a node has reported something of them."""
+        """Handle load balancers that a node has reported on."""
         if not load_balancer_ids:
             self._workers.wake()
             return
@@ -262,6 +263,6 @@ class Controller:
             self._workers.wake(REPORTS_S, unexpected)
 
     def _stored(self, reports_end):
-        """A change is pending, which Octavia has not committed yet."""
+        """Handle a change that Octavia has not committed yet."""
         if not reports_end:
             self._workers.wake(COMMIT_S)

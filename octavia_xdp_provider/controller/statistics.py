@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listener statistics: what all nodes counted, sent to Octavia.
+"""Sums the listener statistics of all nodes and sends them to Octavia.
 
-What is sent of a listener. Unless its load balancer has forwarding nat,
-members answer clients directly, and what they send is known to nobody here:
+Unless a load balancer has forwarding nat, members answer clients directly, and
+nodes do not see these packets. The fields are:
 
-* ``bytes_in``: of clients' IP packets that were forwarded
-* ``total_connections``: flows that were opened, seen by TCP's SYN, SCTP's
-  INIT and QUIC's Initial; none of plain UDP
-* ``bytes_out``: with nat, of the IP packets that were sent to clients;
-  otherwise 0, answers do not pass the nodes
-* ``active_connections``: flows that the nodes which are alive now see alive:
-  with nat those that they have, half open ones as well, otherwise counted or
-  estimated; what that says is in statuses.rst. It rises and falls
-* ``request_errors``: packets for the listener that nodes dropped, whatever
-  for; those of which it is not known which listener they are for are counted
-  by nobody but the node
+* ``bytes_in``: bytes of clients' IP packets that were forwarded
+* ``total_connections``: opened flows, recognized by TCP's SYN, SCTP's INIT and
+  QUIC's Initial; flows of plain UDP are not counted
+* ``bytes_out``: bytes of IP packets that were sent to clients with nat,
+  otherwise 0
+* ``active_connections``: active flows of the nodes that are alive: with nat
+  the exact number, including half-open flows, otherwise a count or an estimate
+  (see statuses.rst). It rises and falls
+* ``request_errors``: packets for the listener that nodes dropped for any
+  reason; packets of unknown listeners only count at their node
 """
 
 from collections.abc import Iterable
@@ -41,8 +40,8 @@ Record = dict[str, Any]
 
 class Store(Protocol):
     def statistics(self, node_timeout: float) -> Mapping[str, Sums]:
-        """By id of the listener, summed over all nodes that ever counted;
-        active flows over those that were heard in so many seconds."""
+        """Return listener id → sums over all nodes; sums of active flows only
+        include nodes that have reported within ``node_timeout`` seconds."""
 
 
 class Octavia(Protocol):
@@ -51,16 +50,15 @@ class Octavia(Protocol):
 
 
 class Statistics:
-    """Sends Octavia the sums that have changed since the last time.
+    """Sends the sums that have changed to Octavia.
 
-    Octavia replaces its row of a listener by what it is sent, so that one
-    place must add up all nodes. The sums are in the database. But for active
-    flows they never fall: neither a node that leaves nor a restart makes them
-    jump.
+    Octavia replaces its row of a listener, so one process must sum up all
+    nodes. The sums are in the database. Except for active flows they never
+    fall: neither the loss of a node nor a restart affects them.
 
-    Used by one thread of the leading controller. One that has just lost
-    the lead may still send what it read before. So what has changed is sent
-    a second time: an older figure cannot stay.
+    One thread of the leading controller uses it. A former leader may still
+    send older sums, so each change is sent a second time, so that they are
+    overwritten.
     """
 
     def __init__(self, store: Store, octavia: Octavia,
@@ -73,7 +71,7 @@ class Statistics:
         self._refused: dict[str, Sums] = {}
 
     def send(self) -> None:
-        """Send what has changed. What was not accepted is sent later."""
+        """Send changed sums. Those that are not accepted are sent later."""
         sums = self._store.statistics(self._node_timeout)
         changed = {key for key, value in sums.items()
                    if self._sent.get(key) != value
@@ -90,9 +88,10 @@ class Statistics:
         except errors.OctaviaUnavailable as error:
             LOG.warning('Listener statistics: %s; trying again.', error)
         if round_.accepted:
-            for key, why in round_.refused.items():
-                LOG.error('Octavia refuses the statistics of listener %s '
-                          'until they change: %s', key, why)
+            for key, refusal in round_.refused.items():
+                LOG.error('Octavia refuses the statistics of listener %s, '
+                          'which are not sent until they change: %s', key,
+                          refusal)
                 self._refused[key] = sums[key]
 
     def _send(self, keys: list[str], sums: Mapping[str, Sums],
@@ -101,10 +100,10 @@ class Statistics:
             self._octavia.set_statistics(
                 [record(key, *sums[key]) for key in keys])
         except errors.Rejected as error:
-            # One of them is to blame, and must not stop the others; or
+            # Either one record is invalid, and must not stop the others, or
             # Octavia can set none.
-            round_.left -= 1
-            if round_.left <= 0:
+            round_.refusals_left -= 1
+            if round_.refusals_left <= 0:
                 raise
             if len(keys) == 1:
                 round_.refused[keys[0]] = error
@@ -119,16 +118,16 @@ class Statistics:
 
 @dataclasses.dataclass
 class _Round:
-    """``left``: how many messages may still be refused."""
+    """``refusals_left``: number of messages that may still be refused."""
 
-    left: int = REFUSED_MAX
+    refusals_left: int = REFUSED_MAX
     accepted: bool = False
     refused: dict[str, Exception] = dataclasses.field(default_factory=dict)
 
 
 def record(listener_id: str, bytes_in: int, connections: int,
            drops: int = 0, active: int = 0, bytes_out: int = 0) -> Record:
-    """A listener's statistics as octavia-lib has them."""
+    """Return a listener's statistics as octavia-lib's record."""
     return {'id': listener_id, 'active_connections': active,
             'bytes_in': bytes_in, 'bytes_out': bytes_out,
             'request_errors': drops, 'total_connections': connections}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operating statuses, folded from documents and what the nodes report.
+"""Computes operating statuses from documents and nodes' reports.
 
-The rules are tables (MEMBER, POOL, …): the first one that holds gives the
-status. *What the statuses mean* in the user guide is made of them, and the
-tests walk them row by row. Everything here is pure.
+The rules are tables (MEMBER, POOL, …) whose first matching row gives the
+status. *What the statuses mean* in the user guide is generated from them, and
+the tests cover them row by row. All functions are pure.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ _WORKING = frozenset({lib.ONLINE, lib.NO_MONITOR})
 
 @dataclasses.dataclass(frozen=True)
 class NodeView:
-    """A node that shall carry a load balancer, and what is known of it.
+    """The state of a node that should have a load balancer.
 
-    ``live``: it is heard. ``current``: it has made the newest generation
-    true. ``error``: why it could not, or None. ``announced``: whether its
-    sessions carry the VIPs; None where that is not known. ``problems``: what
-    else it lacks, texts. ``members``: member id → "up", "down" or "unknown";
-    a node whose health checker does not work must not be given as knowing.
+    ``live``: whether it reports. ``current``: whether it has applied the
+    newest generation. ``error``: why it failed to, or None. ``announced``:
+    whether its sessions carry the VIPs, None if unknown. ``problems``: texts
+    of its other problems. ``members``: member id → "up", "down" or "unknown";
+    empty if the node's health checker does not work.
     """
 
     host: str
@@ -48,15 +48,15 @@ class NodeView:
 
 def view(placement: rows.Placement, state: dict[str, Any], live: bool,
          generation: int) -> NodeView:
-    """A node as its rows in the database say.
+    """Return the NodeView of a placement.
 
-    :param state: what the node last reported of itself.
-    :param generation: of the load balancer.
+    :param state: the node's latest report.
+    :param generation: generation of the load balancer.
     """
     return NodeView(
         placement.host, live, placement.synced_generation >= generation,
         placement.error,
-        # What is withdrawn on purpose is no fault.
+        # A VIP that is withdrawn on purpose is no fault.
         placement.announced if placement.withdrawn_since is None else None,
         problems(state),
         {} if knows_no_health(state) else placement.members or {})
@@ -64,10 +64,10 @@ def view(placement: rows.Placement, state: dict[str, Any], live: bool,
 
 @dataclasses.dataclass(frozen=True)
 class Rule(Generic[_F]):
-    """A row of a table: ``status`` where ``holds``, unless one above did.
+    """A row of a table: gives ``status`` if ``holds`` is true.
 
-    ``when``, ``remark``: what users read. A status of None is that of what
-    stands below, see ``below``.
+    ``when``, ``remark``: texts of the user guide. A status of None is that of
+    the child object named by ``below``.
     """
 
     when: str
@@ -79,9 +79,9 @@ class Rule(Generic[_F]):
 
 @dataclasses.dataclass(frozen=True)
 class MemberFacts:
-    """``says``: what the nodes that know say of it, "up" and "down".
-    ``way``: where a controller decides on it, see spec.Member: "none" where
-    it cannot be reached, "open" before that is known, "" for all else."""
+    """``says``: the nodes' results, a subset of "up" and "down". ``way``:
+    with zero-touch, "none" if it cannot be reached, "open" before that is
+    decided (see spec.Member); otherwise ""."""
 
     enabled: bool
     monitored: bool
@@ -95,8 +95,8 @@ MEMBER: tuple[Rule[MemberFacts], ...] = (
     Rule('cannot be reached through its hypervisor, as the flavor requires',
          lambda m: m.way == 'none', lib.ERROR,
          '``octavia-xdp-manage lb members`` shows why'),
-    Rule('how it is reached is not known yet', lambda m: m.way == 'open',
-         lib.OFFLINE, 'its port is looked for, or its hypervisor is not '
+    Rule('the way to it is not decided yet', lambda m: m.way == 'open',
+         lib.OFFLINE, 'its port is being looked up, or its hypervisor is not '
          'ready'),
     Rule('no health monitor, weight 0',
          lambda m: not m.monitored and m.weight == 0, lib.DRAINING,
@@ -104,8 +104,8 @@ MEMBER: tuple[Rule[MemberFacts], ...] = (
     Rule('no health monitor, or a disabled one', lambda m: not m.monitored,
          lib.NO_MONITOR, 'counts as up'),
     Rule('health not known to any LB node', lambda m: not m.says, lib.OFFLINE,
-         'new, or nobody probes it: load balancer, listener or pool is '
-         'disabled, no listener uses the pool, or no LB node is heard'),
+         'new, or not probed: load balancer, listener or pool is disabled, no '
+         'listener uses the pool, or no LB node reports'),
     Rule('LB nodes disagree', lambda m: len(m.says) > 1, lib.DEGRADED,
          'some reach it and some do not'),
     Rule('down', lambda m: m.says == {'down'}, lib.ERROR),
@@ -117,7 +117,7 @@ MEMBER: tuple[Rule[MemberFacts], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class PoolFacts:
-    """``members``: statuses of its enabled members."""
+    """``members``: statuses of the pool's enabled members."""
 
     enabled: bool
     used: bool
@@ -129,17 +129,17 @@ POOL: tuple[Rule[PoolFacts], ...] = (
          lib.OFFLINE),
     Rule('no enabled listener uses it', lambda p: not p.used, lib.OFFLINE),
     Rule('no enabled members', lambda p: not p.members, lib.ONLINE,
-         'nothing is wrong with it, but nothing answers'),
+         'the pool has no fault, but no member answers'),
     Rule('all members OFFLINE', lambda p: set(p.members) == {lib.OFFLINE},
          lib.OFFLINE, 'their health is not known'),
     Rule('all members ERROR or DRAINING',
          lambda p: set(p.members) <= {lib.ERROR, lib.DRAINING}, lib.ERROR,
-         'nobody takes new flows'),
+         'no member takes new flows'),
     Rule('all members ONLINE, NO_MONITOR or DRAINING',
          lambda p: set(p.members) <= _WORKING | {lib.DRAINING}, lib.ONLINE,
          'a draining member is no fault'),
     Rule('anything else', lambda p: True, lib.DEGRADED,
-         'some members do not work, also where it is only a backup, or only '
+         'some members do not work, even if only a backup does not, or only '
          'backups work'),
 )
 
@@ -158,7 +158,7 @@ MONITOR: tuple[Rule[MonitorFacts], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class ListenerFacts:
-    """``served``: some LB node serves the load balancer."""
+    """``served``: whether some LB node serves the load balancer."""
 
     enabled: bool
     served: bool
@@ -195,8 +195,8 @@ BALANCER: tuple[Rule[BalancerFacts], ...] = (
          lambda b: set(b.listeners) == {lib.OFFLINE}, lib.OFFLINE),
     Rule('some LB node does not serve it, or has a problem',
          lambda b: b.faulty > 0, lib.DEGRADED,
-         'the others serve all clients, but for what reaches that LB node '
-         'all the same'),
+         'the others serve all clients, except for packets that still reach '
+         'that LB node'),
     Rule('all listeners ONLINE, or none',
          lambda b: set(b.listeners) <= _WORKING, lib.ONLINE),
     Rule('anything else', lambda b: True, lib.DEGRADED),
@@ -205,8 +205,8 @@ BALANCER: tuple[Rule[BalancerFacts], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class NodeFacts:
-    """``expected``: it has a member that takes flows, so that the VIP must
-    be announced. ``settling``: what is new may still be under way."""
+    """``expected``: whether a member takes flows, so that the VIP must be
+    announced. ``settling``: whether changes may still be under way."""
 
     node: NodeView
     expected: bool
@@ -216,39 +216,39 @@ class NodeFacts:
 _SERVES, _LACKS, _NOT = 'serves', 'serves, with a problem', 'does not serve'
 
 NODE: tuple[Rule[NodeFacts], ...] = (
-    Rule('not heard for longer than the node time-out',
+    Rule('has not reported for longer than the node time-out',
          lambda n: not n.node.live, _NOT),
-    Rule('could not make the newest change true',
+    Rule('failed to apply the newest change',
          lambda n: n.node.error is not None, _NOT),
-    Rule('has not made the newest change true in time',
+    Rule('has not applied the newest change in time',
          lambda n: not n.node.current and not n.settling, _NOT),
     Rule('does not announce the VIP though a member takes flows',
          lambda n: (n.node.announced is False and n.expected
                     and not n.settling), _NOT),
     Rule('a BGP session is down, no uplink can be used, the health checker '
-         'does not answer, or another of its processes stands still',
+         'does not answer, or another of its processes does not work',
          lambda n: bool(n.node.problems), _LACKS),
     Rule('anything else', lambda n: True, _SERVES),
 )
 
-# What the user guide shows, in this order.
+# The tables in the order of the user guide.
 TABLES: dict[str, tuple[Rule[Any], ...]] = {
     'loadbalancer': BALANCER, 'listener': LISTENER, 'pool': POOL,
     'member': MEMBER, 'healthmonitor': MONITOR, 'node': NODE}
 
 
 def first(rules: Iterable[Rule[_F]], facts: _F) -> Rule[_F]:
-    """The rule that decides; the last of a table always holds."""
+    """Return the first matching rule; the last of a table always matches."""
     return next(rule for rule in rules if rule.holds(facts))
 
 
 def operating_statuses(document: spec.Document, nodes: Iterable[NodeView],
                        settling: bool = False) -> Statuses:
-    """Operating status of every object of a load balancer.
+    """Return the operating status of each object of a load balancer.
 
-    :param nodes: all on which it is placed, also dead ones.
-    :param settling: document or placement are so new that what is missing on
-        live nodes is no fault yet.
+    :param nodes: all nodes on which it is placed, including dead ones.
+    :param settling: whether document or placement are so new that a live node
+        need not have applied them yet.
     """
     nodes = list(nodes)
     result: Statuses = {}
@@ -274,7 +274,7 @@ def operating_statuses(document: spec.Document, nodes: Iterable[NodeView],
 
 def _fold_pool(result: Statuses, document: spec.Document, pool_id: str,
                pool: spec.Pool, nodes: Sequence[NodeView]) -> None:
-    """Add the statuses of a pool and of what is below it."""
+    """Add the statuses of a pool and its children."""
     up = document['admin_state_up'] and pool['admin_state_up']
     monitor = pool['healthmonitor']
     if monitor:
@@ -309,7 +309,7 @@ def _monitored(pool: spec.Pool) -> bool:
 
 
 def _takes_flows(document: spec.Document, node: NodeView) -> bool:
-    """Whether some member takes new flows, as far as the node knows."""
+    """Return whether some member takes new flows according to the node."""
     return any(
         member['admin_state_up'] and member['weight'] > 0
         and not _way(document, member)
@@ -325,25 +325,25 @@ def _status(rules: Iterable[Rule[_F]], facts: _F) -> str:
 
 
 def problems(state: dict[str, Any]) -> list[str]:
-    """What a node lacks, of what it reports of itself (messages.NodeState).
+    """Return the problems in a node's report (messages.NodeState).
 
-    What an older node does not say is no problem.
+    Fields that an older node omits are no problem.
     """
-    found = [str(text) for text in state.get('problems') or ()]
+    texts = [str(text) for text in state.get('problems') or ()]
     established = state.get('bgp_established')
     if established and established[0] < established[1]:
-        found.append('{} of {} BGP sessions are up'.format(*established))
+        texts.append('{} of {} BGP sessions are up'.format(*established))
     if state.get('uplinks_ready') == []:
-        found.append('no uplink can be used')
+        texts.append('no uplink can be used')
     if state.get('health_checker', {}) is None:
-        found.append('the health checker does not answer')
-    found += [str(problem) for _, problem in sorted(
+        texts.append('the health checker does not answer')
+    texts += [str(problem) for _, problem in sorted(
         (state.get('processes') or {}).items()) if problem]
-    return found
+    return texts
 
 
 def knows_no_health(state: dict[str, Any]) -> bool:
-    """Whether what the node says of members is only what once was."""
+    """Return whether the node's reports on members are outdated."""
     return (state.get('health_checker', {}) is None
             or bool((state.get('processes') or {}).get(
                 messages.RESULT_HANDLER)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status messages: which objects they are about, and what they say."""
+"""Builds status messages and determines the objects that they concern."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ def message(operating: Mapping[spec.Object, str],
             provisioning: Mapping[spec.Object, str] | None = None,
             removed: Iterable[spec.Object] = ()
             ) -> dict[str, list[dict[str, Any]]]:
-    """A status message for Octavia.set_statuses.
+    """Return a status message for Octavia.set_statuses.
 
-    :param operating, provisioning: only of the objects that it is about:
-        what Octavia is sent moves the object's ``updated_at``.
+    :param operating, provisioning: statuses of the objects that have changed:
+        each status moves its object's ``updated_at``.
     :param removed: deleted objects.
     """
     provisioning = provisioning or {}
@@ -49,47 +49,47 @@ def message(operating: Mapping[spec.Object, str],
 
 def difference(operating: Mapping[spec.Object, str],
                sent: Mapping[spec.Object, str]) -> dict[spec.Object, str]:
-    """The statuses that Octavia was not sent yet."""
+    """Return the statuses that were not yet sent to Octavia."""
     return {key: status for key, status in operating.items()
             if sent.get(key) != status}
 
 
 def pending(tree: Mapping[spec.Object, str]) -> set[spec.Object]:
-    """The objects that a tree of provisioning statuses shows as PENDING."""
+    """Return the objects that are PENDING_* in a tree of statuses."""
     return {key for key, status in tree.items()
             if status.startswith(_PENDING)}
 
 
 def made_pending(before: spec.Document | None, after: spec.Document,
                  change: changes.Change) -> set[spec.Object]:
-    """The objects of ``after`` that Octavia makes PENDING with a change.
+    """Return the objects of ``after`` that a change makes PENDING in Octavia.
 
-    These are the object, what was made with it, and its ancestors, the
-    listeners that use the pool among them. Without those that the change
-    deletes: they are to become DELETED.
+    These are the object, objects created with it, and its ancestors, including
+    the listeners that use the pool. Objects that the change deletes are not
+    included: they become DELETED.
 
-    :param before: None where the load balancer is created.
+    :param before: None if the load balancer is created.
     """
     kind, action = change['object'], change['action']
-    found: set[spec.Object] = {('loadbalancer', after['id'])}
+    made: set[spec.Object] = {('loadbalancer', after['id'])}
     if kind == 'loadbalancer':
         if action == 'create' or before is None:
-            found |= spec.objects(after)
-        return found
+            made |= spec.objects(after)
+        return made
     if before is not None:
-        # Also what the change brings along with its object.
-        found |= spec.objects(after) - spec.objects(before)
+        # Objects that the change creates along with its own.
+        made |= spec.objects(after) - spec.objects(before)
     if kind == 'member' and action == 'replace':
-        found |= {('member', key) for key in change['members']}
+        made |= {('member', key) for key in change['members']}
     elif change['object_id']:
-        found.add((kind, change['object_id']))
+        made.add((kind, change['object_id']))
     if kind == 'listener':
-        return found & spec.objects(after)
+        return made & spec.objects(after)
     pool_id = change.get('pool_id') or change['object_id'] or ''
-    found.add(('pool', pool_id))
+    made.add(('pool', pool_id))
     for document in (before, after):
         if document is not None:
-            found |= {('listener', key) for key, listener
+            made |= {('listener', key) for key, listener
                       in document['listeners'].items()
                       if listener['default_pool_id'] == pool_id}
-    return found & spec.objects(after)
+    return made & spec.objects(after)

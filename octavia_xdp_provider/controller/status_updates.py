@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends Octavia what it waits for, and what has changed; nothing else.
+"""Sends only those statuses that Octavia waits for or that have changed.
 
-Each status that is set moves ``updated_at`` of its row. So ACTIVE goes to
-objects that a change made pending, DELETED to those that it removed, and an
-operating status to those where it differs from what was sent last.
+Each status moves ``updated_at`` of its row. So ACTIVE is sent for objects that
+a change made pending, DELETED for those that it removed, and an operating
+status if it differs from the one sent last.
 """
 
 from octavia_lib.common import constants as lib
@@ -18,23 +18,23 @@ LOG = logging.getLogger(__name__)
 
 
 class StatusUpdates:
-    """Sends statuses, and notes which."""
+    """Sends statuses and stores what was sent."""
 
     def __init__(self, store, octavia):
         self._store = store
         self._octavia = octavia
 
     def send(self, row, progress, late, item=None):
-        """Send Octavia what is due.
+        """Send the statuses of a load balancer that are due.
 
         :param row: rows.LoadBalancer.
-        :param progress: how far its nodes are.
-        :param late: it has waited for long enough: the objects of its change
-            become ACTIVE whatever nodes have done, so that it can be
-            changed again. What was removed is DELETED only when it is.
-        :param item: of the work queue: nothing is left to be done but this.
+        :param progress: progress.Progress of its nodes.
+        :param late: whether the time-out is over: objects of its change become
+            ACTIVE even if no node has applied it, so that it can be changed
+            again. Removed objects become DELETED only once they are removed.
+        :param item: item of the work queue to finish with this.
         :returns: whether the item is finished.
-        :raises OctaviaUnavailable: it was not sent, or not all.
+        :raises OctaviaUnavailable: statuses were not sent, or not all.
         """
         active = {item[:2] for item in row.unconfirmed}
         removed = {item[:2] for item in row.removed}
@@ -50,7 +50,8 @@ class StatusUpdates:
             self._send(row.id, changed, active, removed if deleted else set())
         except errors.OctaviaUnavailable:
             if changed:
-                # It may have been done, and be as before when we come again.
+                # They may have been set all the same, and the next attempt
+                # may find the former statuses.
                 self._store.doubt_sent(row.id)
             raise
         finished = self._store.note_sent(
@@ -62,27 +63,27 @@ class StatusUpdates:
     @staticmethod
     def _log(row, progress, operating, failed):
         if failed and row.failed_generation < row.generation:
-            LOG.error('Load balancer %s: no live node could do generation %s '
-                      'in time; its operating status is ERROR until one '
-                      'does.', row.id, row.generation)
+            LOG.error('Load balancer %s: no live node has applied generation '
+                      '%s in time; its operating status is ERROR until one '
+                      'has.', row.id, row.generation)
         elif row.unconfirmed:
             LOG.info('Load balancer %s is ACTIVE as of generation %s, %s%s.',
                      row.id, row.generation,
                      operating['loadbalancer', row.id],
                      '' if progress.all_done else
-                     ', though not all of its nodes have done it')
+                     ', but not all of its nodes have applied it')
 
     def deleted(self, load_balancer_id, objects):
-        """Send Octavia that a load balancer and all below it are deleted.
+        """Send DELETED of a load balancer and its descendants.
 
-        :param objects: (kind, id).
+        :param objects: (kind, id) of the descendants.
         """
         balancer = ('loadbalancer', load_balancer_id)
         self._send(load_balancer_id, {}, (), {balancer, *objects})
 
     def not_deleted(self, load_balancer_id):
-        """Send Octavia that a load balancer could not be deleted in time: its
-        owner sees it, and may delete it again."""
+        """Send ERROR of a load balancer that could not be deleted in time, so
+        that its owner notices and may delete it again."""
         self._octavia.set_statuses(status_message.message(
             {}, {('loadbalancer', load_balancer_id): lib.ERROR}))
 
@@ -90,8 +91,8 @@ class StatusUpdates:
         try:
             self._octavia.set_statuses(_message(operating, active, deleted))
         except errors.Rejected:
-            # Octavia refuses DELETED of what it has deleted: this was sent
-            # before, by a controller that was killed before it noted so.
+            # Octavia refuses DELETED of objects that are gone: a controller
+            # was killed after it had sent this and before it stored that.
             held = self._octavia.tree(load_balancer_id) or {}
             if not deleted or deleted <= held.keys():
                 raise

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that take the items of the work queue, in each controller.
+"""Threads that process the items of the work queue, in each controller.
 
-One thread claims what is due, as many as there are idle workers, and renews
-the claims of what they are at. An item that fails harms no other: it is
-tried again later and later, and its error logged once. Nor does one that has
-to wait long for somebody else (``Waiting``): another thread takes its place.
+One thread claims as many due items as there are idle workers, and renews the
+claims of items in progress. A failing item does not affect others: it is
+retried at growing intervals, and its error is logged once. Nor does an item
+that waits long for another service (``Waiting``): another thread takes over.
 """
 
 from concurrent import futures
@@ -19,40 +19,40 @@ from octavia_xdp_provider.controller.octavia import errors
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks for what other controllers have marked.
+# Seconds between two polls for items that other controllers have marked.
 POLL_S = 1.0
-# Seconds after which an own item is surely due: the database's clock says so.
+# Margin in seconds after which an item is surely due by the database's clock.
 _SOON_S = 0.01
-# Seconds until a failed item is tried again: the first time, at most.
+# First and longest interval until a failed item is tried again, in seconds.
 _BACKOFF_FIRST_S = 0.5
 _BACKOFF_MAX_S = 60.0
-# What a step returns of an item that it has finished itself.
+# Result of a step that has finished its item itself.
 FINISHED = object()
-# Items that may wait for somebody else at a time, each with a thread.
+# Items that may wait for other services at a time, each in a thread.
 WAITING_MAX = 100
 
 
 class Waiting:
-    """Items that wait long for somebody else. Any thread may use it."""
+    """Items that wait long for another service. Thread-safe."""
 
     def __init__(self, most=WAITING_MAX):
         self._most = most
         self._keys = set()
-        self.changed = lambda key: None  # called when one begins and ends
+        self.changed = lambda key: None  # called when a wait begins or ends
 
     @property
     def keys(self):
-        """Ids of load balancers."""
+        """Ids of the load balancers that wait."""
         return frozenset(self._keys)
 
     @property
     def is_full(self):
-        """Whether no other may, and is to come again."""
+        """Whether no other item may wait, and has to be tried later."""
         return len(self._keys) >= self._most
 
     @contextlib.contextmanager
     def of(self, key):
-        """While a thread waits that is at this load balancer."""
+        """Count a load balancer as waiting during the context."""
         self._keys.add(key)
         self.changed(key)
         try:
@@ -63,17 +63,17 @@ class Waiting:
 
 
 class Workers:
-    """Works until ``stop`` is called. ``wake`` is safe in any thread."""
+    """Processes items until ``stop`` is called. ``wake`` is thread-safe."""
 
     def __init__(self, store, step, owner, threads, lease_s,
                  come_round=lambda: None, waiting=None):
         """:param step: see Advance.step.
 
         :param owner: unique to this run of this process.
-        :param lease_s: seconds after which others take the items over that
-            this process has claimed, if it dies.
+        :param lease_s: seconds after which other controllers take over this
+            process's items if it dies.
         :param come_round: see Loops.watch.
-        :param waiting: Waiting, that ``step`` uses.
+        :param waiting: the Waiting that ``step`` uses.
         """
         self._come_round = come_round
         self._waiting = waiting or Waiting()
@@ -83,26 +83,25 @@ class Workers:
         self._threads = threads
         self._lease_s = lease_s
         self._woken = threading.Event()
-        self._waiting.changed = self._wait_changed
+        self._waiting.changed = self._on_wait_changed
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._busy = {}    # load balancer id → item that a thread is at
-        self._claimed = {}  # load balancer id → since when surely
-        self._begun = {}   # load balancer id → since when
-        self._due = []     # heap of times at which own items are due again
+        self._busy = {}    # load balancer id → item in progress
+        self._claimed = {}  # load balancer id → start of its claim
+        self._begun = {}   # load balancer id → start of its processing
+        self._due = []     # heap of (time, ids) of own items due later
         self._later = set()  # their ids, unless they were claimed meanwhile
-        self._named = set()  # ids of own items that are due
-        self._asks = True  # whether others may be
-        self._ask_at = 0.0
-        self._complained = {}  # load balancer id → last error logged
+        self._requested = set()  # ids of own items that are due
+        self._may_be_due = True  # whether other items may be due
+        self._poll_at = 0.0
+        self._logged_errors = {}  # load balancer id → last error logged
 
     def wake(self, in_s=0.0, ids=None):
-        """Something was marked by this process.
+        """Claim items that this process has marked.
 
-        :param in_s: it is best looked at in so many seconds, unless it is
-            before.
-        :param ids: of the load balancers, which are claimed whatever the
-            queue says of their time. None: what is due is asked for.
+        :param in_s: seconds to wait, unless they are claimed earlier.
+        :param ids: ids of load balancers to claim even if the queue has them
+            due later; None to claim all due items.
         """
         with self._lock:
             if in_s:
@@ -110,36 +109,36 @@ class Workers:
                     time.monotonic() + in_s, sorted(ids or ())))
                 self._later.update(ids or ())
             elif ids is None:
-                self._asks = True
+                self._may_be_due = True
             else:
-                self._named.update(ids)
-        # Also later: the thread has to find out for how long to wait.
+                self._requested.update(ids)
+        # Even if due later: the thread has to adjust its wait.
         self._woken.set()
 
     def stop(self):
-        """Ask ``run`` to finish what has begun, and return."""
+        """Ask ``run`` to finish items in progress and return."""
         self._stopping.set()
         self._woken.set()
 
     def busy_s(self):
-        """Seconds that a thread has been at one item at most; 0: none is.
+        """Return the longest time in seconds of an item in progress, or 0.
 
-        Without those that wait for somebody else, for as long as it takes.
+        Items that wait for another service do not count.
         """
         with self._lock:
             now, waiting = time.monotonic(), self._waiting.keys
             return now - min((since for key, since in self._begun.items()
                               if key not in waiting), default=now)
 
-    def _wait_changed(self, key):
-        """Another thread may be taken, or one has been waited for."""
+    def _on_wait_changed(self, key):
+        """Adjust to a wait that begins or ends."""
         with self._lock:
             if key in self._begun:
                 self._begun[key] = time.monotonic()
         self._woken.set()
 
     def _idle(self):
-        """Threads that may take an item. The lock is held."""
+        """Return the number of idle threads. The caller holds the lock."""
         return self._threads - len(self._busy.keys() - self._waiting.keys)
 
     def run(self):
@@ -156,7 +155,7 @@ class Workers:
                 failing = False
             except Exception:
                 if not failing:
-                    LOG.exception('No work can be claimed; trying again.')
+                    LOG.exception('Failed to claim work; trying again.')
                 failing = True
             self._woken.wait(self._pause_s())
         pool.shutdown(cancel_futures=True)
@@ -164,26 +163,27 @@ class Workers:
         try:
             self._store.release(self._owner)
         except Exception:
-            LOG.exception('Claims could not be released and expire.')
+            LOG.exception('Failed to release claims, which will expire.')
 
     def _claim(self, pool):
-        """Claim items that were named, and at times what else is due."""
+        """Claim requested items, and at intervals other due ones."""
         began = time.monotonic()
         with self._lock:
-            self._come_due(began)
+            self._collect_due(began)
             idle = self._idle()
-            # What a thread is at comes again if it was marked meanwhile.
-            named = sorted(self._named - self._busy.keys())[:max(0, idle)]
-            self._named.difference_update(named)
-            asks, self._asks = self._asks and idle > len(named), (
-                self._asks and idle <= len(named))
-        if named:
+            # Items in progress that were marked again have to wait.
+            requested = sorted(self._requested
+                               - self._busy.keys())[:max(0, idle)]
+            self._requested.difference_update(requested)
+            polls = self._may_be_due and idle > len(requested)
+            self._may_be_due = self._may_be_due and not polls
+        if requested:
             self._take(pool, began, self._store.claim(
-                self._owner, len(named), self._lease_s, named))
-        if asks:
-            self._ask_at = began + POLL_S
+                self._owner, len(requested), self._lease_s, requested))
+        if polls:
+            self._poll_at = began + POLL_S
             self._take(pool, began, self._store.claim(
-                self._owner, idle - len(named), self._lease_s))
+                self._owner, idle - len(requested), self._lease_s))
 
     def _take(self, pool, began, items):
         for item in items:
@@ -193,25 +193,26 @@ class Workers:
                 self._later.discard(item.load_balancer_id)
             pool.submit(self._work, item)
 
-    def _come_due(self, now):
-        """What is due now. The lock is held."""
+    def _collect_due(self, now):
+        """Move items that are due now to the requested ones. The caller holds
+        the lock."""
         while self._due and self._due[0][0] <= now:
             _, ids = heapq.heappop(self._due)
-            self._named.update(self._later.intersection(ids))
+            self._requested.update(self._later.intersection(ids))
             self._later.difference_update(ids)
-            self._asks |= not ids
-        self._asks |= now >= self._ask_at
+            self._may_be_due |= not ids
+        self._may_be_due |= now >= self._poll_at
 
     def _pause_s(self):
-        """Until an own item is due, or others may have marked some."""
+        """Return the seconds until an item is due or the next poll."""
         with self._lock:
             if self._idle() <= 0:
                 return POLL_S
             now = time.monotonic()
-            if self._asks or self._named - self._busy.keys():
+            if self._may_be_due or self._requested - self._busy.keys():
                 return 0.0
-            until = min(self._ask_at,
-                        self._due[0][0] if self._due else self._ask_at)
+            until = min(self._poll_at,
+                        self._due[0][0] if self._due else self._poll_at)
             return min(POLL_S, max(0.0, until - now))
 
     def _work(self, item):
@@ -227,18 +228,17 @@ class Workers:
             elif again_in_s is not None and again_in_s < POLL_S:
                 self.wake(again_in_s + _SOON_S, [key])
         except Exception:
-            # Its claim expires.
-            LOG.exception('Work on load balancer %s could not be finished.',
-                          key)
+            # The claim expires.
+            LOG.exception('Failed to finish work on load balancer %s.', key)
         finally:
             with self._lock:
                 were_idle = self._idle() > 0
                 self._busy.pop(key, None)
                 self._claimed.pop(key, None)
                 self._begun.pop(key, None)
-                is_due = key in self._named
+                is_due = key in self._requested
             if is_due or not were_idle:
-                # More may be due than there were threads for.
+                # More items may be due than there were idle threads.
                 self._woken.set()
 
     def _advance(self, item):
@@ -246,22 +246,22 @@ class Workers:
         try:
             again_in_s = self._step(item, lambda: self._is_mine(key))
         except errors.OctaviaUnavailable as error:
-            self._complain(key, f'{error}', LOG.warning)
+            self._log_once(key, f'{error}', LOG.warning)
         except Exception as error:
-            self._complain(key, f'{type(error).__name__}: {error}',
+            self._log_once(key, f'{type(error).__name__}: {error}',
                            LOG.exception)
         else:
-            self._complained.pop(key, None)
+            self._logged_errors.pop(key, None)
             return again_in_s
         return min(_BACKOFF_FIRST_S * 2 ** min(item.failures, 10),
                    _BACKOFF_MAX_S)
 
     def _is_mine(self, key):
-        """Whether nobody else has taken an item over.
+        """Return whether no other controller has taken an item over.
 
-        Others may, at the earliest, when its claim ends. For most of that
-        time nobody has to be asked; by this process' clock, which also goes
-        on while the process is stopped.
+        Others can do so once the claim has expired. For most of the claim the
+        database need not be asked, by this process's clock, which goes on
+        while the process is suspended.
         """
         with self._lock:
             since = self._claimed.get(key)
@@ -270,12 +270,12 @@ class Workers:
             return True
         return self._store.is_claimed_by(self._owner, key)
 
-    def _complain(self, key, text, log):
-        if self._complained.get(key) != text:
+    def _log_once(self, key, text, log):
+        if self._logged_errors.get(key) != text:
             log('Load balancer %s: %s; trying again.', key, text)
-        if len(self._complained) > 10_000:
-            self._complained.clear()
-        self._complained[key] = text
+        if len(self._logged_errors) > 10_000:
+            self._logged_errors.clear()
+        self._logged_errors[key] = text
 
     def _renew(self):
         while not self._stopping.wait(self._lease_s / 3):
@@ -286,4 +286,4 @@ class Workers:
             try:
                 self._store.renew(self._owner, busy, self._lease_s)
             except Exception as error:
-                LOG.warning('Claims could not be renewed: %s', error)
+                LOG.warning('Failed to renew claims: %s', error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node's server lets by; the broker's part is a functional test."""
+"""Calls that a node's server accepts; a functional test covers the broker."""
 
 import threading
 
@@ -44,26 +44,26 @@ class TestBoundEndpoint(base.TestCase):
             metrics.Metrics(self.registry))
 
     def refusal(self, method, **arguments):
-        """What the caller is answered; that the server expects it."""
+        """Return the error that the caller gets, which the server expects."""
         expected = self.assertRaises(oslo_messaging.ExpectedException,
                                      method, {}, **arguments)
         kind, error, _ = expected.exc_info
         self.assertIs(errors.Refused, kind)
         return str(error)
 
-    def test_a_node_calls_for_itself(self):
+    def test_node_calls_for_itself(self):
         self.assertEqual(7, self.bound.fetch({}, host='lb1', since=7))
         self.assertEqual([('lb1', 7)], self.endpoint.calls)
         self.assertIs(Endpoint.target, self.bound.target)
 
-    def test_a_call_in_another_nodes_name_has_no_effect(self):
+    def test_call_in_another_nodes_name_has_no_effect(self):
         for host in ('lb2', 'LB1', '', None, ['lb1'], {'lb1': 1}):
             self.assertIn('lb1', self.refusal(self.bound.fetch, host=host,
                                               since=7))
         self.refusal(self.bound.fetch, since=7)
         self.assertEqual([], self.endpoint.calls)
 
-    def test_what_is_malformed_is_one_line_now_and_then(self):
+    def test_malformed_calls_are_logged_at_intervals(self):
         log = self.useFixture(fixtures.FakeLogger())
         for _ in range(5):
             self.assertIn('report.held',
@@ -77,14 +77,14 @@ class TestBoundEndpoint(base.TestCase):
             'octavia_xdp_controller_rpc_failures_total',
             {'kind': 'refused'}))
 
-    def test_what_is_not_public_cannot_be_called(self):
+    def test_private_methods_cannot_be_called(self):
         self.assertFalse(hasattr(self.bound, '_secret'))
 
 
 class TestNodeServers(base.TestCase):
 
-    def test_what_serves_a_node_is_started_again_if_it_ends(self):
-        """Nobody else would: the node is registered, and stays so."""
+    def test_server_of_a_node_is_restarted_if_it_ends(self):
+        """The node stays registered, so nothing else would restart it."""
         conf = self.load('[nodes]\ntransport_url = fake:///{vhost}\n')
         clock = clocks.Clock()
         self.useFixture(fixtures.MockPatchObject(

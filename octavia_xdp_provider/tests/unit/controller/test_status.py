@@ -12,14 +12,14 @@ DOWN = {'m1': 'down', 'm2': 'down'}
 
 
 def node(host='a', members=None, **more):
-    """A node that serves, with both members up."""
+    """Return a node that serves, with both members up."""
     return status.NodeView(host, **{
         'live': True, 'current': True, 'announced': True,
         'members': UP if members is None else members, **more})
 
 
 def changed(**options):
-    """A document with options of an object of each kind changed."""
+    """Return a document with changed options of an object of each kind."""
     document = base.document()
     pool = document['pools']['pool']
     objects = {'loadbalancer': document, 'pool': pool,
@@ -32,7 +32,7 @@ def changed(**options):
 
 
 def without(*names):
-    """A document without a health monitor, a pool or a listener."""
+    """Return a document without a health monitor, a pool or a listener."""
     document = base.document()
     for name in names:
         if name == 'healthmonitor':
@@ -58,7 +58,7 @@ CASES = {
         'disabled': (changed(m1=OFF), [node()]),
         'cannot be reached through its hypervisor, as the flavor requires': (
             changed(loadbalancer=REQUIRED, m1={'way': 'none'}), [node()]),
-        'how it is reached is not known yet': (
+        'the way to it is not decided yet': (
             changed(loadbalancer=REQUIRED), [node()]),
         'no health monitor, weight 0': (
             changed(m1=DRAINED, healthmonitor=OFF), [node()]),
@@ -109,16 +109,16 @@ CASES = {
             base.document(), [node(members={'m1': 'up', 'm2': 'down'})]),
     },
     'node': {
-        'not heard for longer than the node time-out': (
+        'has not reported for longer than the node time-out': (
             base.document(), [node(live=False)]),
-        'could not make the newest change true': (
+        'failed to apply the newest change': (
             base.document(), [node(error='map full')]),
-        'has not made the newest change true in time': (
+        'has not applied the newest change in time': (
             base.document(), [node(current=False)]),
         'does not announce the VIP though a member takes flows': (
             base.document(), [node(announced=False)]),
         'a BGP session is down, no uplink can be used, the health checker '
-        'does not answer, or another of its processes stands still': (
+        'does not answer, or another of its processes does not work': (
             base.document(), [node(problems=['1 of 2'])]),
         'anything else': (base.document(), [node()]),
     },
@@ -130,10 +130,10 @@ FAULTS = {'does not serve': 'ERROR', 'serves, with a problem': 'DEGRADED',
 
 
 class TestTables(base.TestCase):
-    """Each row decides where the case of that row is."""
+    """Each row decides in the case of that row."""
 
     def decided(self, kind, document, nodes):
-        """The rules that have decided about one kind of object."""
+        """Return the rules that decided about one kind of object."""
         found = []
         original = status.first
 
@@ -166,7 +166,7 @@ class TestTables(base.TestCase):
                     self.assertEqual(rule.status,
                                      statuses[kind, KEYS[kind]], when)
 
-    def test_the_last_row_of_each_table_always_holds(self):
+    def test_last_row_of_each_table_always_holds(self):
         for kind, rules in status.TABLES.items():
             self.assertTrue(rules[-1].holds(None), kind)
 
@@ -180,7 +180,7 @@ class TestOperatingStatuses(base.TestCase):
         return self.of(document or base.document(), *nodes, **more)[
             'loadbalancer', 'lb']
 
-    def test_all_is_online_where_all_nodes_serve(self):
+    def test_all_is_online_if_all_nodes_serve(self):
         found = self.of(base.document(), node(), node('b'))
         self.assertEqual({'ONLINE'}, set(found.values()))
         self.assertEqual(
@@ -188,7 +188,7 @@ class TestOperatingStatuses(base.TestCase):
              ('pool', 'pool'), ('member', 'm1'), ('member', 'm2'),
              ('healthmonitor', 'hm')}, set(found))
 
-    def test_all_nodes_dead_is_an_error_whatever_they_said_last(self):
+    def test_dead_nodes_are_an_error_whatever_they_reported(self):
         found = self.of(base.document(), node(live=False),
                         node('b', live=False))
         self.assertEqual('ERROR', found['loadbalancer', 'lb'])
@@ -196,11 +196,11 @@ class TestOperatingStatuses(base.TestCase):
         self.assertEqual('OFFLINE', found['pool', 'pool'])
         self.assertEqual('OFFLINE', found['member', 'm1'])
 
-    def test_a_load_balancer_without_nodes_is_an_error(self):
+    def test_load_balancer_without_nodes_is_an_error(self):
         self.assertEqual('ERROR', self.balancer(
             document=without('listener', 'pool')))
 
-    def test_one_faulty_node_of_two_degrades_the_load_balancer_alone(self):
+    def test_faulty_node_degrades_the_load_balancer_alone(self):
         for fault in ({'live': False}, {'current': False},
                       {'error': 'map full'}, {'announced': False},
                       {'problems': ['1 of 2 BGP sessions are up']}):
@@ -208,18 +208,18 @@ class TestOperatingStatuses(base.TestCase):
             self.assertEqual('DEGRADED', found['loadbalancer', 'lb'], fault)
             self.assertEqual('ONLINE', found['listener', 'listener'], fault)
 
-    def test_an_address_that_nobody_announces_is_an_error(self):
+    def test_unannounced_vip_is_an_error(self):
         self.assertEqual('ERROR', self.balancer(
             node(announced=False), node('b', announced=False)))
 
-    def test_nothing_needs_to_be_announced_for_members_that_are_not_up(self):
+    def test_vip_need_not_be_announced_without_members_that_are_up(self):
         for members, expected in (({}, 'OFFLINE'), (DOWN, 'ERROR')):
             found = self.of(base.document(),
                             node(members=members, announced=False))
             self.assertEqual(expected, found['loadbalancer', 'lb'])
             self.assertEqual(expected, found['listener', 'listener'])
 
-    def test_nothing_needs_to_be_announced_where_nothing_is_served(self):
+    def test_vip_need_not_be_announced_if_nothing_is_served(self):
         for document in (without('listener', 'pool'), without('pool'),
                          without('members'), changed(listener=OFF),
                          changed(m1=DRAINED, m2=OFF, healthmonitor=OFF)):
@@ -229,21 +229,21 @@ class TestOperatingStatuses(base.TestCase):
                         node(announced=False), status._takes_flows(
                             document, node()), False)).status)
 
-    def test_a_new_load_balancer_without_listeners_is_online(self):
+    def test_new_load_balancer_without_listeners_is_online(self):
         self.assertEqual('ONLINE', self.balancer(
             node(announced=False), document=without('listener', 'pool')))
 
-    def test_members_without_a_monitor_must_be_announced(self):
+    def test_vip_must_be_announced_for_members_without_a_monitor(self):
         self.assertEqual('ERROR', self.balancer(
             node(members={}, announced=False),
             document=without('healthmonitor')))
         self.assertEqual('ONLINE', self.balancer(
             node(members={}), document=without('healthmonitor')))
 
-    def test_what_is_not_known_to_be_announced_is_no_fault(self):
+    def test_unknown_announcement_is_no_fault(self):
         self.assertEqual('ONLINE', self.balancer(node(announced=None)))
 
-    def test_what_is_new_is_no_fault_while_it_settles(self):
+    def test_changes_are_no_fault_while_they_settle(self):
         for fault in ({'current': False}, {'announced': False}):
             self.assertEqual('ONLINE', self.balancer(
                 node(), node('b', **fault), settling=True))
@@ -253,24 +253,24 @@ class TestOperatingStatuses(base.TestCase):
             self.assertEqual('ERROR', self.balancer(
                 node(**fault), settling=True))
 
-    def test_a_dead_nodes_word_about_members_does_not_count(self):
+    def test_dead_nodes_results_do_not_count(self):
         found = self.of(base.document(), node(),
                         node('b', DOWN, live=False))
         self.assertEqual('ONLINE', found['member', 'm1'])
 
-    def test_a_pool_that_no_listener_uses_is_offline(self):
+    def test_unused_pool_is_offline(self):
         for name in ('healthmonitor', None):
             document = without('listener', *([name] if name else []))
             found = self.of(document, node())
             self.assertEqual('OFFLINE', found['pool', 'pool'])
             self.assertEqual('ONLINE', found['loadbalancer', 'lb'])
 
-    def test_admin_down_is_offline_below_as_well(self):
+    def test_disabled_load_balancer_makes_children_offline(self):
         found = self.of(changed(loadbalancer=OFF), node(members={}))
         self.assertEqual({'OFFLINE'}, set(found.values()))
 
-    def test_a_backup_is_watched_as_others_are(self):
-        """Primaries down and backups up: the pool works, degraded."""
+    def test_backups_count_like_other_members(self):
+        """With primaries down and backups up, the pool is degraded."""
         for backup, primary, pool in (('up', 'up', 'ONLINE'),
                                       ('up', 'down', 'DEGRADED'),
                                       ('down', 'up', 'DEGRADED'),
@@ -279,7 +279,7 @@ class TestOperatingStatuses(base.TestCase):
                 members={'m1': backup, 'm2': primary}))
             self.assertEqual(pool, found['pool', 'pool'], (backup, primary))
 
-    def test_a_pool_whose_members_all_drain_is_an_error(self):
+    def test_pool_with_draining_members_only_is_an_error(self):
         found = self.of(changed(m1=DRAINED, m2=DRAINED), node())
         self.assertEqual('DRAINING', found['member', 'm1'])
         self.assertEqual('ERROR', found['pool', 'pool'])
@@ -288,12 +288,12 @@ class TestOperatingStatuses(base.TestCase):
 
 class TestProblems(base.TestCase):
 
-    def test_a_healthy_node_has_none(self):
+    def test_healthy_node_has_no_problems(self):
         self.assertEqual([], status.problems({
             'problems': [], 'bgp_established': [2, 2], 'uplinks_ready': [4],
             'health_checker': {'checks': 3}}))
 
-    def test_what_an_older_node_does_not_say_is_none(self):
+    def test_fields_that_an_older_node_omits_are_no_problem(self):
         self.assertEqual([], status.problems({'version': '0.1'}))
         self.assertFalse(status.knows_no_health({}))
 
@@ -308,7 +308,7 @@ class TestProblems(base.TestCase):
             found, = status.problems(state)
             self.assertIn(text, found)
 
-    def test_a_node_without_checker_knows_no_health(self):
+    def test_node_without_checker_knows_no_health(self):
         self.assertTrue(status.knows_no_health({'health_checker': None}))
 
 
@@ -320,22 +320,22 @@ class TestView(base.TestCase):
             'error': None, 'removed_generation': None, 'members': UP,
             'announced': True, **more}), state or {}, True, generation)
 
-    def test_a_view_is_what_the_rows_say(self):
+    def test_view_has_the_rows_values(self):
         self.assertEqual(node(problems=[]), self.view())
         self.assertFalse(self.view(generation=8).current)
         self.assertEqual('full', self.view(error='full').error)
         self.assertIsNone(self.view(announced=None).announced)
 
-    def test_members_that_were_not_reported_are_not_known(self):
+    def test_unreported_members_are_unknown(self):
         self.assertEqual({}, self.view(members=None).members)
 
-    def test_a_node_without_checker_has_no_say_about_members(self):
+    def test_results_of_node_without_checker_do_not_count(self):
         found = self.view({'health_checker': None})
         self.assertEqual({}, found.members)
         self.assertEqual(['the health checker does not answer'],
                          found.problems)
 
-    def test_a_node_whose_tables_stand_still_has_no_say_about_members(self):
+    def test_results_of_node_with_outdated_tables_do_not_count(self):
         found = self.view({'processes': {
             'octavia-xdp-result-handler': 'it stands still'}})
         self.assertEqual({}, found.members)
