@@ -30,12 +30,15 @@ from octavia_xdp_provider.tests.unit.controller import reporting
 NETWORK = ipaddress.ip_network('203.0.113.0/24')
 KEY = datapath.Key(base.VIP, 'TCP', 80)
 ADDED = '198.18.10.13'
-CONNECTIONS = 200
+# Ports of connections that began before the member was added, and of those
+# that began after that.
+EARLIER, LATER = range(20000, 20200), range(30000, 30200)
 SYN, ACK = 'S', 'A'
 DESTINATION = slice(30, 34)  # of a frame's outer header
-# Of GUE behind Ethernet, IPv4 and UDP: its length in words, and the address
-# behind GitHub's private data (doc/source/contributor/forwarding.rst).
-GUE_WORDS, ALTERNATIVE = 42, slice(50, 54)
+# Behind Ethernet, IPv4 and UDP: the packet itself (variant 1 of GUE), or a
+# header of variant 0 with the other member's address behind GitHub's private
+# data (doc/source/contributor/forwarding.rst).
+GUE, ALTERNATIVE = 42, slice(50, 54)
 
 
 def frame(port, flags):
@@ -90,15 +93,14 @@ class Node:
                 {}, *arguments)), self.host, self.reconciler.given_history,
             lambda: True, lambda: self.without.append(1)).run()
 
-    def send(self, flags):
+    def send(self, flags, ports=EARLIER):
         """Port → members that its packet may end at, the first first."""
-        ports = range(20000, 20000 + CONNECTIONS)
         found = {}
         for port, (action, out) in zip(ports, self.datapath.run(
                 [(frame(port, flags), 0) for port in ports]), strict=True):
             assert action == private_node.XDP_TX, action
             found[port] = [socket.inet_ntoa(out[DESTINATION])]
-            if out[23] == socket.IPPROTO_UDP and out[GUE_WORDS] & 31:
+            if out[23] == socket.IPPROTO_UDP and not out[GUE] >> 4:
                 found[port].append(socket.inet_ntoa(out[ALTERNATIVE]))
         return found
 
@@ -133,11 +135,12 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
         for node in nodes:
             node.make(self.document(True, **flavor))
             node.report(self.api)
+            self.later = node.send(SYN, LATER)
         return began
 
     def broken(self, began, node):
         """Connections that their member does not get a packet of."""
-        return [port for port, found in node.send(ACK).items()
+        return [port for port, found in node.send(ACK, began.keys()).items()
                 if began[port][0] not in found]
 
     def boot(self, asks, **flavor):
@@ -151,6 +154,9 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
     def test_connections_go_on_by_a_second_chance(self):
         began, node = self.boot(True, encapsulation='gue', second_chance=True)
         self.assertEqual([], self.broken(began, node))
+        # Other nodes alone remember which of these are with the new one.
+        self.assertIn([ADDED], self.later.values())
+        self.assertEqual([], self.broken(self.later, node))
         self.assertEqual([], node.without)
         self.assertEqual([], node.datapath.faults())
         # What it is told it tells others.
