@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horizon with Octavia's dashboard in a lab, and a tenant's walk in it."""
+"""Horizon with Octavia's dashboard in a lab, used by a tenant's walk."""

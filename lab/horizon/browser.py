@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium on the control host, and how a person uses Horizon.
+"""A headless Chromium on the control host, for use of Horizon like a person.
 
-Elements are found by what a person reads on them, where there is a text.
+Elements are found by their visible text, if they have one.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ NAME = 'chromedriver'
 PORT = 9515
 WIDTH, HEIGHT = 1200, 860
 TIMEOUT_S = 60
-# What a click or a look meets while Angular draws: look again.
+# Errors that occur while Angular redraws: retry.
 _REDRAWN = (exceptions.StaleElementReferenceException,
             exceptions.ElementNotInteractableException,
             exceptions.ElementClickInterceptedException,
@@ -42,9 +42,9 @@ class Browser:
         self.driver.get(url)
 
     def wait(self, what, condition, timeout=TIMEOUT_S):
-        """Call condition() until it returns something true; return that.
+        """Call condition() until it returns a true value; return that.
 
-        :raises paths.LabError: it did not; a picture shows what was there.
+        :raises paths.LabError: it did not in time; takes a picture.
         """
         try:
             return ui.WebDriverWait(
@@ -58,16 +58,16 @@ class Browser:
                 f'{self.text()[-1500:]}') from None
 
     def find(self, xpath, within=None):
-        """The visible elements of an XPath."""
-        return [one for one in (within or self.driver).find_elements(
-            By.XPATH, xpath) if one.is_displayed()]
+        """Return the visible elements of an XPath."""
+        return [element for element in (within or self.driver).find_elements(
+            By.XPATH, xpath) if element.is_displayed()]
 
     def click(self, xpath, what=None):
-        """Click the first visible element of an XPath that can be clicked."""
+        """Click the first visible and enabled element of an XPath."""
         def click():
-            for one in self.find(xpath):
-                if one.is_enabled():
-                    one.click()
+            for element in self.find(xpath):
+                if element.is_enabled():
+                    element.click()
                     return True
             return False
         self.wait(what or xpath, click)
@@ -75,38 +75,38 @@ class Browser:
     def type(self, xpath, text):
         """Replace an input's content."""
         def enter():
-            for one in self.find(xpath):
-                one.clear()
-                one.send_keys(str(text))
-                # A form may be filled with what there is meanwhile.
-                return one.get_attribute('value') == str(text)
+            for element in self.find(xpath):
+                element.clear()
+                element.send_keys(str(text))
+                # The page may fill in the present value meanwhile.
+                return element.get_attribute('value') == str(text)
             return False
         self.wait(f'input {xpath}', enter)
 
     def reads(self, xpath, text):
-        """Wait until an input holds a text."""
+        """Wait until an input has a value."""
         self.wait(f'{text!r} in {xpath}', lambda: any(
-            one.get_attribute('value') == str(text)
-            for one in self.find(xpath)))
+            element.get_attribute('value') == str(text)
+            for element in self.find(xpath)))
 
     def select(self, xpath, text):
-        """Choose the option of a list that reads so."""
+        """Select the option of a list with this text."""
         def choose():
-            for one in self.find(xpath):
+            for element in self.find(xpath):
                 with contextlib.suppress(exceptions.NoSuchElementException):
-                    ui.Select(one).select_by_visible_text(text)
+                    ui.Select(element).select_by_visible_text(text)
                     return True
             return False
         self.wait(f'{text} in {xpath}', choose)
 
     def options(self, xpath):
-        """What a list offers, without its empty option."""
-        found = self.wait(f'list {xpath}', lambda: self.find(xpath))
-        return [one.text.strip() for one in ui.Select(found[0]).options
-                if one.text.strip()]
+        """Return the texts of a list's options, without empty ones."""
+        lists = self.wait(f'list {xpath}', lambda: self.find(xpath))
+        return [option.text.strip() for option in ui.Select(lists[0]).options
+                if option.text.strip()]
 
     def text(self):
-        """All that the page shows."""
+        """Return the visible text of the page."""
         return self.driver.find_element(By.TAG_NAME, 'body').text
 
     def shows(self, text):
@@ -114,7 +114,7 @@ class Browser:
         self.wait(repr(text), lambda: text in self.text())
 
     def picture(self, name):
-        """Keep what the window shows as a small PNG."""
+        """Save a small PNG of the window."""
         path = self.pictures / f'{name}.png'
         self.driver.save_screenshot(str(path))
         if shutil.which('pngquant'):
@@ -124,7 +124,7 @@ class Browser:
 
 @contextlib.contextmanager
 def opened(lab, pictures):
-    """A browser with a directory for its pictures."""
+    """Open a browser with a directory for its pictures."""
     shutil.rmtree(pictures, ignore_errors=True)
     pictures.mkdir(parents=True)
     processes.start(
@@ -150,7 +150,7 @@ def _options(profile):
     options = webdriver.ChromeOptions()
     for argument in (
             '--headless=new', f'--window-size={WIDTH},{HEIGHT}',
-            # Its sandbox refuses to be root's; it opens the lab's pages only.
+            # Its sandbox does not work for root; it opens only lab pages.
             '--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu',
             '--no-first-run', '--disable-background-networking',
             f'--user-data-dir={profile}'):

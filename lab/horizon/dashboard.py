@@ -19,9 +19,9 @@ _LOOPBACK = '127.0.0.1'
 
 
 def start(lab):
-    """Start Horizon, and Nova's API before it, in a lab that is up.
+    """Start Nova's API and Horizon in a running lab.
 
-    :returns: where a browser outside the lab finds it, and how to log in.
+    :returns: the URL for browsers outside the lab, with user and password.
     """
     environment.program('gunicorn')
     nova.start(lab)
@@ -34,7 +34,10 @@ def start(lab):
 
 
 def _forward(lab):
-    """The URL. Sockets of the file system are outside namespaces."""
+    """Forward a port of the machine to Horizon, and return the URL.
+
+    The forwarder uses a UNIX socket, which network namespaces do not isolate.
+    """
     with socket.create_server((_LOOPBACK, 0)) as server_socket:
         port = server_socket.getsockname()[1]
     processes.start(lab, None, f'{NAME}-forward', [

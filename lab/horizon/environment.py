@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Horizon and Nova are installed: ``tools/setup horizon``."""
+"""The environment of Horizon and Nova, by ``tools/setup horizon``."""
 
 from lab import paths
 
@@ -7,7 +7,7 @@ VENV = paths.BUILD / 'horizon'
 
 
 def program(name):
-    """The path of a command.
+    """Return the path of a command.
 
     :raises paths.LabError: it is not installed.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lab's operator sets in Horizon: its local_settings.py.
+"""Horizon's local_settings.py in a lab.
 
-tools/setup copies it to where Horizon looks for it. What differs by lab comes
-from the environment.
+tools/setup copies it to Horizon's directory. Values that differ between labs
+come from the environment.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 DEBUG = False
 ALLOWED_HOSTS = ['*']
 SECRET_KEY = os.environ.get('LAB_SECRET_KEY', 'of no use while files are made')
-# A server without TLS: browsers would not send such cookies back.
+# Browsers do not return secure cookies to a server without TLS.
 CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE = False
 OPENSTACK_KEYSTONE_URL = os.environ.get('LAB_KEYSTONE_URL', '')
 OPENSTACK_ENDPOINT_TYPE = 'publicURL'
@@ -19,7 +19,7 @@ TIME_ZONE = 'UTC'
 CACHES = {'default': {
     'BACKEND': 'django.core.cache.backends.locmem.LocMemCache'}}
 SESSION_ENGINE = 'django.contrib.sessions.backends.cache'
-# Collected and compressed once, for all labs.
+# Files are collected and compressed once, for all labs.
 COMPRESS_OFFLINE = True
 STATIC_ROOT = os.path.join(sys.prefix, 'static')
 LOGGING = {

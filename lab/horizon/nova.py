@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's API, with no hypervisor and no server.
+"""Nova's API, without hypervisors and servers.
 
-The wizard of octavia-dashboard asks for the tenant's servers, to offer them
-as members, and stays empty if nobody answers.
+The wizard of octavia-dashboard requests the tenant's servers, to offer them
+as members. Without an answer it shows nothing.
 """
 
 from lab import cloud
@@ -19,14 +19,14 @@ from lab.horizon import environment
 NAME = 'nova'
 PORT = 8774
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}/v2.1'
-# Of all cells, of cell 0 (servers that no hypervisor took), and of a cell.
+# Common to all cells; cell 0, for servers without a hypervisor; and cell 1.
 DATABASES = ('nova_api', 'nova_cell0', 'nova')
-# Nobody hears it: there is no conductor, scheduler or hypervisor.
+# Messages are discarded: there is no conductor, scheduler or hypervisor.
 _NO_BROKER = 'fake://'
 
 
 def start(lab):
-    """Enter Nova into the cloud, make its tables and start its API."""
+    """Add Nova to the cloud, create its tables and start its API."""
     secret.make(lab, NAME)
     with namespaces.inside(lab, paths.CONTROL):
         cloud.add_service(lab, NAME, 'compute', URL)

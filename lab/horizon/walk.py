@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant's walk through Horizon, in a real browser.
+"""A tenant's walk through Horizon in a real browser.
 
-Every step goes into build/horizon.json, and a picture of it into
+Each step is recorded in build/horizon.json, with a picture in
 build/horizon-pictures.
 """
 
@@ -29,7 +29,7 @@ PICTURES = paths.BUILD / 'horizon-pictures'
 BALANCER, LISTENER, POOL = 'shop', 'shop-http', 'shop-servers'
 REFUSED = 'refused'
 PORT = 80
-# Its connections have no begin and no end, so it never has a limit of them.
+# UDP has no connections, so this listener cannot have a connection limit.
 UDP_LISTENER, UDP_PORT = 'shop-udp', 5000
 DRAINED = topology.MEMBERS[0]
 REQUESTS = 200
@@ -39,7 +39,7 @@ _expect = demo_steps.expect
 
 
 class Walk(demo_steps.Steps):
-    """What a tenant does with the mouse."""
+    """The steps of a tenant in the browser."""
 
     def __init__(self, lab, keep, existing=False):
         """:param existing: the lab is up, with a second provider."""
@@ -58,12 +58,12 @@ class Walk(demo_steps.Steps):
         if self.existing and not namespaces.exists(self.lab, paths.CONTROL):
             raise paths.LabError(
                 f'lab {self.lab.name} is not up; python -m lab.demo '
-                f'--name {self.lab.name} --keep-lab leaves one up')
+                f'--name {self.lab.name} --keep-lab starts it')
 
     def run(self):
-        """All steps.
+        """Run all steps.
 
-        :raises demo_steps.StepFailed: one did not hold.
+        :raises demo_steps.StepFailed: a step failed.
         """
         if not self.existing:
             self.step('bring up control host, fabric and LB nodes',
@@ -71,14 +71,16 @@ class Walk(demo_steps.Steps):
         self.step('start Nova and Horizon', self.start)
         with browser.opened(self.lab, PICTURES) as self.browser:
             self.step('log in', self.log_in)
-            self.step('open Project, Network, Load Balancers', self.go_there)
-            self.step('what the wizard offers', self.look_at_choices)
+            self.step('open Project, Network, Load Balancers',
+                      self.open_load_balancers)
+            self.step('the wizard offers what the provider supports',
+                      self.check_choices)
             self.step('create a load balancer in the wizard', self.create)
             self.step('wait for ACTIVE and ONLINE', self.wait_online)
             self.step(f'{REQUESTS} requests', self.request)
             self.step('set a member\'s weight to 0', self.drain)
-            self.step('a creation that is refused', self.create_refused)
-            self.step('a change that is refused', self.change_refused)
+            self.step('an invalid creation is refused', self.create_refused)
+            self.step('an invalid change is refused', self.change_refused)
             if not self.keep:
                 self.step('delete the load balancer', self.delete)
 
@@ -96,7 +98,7 @@ class Walk(demo_steps.Steps):
         self.browser.shows('Overview')
         return f'as {cloud.TENANT}'
 
-    def go_there(self):
+    def open_load_balancers(self):
         link = '//a[@href="/project/load_balancer/"]'
         network = _heading('Network')
         for heading, below in ((_heading('Project'), network),
@@ -112,7 +114,7 @@ class Walk(demo_steps.Steps):
 
     # The wizard
 
-    def look_at_choices(self):
+    def check_choices(self):
         form = wizard.Wizard(self.browser)
         form.open()
         form.details('', octavia.NOOP, 'vips-v4')
@@ -131,7 +133,7 @@ class Walk(demo_steps.Steps):
                 f'provider: {", ".join(other)}')
 
     def fill_in(self, name, port, picture):
-        """:param picture: called with the name of each page that is done."""
+        """:param picture: called with the name of each completed page."""
         form = wizard.Wizard(self.browser)
         form.open()
         form.details(name, octavia.XDP, 'vips-v4')
@@ -150,19 +152,18 @@ class Walk(demo_steps.Steps):
     def create(self):
         self.fill_in(BALANCER, PORT, self.browser.picture)
         self.browser.shows(BALANCER)
-        self.vip = self.of_the_api('find_load_balancer',
-                                   BALANCER).vip_address
+        self.vip = self.call_api('find_load_balancer', BALANCER).vip_address
         members.add_vip(self.lab, self.vip, topology.MEMBERS)
         return f'VIP {self.vip}'
 
-    def of_the_api(self, method, *arguments):
-        """What Octavia's API says of it, in a connection of its own."""
+    def call_api(self, method, *arguments):
+        """Call a method of Octavia's API in a new connection."""
         return getattr(cloud.connect(self.lab).load_balancer, method)(
             *arguments)
 
     def wait_online(self):
         processes.wait_for('an ACTIVE and ONLINE load balancer', lambda: (
-            _status(self.of_the_api('find_load_balancer', BALANCER))
+            _status(self.call_api('find_load_balancer', BALANCER))
             == ('ACTIVE', 'ONLINE')), TIMEOUT_S, 0.5)
         self.browser.driver.refresh()
         row = (f'//tr[.//a[normalize-space(.)="{BALANCER}"]]'
@@ -179,14 +180,15 @@ class Walk(demo_steps.Steps):
     # Traffic
 
     def answers(self, number=REQUESTS):
-        found = client.requests(self.lab, f'http://{self.vip}/', number)
-        _expect(not found.failures,
-                f'{len(found.failures)} of {number} requests failed, first: '
-                f'{"".join(found.failures[:1])}')
-        return found.count
+        answers = client.requests(self.lab, f'http://{self.vip}/', number)
+        _expect(not answers.failures,
+                f'{len(answers.failures)} of {number} requests failed, first: '
+                f'{"".join(answers.failures[:1])}')
+        return answers.count
 
     def request(self):
-        before = [capture.packets_to(self.lab, one) for one in topology.NODES]
+        before = [capture.packets_to(self.lab, node)
+                  for node in topology.NODES]
         count = self.answers()
         _expect(set(count) == set(topology.MEMBERS),
                 f'only {sorted(count)} answered')
@@ -223,28 +225,28 @@ class Walk(demo_steps.Steps):
         self.browser.shows('Create Load Balancer')
 
     def refusal(self, *words):
-        """The error that the page shows."""
-        shown = self.browser.wait('error', lambda: [
-            one.text for one in self.browser.find(
+        """Wait for an error on the page with these words, and return it."""
+        errors = self.browser.wait('error', lambda: [
+            element.text for element in self.browser.find(
                 '//div[contains(@class, "alert-danger") or '
-                'contains(@class, "alert-error")]') if one.text.strip()])
-        text = ' '.join(shown)
+                'contains(@class, "alert-error")]') if element.text.strip()])
+        text = ' '.join(errors)
         for word in words:
-            _expect(word in text, f'the page says {text!r}, without {word!r}')
+            _expect(word in text, f'the page shows {text!r}, without {word!r}')
         return ' '.join(text.split())
 
     def create_refused(self):
         self.list_page()
         self.fill_in(REFUSED, 8080, lambda _name: None)
-        said = self.refusal('protocol_port', '8080')
+        error = self.refusal('protocol_port', '8080')
         self.browser.picture('refused')
-        left = self.of_the_api('find_load_balancer', REFUSED)
-        _expect(left is None, f'{REFUSED} is there: {left}')
+        load_balancer = self.call_api('find_load_balancer', REFUSED)
+        _expect(load_balancer is None, f'{REFUSED} exists: {load_balancer}')
         with namespaces.inside(self.lab, paths.CONTROL):
             names = [port.name for port in
                      cloud.connect(self.lab).network.ports()]
         _expect(len(names) == 1, f'ports: {names}')
-        return f'{said} — and nothing was made'
+        return f'{error} — and nothing was created'
 
     def change_refused(self):
         self.openstack(
@@ -260,10 +262,10 @@ class Walk(demo_steps.Steps):
         self.browser.reads('//input[@name="name"]', UDP_LISTENER)
         self.browser.type('//input[@name="connection_limit"]', 10)
         self.browser.click('//button[contains(@class, "finish")]')
-        said = self.refusal('connection_limit', 'UDP')
+        error = self.refusal('connection_limit', 'UDP')
         self.browser.picture('refused-change')
         self.answers()
-        return f'{said} — and traffic goes on'
+        return f'{error} — and traffic continues'
 
     def delete(self):
         self.list_page()
@@ -277,7 +279,7 @@ class Walk(demo_steps.Steps):
         self.browser.click('//div[contains(@class, "modal-content")]'
                            '//button[contains(@class, "btn-danger")]')
         processes.wait_for(
-            'the end of the load balancer', lambda: self.of_the_api(
+            'the end of the load balancer', lambda: self.call_api(
                 'find_load_balancer', BALANCER) is None, TIMEOUT_S, 0.5)
         processes.wait_for(
             'the end of its route',
@@ -290,9 +292,9 @@ class Walk(demo_steps.Steps):
 
 
 def _heading(text):
-    """Of Horizon's navigation at the side, which folds."""
+    """Return the XPath of a heading in Horizon's side navigation."""
     return f'//*[@id="sidebar-accordion"]//a[normalize-space(.)="{text}"]'
 
 
-def _status(balancer):
-    return balancer.provisioning_status, balancer.operating_status
+def _status(load_balancer):
+    return load_balancer.provisioning_status, load_balancer.operating_status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of octavia-dashboard, as a person fills them in."""
+"""Fill in the pages of octavia-dashboard."""
 
 _STEP = '//div[contains(@class, "step") and not(contains(@class, "ng-hide"))]'
 _MODAL = '//div[contains(@class, "modal-content")]'
@@ -12,49 +12,49 @@ class Wizard:
         self.browser = browser
 
     def open(self):
-        """From the list of load balancers."""
+        """Open the wizard from the list of load balancers."""
         self.browser.click(
             '//button[contains(., "Create Load Balancer")]'
             '|//a[contains(., "Create Load Balancer")]')
         self.browser.shows('Provide the details for the load balancer.')
 
     def step(self, title):
-        """Turn to a page by its title on the left."""
+        """Go to a page by its title on the left."""
         self.browser.click(
             f'{_MODAL}//li[contains(@class, "nav-item")]'
             f'[contains(., "{title}")]', title)
 
     def details(self, name, provider, subnet):
-        """Name, provider and the VIP's subnet."""
+        """Fill in name, provider and the VIP's subnet."""
         self.browser.type(f'{_STEP}//input[@name="name"]', name)
         self._filter('Provider', provider)
         self._filter('Subnet', subnet)
 
     def listener(self, name, protocol, port):
-        """The listener's page."""
+        """Fill in the listener's page."""
         self.step('Listener Details')
         self.browser.type(f'{_STEP}//input[@name="name"]', name)
         self.browser.select(f'{_STEP}//select[@name="protocol"]', protocol)
         self.browser.type(f'{_STEP}//input[@name="port"]', port)
 
     def pool(self, name, algorithm):
-        """The pool's page."""
+        """Fill in the pool's page."""
         self.step('Pool Details')
         self.browser.type(f'{_STEP}//input[@name="name"]', name)
         self.browser.select(f'{_STEP}//select[@name="method"]', algorithm)
 
     def algorithms(self):
-        """What the pool's page offers."""
+        """Return the algorithms that the pool's page offers."""
         self.step('Pool Details')
         return self.browser.options(f'{_STEP}//select[@name="method"]')
 
     def protocols(self):
-        """What the listener's page offers."""
+        """Return the protocols that the listener's page offers."""
         self.step('Listener Details')
         return self.browser.options(f'{_STEP}//select[@name="protocol"]')
 
     def member(self, address, subnet, port):
-        """Another external member."""
+        """Add an external member."""
         self.step('Pool Members')
         self.browser.click(f'{_STEP}//button[contains(., "external member")]'
                            f'|{_STEP}//a[contains(., "external member")]')
@@ -64,18 +64,18 @@ class Wizard:
         self.browser.type(f'{row}{_input("port", "//")}', port)
 
     def monitor(self, kind, delay, timeout):
-        """The health monitor's page."""
+        """Fill in the health monitor's page."""
         self.step('Monitor Details')
         self.browser.select(f'{_STEP}//select[@name="type"]', kind)
         self.browser.type(f'{_STEP}//input[@name="timeout"]', timeout)
         self.browser.type(f'{_STEP}//input[@name="interval"]', delay)
 
     def finish(self):
-        """Submit; the wizard closes."""
+        """Submit the wizard, which closes it."""
         self.browser.click(f'{_MODAL}//button[contains(@class, "finish")]')
 
     def _filter(self, label, text):
-        """Choose in a list that narrows as one types."""
+        """Select a row of a drop-down table with a filter."""
         group = (f'{_STEP}//div[contains(@class, "form-group")]'
                  f'[.//label[contains(., "{label}")]]')
         self.browser.click(f'{group}//button[contains(@class, "dropdown")]',
@@ -85,6 +85,6 @@ class Wizard:
 
 
 def _input(name, where='.//'):
-    """Of a member's row; below it are those of its monitor."""
+    """Return the XPath of an input of a member, not of its monitor."""
     return (f'{where}input[contains(@name, "-{name}") and '
             'not(contains(@name, "monitor"))]')

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two commands of README.rst, where nobody has installed anything.
+"""Run the two commands of README.rst on a machine without any preparation.
 
     python -m lab.newcomer --release trixie
     python -m lab.newcomer --release bookworm --command demo
     python -m lab.newcomer --release trixie -- tools/test unit
 
-Needs root, and mmdebstrap. A minimal Debian with git, make, python3 and
-certificates gets a clone of what is committed here; what ran, and how long,
-goes into build/newcomer/RELEASE.json, with the output beside it. The exit
-status is 0 only if every step held.
+It needs root and mmdebstrap. A minimal Debian with git, make, python3 and
+certificates gets a clone of the committed files. The steps and their duration
+are recorded in build/newcomer/RELEASE.json, with their output in the same
+directory. The exit status is 0 only if every step succeeded.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from lab.packages import commands
 
 RELEASES = ('bookworm', 'trixie')
 COMMANDS = ('demo', 'test')
-# Below a directory that is root's alone, as a new machine's /root is.
+# Below a directory that only root can enter, like /root of a new machine.
 PLACE = '/root/src'
 
 
@@ -42,9 +42,9 @@ class Newcomer:
         self._logs.mkdir()
 
     def steps(self):
-        """Names and functions."""
+        """Yield names and functions."""
         yield 'make a minimal root', self._root.make
-        yield 'clone what is committed', self._clone
+        yield 'clone committed files', self._clone
         if self._words:
             yield ' '.join(self._words), lambda: self._run(
                 'command', *self._words)
@@ -60,7 +60,7 @@ class Newcomer:
         changed = commands.run('git', 'status', '--porcelain',
                                cwd=paths.CHECKOUT)
         return (f'{commands.run("git", "describe", "--always", cwd=clone)}'
-                f'{", without changes that are not committed" * bool(changed)}'
+                f'{", without uncommitted changes" * bool(changed)}'
                 ).replace('\n', '')
 
     def _run(self, name, *words):
@@ -68,9 +68,9 @@ class Newcomer:
         try:
             return self._root.run(self._place, log, *words, show=True)
         finally:
-            made = self._root.path / self._place.lstrip('/') / 'build/logs'
-            if made.is_dir():
-                shutil.copytree(made, self._logs / name)
+            logs = self._root.path / self._place.lstrip('/') / 'build/logs'
+            if logs.is_dir():
+                shutil.copytree(logs, self._logs / name)
 
     def end(self):
         """Remove the root."""
@@ -88,16 +88,16 @@ def _options():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--release', choices=RELEASES, required=True)
     parser.add_argument('--command', choices=COMMANDS, action='append',
-                        help='of README.rst; may be repeated; both by default')
+                        help='make target; may be repeated (default: both)')
     parser.add_argument('--place', default=PLACE,
-                        help='where the clone is, in the root; %(default)s')
+                        help='directory of the clone in the root; %(default)s')
     options = parser.parse_args(arguments)
     options.words = words
     return options
 
 
 def main():
-    """Run all steps; end with 1 at the first one that did not hold."""
+    """Run all steps; return 1 at the first failure."""
     options = _options()
     if os.geteuid() != 0:
         print('lab.newcomer: needs root', file=sys.stderr)

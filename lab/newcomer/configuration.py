@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a root reaches package indexes: as this machine does."""
+"""Configure a root to access package indexes like this machine."""
 
 import os
 import pathlib
@@ -8,13 +8,13 @@ import shutil
 
 from lab.packages import commands
 
-# Of the machine and of root: names, certificates, and package managers.
+# Files of the machine and of root: names, certificates, package managers.
 FILES = ('/etc/resolv.conf', '/etc/hosts',
          '/etc/ssl/certs/ca-certificates.crt',
          '/etc/pip.conf', '/etc/uv/uv.toml')
 OWN_FILES = ('.config/pip/pip.conf', '.pip/pip.conf', '.config/uv/uv.toml',
              '.cargo/config.toml', '.npmrc')
-# Those that the machine's administrator has added.
+# Certificates that the machine's administrator has added.
 CERTIFICATES = '/usr/local/share/ca-certificates'
 VARIABLES = re.compile(
     r'(PIP|UV|NPM_CONFIG)_\w+|CARGO_(HTTP|NET|REGISTR|SOURCE)\w+'
@@ -25,7 +25,7 @@ APT = re.compile(r'Acquire::(http|https)::.*(Proxy|CaInfo|Verify)')
 
 
 def copy(root):
-    """Give a root the machine's configuration."""
+    """Copy the machine's configuration to a root."""
     home = pathlib.Path.home()
     for source, target in (
             *((pathlib.Path(name), root / name[1:]) for name in FILES),
@@ -44,6 +44,6 @@ def copy(root):
 
 
 def variables():
-    """Those of the environment, as NAME=value."""
+    """Return relevant variables of the environment, as NAME=value."""
     return [f'{name}={value}' for name, value in sorted(os.environ.items())
             if VARIABLES.fullmatch(name)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A minimal Debian in which commands run, in namespaces of their own.
+"""A minimal Debian in which commands run in their own namespaces.
 
-The network is the machine's, since packages come from there. With the first
-process of its PID namespace all others end, and with them the mounts.
+They use the machine's network, to download packages. When the first process of
+the PID namespace ends, all others end, too, and the mounts disappear.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from lab.packages import debian
 from lab.packages import root as waiting
 
 FOLDER = paths.BUILD / 'newcomer'
-# All that README.rst asks for.
+# The packages that README.rst requires.
 PACKAGES = {'ca-certificates', 'git', 'make', 'python3'}
-# What package managers have fetched, by their place in the root. apt's is not
-# among them: two cannot use it at once.
+# Caches of package managers, by their path in the root. apt's is not one of
+# them, because two processes cannot use it at the same time.
 CACHE = FOLDER / 'cache'
 CACHES = {'uv': 'root/.cache/uv', 'pip': 'root/.cache/pip',
           'cargo': 'root/.cargo/registry'}
 ARCHIVES = 'var/cache/apt/archives'
 PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-# Far above what a whole "make test" takes on a busy machine.
+# Much more than a whole "make test" takes on a busy machine.
 LIMIT_S = 3 * 3600
 INSIDE = r'''
 set -e
@@ -61,15 +61,15 @@ done
 pivot_root . mnt
 umount -l /mnt
 cd "$place"
-# Not by exec: who is process 1 buries the dead.
+# bash stays process 1, because process 1 must reap orphans.
 exec env -i HOME=/root USER=root "$@"
 '''
 
 
 class Root:
-    """One of a Debian's release, until ``end``.
+    """The root of a Debian release, until ``end``.
 
-    :ivar path: where it is, for this machine.
+    :ivar path: its path on this machine.
     """
 
     def __init__(self, release):
@@ -77,17 +77,17 @@ class Root:
         FOLDER.mkdir(parents=True, exist_ok=True)
         with open(FOLDER / 'lock', 'w') as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._remove_those_of_the_killed()
+            self._remove_abandoned()
             self.path = FOLDER / f'{release}-{os.getpid()}'
             self._lock = os.open(self._lock_of(self.path),
                                  os.O_CREAT | os.O_WRONLY)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def make(self):
-        """Unpack it and configure it as this machine is."""
+        """Unpack the root and configure it like this machine."""
         how = debian.unpack(self.release, PACKAGES, self.path)
         self.path.chmod(0o755)
-        # Nothing has to outlive a power cut.
+        # Its files need not survive a power failure.
         (self.path / 'etc/dpkg/dpkg.cfg.d/unsafe-io').write_text(
             'force-unsafe-io\n')
         configuration.copy(self.path)
@@ -101,15 +101,15 @@ class Root:
     def run(self, place, log, *words, show=False):
         """Run a command.
 
-        :param place: where, in the root.
+        :param place: its working directory in the root.
         :param log: file for its output.
-        :param show: whether the output is printed, too.
+        :param show: whether to print the output, too.
         :returns: the last line of its output.
         :raises demo_steps.StepFailed: it failed.
         """
         group = cgroups.Group(_group(self.path))
-        caches = ' '.join(f'{name}:{there}' for name, there in CACHES.items())
-        # With this process, however it ends, the namespaces end.
+        caches = ' '.join(f'{name}:{path}' for name, path in CACHES.items())
+        # The namespaces end with this process, in whatever way it ends.
         process = subprocess.Popen(
             [*group.enter, 'setpriv', '--pdeathsig', 'KILL', 'unshare',
              '--fork', '--kill-child', '--pid', '--mount', '--ipc',
@@ -136,13 +136,13 @@ class Root:
             process.kill()
             process.wait()
             waiting.wait('end of its processes', group.removed)
-        said = last.decode(errors='replace')
-        demo_steps.expect(status == 0, f'exit status {status}: {said}; the '
-                          f'whole output is in {log}')
-        return said
+        last_line = last.decode(errors='replace')
+        demo_steps.expect(status == 0, f'exit status {status}: {last_line}; '
+                          f'the whole output is in {log}')
+        return last_line
 
     def end(self):
-        """Remove it, but for the packages that apt has fetched."""
+        """Remove the root, but keep the packages that apt has downloaded."""
         if (self.path / ARCHIVES).exists():
             _link(self.path / ARCHIVES, self._archives())
         _remove(self.path)
@@ -157,7 +157,7 @@ class Root:
         return path.with_name(f'{path.name}.lock')
 
     @classmethod
-    def _remove_those_of_the_killed(cls):
+    def _remove_abandoned(cls):
         for path in FOLDER.glob('*-*.lock'):
             with open(path) as lock, contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
