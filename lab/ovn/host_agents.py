@@ -54,11 +54,13 @@ def configure(lab, hypervisor):
     write_configuration(lab, hypervisor, ENCAPSULATIONS[hypervisor])
 
 
-def write_configuration(lab, hypervisor, encapsulation, underlay=links.UPLINK):
+def write_configuration(lab, hypervisor, encapsulation, underlay=links.UPLINK,
+                        **options):
     """Write the agent's configuration file.
 
     :param underlay: the interface at which LB nodes' packets arrive. Answers
         always leave by the uplink.
+    :param options: more options of [host_agent].
     """
     ini.write(configuration(lab, hypervisor), {
         'DEFAULT': {
@@ -79,6 +81,7 @@ def write_configuration(lab, hypervisor, encapsulation, underlay=links.UPLINK):
             'pin_directory': pin_directory(lab, hypervisor),
             'listen': (f'{paths.management_address(hypervisor)}:'
                        f'{METRICS_PORT}'),
+            **options,
         },
     })
 

@@ -22,7 +22,8 @@ _USUAL_S = 10
 _ALWAYS = tuple(f'octavia_xdp_provider.tests.unit.{name}' for name in (
     'test_comments', 'test_layout', 'test_reach'))
 _FUNCTIONAL = ('functional-node', 'functional-control', 'packets')
-_END_TO_END = ('e2e-tenant', 'e2e-faults', 'e2e-isolation', 'e2e-ovn')
+_END_TO_END = ('e2e-tenant', 'e2e-faults', 'e2e-isolation',
+               'e2e-isolation-vms', 'e2e-ovn')
 # What end-to-end tests share, and what only they use.
 _SUPPORT = reach.TESTS + 'e2e/support/'
 

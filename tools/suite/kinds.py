@@ -53,8 +53,8 @@ LONG = (
          1500),
     Kind('fault-matrix-3', 'each of them cut off for 3 minutes; messages that '
          'come again', 2700),
-    Kind('isolation', 'a hostile tenant and stolen machines beside others',
-         600),
+    Kind('isolation', 'a hostile tenant, hostile VMs and stolen machines '
+         'beside others', 600),
     Kind('ovn', 'members on hypervisors with OVN', 1500),
     Kind('bench', 'test beds, their traffic and what it is sent through',
          1620),
@@ -81,8 +81,8 @@ BY_NAME = {kind.name: kind for kind in SHORT + LONG}
 # Parts with tests in Python, which regular expressions can select.
 PYTHON = ('unit-python', 'packets', 'functional-node', 'functional-control',
           'functional-bench', 'e2e-tenant', 'e2e-faults', 'e2e-isolation',
-          'e2e-ovn', 'e2e-bench', 'functional-testbed', 'e2e-testbed',
-          'release')
+          'e2e-isolation-vms', 'e2e-ovn', 'e2e-bench', 'functional-testbed',
+          'e2e-testbed', 'release')
 
 
 def kernels():

@@ -63,6 +63,7 @@ LONG_TESTS = (
     *(_long(f'fault-matrix-{number}', f'fault-matrix-{number}', *_BUILT)
       for number in (1, 2, 3)),
     _long('e2e-isolation', 'isolation', *_BUILT, lane='faults'),
+    _long('e2e-isolation-vms', 'isolation', *_BUILT, lane='faults'),
     _long('e2e-ovn', 'ovn', *_BUILT),
     _long('unit-bench', 'bench', 'python', 'datapath', lane='guests'),
     _long('functional-bench-long', 'bench', 'python', 'datapath'),

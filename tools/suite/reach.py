@@ -30,6 +30,7 @@ FOLDERS = {
     'e2e-tenant': TESTS + 'e2e/tenant/',
     'e2e-faults': TESTS + 'e2e/faults/',
     'e2e-isolation': TESTS + 'e2e/isolation/',
+    'e2e-isolation-vms': TESTS + 'e2e/isolation_vms/',
     'e2e-ovn': TESTS + 'e2e/ovn/',
     'e2e-bench': TESTS + 'e2e/bench/',
     'e2e-testbed': TESTS + 'e2e/testbed/',

@@ -9,7 +9,6 @@ does not serve.
 import contextlib
 import functools
 import ipaddress
-import json
 import statistics
 import time
 import uuid
@@ -23,10 +22,10 @@ from lab.fabric import connections
 from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import figures
 from octavia_xdp_provider.tests.e2e.support import shared
 from octavia_xdp_provider.tests.e2e.support import strangers
 
-FIGURES = paths.BUILD / 'isolation.json'
 # Packets a second, of each flood; what a machine with two processors does
 # beside everything else.
 RATE = 4000
@@ -96,12 +95,7 @@ class TestHostileTenant(Stranger):
         target = self.create_target()
         control = self.measure(self.attackers_of_others())
         hostile = self.measure(self.attackers(target))
-        figures = {name: {'control_s': round(control[name], 4),
-                          'hostile_s': round(hostile[name], 4),
-                          'ratio': round(hostile[name] / control[name], 2)}
-                   for name in control}
-        FIGURES.write_text(json.dumps(figures, indent=1) + '\n')
-        print(json.dumps(figures))
+        figures.record('beside a hostile tenant', control, hostile)
 
     # What it has, and what it does with it
 

@@ -63,6 +63,7 @@ def packets(address, port):
 
 def main(address, port, rate):
     made = packets(address, port)
+    print('sending', flush=True)
     begin, sent = time.monotonic(), 0
     with socket.socket(socket.AF_INET, socket.SOCK_RAW,
                        socket.IPPROTO_RAW) as sender:

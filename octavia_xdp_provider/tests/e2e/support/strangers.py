@@ -63,25 +63,29 @@ class Caller(background.Background):
                 number += 1
 
 
-class Flood:
-    """Sends packets from the client's network, see flood.py.
+class Sender:
+    """A program of this folder that sends packets from one of the lab's hosts.
+    It writes a line when it begins.
 
-    :param address: to which all of them go.
-    :param port: where its service is.
-    :param rate: packets a second.
+    :param name: of its process, and of its log.
+    :param words: what the program takes.
     """
 
-    def __init__(self, lab, address, port, rate):
+    def __init__(self, lab, host, module, name, *words):
         self._lab = lab
-        self._name = f'flood-{address}'
-        self._words = [str(address), str(port), str(rate)]
+        self._host = host
+        self._module = f'octavia_xdp_provider.tests.e2e.support.{module}'
+        self._name = name
+        self._words = words
 
     def __enter__(self):
+        log = self._lab.logs / f'{self._name}.log'
+        before = log.stat().st_size if log.exists() else 0
         processes.start(
-            self._lab, client.CLIENT, self._name,
-            [sys.executable, '-m',
-             'octavia_xdp_provider.tests.e2e.support.flood', *self._words],
-            env={'PYTHONPATH': paths.CHECKOUT})
+            self._lab, self._host, self._name,
+            [sys.executable, '-m', self._module, *self._words],
+            env={'PYTHONPATH': paths.CHECKOUT},
+            ready=lambda: log.stat().st_size > before)
         return self
 
     def __exit__(self, *_exception):
@@ -90,6 +94,20 @@ class Flood:
     @property
     def is_alive(self):
         return processes.alive(self._lab, self._name)
+
+
+class Flood(Sender):
+    """Sends packets from the client's network, see flood.py.
+
+    :param address: to which all of them go.
+    :param port: where its service is.
+    :param rate: packets a second.
+    :param module: or many_flows.py.
+    """
+
+    def __init__(self, lab, address, port, rate, module='flood'):
+        super().__init__(lab, client.CLIENT, module, f'{module}-{address}',
+                         address, port, rate)
 
 
 @contextlib.contextmanager
