@@ -45,9 +45,9 @@ LIMITS = {'other_nic': 30, 'other_tap': 60, 'known_in': 300, 'reply': 250,
 
 
 def encapsulated(key: int, client: str, sport: int, flags: str,
-                 payload: bytes = b'x') -> bytes:
+                 payload: bytes = b'x', dport: int = 80) -> bytes:
     inner = bytes(inet.IP(src=client, dst=VIP) /
-                  inet.TCP(sport=sport, dport=80, flags=flags) / payload)
+                  inet.TCP(sport=sport, dport=dport, flags=flags) / payload)
     return in_tunnel(key, 0x0800, inner)
 
 
@@ -104,9 +104,8 @@ class Hypervisor:
                 '02:00:00:00:00:05', '02:00:00:00:00:06', 1400))
         self.syn = Varied(encapsulated(KEY, '20.0.0.0', 1, 'S'), 62, 70)
         self.ack = Varied(encapsulated(KEY, '20.0.0.0', 1, 'A'), 62, 70)
-        other = encapsulated(OTHER_KEY, '20.0.0.0', 1, 'S')
-        self.flood = Varied(other[:72] + struct.pack('!H', 81) + other[74:],
-                            62, 70)
+        self.flood = Varied(encapsulated(OTHER_KEY, '20.0.0.0', 1, 'S',
+                                         dport=81), 62, 70)
         self.reply = Varied(answer(), 30, 36)
         self._add_ipv6()
         self.empty = bytes(l2.Ether() / inet.IP() / inet.TCP())
@@ -214,8 +213,11 @@ def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
     def filled(make):
         return make(b'x' * (loop.LENGTH - len(make(b''))))
 
-    syn, ack = (filled(functools.partial(encapsulated, KEY, '20.0.0.0', 1,
-                                         flags)) for flags in 'SA')
+    # New ones are of the other port: of the known ones those that found no
+    # place are half-open, and each port has its own part of these.
+    syn, ack = (filled(functools.partial(
+        encapsulated, key, '20.0.0.0', 1, flags, dport=dport))
+        for key, flags, dport in ((OTHER_KEY, 'S', 81), (KEY, 'A', 80)))
     reply, other = filled(answer), filled(of_another)
     programs = loop.Programs(hypervisor.folder)
     try:
