@@ -135,7 +135,8 @@ OXP_MAPS(IS_DEFINED)
 static __always_inline struct traffic_counters *
 traffic_at(union counters *slice, __u32 half, __u64 index)
 {
-	asm volatile("" : "+r"(index));
+	/* compared in a register, which is the one that is added */
+	barrier_var(index);
 	return slice && index < half ? &slice[index].traffic : NULL;
 }
 

@@ -110,7 +110,8 @@ static __always_inline void copy(struct state *state, struct xdp_buff *xdp,
 
 	if (captured > snaplen)
 		captured = snaplen;
-	asm volatile("" : "+r"(captured));
+	/* the bound below is of this value, which is not computed again */
+	barrier_var(captured);
 	if (captured > OXP_TRACE_SNAPLEN_MAX)
 		captured = OXP_TRACE_SNAPLEN_MAX;
 	record->packet = (struct oxp_trace_packet){

@@ -16,7 +16,7 @@
 static __always_inline __u64 top_bit(__u64 word)
 {
 	word >>= 63;
-	asm volatile("" : "+r"(word));
+	barrier_var(word);
 	return word;
 }
 

@@ -9,6 +9,7 @@
 #define OXP_BLOCK_H
 
 #include "maps.h"
+#include "verifier.h"
 
 #define SEGMENT_MASK (SEGMENT_SIZE - 1)
 
@@ -32,17 +33,17 @@ static __always_inline void *in_segment(void *segment, __u64 offset,
 					const __u32 size)
 {
 	if (size == LINE_SIZE)
-		asm volatile("%0 &= 0x7fffc0" : "+r"(offset));
+		MASK(offset, 0x7fffc0);
 	else if (size == 32)
-		asm volatile("%0 &= 0x7fffe0" : "+r"(offset));
+		MASK(offset, 0x7fffe0);
 	else if (size == 16)
-		asm volatile("%0 &= 0x7ffff0" : "+r"(offset));
+		MASK(offset, 0x7ffff0);
 	else if (size == 4)
-		asm volatile("%0 &= 0x7ffffc" : "+r"(offset));
+		MASK(offset, 0x7ffffc);
 	else if (size == 2)
-		asm volatile("%0 &= 0x7ffffe" : "+r"(offset));
+		MASK(offset, 0x7ffffe);
 	else
-		asm volatile("%0 &= 0x7fffff" : "+r"(offset));
+		MASK(offset, 0x7fffff);
 	return segment + offset;
 }
 
@@ -161,7 +162,7 @@ static __always_inline void fetch_ahead(const struct block_view *view,
 
 	line = in_segment(view->segment, offset + slot_at(position, slots), 1);
 	(void)*line;
-	asm volatile("" : "+r"(offset));
+	barrier_var(offset);
 	if (offset < room || offset > SEGMENT_SIZE)
 		return;
 	line = view->segment + offset - room;

@@ -117,7 +117,7 @@ static __always_inline __u64 has_share_of(__u64 entry, __u64 other)
 {
 	__u64 differs = (entry ^ other) & FLOW_SHARE;
 
-	asm volatile("" : "+r"(differs));
+	barrier_var(differs);
 	return is_less(differs, 1);
 }
 

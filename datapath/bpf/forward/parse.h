@@ -75,7 +75,7 @@ static __always_inline void *at(struct xdp_md *ctx, __u64 offset, __u32 size)
 {
 	void *start = frame_start(ctx);
 
-	asm volatile("" : "+r"(offset));
+	barrier_var(offset);
 	if (offset > FRAME_MAX)
 		return NULL;
 	start += offset;
@@ -100,7 +100,7 @@ static __always_inline __u32 bytes_from(struct xdp_md *ctx, const void *start)
 {
 	__u64 bytes = frame_end(ctx) - (void *)start;
 
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	return bytes;
 }
 

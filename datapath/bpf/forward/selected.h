@@ -28,7 +28,7 @@ static __always_inline __u32 plain_l4_of(const struct selected *selected)
 {
 	__u32 l3 = selected->l3;
 
-	asm volatile("" : "+r"(l3));
+	barrier_var(l3);
 	return l3 +
 	       (selected->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
 }

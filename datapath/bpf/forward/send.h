@@ -15,6 +15,7 @@
 #include "forward/selected.h"
 #include "forward/too_big.h"
 #include "forward/watch.h"
+#include "verifier.h"
 
 /* Replaces the link header by the uplink's, which ends where the frame now
  * has an outer header to be filled in. */
@@ -32,7 +33,7 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 	start[2] = word[2];
 	/* what was compared may be another copy, says the verifier */
 	_Static_assert(LINK_MAX < 32, "the mask");
-	asm volatile("%0 &= 31" : "+r"(length));
+	MASK(length, 31);
 	return (void *)start + length;
 }
 
@@ -355,7 +356,8 @@ static __always_inline __u64 plain_length(const struct uplink *uplink)
 			       offsetof(struct uplink, link_length) + 1,
 		       "one number");
 	length = *(const __u16 *)&uplink->link_length;
-	asm volatile("" : "+r"(length));
+	/* read once: what is compared is what is used */
+	barrier_var(length);
 	return length;
 }
 

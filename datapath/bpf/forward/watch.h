@@ -12,6 +12,7 @@
 #include "forward/flow_cache.h"
 #include "forward/flow_end.h"
 #include "forward/selected.h"
+#include "verifier.h"
 
 /* As in struct uplink_set. */
 static __always_inline __u32 choice_of(__u32 entropy)
@@ -105,7 +106,7 @@ __noinline __u32 watch_best(__u32 number, __u32 now, __u32 timeout)
 static __always_inline __u64 *entry_at(struct watched_set *set, __u64 place)
 {
 	_Static_assert(WATCH_WAYS == 8, "mask of places");
-	asm volatile("%0 &= 7" : "+r"(place));
+	MASK(place, 7);
 	return &set->entry[place];
 }
 

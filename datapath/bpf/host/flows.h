@@ -7,6 +7,7 @@
 #include "flow_time.h"
 #include "host/hash.h"
 #include "host/maps.h"
+#include "verifier.h"
 
 #define REFRESH_AGE 1 /* units: lines are shared with other CPUs */
 
@@ -108,7 +109,7 @@ static __always_inline bool exchange(const struct flow *flow, __u64 to)
  * compiler must not see that it is 0 or 1. */
 static __always_inline __u64 no_branch(__u64 bit)
 {
-	asm volatile("" : "+r"(bit));
+	barrier_var(bit);
 	return bit;
 }
 
@@ -250,7 +251,7 @@ static __always_inline __u32 way_of(__u64 best)
 	__u32 way = best % HOST_FLOW_WAYS;
 
 	_Static_assert(HOST_FLOW_WAYS == 8, "mask of ways");
-	asm volatile("%0 &= 7" : "+r"(way));
+	MASK(way, 7);
 	return way;
 }
 

@@ -134,7 +134,7 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 	__u32 outcome, place, ifindex = skb->ifindex;
 
 	/* from now on not by an address that is reckoned from the context's */
-	asm volatile("" : "+r"(ifindex));
+	barrier_var(ifindex);
 	if (packet->transport.later)
 		return find_fragment(packet, ifindex);
 	if (packet->error)

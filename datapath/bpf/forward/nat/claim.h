@@ -4,19 +4,20 @@
 #define OXP_NAT_CLAIM_H
 
 #include "forward/nat/shares.h"
+#include "verifier.h"
 
 /* Of an address's table: struct nat_ports. */
 static __always_inline __u64 *nat_taken_in(void *ports, __u64 word)
 {
 	_Static_assert(NAT_PORT_WORDS == 1024, "mask");
-	asm volatile("%0 &= 1023" : "+r"(word));
+	MASK(word, 1023);
 	return ports + word * sizeof(__u64);
 }
 
 static __always_inline __u64 *nat_full_in(void *ports, __u64 which)
 {
 	_Static_assert(sizeof(((struct nat_ports *)0)->full) == 16 * 8, "mask");
-	asm volatile("%0 &= 15" : "+r"(which));
+	MASK(which, 15);
 	return ports + offsetof(struct nat_ports, full) + which * sizeof(__u64);
 }
 

@@ -10,6 +10,7 @@
 
 #include "flow_time.h"
 #include "forward/parse.h"
+#include "verifier.h"
 
 #define NO_FLOW (-1LL)
 
@@ -33,7 +34,7 @@ static __always_inline struct nat_flow *nat_flow_at(__u32 number)
 	if (!table)
 		return NULL;
 	_Static_assert(sizeof(struct nat_flow) == 128, "mask");
-	asm volatile("%0 &= 0x7fff80" : "+r"(offset));
+	MASK(offset, 0x7fff80);
 	return table + offset;
 }
 
@@ -51,7 +52,7 @@ nat_pool_address(const struct nat_pools *pools, __u32 number)
 	__u64 address = number >> 16;
 
 	_Static_assert(NAT_ADDRESSES == 512, "mask");
-	asm volatile("%0 &= 511" : "+r"(address));
+	MASK(address, 511);
 	return pools->address[address];
 }
 

@@ -8,6 +8,7 @@
 #define OXP_NAT_HALF_OPEN_H
 
 #include "forward/nat/claim.h"
+#include "verifier.h"
 
 /* Half-open flows that are looked at when the group has all its flows. */
 #define NAT_TRY_EVICT 16
@@ -26,8 +27,8 @@ static __always_inline __u64 *nat_ring_in(void *groups, __u64 group,
 {
 	__u64 place = position % NAT_RING;
 
-	asm volatile("%0 &= 255" : "+r"(group));
-	asm volatile("%0 &= 4095" : "+r"(place));
+	MASK(group, 255);
+	MASK(place, 4095);
 	if (place >= NAT_RING)
 		place = 0;
 	return groups + group * sizeof(struct nat_group) +

@@ -10,6 +10,7 @@
 #include "forward/buffers.h"
 #include "forward/nat/fragments.h"
 #include "forward/nat/work.h"
+#include "verifier.h"
 
 #define NAT_GRE_KEY bpf_htons(0x2000) /* flags: a key, nothing else */
 #define NAT_KEY_MAGIC 0x4f580000U
@@ -49,7 +50,7 @@ static __always_inline const __be32 *
 nat_peer_at(const struct nat_peer_list *list, __u64 place)
 {
 	_Static_assert(OXP_NAT_PEERS_MAX == 16, "mask");
-	asm volatile("%0 &= 15" : "+r"(place));
+	MASK(place, 15);
 	return list->address[place];
 }
 
@@ -129,7 +130,7 @@ static __always_inline bool nat_has_pass_left(const struct nat_work *work)
 		return false;
 	if (!writes_nat)
 		return true;
-	asm volatile("%0 &= 15" : "+r"(place));
+	MASK(place, 15);
 	if (scratch->passed[place] >= NAT_PASSED_MAX)
 		return false;
 	scratch->passed[place]++;

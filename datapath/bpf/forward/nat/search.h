@@ -10,6 +10,7 @@
 
 #include "age_since.h"
 #include "forward/nat/claim.h"
+#include "verifier.h"
 
 /* Ports that are drawn before one is looked for. */
 #define NAT_TRY_DRAWN 4
@@ -79,7 +80,7 @@ static __always_inline bool nat_take_port(__u32 number)
 static __always_inline __u32 nat_address_of(const struct nat_pools *pools,
 					    __u32 v6, __u64 which)
 {
-	asm volatile("%0 &= 255" : "+r"(which));
+	MASK(which, 255);
 	return pools->number[v6 & 1][which];
 }
 

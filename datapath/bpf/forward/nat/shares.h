@@ -10,13 +10,14 @@
 
 #include "forward/block.h"
 #include "forward/nat/flow.h"
+#include "verifier.h"
 
 static __always_inline struct nat_group *nat_group_in(void *groups, __u64 group)
 {
 	_Static_assert(sizeof(struct nat_group) == 32768 &&
 			       OXP_NAT_GROUPS == 256,
 		       "mask");
-	asm volatile("%0 &= 255" : "+r"(group));
+	MASK(group, 255);
 	return groups + group * sizeof(struct nat_group);
 }
 

@@ -82,7 +82,7 @@ static __always_inline bool is_settled(const struct block_view *view,
 				       __u32 position)
 {
 	/* The slot is found anew, rather than kept on the stack. */
-	asm volatile("" : "+r"(position));
+	barrier_var(position);
 	return !is_special(view->block) &&
 	       !is_undecided(view, slot_at(position, view->block->slots));
 }
@@ -186,7 +186,7 @@ static __always_inline __u64 seeded_hash_of(const void *header,
 	struct ports own = *ports;
 
 	/* Not what hash_of_flow() has, which all packets would have to keep. */
-	asm volatile("" : "+r"(own.source));
+	barrier_var(own.source);
 	if (selected->v6)
 		return called_hash_v6((const __be32 *)&v6->saddr,
 				      (const __be32 *)&v6->daddr, both_of(&own),
@@ -279,7 +279,7 @@ static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 		}
 	}
 	/* as is_settled() does */
-	asm volatile("" : "+r"(position));
+	barrier_var(position);
 	slot = slot_at(position, block->slots);
 	if (block->flags & BLOCK_ASK && is_undecided(view, slot))
 		select_open(ctx, header, selected, ports, view, position);
@@ -299,7 +299,7 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	int action;
 
 	/* now, and not in parts that all wait on the stack */
-	asm volatile("" : "+r"(hash));
+	barrier_var(hash);
 	position = flow_position(hash);
 	if (!find_block(selected->block, &view))
 		return drop_plain(ctx, OXP_DROP_INTERNAL);
