@@ -22,30 +22,13 @@
 #include "upgrade/stream.h"
 #include "upgrade/writer.h"
 
-/* What all services had before layout 4. */
-#define SLOTS_USUAL 13313
-
-static uint32_t greatest_table(struct oxp_node *node)
-{
-	uint32_t most = node->config->slots_max;
-
-	if (most > SLOTS_USUAL)
-		most = SLOTS_USUAL;
-	for (uint32_t i = 0; i < node->config->services_max; i++)
-		if (entry_of(node, i)->state == ENTRY_USED &&
-		    live_block(node, i)->slots > most)
-			most = live_block(node, i)->slots;
-	return most;
-}
-
 static void write_sizes(struct writer *writer)
 {
 	const struct node_config *config = writer->node->config;
 	struct stream_sizes sizes = {
 		.services_max = config->services_max,
 		.members_max = config->members_max,
-		.slots_max = greatest_table(writer->node),
-		.slots_limit = config->slots_max,
+		.slots_max = config->slots_max,
 		.flows_max = config->flows_max,
 		.seed = config->seed,
 		.ticked = config->ticked,
@@ -141,7 +124,6 @@ static void write_service(struct writer *writer, uint32_t index,
 	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
 			       OXP_SERVICE_SECOND_CHANCE | OXP_SERVICE_RESET |
 			       OXP_SERVICE_NAT;
-	uint32_t limit = connection_limit(writer->node, index);
 	bool source = block->flags & OXP_SERVICE_SOURCE;
 	bool nat = block->flags & OXP_SERVICE_NAT;
 	struct service_counts counts;
@@ -151,8 +133,8 @@ static void write_service(struct writer *writer, uint32_t index,
 		.encapsulation = block->encapsulation,
 		.index = index,
 		.slots = block->slots,
-		.flags = (block->flags & flags) | (limit ? STREAM_LIMITED : 0),
-		.connection_limit = limit,
+		.flags = block->flags & flags,
+		.connection_limit = connection_limit(writer->node, index),
 		.generation = block->generation,
 		.dscp = nat ? 0 : block->dscp,
 		.source_length_v4 = source ? block->source_length_v4 : 0,
@@ -189,6 +171,7 @@ static void write_member(struct writer *writer, uint32_t index,
 		.backup = !!(member->flags & MEMBER_BACKUP),
 		.healthy = !!(member->flags & MEMBER_HEALTHY),
 		.known = !!(member->flags & MEMBER_KNOWN),
+		.port = ntohs(member->port),
 		.counter = member->counter,
 	};
 
@@ -212,25 +195,6 @@ static void write_members(struct writer *writer,
 	for (uint32_t i = 0; i < block->members; i++)
 		if (block->member[i].flags & MEMBER_PRESENT)
 			write_member(writer, i, &block->member[i]);
-}
-
-static void write_ports(struct writer *writer,
-			const struct service_block *block)
-{
-	uint16_t sorted[OXP_MEMBERS_MAX];
-	uint32_t count = sorted_members(block, sorted), ports = 0, flags = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		ports += !!block->member[sorted[i]].port;
-		if (name_port(block, sorted, i))
-			flags = STREAM_MANDATORY;
-	}
-	if (!ports)
-		return;
-	begin_record(writer, RECORD_PORTS, flags, sizeof(uint16_t), count);
-	for (uint32_t i = 0; i < block->members; i++)
-		if (block->member[i].flags & MEMBER_PRESENT)
-			put_number(writer, ntohs(block->member[i].port));
 }
 
 static void write_tunnels(struct writer *writer,
@@ -303,7 +267,6 @@ static void write_services(struct writer *writer, bool whole)
 		write_service(writer, i, block);
 		write_members(writer, block);
 		if (whole) {
-			write_ports(writer, block);
 			write_tunnels(writer, block);
 			export_networks(writer, block);
 			write_slots(writer, block);

@@ -16,18 +16,6 @@ void write_ages(struct writer *writer, const struct service_block *block)
 	put_elements(writer, ages_of(writer->node, block), block->slots);
 }
 
-/* By the middle of the slot, where its own number of slots is another. */
-static uint16_t before_of_slot(const struct service_block *block, uint32_t slot)
-{
-	uint64_t position = (first_position(slot, block->slots) +
-			     first_position(slot + 1, block->slots)) /
-			    2;
-
-	if (!slot_is_open(block, slot) && !slot_is_changed(block, slot))
-		return owner_at(block, slot);
-	return before_at(block, slot_at(position, block->before_slots));
-}
-
 static void write_changed(struct writer *writer,
 			  const struct service_block *block)
 {
@@ -52,15 +40,9 @@ void write_slots(struct writer *writer, const struct service_block *block)
 	if (!(block->flags & (BLOCK_OPEN | BLOCK_CHANGED)))
 		return;
 	begin_record(writer, RECORD_BEFORE, STREAM_MANDATORY, sizeof(uint16_t),
-		     block->slots);
-	for (uint32_t i = 0; i < block->slots; i++)
-		put_number(writer, before_of_slot(block, i));
-	if (block->flags & BLOCK_CHANGED)
-		write_changed(writer, block);
-	if (block->before_slots == block->slots)
-		return;
-	begin_record(writer, RECORD_EARLIER, 0, sizeof(uint16_t),
 		     block->before_slots);
 	for (uint32_t i = 0; i < block->before_slots; i++)
 		put_number(writer, before_at(block, i));
+	if (block->flags & BLOCK_CHANGED)
+		write_changed(writer, block);
 }

@@ -35,8 +35,7 @@ int imported_sizes(struct import *import, struct node_config *config,
 	element_of(node, 0, &settings, sizeof(settings));
 	options.services_max = there.services_max;
 	options.members_max = there.members_max;
-	/* before layout 4 a table took as much as the greatest */
-	options.slots_max = there.slots_limit;
+	options.slots_max = there.slots_max;
 	options.flows_max = there.flows_max;
 	status = size_state(&options, config, error);
 	if (status)

@@ -23,8 +23,8 @@
 
 struct parts {
 	struct stream_service service;
-	const struct record *members, *ports, *tunnels, *networks, *slots,
-		*before, *changed, *earlier, *ages;
+	const struct record *members, *tunnels, *networks, *slots, *before,
+		*changed, *ages;
 };
 
 static void find_parts(const struct import *import, uint32_t at,
@@ -38,8 +38,6 @@ static void find_parts(const struct import *import, uint32_t at,
 
 		if (is_record(record, RECORD_MEMBERS))
 			parts->members = record;
-		else if (is_record(record, RECORD_PORTS))
-			parts->ports = record;
 		else if (is_record(record, RECORD_TUNNELS))
 			parts->tunnels = record;
 		else if (is_record(record, RECORD_NETWORKS))
@@ -50,8 +48,6 @@ static void find_parts(const struct import *import, uint32_t at,
 			parts->before = record;
 		else if (is_record(record, RECORD_CHANGED))
 			parts->changed = record;
-		else if (is_record(record, RECORD_EARLIER))
-			parts->earlier = record;
 		else if (is_record(record, RECORD_AGES))
 			parts->ages = record;
 		else
@@ -79,17 +75,14 @@ static int check_parts(struct oxp_node *node, const struct parts *parts,
 		return refuse(parts, "its index is not free", error);
 	if (!parts->members || parts->members->head.count > OXP_MEMBERS_MAX)
 		return refuse(parts, "no members, or too many", error);
-	if (parts->ports &&
-	    (parts->ports->head.count != parts->members->head.count ||
-	     parts->ports->head.element != sizeof(uint16_t)))
-		return refuse(parts, "members without ports", error);
 	if (parts->tunnels &&
 	    parts->tunnels->head.count != parts->members->head.count)
 		return refuse(parts, "members without tunnels", error);
 	if (!parts->slots || parts->slots->head.count != service->slots ||
 	    parts->slots->head.element != sizeof(uint16_t))
 		return refuse(parts, "no slots", error);
-	if (parts->before && (parts->before->head.count != service->slots ||
+	if (parts->before && (!parts->before->head.count ||
+			      parts->before->head.count > OXP_SLOTS_LIMIT ||
 			      parts->before->head.element != sizeof(uint16_t)))
 		return refuse(parts, "slots without owners before", error);
 	if (parts->changed &&
@@ -97,37 +90,19 @@ static int check_parts(struct oxp_node *node, const struct parts *parts,
 	     parts->changed->head.element != sizeof(uint8_t) || !parts->before))
 		return refuse(parts, "changed slots without owners before",
 			      error);
-	if (parts->earlier &&
-	    (!parts->earlier->head.count ||
-	     parts->earlier->head.count > OXP_SLOTS_LIMIT ||
-	     parts->earlier->head.element != sizeof(uint16_t)))
-		return refuse(parts, "earlier slots without owners", error);
 	if (parts->ages && (parts->ages->head.count != service->slots ||
 			    parts->ages->head.element != sizeof(uint8_t)))
 		return refuse(parts, "slots without ages", error);
 	return 0;
 }
 
-/* Before layout 8 services without NAT could have one, too: they go on without
- * it, and without resets. */
-static uint32_t limit_of(const struct stream_service *service)
-{
-	const uint32_t flags = STREAM_LIMITED | OXP_SERVICE_NAT;
-
-	return (service->flags & flags) == flags ? service->connection_limit
-						 : 0;
-}
-
 static void to_settings(const struct stream_service *service,
 			struct oxp_service_settings *out)
 {
-	uint32_t limit = limit_of(service);
-
 	*out = (struct oxp_service_settings){
 		.slots = service->slots,
-		.flags = service->flags &
-			 ~(STREAM_LIMITED | (limit ? 0 : OXP_SERVICE_RESET)),
-		.connection_limit = limit,
+		.flags = service->flags,
+		.connection_limit = service->connection_limit,
 		.encapsulation = service->encapsulation,
 		.dscp = service->dscp,
 		.sid_function = service->sid_function,
@@ -175,10 +150,9 @@ static void to_members(const struct parts *parts, struct oxp_member *out)
 			.mtu = one.mtu,
 			.admin_up = one.admin_up,
 			.backup = one.backup,
+			.port = one.port,
 		};
 		memcpy(out[i].address.bytes, one.address, 16);
-		if (parts->ports)
-			out[i].port = element_at(parts->ports, i);
 		if (parts->tunnels)
 			to_tunnel(parts->tunnels, i, &out[i].tunnel);
 	}
@@ -283,8 +257,7 @@ static int fill_slots(const struct parts *parts, struct service_block *block,
 		block->flags |= BLOCK_OPEN | BLOCK_USED;
 	changed = mark_changed(parts, block);
 	if (open || changed)
-		bad |= fill_before(block, parts->earlier ? parts->earlier
-							 : parts->before);
+		bad |= fill_before(block, parts->before);
 	if (bad)
 		return refuse(parts, "a slot of no member", error);
 	block->open = open < 65535 ? open : 65535;
@@ -309,7 +282,7 @@ static int fill_block(struct oxp_node *node, const struct parts *parts,
 {
 	const struct stream_service *service = &parts->service;
 	uint32_t before_slots =
-		parts->earlier ? parts->earlier->head.count : service->slots;
+		parts->before ? parts->before->head.count : service->slots;
 	struct service_block *block;
 	int status;
 
@@ -319,7 +292,7 @@ static int fill_block(struct oxp_node *node, const struct parts *parts,
 		return status;
 	block->generation = service->generation;
 	block->watch = service->watch;
-	set_connection_limit(node, service->index, limit_of(service));
+	set_connection_limit(node, service->index, service->connection_limit);
 	if (service->is_learning) {
 		block->flags |= BLOCK_LEARNING;
 		block->learning = service->learning;

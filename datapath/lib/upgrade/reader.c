@@ -35,8 +35,7 @@ static const char *const known[] = {
 	RECORD_SIZES,    RECORD_NODE,     RECORD_UPLINKS, RECORD_CHOICES,
 	RECORD_FORMATS,  RECORD_OUTCOMES, RECORD_SERVICE, RECORD_MEMBERS,
 	RECORD_NETWORKS, RECORD_SLOTS,    RECORD_BEFORE,  RECORD_AGES,
-	RECORD_CHANGED,  RECORD_EARLIER,  RECORD_FLOWS,   RECORD_PORTS,
-	RECORD_TUNNELS,  RECORD_END,
+	RECORD_CHANGED,  RECORD_FLOWS,    RECORD_TUNNELS, RECORD_END,
 };
 
 static bool is_known(const struct record *record)
@@ -86,7 +85,10 @@ static int split(struct import *import, char *error)
 
 	if (import->length < at || memcmp(import->data, STREAM_MAGIC, at))
 		return failure(error, -EPROTO,
-			       "this is no state of version 1 of the stream");
+			       "the state is of another release that hands "
+			       "it over otherwise, or of none: stop the agent, "
+			       "remove the pin directory and start the agent, "
+			       "which makes the tables anew");
 	do {
 		if (import->length - at < sizeof(record.head))
 			return cut_short(error);

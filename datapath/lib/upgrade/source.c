@@ -24,7 +24,7 @@ static int find_symbols(struct source *source, const char *path, char *error)
 		{"oxp_open", &source->open},
 		{"oxp_close", &source->close},
 		{"oxp_handover_begin", &source->begin},
-		{"oxp_export", &source->export},
+		{"oxp_export_part", &source->export_part},
 		{"oxp_handover_end", &source->end},
 	};
 
@@ -36,8 +36,6 @@ static int find_symbols(struct source *source, const char *path, char *error)
 				       wanted[i].name);
 		memcpy(wanted[i].pointer, &symbol, sizeof(symbol));
 	}
-	*(void **)&source->export_part =
-		dlsym(source->library, "oxp_export_part");
 	return 0;
 }
 
@@ -79,14 +77,6 @@ int load_source(struct source *source, const char *from, int layout,
 	return find_symbols(source, from ? from : name, error);
 }
 
-static int export(struct source *source, int fd, enum oxp_part part,
-		  char *error)
-{
-	if (part == OXP_PART_ALL || !source->export_part)
-		return source->export(source->node, fd, error);
-	return source->export_part(source->node, fd, part, error);
-}
-
 int read_source(struct source *source, enum oxp_part part, struct import **out,
 		char *error)
 {
@@ -94,7 +84,7 @@ int read_source(struct source *source, enum oxp_part part, struct import **out,
 
 	if (fd < 0)
 		return failure(error, -errno, "cannot keep the state");
-	status = export(source, fd, part, error);
+	status = source->export_part(source->node, fd, part, error);
 	if (!status)
 		status = read_stream(fd, out, error);
 	close(fd);

@@ -16,9 +16,7 @@ struct source {
 	int (*open)(const struct oxp_options *, struct oxp_node **, char *);
 	void (*close)(struct oxp_node *);
 	int (*begin)(struct oxp_node *, int *, char *);
-	int (*export)(struct oxp_node *, int, char *);
 	int (*end)(struct oxp_node *, uint8_t, char *);
-	/* NULL: it is older than this function */
 	int (*export_part)(struct oxp_node *, int, enum oxp_part, char *);
 };
 

@@ -9,14 +9,16 @@
  * takes what it knows, and zeroes for what an older writer did not know. What
  * must not be ignored comes in a record of its own with STREAM_MANDATORY: a
  * reader that does not know such a record refuses the stream, and says which.
- * Others it skips. The magic's number grows when that is not enough.
+ * Others it skips. The magic's number grows when that is not enough: a reader
+ * refuses another one.
  */
 #ifndef OXP_STREAM_H
 #define OXP_STREAM_H
 
 #include <stdint.h>
 
-#define STREAM_MAGIC "OXP-STATE 1\n\0\0\0" /* 16 bytes with the last zero */
+/* The release that had this form first; 16 bytes with the last zero. */
+#define STREAM_MAGIC "OXP-STATE 0.1\n\0"
 
 #define STREAM_MANDATORY 1
 
@@ -37,22 +39,16 @@ struct stream_record {
 #define RECORD_OUTCOMES "outcomes"
 #define RECORD_SERVICE "service" /* mandatory */
 #define RECORD_MEMBERS "members" /* mandatory */
-/* uint16_t, one for each of "members" and 0 of those without. Mandatory if an
- * address is there with several: who does not rewrite ports leaves it to
- * members otherwise. */
-#define RECORD_PORTS "members' ports"
 /* struct stream_tunnel, one for each of "members" and zeroes of those without a
  * tunnel of their own; mandatory if it is there. */
 #define RECORD_TUNNELS "tunnels"
 #define RECORD_NETWORKS "networks" /* mandatory if it is there */
 #define RECORD_SLOTS "slots"       /* mandatory; uint16_t */
-#define RECORD_BEFORE "before"     /* uint16_t; mandatory if it is there */
-#define RECORD_AGES "ages"         /* uint8_t */
-/* uint16_t: where the number of slots changes, "before" by the number that
- * there was; for who does not know this, "before" has about the same. */
-#define RECORD_EARLIER "earlier slots"
+/* uint16_t, as many as slots there were before; mandatory if it is there */
+#define RECORD_BEFORE "before"
+#define RECORD_AGES "ages" /* uint8_t */
 /* uint8_t: with a second chance, whether "before" may have flows of the slot,
- * open or not; who does not know this takes it for so of open ones. */
+ * open or not. */
 #define RECORD_CHANGED "changed slots"
 #define RECORD_FLOWS "flows"
 #define RECORD_END "end" /* mandatory */
@@ -65,12 +61,11 @@ struct stream_sizes {
 	uint64_t seed;   /* of names of flows */
 	uint64_t ticked; /* CLOCK_BOOTTIME, ms */
 	uint32_t idle_timeout_max;
-	uint32_t slots_limit; /* slots_max is for who has room for as many in
-			       * each service: the greatest in use */
-	uint64_t watched;     /* choices of uplinks whose flows are watched, */
-	uint64_t counted;     /* and those of which the count is made */
-	uint32_t nat_addresses; /* of pools, in maps that are handed over */
 	uint32_t reserved;
+	uint64_t watched; /* choices of uplinks whose flows are watched, */
+	uint64_t counted; /* and those of which the count is made */
+	uint32_t nat_addresses; /* of pools, in maps that are handed over */
+	uint32_t reserved2;
 };
 
 struct stream_node {
@@ -108,7 +103,7 @@ struct stream_outcome {
 	uint32_t outcome; /* enum oxp_outcome */
 	uint32_t reserved;
 	uint64_t packets;
-	uint64_t bytes; /* 0 before layout 3, which did not count them */
+	uint64_t bytes;
 };
 
 struct stream_counters {
@@ -117,10 +112,6 @@ struct stream_counters {
 	uint64_t flows;
 };
 
-/* A flag that only those know who know limits of connections, so that others
- * refuse the service. */
-#define STREAM_LIMITED 0x20
-
 struct stream_service {
 	uint8_t vip[16];
 	uint16_t port;
@@ -128,7 +119,7 @@ struct stream_service {
 	uint8_t encapsulation;
 	uint32_t index; /* part of names of flows */
 	uint32_t slots;
-	uint32_t flags; /* enum oxp_service_flag, STREAM_LIMITED */
+	uint32_t flags; /* enum oxp_service_flag */
 	uint64_t generation;
 	uint8_t dscp;
 	uint8_t source_length_v4; /* 0 without OXP_SERVICE_SOURCE */
@@ -141,7 +132,7 @@ struct stream_service {
 	uint16_t learning; /* s that are left */
 	uint8_t watch;     /* which part of its flows, as in the tables */
 	uint8_t reserved;
-	uint32_t connection_limit; /* with STREAM_LIMITED; NAT's alone counts */
+	uint32_t connection_limit; /* 0: none */
 	struct stream_counters counters;
 	uint64_t drops;
 	uint32_t nat_flows; /* with OXP_SERVICE_NAT */
@@ -159,7 +150,7 @@ struct stream_member {
 	uint8_t backup;
 	uint8_t healthy;
 	uint8_t known;
-	uint16_t reserved;
+	uint16_t port;    /* 0: the service's */
 	uint32_t counter; /* which one of the node's */
 	struct stream_counters counters;
 };
