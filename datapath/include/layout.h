@@ -311,8 +311,6 @@ enum outer_type {
 	 * OUTER_NONE, so that such packets leave the fast path with no look at
 	 * anything else. */
 	OUTER_PORT = 8,
-	/* Programs of this layout that do not know it take it for no outer
-	 * header, and drop such packets as INTERNAL. */
 	OUTER_GENEVE_V4 = 16,
 	OUTER_GENEVE_V6,
 };
@@ -1002,7 +1000,7 @@ struct nat_owner {
 
 struct nat_service {
 	__u32 active; /* half open or established, and NAT_TAKEN_OUT */
-	__u32 limit;  /* of those; 0: none, as before layout 8 */
+	__u32 limit;  /* of those; 0: none */
 };
 
 struct reply_counters {

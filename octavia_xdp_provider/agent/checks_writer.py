@@ -24,8 +24,7 @@ class ChecksWriter:
     """
 
     def __init__(self, files, plans, probes, errors):
-        self._directory = checks_directory.ChecksDirectory(
-            files.checks, getattr(files, 'checks_before', None))
+        self._directory = checks_directory.ChecksDirectory(files.checks)
         self._plans = plans
         self._probes = probes
         self._errors = errors

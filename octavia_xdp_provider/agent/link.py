@@ -45,12 +45,10 @@ class Link(link.Link):
 
     def complain(self, error):
         if rpc.is_unsupported_version(error):
-            older = ' or '.join(reversed(rpc.NODES_VERSIONS[:-1]))
             return ('The controller does not know the version of the '
                     'interface for nodes that this node speaks '
-                    f'({rpc.NODES_VERSION}, unless configured). Until it is '
-                    f'upgraded, set [upgrade_levels] nodes = {older} on this '
-                    'node.')
+                    f'({rpc.NODES_VERSIONS[-1]}, unless configured). '
+                    f'{rpc.pin("nodes", rpc.NODES_VERSIONS, "node")}.')
         if rpc.is_refused(error):
             return f'The controller refuses what this node says: {error}'
         return super().complain(error)

@@ -89,8 +89,7 @@ class Nat:
 
         :param peers: messages.NatPeers. Without this node it hands on
             nothing.
-        :param moving: whether flows are moved among them by plan; None:
-            controllers do not tell.
+        :param moving: whether flows are moved among them by plan.
         :returns: whether anything is different from before.
         """
         wanted = tuple(one['address'] for one in peers)
@@ -109,11 +108,6 @@ class Nat:
     def has_others(self):
         """Whether there is a node that packets are handed on to."""
         return len(self._peers_there) > 1
-
-    @property
-    def tells_others(self):
-        """Whether there is one that is told when flows are to be moved."""
-        return self.has_others and self._moving is not None
 
     def refresh_peers(self):
         """Make the peers as wanted, once that is known, and seek UDP flows

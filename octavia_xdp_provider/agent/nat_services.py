@@ -54,7 +54,7 @@ class NatServices:
         :param held: VIPs that are announced.
         :param leaving: VIPs that shall be a last resort or withdrawn.
         """
-        if not self._udp_vips or not self._nat.tells_others:
+        if not self._udp_vips or not self._nat.has_others:
             return frozenset()
         return self._leave_wait.wait_for(
             self._udp_vips & leaving & held.keys())

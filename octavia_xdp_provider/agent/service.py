@@ -11,7 +11,6 @@ and reports no member as up or down, so that nobody waits for it or believes
 it.
 """
 
-from oslo_log import log as logging
 import oslo_messaging
 
 from octavia_xdp_provider.agent import history
@@ -24,7 +23,6 @@ from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import processes
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import version1
 from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
@@ -47,8 +45,6 @@ from octavia_xdp_provider.node import reserve
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
 
-LOG = logging.getLogger(__name__)
-
 # Of the file of announcements, of which two are there while one is replaced:
 # 5,000 prefixes.
 RESERVE_BYTES = 1 << 20
@@ -58,7 +54,7 @@ class WakeupEndpoint:
     """RPC endpoint by which the controller wakes this node up."""
 
     target = oslo_messaging.Target(namespace=rpc.WAKEUP_NAMESPACE,
-                                   version=rpc.WAKEUP_VERSION)
+                                   version=rpc.VERSION)
 
     def __init__(self, notified):
         """:param notified: see Link.wake."""
@@ -134,30 +130,19 @@ class Agent:
 
     def _make_link(self, transport, state):
         host = self._conf.host
-        cache = wanted.Cache(self._files.wanted, self._files.wanted_before)
-        version = self._conf.upgrade_levels.nodes
-        if version == rpc.VERSION:
-            controller = rpc.NodesClientV1(transport)
-            fetcher = version1.FetcherV1(controller, host, cache)
-            reporter = version1.ReporterV1()
-        else:
-            controller = rpc.NodesClient(transport, version=version)
-            self._history = self._make_asker(controller)
-            fetcher = fetching.Fetcher(controller, host, cache)
-            reporter = reports.Reporter()
-        return link.Link(host, controller, fetcher, reporter, self._worker,
-                         state, self._files, self._conf.agent.report_interval,
-                         self.metrics.failed,
-                         nat=None if version == rpc.VERSION else self._nat)
+        controller = rpc.NodesClient(
+            transport, version=self._conf.upgrade_levels.nodes)
+        self._history = self._make_asker(controller)
+        fetcher = fetching.Fetcher(controller, host,
+                                   wanted.Cache(self._files.wanted))
+        return link.Link(host, controller, fetcher, reports.Reporter(),
+                         self._worker, state, self._files,
+                         self._conf.agent.report_interval,
+                         self.metrics.failed, nat=self._nat)
 
     def _make_asker(self, controller):
         """What asks for earlier owners of slots, where these know none."""
         if any(one.packets for one in self._datapath.summaries().values()):
-            return None
-        if not controller.knows_history:
-            LOG.info('This node begins without earlier owners of its slots: '
-                     'they are not in the version of the interface that '
-                     '[upgrade_levels] nodes names.')
             return None
         return history.Asker(
             controller, self._conf.host, self._worker.given_history,

@@ -32,8 +32,6 @@ def of(document, listener, pool, vip, share=None, host=''):
     :param vip: the address of the service, of several that there may be.
     :param share: nat.Share of the load balancer, with forwarding nat.
     :param host: this node, whose part of a limit of connections it is.
-        Without NAT an earlier release may have accepted one: it has no
-        effect.
     """
     version = ipaddress.ip_address(vip).version
     flavor = document['flavor']
@@ -43,7 +41,7 @@ def of(document, listener, pool, vip, share=None, host=''):
               'allowed': _of_family(allowed, version) if allowed else None}
     flags = datapath.ServiceFlag(0)
     limit = connections.share(document, listener, host, vip)
-    if limit and share:
+    if limit:
         common['connection_limit'] = limit
         if flavor.get('connection_limit_reset'):
             flags |= datapath.ServiceFlag.RESET

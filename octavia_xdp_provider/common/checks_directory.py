@@ -28,15 +28,10 @@ LOOKS = 30
 
 
 class ChecksDirectory:
-    """Belongs to one thread.
+    """Belongs to one thread."""
 
-    :param before: the one file of earlier versions, which goes as soon as
-        something was written here.
-    """
-
-    def __init__(self, directory: str, before: str | None = None) -> None:
+    def __init__(self, directory: str) -> None:
         self._directory = pathlib.Path(directory)
-        self._before = before and pathlib.Path(before)
         self._written: dict[str, _Version] = {}
         self._looks = 0
 
@@ -48,7 +43,7 @@ class ChecksDirectory:
         self._directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         foreign_file.check_own(self._directory)
         self._directory.chmod(_DIRECTORY_MODE)
-        # Of an earlier version, or another group.
+        # Of another group.
         for path in (self._directory, *self._directory.glob(f'*{_SUFFIX}')):
             with contextlib.suppress(OSError):
                 os.chown(path, -1, os.getegid())
@@ -89,9 +84,6 @@ class ChecksDirectory:
         written = atomic_file.replace(path, checks_file.encode(document),
                                       _MODE, clean=False)
         self._written[name] = _version(path.stat())
-        if self._before:
-            self._before.unlink(missing_ok=True)
-            self._before = None
         return written
 
     def load(self, name: str) -> dict[str, Any]:

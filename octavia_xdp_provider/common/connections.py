@@ -16,20 +16,6 @@ from octavia_xdp_provider.common import spec
 
 _TCP = ('TCP', 'HTTPS')
 
-
-def check(doc: spec.Document) -> None:
-    """:raises Refused: names the option."""
-    for listener in doc['listeners'].values():
-        if not listener['connection_limit']:
-            continue
-        if listener['protocol'] not in _TCP:
-            raise errors.Refused(
-                'connection_limit', f'{listener["protocol"]} does not show '
-                'when a connection begins and ends',
-                'leave it at -1 (no limit), or limit what one source may open '
-                'by a flavor with new_flow_rate')
-
-
 # Why there is no limit without NAT, and what to do instead.
 ONLY_NAT: errors.Problem = (
     'only a listener of a load balancer whose flavor has forwarding nat can '
@@ -39,22 +25,19 @@ ONLY_NAT: errors.Problem = (
     'what one source may open by a flavor with new_flow_rate')
 
 
-def without_effect(doc: spec.Document) -> dict[str, int]:
-    """Limits that nodes do not enforce, by the listeners' ids.
-
-    Earlier releases accepted them without NAT, too.
-    """
-    if flavor.is_nat(doc['flavor']):
-        return {}
-    return {key: limit for key, listener in doc['listeners'].items()
-            if (limit := listener['connection_limit'])}
-
-
-def problem(before: spec.Document | None, after: spec.Document
-            ) -> errors.Problem | None:
-    """Of a change that sets a limit which would have no effect."""
-    old = without_effect(before) if before else {}
-    return None if without_effect(after).items() <= old.items() else ONLY_NAT
+def check(doc: spec.Document) -> None:
+    """:raises Refused: names the option."""
+    for listener in doc['listeners'].values():
+        if not listener['connection_limit']:
+            continue
+        if not flavor.is_nat(doc['flavor']):
+            raise errors.Refused('connection_limit', *ONLY_NAT)
+        if listener['protocol'] not in _TCP:
+            raise errors.Refused(
+                'connection_limit', f'{listener["protocol"]} does not show '
+                'when a connection begins and ends',
+                'leave it at -1 (no limit), or limit what one source may open '
+                'by a flavor with new_flow_rate')
 
 
 def share(doc: spec.Document, listener: spec.Listener, host: str, vip: str

@@ -25,8 +25,6 @@ ALGORITHMS = ('SOURCE_IP_PORT', 'SOURCE_IP')
 # Those that an operator may have served by the first of them.
 ALGORITHMS_BY_HASH = ('LEAST_CONNECTIONS', 'ROUND_ROBIN')
 
-# Values that are newer than version 2.
-_NEW_ENCAPSULATIONS = frozenset({'geneve'})
 # What a packet can name a second member in.
 ALTERNATIVES_IN = ('gue', 'geneve', 'srv6')
 # What says how packets are carried to members, which nat does not do; the
@@ -34,7 +32,6 @@ ALTERNATIVES_IN = ('gue', 'geneve', 'srv6')
 _OF_TUNNELS = {'encapsulation': None, 'dscp': None, 'srv6_function': None,
                'member_port': None, 'quic': False, 'second_chance': False,
                'zero_touch': 'off'}
-_NEW_IN_2 = frozenset({'algorithms_served_by_hash'})
 
 # Seconds without a packet after which a flow may move to another member. The
 # datapath library (datapath/lib/service/validate.c) refuses what is beyond:
@@ -170,36 +167,14 @@ def value(metadata: Mapping[str, Any], key: str) -> Any:
     return metadata.get(key, KEYS[key].default)
 
 
-def needs_2(metadata: Mapping[str, Any]) -> bool:
-    """Whether nodes of documents' version 1 (common/spec.py) do not know
-    what it says."""
-    return bool(_NEW_IN_2 & metadata.keys()
-                or metadata.get('member_port') == 'rewrite_on_member')
-
-
-def needs_3(metadata: Mapping[str, Any]) -> bool:
-    """Likewise version 2."""
-    return value(metadata, 'encapsulation') in _NEW_ENCAPSULATIONS
-
-
-def needs_5(metadata: Mapping[str, Any]) -> bool:
-    """Likewise version 4."""
-    return 'second_chance' in metadata
-
-
-def needs_6(metadata: Mapping[str, Any]) -> bool:
-    """Likewise version 5."""
-    return is_nat(metadata) or 'connection_limit_reset' in metadata
-
-
 def is_nat(metadata: Mapping[str, Any]) -> bool:
     """Whether LB nodes rewrite addresses and ports in both directions."""
     return bool(value(metadata, 'forwarding') == 'nat')
 
 
 def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what the controllers alone look after, and what nodes of any
-    version do anyway."""
+    """Without what the controllers alone look after, and what nodes do
+    anyway."""
     return {key: found for key, found in metadata.items()
             if key != 'zero_touch'
             and not (key == 'forwarding' and found == 'tunnel')}

@@ -99,12 +99,3 @@ class Answer(TypedDict):
     load_balancers: Annotated[dict[_Id, Aged],
                               pydantic.Field(max_length=PAGE)]
     more: _Id | None
-
-
-def left_out(report: dict[str, Any]) -> dict[str, Any]:
-    """A report (messages.Report) as controllers take it that keep none."""
-    return {
-        **{name: value for name, value in report.items() if name != 'clock'},
-        'held': {key: {name: value for name, value in one.items()
-                       if name != 'history'}
-                 for key, one in report['held'].items()}}

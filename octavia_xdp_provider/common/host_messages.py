@@ -24,11 +24,6 @@ COUNTERS_MAX = 4096
 FLOWS_PAGE = 1000
 FLOWS_MAX = 16384
 
-# Features of an agent: echo requests of LB nodes to VIPs reach members.
-PING = 'ping'
-# Packets that name a second member are taken.
-SECOND_CHANCE = 'second_chance'
-
 Id = host_spec.Uuid
 Integer = messages.Integer
 Text = messages.Text
@@ -130,8 +125,7 @@ class HostState(TypedDict, total=False):
     network of 96 bits whose addresses are SIDs; null for none. ``mtu``: of
     the underlay, bytes. ``…_max``: what its tables take; ``…``: what is in
     them. ``drops``: packets by outcome, of no port. ``problems``: why it
-    does not do what is wanted, mostly none. ``features``: what it can do that
-    earlier agents cannot; theirs is missing. A newer agent may say more.
+    does not do what is wanted, mostly none. A newer agent may say more.
     """
 
     agent: Text
@@ -148,7 +142,6 @@ class HostState(TypedDict, total=False):
     flows_max: Integer
     drops: dict[Outcome, Integer]
     problems: Annotated[list[Text], pydantic.Field(max_length=64)]
-    features: Annotated[list[Text], pydantic.Field(max_length=64)]
 
 
 @shape.strict

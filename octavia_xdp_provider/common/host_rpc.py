@@ -4,7 +4,7 @@
 ============ ============ ===============================================
 interface    server       methods
 ============ ============ ===============================================
-hosts 1.1    controller   ``fetch(host, since, after)`` → a page of what is
+hosts        controller   ``fetch(host, since, after)`` → a page of what is
                           different since a generation;
                           ``compare(host, after)`` → a page of generations;
                           ``documents(host, ids)`` → those, or the first of
@@ -14,12 +14,12 @@ hosts 1.1    controller   ``fetch(host, since, after)`` → a page of what is
                           ``flows(host, port, flows)`` → whether another
                           hypervisor has the port, to which they go
 host-wakeup  each host    ``changed()``, a cast without content: fetch now;
-1.1                       ``flows(port, flows)``, a cast: connections that
+                          ``flows(port, flows)``, a cast: connections that
                           began elsewhere
 ============ ============ ===============================================
 
-It works as that of LB nodes does (common/rpc.py and
-``doc/source/reference/node-protocol.rst``):
+Both are of version 1.0, the first one. It works as that of LB nodes does
+(common/rpc.py and ``doc/source/reference/node-protocol.rst``):
 what is wanted is fetched by generation, what is there is reported in numbered
 reports, and whatever is lost, late or comes twice changes nothing.
 
@@ -41,8 +41,7 @@ reports, and whatever is lost, late or comes twice changes nothing.
   another hypervisor has the port, or has none of them any more. Which of the
   listeners each belongs to cannot be known there otherwise. The controller
   translates keys, and passes on what belongs to keys of the sender's own; it
-  keeps nothing. Both messages are of version 1.1: a controller or an agent
-  that does not know them leaves it to each client's next packet.
+  keeps nothing.
 * Its state stays when its agent ends: no answer of a controller but a fetch,
   or a whole compare, takes anything away.
 """
@@ -59,9 +58,7 @@ HOST_TOPIC = queue_names.HOST_TOPIC
 
 HOSTS_NAMESPACE = 'hosts'
 WAKEUP_NAMESPACE = 'host-wakeup'
-VERSION = '1.1'
-# Before flows were passed on: what agents ask for first.
-VERSION_BEFORE = '1.0'
+VERSION = '1.0'
 
 # Seconds between two fetches of an agent at most.
 FETCH_S = 10.0
@@ -75,10 +72,9 @@ class HostsClient:
 
     def __init__(self, rpc_transport: rpc.Transport, timeout: float = 10
                  ) -> None:
-        client = rpc.client(rpc_transport, CONTROLLER_TOPIC, HOSTS_NAMESPACE,
-                            VERSION)
-        self._client = client.prepare(version=VERSION_BEFORE, timeout=timeout)
-        self._newer = client.prepare(timeout=timeout)
+        self._client = rpc.client(
+            rpc_transport, CONTROLLER_TOPIC, HOSTS_NAMESPACE,
+            VERSION).prepare(timeout=timeout)
 
     def _call(self, method: str, **arguments: Any) -> Any:
         return self._client.call({}, method, **arguments)
@@ -113,8 +109,7 @@ class HostsClient:
     def flows(self, host: str, port: str,
               flows: list[host_messages.Flow]) -> bool:
         """:param port: Neutron's id."""
-        return bool(self._newer.call({}, 'flows', host=host, port=port,
-                                     flows=flows))
+        return bool(self._call('flows', host=host, port=port, flows=flows))
 
 
 class WakeupClient:
@@ -126,8 +121,7 @@ class WakeupClient:
                                   VERSION)
 
     def notify(self, host: str) -> None:
-        self._client.prepare(server=host, version=VERSION_BEFORE).cast(
-            {}, 'changed')
+        self._client.prepare(server=host).cast({}, 'changed')
 
     def flows(self, host: str, port: str,
               flows: list[host_messages.Flow]) -> None:

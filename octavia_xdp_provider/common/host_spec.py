@@ -38,7 +38,6 @@ from typing import Literal
 from typing import TypeAlias
 
 import pydantic
-from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.common import errors
@@ -162,18 +161,14 @@ class Common(TypedDict):
     """What is the same for all hypervisors.
 
     ``networks``: of LB nodes: outer sources, and sources of probes.
-    ``closed``: for agents that guess whose an answer is, others to which none
-    is sent; those of today leave it out of account. ``peers``: of
-    hypervisors, who hand on packets of connections that they do not know;
-    said to those alone that report host_messages.SECOND_CHANCE.
+    ``peers``: of hypervisors, who hand on packets of connections that they do
+    not know.
     """
 
     networks: Annotated[list[fields.Network], pydantic.Field(
         max_length=NETWORKS_MAX)]
-    closed: Annotated[list[fields.Network], pydantic.Field(
+    peers: Annotated[list[fields.Network], pydantic.Field(
         max_length=NETWORKS_MAX)]
-    peers: NotRequired[Annotated[list[fields.Network], pydantic.Field(
-        max_length=NETWORKS_MAX)]]
 
 
 PORT, ADDRESS_SET = 'port', 'address_set'

@@ -3,7 +3,6 @@
 
 from typing import Annotated
 from typing import Any
-from typing import cast
 from typing import Literal
 
 import pydantic
@@ -14,7 +13,6 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import history
 from octavia_xdp_provider.common import shape
-from octavia_xdp_provider.common import spec
 
 # Pages: no message grows with the number of load balancers.
 DOCUMENTS_PAGE = 100
@@ -109,10 +107,8 @@ class CompareAnswer(TypedDict):
 class Counters(TypedDict):
     """Of a listener on a node, since its service was made.
 
-    ``drops``: packets; nodes say nothing of them before version 2.1.
-    ``active``: flows that are alive now; nothing before version 2.2.
-    ``bytes_out``: what clients were sent, of listeners whose answers pass the
-    node; nothing before version 2.4.
+    ``drops``: packets. ``active``: flows that are alive now. ``bytes_out``:
+    what clients were sent, of listeners whose answers pass the node.
     """
 
     bytes: Counter
@@ -120,25 +116,6 @@ class Counters(TypedDict):
     drops: NotRequired[Counter]
     active: NotRequired[Number]
     bytes_out: NotRequired[Counter]
-
-
-# Of versions that lack some of them.
-_COUNTERS = {'1.0': ('bytes', 'flows'), '2.0': ('bytes', 'flows'),
-             '2.1': ('bytes', 'flows', 'drops'),
-             '2.2': ('bytes', 'flows', 'drops', 'active'),
-             '2.3': ('bytes', 'flows', 'drops', 'active')}
-
-
-def counters_for(version: str, counters: dict[Id, dict[Id, Counters]]
-                 ) -> dict[Id, dict[Id, Counters]]:
-    """As controllers take them that speak a version."""
-    names = _COUNTERS.get(version)
-    if names is None:
-        return counters
-    return {key: {listener: cast(Counters, {
-        name: value for name, value in one.items() if name in names})
-        for listener, one in listeners.items()}
-        for key, listeners in counters.items()}
 
 
 @shape.strict
@@ -149,7 +126,7 @@ class Held(TypedDict):
     could not be made true, or null. ``members``: states of monitored ones by
     id. ``announced``: whether all its VIPs that have a service with a member
     are announced over an established session, and there is one. ``history``:
-    of its pools; nothing before version 2.6, and where there is none.
+    of its pools; left out where there is none.
     """
 
     generation: Integer
@@ -198,10 +175,10 @@ NatPeers = Annotated[list[NatPeer], pydantic.Field(max_length=NAT_PEERS_MAX)]
 class NatPeersAnswer(TypedDict):
     """The nodes that hand packets of NAT on to each other. ``moving``:
     whether a load balancer leaves one of them by plan, so that routers move
-    its flows to others; None: nodes are not told, before version 2.5."""
+    its flows to others."""
 
     peers: NatPeers
-    moving: bool | None
+    moving: bool
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
@@ -211,8 +188,7 @@ class OpenSlots(TypedDict, total=False):
     ``slots``: of all services. ``load_balancers``: id → those of its services
     without a second chance, whose flows break where routers move them; at
     most OPEN_SLOTS_MAX. ``more``: how many more load balancers have such.
-    ``as_of``: as in Report, of the last fetch that these figures reflect;
-    nothing of older nodes.
+    ``as_of``: as in Report, of the last fetch that these figures reflect.
     """
 
     slots: Integer
@@ -281,7 +257,7 @@ class NodeState(TypedDict, total=False):
     its availability zone, null for none. ``document_version``: the newest of
     load balancers' that it knows; ``probe_through_datapath``: whether it
     sends health checks as traffic. ``nat``: null without pools.
-    ``open_slots``: nothing of older nodes. ``processes``: of other processes
+    ``processes``: of other processes
     of the node but the checker, what is wrong with them; null: nothing. A
     newer node may say more.
     """
@@ -339,49 +315,6 @@ class ReportAnswer(TypedDict):
     taken: bool
     epoch: Integer
     seq: Integer
-
-
-# Version 1 of the protocol, which nodes of an earlier release speak.
-
-class FetchAnswerV1(TypedDict):
-    """What a node should have.
-
-    ``as_of``: the newest generation there is. ``generations``: by id of the
-    load balancer, of all that the node should have. ``documents``: by id,
-    those that the node does not hold in this generation.
-    """
-
-    as_of: int
-    generations: dict[str, int]
-    documents: dict[str, spec.Document]
-
-
-@shape.strict
-class SyncedV1(TypedDict):
-    """The generation of a load balancer that a node has looked at.
-
-    ``error``: why it could not be made true, or null.
-    """
-
-    generation: Integer
-    error: str | None
-
-
-@shape.strict
-class ReportV1(TypedDict):
-    """What a node has.
-
-    ``as_of``: of the fetch that the report is based on. By id of the load
-    balancer: ``synced``; ``members``, the states of monitored ones by id;
-    ``counters`` by id of the listener. ``state``: what the node reports of
-    itself for the operator.
-    """
-
-    as_of: Integer
-    synced: dict[Id, SyncedV1]
-    members: dict[Id, dict[Id, MemberState]]
-    counters: dict[Id, dict[Id, Counters]]
-    state: NodeState
 
 
 class ChangeAnswer(TypedDict, total=False):

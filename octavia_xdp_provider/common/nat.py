@@ -81,10 +81,6 @@ def lack(pools: Iterable[str], wanted: Iterable[int]) -> str | None:
 
 def node_problem(report: Report, doc: spec.Document) -> str | None:
     """Why a node must not be given a load balancer with forwarding nat."""
-    version = report.get('document_version', 0)
-    if version < spec.NAT_SINCE:
-        return (f'it knows documents up to version {version or "2"}, and '
-                f'forwarding nat needs {spec.NAT_SINCE}: upgrade it')
     problem = lack(pools(report), versions(doc))
     missing = (report.get('nat') or {}).get('unregistered')
     if problem and missing:

@@ -22,7 +22,7 @@ agent_opts = [
                     'name it ("zone"). Load balancers without a zone are '
                     'placed on nodes of any.'),
     cfg.ListOpt('uplinks',
-                default=['eth0'], deprecated_name='uplink',
+                default=['eth0'],
                 help='Network interfaces towards the fabric, at most 8. '
                      'Flows to members are spread over those that have a '
                      'carrier and a next hop that answers. The XDP program '
@@ -122,17 +122,14 @@ agent_opts = [
 
 upgrade_opts = [
     cfg.StrOpt('driver',
-               default='1.2', choices=['1.1', '1.2'],
+               default='1.0', choices=['1.0'],
                help='Version of the interface between the driver and '
                     'controllers that the driver in octavia-api speaks. '
-                    'Controllers serve both: upgrade them first and leave '
-                    'this as it is. 1.1 is for a host of octavia-api that '
-                    'is upgraded before them; changes then take effect some '
-                    'seconds later.'),
+                    'Controllers serve all: upgrade them first and leave '
+                    'this as it is. An older one is for a host of '
+                    'octavia-api that is upgraded before them.'),
     cfg.StrOpt('nodes',
-               default='2.6',
-               choices=['1.0', '2.0', '2.1', '2.2', '2.3', '2.4', '2.5',
-                        '2.6'],
+               default='1.0', choices=['1.0'],
                help='Version of the interface between LB nodes and '
                     'controllers that this LB node speaks. Controllers '
                     'serve all: upgrade them first and leave this as it '

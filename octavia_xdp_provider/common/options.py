@@ -164,8 +164,7 @@ def check(conf):
     for name in ('allowed_networks', 'denied_networks'):
         option_values.networks(conf, 'vip', name)
         option_values.networks(conf, 'members', name)
-    for name in ('member_networks', 'node_networks', 'host_networks',
-                 'closed_networks'):
+    for name in ('member_networks', 'node_networks', 'host_networks'):
         option_values.networks(conf, 'zero_touch', name)
     for name in ('subnet_ids', 'network_ids'):
         if option_values.uuids(conf, 'vip', name) and conf.vip.any_network:

@@ -8,45 +8,33 @@ driver     controller   ``change(change, request, deadline, reports_end)`` →
                         messages.ChangeAnswer; ``ended(request,
                         committed)``, a cast; ``cancel(request)``;
                         ``ping()`` → the database's time
-nodes 2.6  controller   ``fetch(host, since, after, takes_pages)`` → a page
-                        of what is different since a generation;
+nodes      controller   ``fetch(host, since, after)`` → a page of what is
+                        different since a generation;
                         ``compare(host, after)`` → a page of generations;
                         ``documents(host, ids)``;
                         ``report(host, epoch, seq, report)``;
-                        ``nat_peers(host, takes_moving)`` →
-                        messages.NatPeersAnswer;
+                        ``nat_peers(host)`` → messages.NatPeersAnswer;
                         ``history(host, after)`` → a page of the pools whose
                         members have changed, history.Answer
-nodes 1.0  controller   ``fetch(host, known)`` → all that differs;
-                        ``report(host, report)``: all, each time
 heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
                         so that it never waits behind anything heavy
-wakeup 1.1 each node    ``changed(since, page)``, a cast: what is different
+wakeup     each node    ``changed(since, page)``, a cast: what is different
                         since a generation, as a fetch would give it; or
                         without content: fetch now
 ========== ============ =================================================
 
-A controller serves all versions of the interface for nodes, so that
-controllers are upgraded first and nodes one by one. ``[upgrade_levels]
-nodes`` lets a node speak an older one where it is the other way round.
-Version 2.0 did not report drops of listeners, 2.1 not their active flows. With
-2.3 a node says that it takes what has changed with the notification, version
-1.1 of wakeup; others are notified without content. 2.4 reports the bytes that
-clients were sent, and has ``nat_peers``, whose answer is messages.NatPeers;
-2.5 also says there whether flows are moved by plan. With 2.6 nodes report, and
-ask for, the members that took new flows before.
+All are of version 1.0, the first one. A controller serves the versions of the
+drivers and nodes of earlier releases, so that controllers are upgraded first
+and the others one by one: an argument or a method that is new raises the
+second number, and whoever leaves it out is served as before. A server refuses
+a version that it does not know; ``[upgrade_levels]`` lets drivers and nodes
+speak an older one where they are upgraded before the controllers.
 
 All payloads are plain JSON. A message that waits in a queue for longer than
 its caller does is dropped by the broker (oslo.messaging gives calls their
 time-out as time to live), but one that a controller has taken from the queue
 already is not: each change has a deadline, in the database's time, after
 which no controller stores it.
-
-Version 1.0 of the driver's interface had neither request nor deadline, nor
-``cancel`` and ``ping``; 1.1 did not report how Octavia's transaction ended.
-Controllers take both, so that they are upgraded before the drivers;
-``[upgrade_levels] driver`` lets a driver speak 1.1 where it is the other way
-round.
 """
 
 import importlib
@@ -71,21 +59,11 @@ NODES_NAMESPACE = 'nodes'
 WAKEUP_NAMESPACE = 'wakeup'
 HEARTBEAT_NAMESPACE = 'heartbeat'
 VERSION = '1.0'
-DRIVER_VERSION = '1.2'
-# Before the driver reported how Octavia's transactions end.
-DRIVER_VERSION_BEFORE = '1.1'
-NODES_VERSION = '2.6'
-NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', '2.3', '2.4', '2.5',
-                  NODES_VERSION)
-# Since when notifications bring along what has changed.
-PAGES_SINCE = '2.3'
-# Since when controllers know the peers of NAT.
-PEERS_SINCE = '2.4'
-# Since when they say whether flows are moved by plan.
-MOVING_SINCE = '2.5'
-# Since when they keep histories of pools.
-HISTORY_SINCE = '2.6'
-WAKEUP_VERSION = '1.1'
+# That a driver or a node can speak, the oldest first: see [upgrade_levels].
+DRIVER_VERSIONS = (VERSION,)
+NODES_VERSIONS = (VERSION,)
+DRIVER_VERSION = DRIVER_VERSIONS[-1]
+NODES_VERSION = NODES_VERSIONS[-1]
 
 # Seconds between two attempts to reach the broker where somebody waits for
 # it; oslo.messaging's default is 30.
@@ -147,6 +125,14 @@ def is_unsupported_version(error: Exception) -> bool:
     return _remote_type(error) == 'UnsupportedVersion'
 
 
+def pin(option: str, versions: tuple[str, ...], where: str) -> str:
+    """What to do until a controller that does not know a version is
+    upgraded."""
+    older = ' or '.join(reversed(versions[:-1]))
+    return (f'Until it is upgraded, set [upgrade_levels] {option} = {older} '
+            f'on this {where}' if older else 'Upgrade it first')
+
+
 def is_refused(error: Exception) -> bool:
     """Whether the other side refuses what it was sent."""
     return _remote_type(error) == 'Refused'
@@ -169,13 +155,11 @@ class DriverClient:
     """The driver's calls of the controller. ``timeout_s``: of the answer,
     once the broker is connected.
 
-    :param version: of the interface; in 1.1 controllers find out by
-        themselves how Octavia's transactions end.
+    :param version: of the interface.
     """
 
     def __init__(self, rpc_transport: Transport,
                  version: str = DRIVER_VERSION) -> None:
-        self._reports_end = version != DRIVER_VERSION_BEFORE
         self._client = client(rpc_transport, CONTROLLER_TOPIC,
                               DRIVER_NAMESPACE, version)
 
@@ -193,16 +177,13 @@ class DriverClient:
         :param reports_end: whether ``ended`` follows, unless this process
             dies.
         """
-        more = {'reports_end': reports_end} if self._reports_end else {}
         return cast(messages.ChangeAnswer, self._call(
             timeout_s, 'change', change=change, request=request,
-            deadline=deadline, **more))
+            deadline=deadline, reports_end=reports_end))
 
     def ended(self, request: str, committed: bool) -> None:
         """Octavia's transaction around a change has ended. A lost message
         does no harm: the controller also asks Octavia."""
-        if not self._reports_end:
-            return
         self._client.cast({}, 'ended', request=request, committed=committed)
 
     def cancel(self, request: str, timeout_s: float) -> None:
@@ -220,33 +201,18 @@ class NodesClient:
 
     def __init__(self, rpc_transport: Transport, timeout: float = 10,
                  version: str = NODES_VERSION) -> None:
-        self._version = version
         self._client = client(rpc_transport, CONTROLLER_TOPIC,
                               NODES_NAMESPACE, version).prepare(
                                    timeout=timeout)
 
     def fetch(self, host: str, since: int, after: str | None = None
               ) -> messages.FetchAnswer:
-        more = {'takes_pages': True} if self._is_since(PAGES_SINCE) else {}
         return cast(messages.FetchAnswer, self._client.call(
-            {}, 'fetch', host=host, since=since, after=after, **more))
-
-    def _is_since(self, version: str) -> bool:
-        return self._version in NODES_VERSIONS[NODES_VERSIONS.index(version):]
+            {}, 'fetch', host=host, since=since, after=after))
 
     def nat_peers(self, host: str) -> messages.NatPeersAnswer:
-        if self._is_since(MOVING_SINCE):
-            return cast(messages.NatPeersAnswer, self._client.call(
-                {}, 'nat_peers', host=host, takes_moving=True))
-        peers: list[messages.NatPeer] = []
-        if self._is_since(PEERS_SINCE):
-            peers = self._client.call({}, 'nat_peers', host=host)
-        return {'peers': peers, 'moving': None}
-
-    @property
-    def knows_history(self) -> bool:
-        """Whether controllers are told histories, and can be asked."""
-        return self._is_since(HISTORY_SINCE)
+        return cast(messages.NatPeersAnswer, self._client.call(
+            {}, 'nat_peers', host=host))
 
     def history(self, host: str, after: str | None = None
                 ) -> histories.Answer:
@@ -264,32 +230,8 @@ class NodesClient:
 
     def report(self, host: str, epoch: int, seq: int,
                report: messages.Report) -> messages.ReportAnswer:
-        if not self.knows_history:
-            report = cast(messages.Report, histories.left_out(
-                cast(dict[str, Any], report)))
         return cast(messages.ReportAnswer, self._client.call(
-            {}, 'report', host=host, epoch=epoch, seq=seq, report={
-                **report, 'counters': messages.counters_for(
-                    self._version, report['counters'])}))
-
-
-class NodesClientV1:
-    """The same in version 1.0."""
-
-    def __init__(self, rpc_transport: Transport,
-                 timeout: float = 10) -> None:
-        self._client = client(rpc_transport, CONTROLLER_TOPIC,
-                              NODES_NAMESPACE).prepare(timeout=timeout)
-
-    def fetch(self, host: str, known: dict[str, int]
-              ) -> messages.FetchAnswerV1:
-        return cast(messages.FetchAnswerV1, self._client.call(
-            {}, 'fetch', host=host, known=known))
-
-    def report(self, host: str, report: messages.ReportV1) -> None:
-        self._client.call({}, 'report', host=host, report={
-            **report, 'counters': messages.counters_for(
-                VERSION, report['counters'])})
+            {}, 'report', host=host, epoch=epoch, seq=seq, report=report))
 
 
 class HeartbeatClient:
@@ -308,19 +250,14 @@ class WakeupClient:
     by themselves."""
 
     def __init__(self, rpc_transport: Transport) -> None:
-        self._client = client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE,
-                              WAKEUP_VERSION)
+        self._client = client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE)
 
     def notify(self, host: str, since: int | None = None,
                page: messages.FetchAnswer | None = None) -> None:
         """:param since: what the page holds is different since then.
 
-        :param page: only for nodes that take them.
+        :param page: None: the node is to ask.
         """
-        if page is None:
-            self._client.prepare(server=host, version=VERSION).cast(
-                {}, 'changed')
-            return
         self._client.prepare(server=host).cast(
             {}, 'changed', since=since, page=page)
 

@@ -58,8 +58,7 @@ def check(doc: spec.Document) -> None:
 def subnet_problem(doc: spec.Document) -> errors.Problem | None:
     """A subnet has addresses of one family, as far as members name it.
 
-    It is asked of what is new: ``subnet_id`` was not looked at before version
-    2, and nodes have no use for it.
+    Controllers ask for it; nodes have no use for ``subnet_id``.
 
     Members are reached by routing, and may be anywhere behind their subnet:
     its own prefix says nothing of their addresses. To name the VIP's subnet

@@ -3,7 +3,7 @@
 
 A document is plain JSON, so that it travels and is stored as it is::
 
-    {"version": 2, "id": "<load balancer id>",
+    {"version": 1, "id": "<load balancer id>",
      "name": "", "project_id": "", "admin_state_up": true,
      "vip_address": "203.0.113.10", "vip_port_id": "", …,
      "additional_vips": [{"ip_address": "2001:db8:100::10", …}],
@@ -34,24 +34,10 @@ message, in the database and in the node's cache, and stays what it is
 wherever it is read; nothing is converted, and nothing is lost on the way.
 A new field, or a new value of one, needs a new ``VERSION``: whoever does not
 know it must refuse the document. Nodes are upgraded one after the other, so
-that each is sent documents in the oldest version that says all
+that each is to be sent documents in the oldest version that says all
 (``for_node``): what needs no new field or value is done by older nodes too.
-
-=======  ==================================================================
-version  what it has beyond the one before
-=======  ==================================================================
-2        ``additional_vips``, ``availability_zone`` (which nodes are not
-         sent), ``timeout_client_data`` and ``timeout_member_data``;
-         protocol HTTPS; algorithms served by the hash; an address with
-         several ports in a pool, and ports that members alone rewrite
-3        ``tunnel`` of members; encapsulation geneve of flavors
-4        ``additional_keys`` of tunnels
-5        ``second_chance`` of flavors
-6        ``forwarding`` nat of flavors; ``takes_alternative`` of tunnels;
-         ``connection_limit`` of listeners, and the nodes that are
-         ``announcing``
-7        ``patience`` of tunnels
-=======  ==================================================================
+They report the newest version that they know, and are not given what is newer
+(``filters.version``).
 """
 
 from collections.abc import Iterator
@@ -69,12 +55,7 @@ from octavia_xdp_provider.common import fields as types
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import shape
 
-VERSION = 7
-TUNNELS_SINCE = 3
-ADDITIONAL_KEYS_SINCE = 4
-NAT_SINCE = 6
-ALTERNATIVES_SINCE = 6
-PATIENCE_SINCE = 7
+VERSION = 1
 
 # Some fields of an object, by name.
 Fields = dict[str, Any]
@@ -181,8 +162,7 @@ class Pool(TypedDict):
 class Listener(TypedDict):
     """``allowed_cidrs``: null for everybody. ``timeout_…``: ms, null: the
     flavor's idle time. ``connection_limit``: connections at once, null: as
-    many as there are; without NAT it has no effect, and is there only where
-    an earlier release has accepted it."""
+    many as there are (common/connections.py)."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
@@ -301,61 +281,6 @@ def complete(doc: Fields) -> Document:
     return document(doc['id'], doc)
 
 
-def _needs_2(doc: Document) -> bool:
-    """Whether version 1 cannot say what the document says."""
-    return bool(
-        doc['additional_vips'] or flavor.needs_2(doc['flavor'])
-        or any(listener['protocol'] == 'HTTPS'
-               or idle_time(doc, listener) != _flavor_idle_time(doc)
-               for listener in doc['listeners'].values())
-        or any(pool['protocol'] == 'HTTPS'
-               or pool['lb_algorithm'] in flavor.ALGORITHMS_BY_HASH
-               for pool in doc['pools'].values())
-        or (flavor.value(doc['flavor'], 'member_port') == 'rewrite' and any(
-            len({member['address'] for member in pool['members'].values()})
-            < len(pool['members']) for pool in doc['pools'].values())))
-
-
-def _needs_3(doc: Document) -> bool:
-    """Whether version 2 cannot say what the document says."""
-    return flavor.needs_3(doc['flavor']) or has_tunnels(doc)
-
-
-def _needs_4(doc: Document) -> bool:
-    """Whether version 3 cannot say what the document says."""
-    return any('additional_keys' in member.get('tunnel', {})
-               for pool in doc['pools'].values()
-               for member in pool['members'].values())
-
-
-def _needs_5(doc: Document) -> bool:
-    """Whether version 4 cannot say what the document says."""
-    return flavor.needs_5(doc['flavor'])
-
-
-def _needs_6(doc: Document) -> bool:
-    """Whether version 5 cannot say what the document says."""
-    return flavor.needs_6(doc['flavor']) or names_alternatives(doc)
-
-
-def _needs_7(doc: Document) -> bool:
-    """Whether version 6 cannot say what the document says."""
-    return has_patience(doc)
-
-
-def names_alternatives(doc: Document) -> bool:
-    return any(member.get('tunnel', {}).get('takes_alternative')
-               for pool in doc['pools'].values()
-               for member in pool['members'].values())
-
-
-def has_patience(doc: Document) -> bool:
-    """Whether a member is moving."""
-    return any('patience' in member.get('tunnel', {})
-               for pool in doc['pools'].values()
-               for member in pool['members'].values())
-
-
 def has_limits(doc: Document) -> bool:
     """Whether a listener has a limit of connections that nodes share."""
     return flavor.is_nat(doc['flavor']) and any(
@@ -363,11 +288,15 @@ def has_limits(doc: Document) -> bool:
         for listener in doc['listeners'].values())
 
 
+def needed_version(doc: Document) -> int:
+    """The oldest version that says all that a document says."""
+    return 1
+
+
 def for_node(doc: Document) -> Document:
     """A document as nodes are sent it: in the oldest version that says all.
 
-    One of version 1 lacks the fields that are newer. The availability zone
-    is where nodes are, and none of their business.
+    The availability zone is where nodes are, and none of their business.
     """
     result: Fields = dict(doc)
     result.pop('availability_zone', None)
@@ -382,33 +311,7 @@ def for_node(doc: Document) -> Document:
         result['flavor'] = flavor.for_nodes(doc['flavor'])
     if not has_limits(doc):
         result.pop('announcing', None)
-    if _needs_7(doc):
-        return cast(Document, result)
-    result['version'] = 6
-    if _needs_6(doc):
-        return cast(Document, result)
-    result['version'] = 5
-    result['listeners'] = {
-        key: {name: value for name, value in listener.items()
-              if name != 'connection_limit'}
-        for key, listener in result['listeners'].items()}
-    if _needs_5(doc):
-        return cast(Document, result)
-    result['version'] = 4
-    if _needs_4(doc):
-        return cast(Document, result)
-    result['version'] = 3
-    if _needs_3(doc):
-        return cast(Document, result)
-    result['version'] = 2
-    if not _needs_2(doc):
-        result['version'] = 1
-        del result['additional_vips']
-        result['listeners'] = {
-            key: {name: value for name, value in listener.items()
-                  if name not in ('timeout_client_data',
-                                  'timeout_member_data')}
-            for key, listener in result['listeners'].items()}
+    result['version'] = needed_version(doc)
     return cast(Document, result)
 
 
@@ -581,11 +484,6 @@ def as_committed(mine: Document, theirs: Document) -> Document:
     return cast(Document, result)
 
 
-# Fields that were not known before version 2, and are null until a change
-# names them; Octavia always has values.
-_NEW_IN_2 = ('timeout_client_data', 'timeout_member_data')
-
-
 def differences(doc: Document, other: Document) -> list[str]:
     """What two documents of one load balancer disagree on, as texts.
 
@@ -602,8 +500,6 @@ def differences(doc: Document, other: Document) -> list[str]:
         for name, value in mine.items():
             if name in ('listeners', 'pools', 'members', 'healthmonitor',
                         'version', 'tunnel', 'way', *KEPT):
-                continue
-            if value is None and name in _NEW_IN_2:
                 continue
             if value != theirs.get(name):
                 found.append(f'{path}.{name}')

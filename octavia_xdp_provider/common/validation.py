@@ -25,7 +25,7 @@ from octavia_xdp_provider.common import spec
 _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
 
-# What a change may say of a member, or a document before version 3.
+# What a change may say of a member.
 _MEMBER: Any = shape.partial(spec.Member, without=('tunnel', 'way'))
 _HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
 _LISTENER: Any = shape.partial(spec.Listener)
@@ -74,8 +74,7 @@ def read(given: object, policy: address_policy.AddressPolicy | None = None
             f'that is known here; fields that are not known: {unknown}',
             'upgrade this process')
     if version < spec.VERSION:
-        (_OLDER_DOCUMENT if version >= spec.TUNNELS_SINCE
-         else _FIELDS['loadbalancer']).check(given)
+        _OLDER_DOCUMENT.check(given)
         if not isinstance(given.get('id'), str):
             raise errors.Refused('id', 'it is missing', 'give it')
         given = cast(dict[str, Any], spec.complete(given))

@@ -60,12 +60,10 @@ class Cache:
     """Belongs to one thread.
 
     :param directory: of the files, made by the first ``save``.
-    :param before: the one file in which earlier versions kept everything.
     """
 
-    def __init__(self, directory: str, before: str | None = None) -> None:
+    def __init__(self, directory: str) -> None:
         self._directory = pathlib.Path(directory)
-        self._before = before and pathlib.Path(before)
         self._unsaved: set[str] = set()
         self._saved_as_of: int | None = None
         self.error: str | None = None  # why it could not be written
@@ -75,7 +73,7 @@ class Cache:
         path = self._directory
         try:
             if not (path / _AS_OF).exists():
-                return self._load_before()
+                return None
             foreign_file.check_own(path)
             found = {}
             marks: dict[str, set[str]] = {name: set() for name in MARKS}
@@ -96,18 +94,6 @@ class Cache:
             LOG.error('%s cannot be used (%s); waiting for the controller.',
                       path, _short(error))
             return None
-
-    def _load_before(self) -> Wanted | None:
-        if not self._before:
-            return None
-        foreign_file.check_own(self._before)
-        cached = json.loads(self._before.read_bytes())
-        wanted = Wanted(int(cached['as_of']), {
-            key: (int(generation), dict(document))
-            for key, (generation, document)
-            in cached['load_balancers'].items()})
-        self._unsaved = set(wanted.documents)
-        return wanted
 
     def save(self, wanted: Wanted, changed: Iterable[str]) -> None:
         """Write what has changed. Without it everything is done as well.
@@ -154,8 +140,6 @@ class Cache:
         atomic_file.replace(self._directory / _AS_OF,
                             str(wanted.as_of).encode(), _MODE)
         self._saved_as_of = wanted.as_of
-        if self._before:
-            self._before.unlink(missing_ok=True)
 
     def _remove_others(self, wanted: Wanted) -> None:
         """What a cache that could not be used has left, and temporary

@@ -42,14 +42,6 @@ zero_touch_opts = [
                      'reports outside of them is not used. Of several that '
                      'are inside SIDs come first, then IPv4 with Geneve, '
                      'then IPv6 with it. Needed.'),
-    cfg.ListOpt('closed_networks',
-                default=[],
-                deprecated_for_removal=True,
-                deprecated_reason='Hypervisors send no answer any more of a '
-                                  'flow that they do not know. Agents of '
-                                  'earlier releases use it.',
-                help='Networks (CIDR) to which no hypervisor sends an answer '
-                     'of a flow whose state it has lost.'),
     cfg.IntOpt('host_timeout',
                default=60, min=10,
                help='Seconds without a call after which a hypervisor\'s '

@@ -17,8 +17,7 @@ from octavia_xdp_provider.common import validation
 
 LOG = logging.getLogger(__name__)
 
-# ERROR is included as Octavia refuses changes of such objects, and earlier
-# releases of this provider left objects in ERROR.
+# ERROR is included as Octavia refuses changes of such objects.
 _WAITING = (lib.PENDING_CREATE, lib.PENDING_UPDATE, lib.ERROR)
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver's RPC calls: store the change as pending and answer at once."""
 
-import uuid
 
 from oslo_log import log as logging
 import oslo_messaging
@@ -79,17 +78,15 @@ class DriverEndpoint:
                  promoted.generation)
         self._promoted(promoted)
 
-    def change(self, context, change, request=None, deadline=None,
-               reports_end=False):
+    def change(self, context, change, request, deadline, reports_end):
         """Store a change as pending, and answer with the result.
 
-        :param request: missing from drivers of version 1.0, like deadline.
+        :param request: a UUID.
         :param deadline: in the database's time; nothing is stored after it.
-        :param reports_end: missing from drivers of version 1.1.
+        :param reports_end: whether ``ended`` follows.
         :returns: a messages.ChangeAnswer. The change is only stored if it is
             accepted.
         """
-        request = request or str(uuid.uuid4())
         answer = self._answer(change, request, deadline, reports_end)
         self._metrics.answered(next(iter(answer)))
         if 'now' not in answer:

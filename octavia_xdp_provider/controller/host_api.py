@@ -49,8 +49,7 @@ class HostsEndpoint:
         self._pass_on = pass_on
         self._common = {
             'networks': list(conf.zero_touch.node_networks),
-            'closed': list(conf.zero_touch.closed_networks)}
-        self._peers = list(conf.zero_touch.host_networks)
+            'peers': list(conf.zero_touch.host_networks)}
         self._refused = None if self._common['networks'] else (
             '[zero_touch] node_networks of the controllers is not set, so '
             'that no LB node is known whose packets may be accepted')
@@ -67,11 +66,7 @@ class HostsEndpoint:
         else:
             answer = self._store.host_changes(host, since, after)
         self._store.hypervisor_seen(host)
-        common = self._common
-        if host_messages.SECOND_CHANCE in self._store.hypervisor_features(
-                host):
-            common = {**common, 'peers': self._peers}
-        return {**answer, 'common': common, 'refused': self._refused}
+        return {**answer, 'common': self._common, 'refused': self._refused}
 
     def compare(self, context, host, after=None):
         """See Hypervisors.host_generations."""

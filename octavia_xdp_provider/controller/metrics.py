@@ -171,7 +171,7 @@ def _of_nodes(nodes):
             if isinstance(node.state.get(key), int):
                 family.add_metric([node.host], node.state[key])
         established = node.state.get('bgp_established')
-        # Values that an earlier release has stored may have any shape.
+        # Whatever is stored of one node must not hide the others.
         if isinstance(established, list) and len(established) == 2:
             up, total = established
             sessions.add_metric([node.host, 'up'], up)

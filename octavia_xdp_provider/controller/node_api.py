@@ -30,22 +30,30 @@ _PEERS_S = 2.0
 
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)
-_PEERS = shape.arguments(host=messages.Host, takes_moving=bool)
 _HISTORY = shape.arguments(host=messages.Host, after=messages.Id | None)
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
-                         after=messages.Id | None, takes_pages=bool)
+                         after=messages.Id | None)
 _DOCUMENTS = shape.arguments(
     host=messages.Host, ids=Annotated[list[messages.Id], pydantic.Field(
         max_length=messages.DOCUMENTS_PAGE)])
 _REPORT = shape.arguments(host=messages.Host, epoch=messages.Integer,
                           seq=messages.Integer, report=messages.Report)
-_FETCH_V1 = shape.arguments(host=messages.Host,
-                            known=dict[messages.Id, messages.Integer])
-_REPORT_V1 = shape.arguments(host=messages.Host, report=messages.ReportV1)
 
 
-class _Endpoint:
-    """What both versions of the interface share."""
+class NodesEndpoint:
+    """RPC endpoint of the LB nodes.
+
+    What a node sends is checked before anything is done with it. A node that
+    was taken over can harm what it carries itself, and nothing else.
+
+    :raises Refused: of each method, what was sent is malformed.
+    """
+
+    target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
+                                   version=rpc.NODES_VERSION)
+
+    # When it was found, by time.monotonic(), and messages.NatPeersAnswer.
+    _peers = float('-inf'), {}
 
     def __init__(self, store, touched, node_appeared,
                  fetched=lambda host, as_of: None):
@@ -62,44 +70,10 @@ class _Endpoint:
         self._node_appeared = node_appeared
         self._fetched = fetched
 
-    def _took(self, host, is_new, touched, held):
-        """:param held: id of a load balancer → what the node has of it."""
-        if is_new:
-            LOG.info('Node %s reported for the first time.', host)
-            self._node_appeared()
-        for key in touched & held.keys():
-            if held[key]['error']:
-                LOG.error('Node %s cannot do load balancer %s: %s', host, key,
-                          held[key]['error'])
-        if touched:
-            self._touched(host, touched, {
-                key: held[key]['generation']
-                for key in touched & held.keys()})
-
-
-class NodesEndpoint(_Endpoint):
-    """RPC endpoint of the LB nodes.
-
-    What a node sends is checked before anything is done with it. A node that
-    was taken over can harm what it carries itself, and nothing else.
-
-    :raises Refused: of each method, what was sent is malformed.
-    """
-
-    target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
-                                   version=rpc.NODES_VERSION)
-
-    # When it was found, by time.monotonic(), and messages.NatPeersAnswer.
-    _peers = float('-inf'), {}
-
-    def nat_peers(self, context, host, takes_moving=False):
+    def nat_peers(self, context, host):
         """The nodes that hand packets of NAT on to each other, those that
-        drain or are not in service among them: all but dead ones.
-
-        :param takes_moving: left out by nodes of version 2.4; they get
-            messages.NatPeers.
-        """
-        _PEERS.check({'host': host, 'takes_moving': takes_moving})
+        drain or are not in service among them: all but dead ones."""
+        _HOST.check({'host': host})
         found_at, answer = self._peers
         now = time.monotonic()
         if now - found_at > _PEERS_S:
@@ -109,7 +83,7 @@ class NodesEndpoint(_Endpoint):
             answer = {'peers': peers, 'moving': self._store.drains(
                 one['host'] for one in peers)}
             self._peers = now, answer
-        return answer if takes_moving else answer['peers']
+        return answer
 
     def history(self, context, host, after=None):
         """Which members of its pools took new flows before, as most live
@@ -123,23 +97,18 @@ class NodesEndpoint(_Endpoint):
             key: pools for key, pools in found.items() if pools},
             'more': more}
 
-    def fetch(self, context, host, since, after=None, takes_pages=False):
-        """See Deltas.changes.
-
-        :param takes_pages: left out by nodes of version 2.2 and before.
-        """
-        _FETCH.check({'host': host, 'since': since, 'after': after,
-                      'takes_pages': takes_pages})
+    def fetch(self, context, host, since, after=None):
+        """See Deltas.changes."""
+        _FETCH.check({'host': host, 'since': since, 'after': after})
         page = self._store.changes(host, since, after)
         is_all = after is None and page['more'] is None
-        self._fetched(host, page['as_of'] if takes_pages and is_all
-                      and not page['compare'] else None)
+        self._fetched(host, page['as_of'] if is_all and not page['compare']
+                      else None)
         return page
 
     def compare(self, context, host, after=None):
         """See Deltas.generations."""
-        _FETCH.check({'host': host, 'since': 0, 'after': after,
-                      'takes_pages': False})
+        _FETCH.check({'host': host, 'since': 0, 'after': after})
         return self._store.generations(host, after)
 
     def documents(self, context, host, ids):
@@ -159,27 +128,19 @@ class NodesEndpoint(_Endpoint):
             self._touched(host, (), {})
         return taken.answer
 
-
-class NodesEndpointV1(_Endpoint):
-    """The same for nodes of an earlier release: everything, each time."""
-
-    target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
-                                   version=rpc.VERSION)
-
-    def fetch(self, context, host, known):
-        """See Deltas.fetch."""
-        _FETCH_V1.check({'host': host, 'known': known})
-        return self._store.fetch(host, known)
-
-    def report(self, context, host, report):
-        """Take a node's report (messages.ReportV1)."""
-        _REPORT_V1.check({'host': host, 'report': report})
-        _check_state(report['state'])
-        is_new = self._store.seen(host, report['state'])
-        touched = self._store.report(host, report['as_of'],
-                                     report['synced'], report['members'])
-        self._store.count(host, report['counters'])
-        self._took(host, is_new, touched, report['synced'])
+    def _took(self, host, is_new, touched, held):
+        """:param held: id of a load balancer → what the node has of it."""
+        if is_new:
+            LOG.info('Node %s reported for the first time.', host)
+            self._node_appeared()
+        for key in touched & held.keys():
+            if held[key]['error']:
+                LOG.error('Node %s cannot do load balancer %s: %s', host, key,
+                          held[key]['error'])
+        if touched:
+            self._touched(host, touched, {
+                key: held[key]['generation']
+                for key in touched & held.keys()})
 
 
 class HeartbeatEndpoint:

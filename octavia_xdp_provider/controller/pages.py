@@ -28,8 +28,7 @@ class Pages:
     def fetched(self, host, as_of):
         """Note that a node has fetched.
 
-        :param as_of: the state that it has then; None if it accepts no pages
-            or has to fetch more.
+        :param as_of: the state that it has then; None if it has to fetch more.
         """
         with self._lock:
             if as_of is None:

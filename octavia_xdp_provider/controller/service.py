@@ -120,11 +120,9 @@ class Controller:
     def _node_servers(self, sent, watch):
         return node_servers.NodeServers(
             self._conf, self._store.registered_hosts, {
-                rpc.CONTROLLER_TOPIC: [
-                    endpoint(self._store, self._reported, self._duty.wake,
-                             sent.fetched)
-                    for endpoint in (node_api.NodesEndpoint,
-                                     node_api.NodesEndpointV1)],
+                rpc.CONTROLLER_TOPIC: [node_api.NodesEndpoint(
+                    self._store, self._reported, self._duty.wake,
+                    sent.fetched)],
                 rpc.HEARTBEAT_TOPIC: [
                     node_api.HeartbeatEndpoint(self._heartbeats.note_alive)]},
             self.metrics, watch, page=sent.next)
@@ -142,7 +140,7 @@ class Controller:
                 ('database', self._store.now),
                 # A controller of an earlier release may answer.
                 ('broker', lambda: rpc.DriverClient(
-                    transport, rpc.DRIVER_VERSION_BEFORE).ping(PING_S))):
+                    transport, rpc.DRIVER_VERSIONS[0]).ping(PING_S))):
             self._monitoring.repeat(name, health.Repeated(
                 name, attempt, CHECK_INTERVAL_S, CHECK_LIMIT_S))
 

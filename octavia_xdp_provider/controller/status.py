@@ -327,7 +327,7 @@ def _status(rules: Iterable[Rule[_F]], facts: _F) -> str:
 def problems(state: dict[str, Any]) -> list[str]:
     """Return the problems in a node's report (messages.NodeState).
 
-    Fields that an older node omits are no problem.
+    Fields that a node omits are no problem.
     """
     texts = [str(text) for text in state.get('problems') or ()]
     established = state.get('bgp_established')

@@ -172,8 +172,7 @@ class ControllerClient:
         if rpc.is_unsupported_version(error):
             return ('It does not support version '
                     f'{self.conf.upgrade_levels.driver} of the driver API. '
-                    'Until it is upgraded, set [upgrade_levels] '
-                    f'driver = {rpc.DRIVER_VERSION_BEFORE} on this host')
+                    f'{rpc.pin("driver", rpc.DRIVER_VERSIONS, "host")}')
         return f'{error.exc_type}: {error.value}'
 
     def _ask(self, change, request, end, reports_end):

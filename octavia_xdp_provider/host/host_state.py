@@ -46,5 +46,4 @@ class HostState:
             'drops': facts.unclaimed(),
             'problems': [one[:messages.TEXT_MAX]
                          for one in problems[:PROBLEMS_MAX]],
-            'features': [host_messages.PING, host_messages.SECOND_CHANCE],
         }

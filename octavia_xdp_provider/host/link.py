@@ -41,7 +41,7 @@ class Link(link.Link):
     def complain(self, error: Exception) -> str:
         if rpc.is_unsupported_version(error):
             return ('The controller does not know version '
-                    f'{host_rpc.VERSION_BEFORE} of the interface for '
+                    f'{host_rpc.VERSION} of the interface for '
                     'hypervisors; upgrade it first. Going on with what it '
                     'sent last.')
         if rpc.is_refused(error):

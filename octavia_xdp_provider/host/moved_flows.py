@@ -20,7 +20,6 @@ import typing
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.library import HostError
 
@@ -50,7 +49,6 @@ class Leaving:
         self._clock = clock
         self._pages: dict[str, list[Page]] = {}
         self._seen: dict[str, float] = {}
-        self._unsupported = False
 
     def look(self, left: collections.abc.Set[str]) -> None:
         """Read the flows of ports that have lost their tap since the last
@@ -75,27 +73,15 @@ class Leaving:
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to be sent."""
-        return bool(self._pages) and not self._unsupported
+        return bool(self._pages)
 
     def send(self, controller: typing.Any, host: str) -> None:
         """:param controller: host_rpc.HostsClient.
 
-        :raises rpc.TRANSPORT_ERRORS: it does not answer.
+        :raises TRANSPORT_ERRORS: it does not answer (common/rpc.py).
         """
-        if self._unsupported:
-            return
         for port_id, pages in list(self._pages.items()):
-            try:
-                taken = all(controller.flows(host, port_id, page)
-                            for page in pages)
-            except rpc.TRANSPORT_ERRORS as error:
-                if not rpc.is_unsupported_version(error):
-                    raise
-                LOG.warning('The controller does not pass flows of ports that '
-                            'move on; upgrade it.')
-                self._unsupported = True
-                return
-            if taken:
+            if all(controller.flows(host, port_id, page) for page in pages):
                 LOG.info('Port %s has left: %s of its flows were sent after '
                          'it.', port_id, sum(map(len, pages)))
                 self._pages.pop(port_id, None)

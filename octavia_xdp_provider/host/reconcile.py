@@ -203,7 +203,7 @@ class Reconciler:
     def _set_networks(self, common: host_spec.Common) -> None:
         if common != self._networks:
             self._datapath.set_networks(common['networks'])
-            self._datapath.set_peers(common.get('peers', ()))
+            self._datapath.set_peers(common['peers'])
             self._networks = common
 
     def _set_address_sets(self, wanted: Wanted,

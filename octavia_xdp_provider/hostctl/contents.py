@@ -105,7 +105,7 @@ def of_peers(common: host_spec.Common | None,
 
     :param common: None: no controller has answered yet.
     """
-    wanted = common.get('peers', []) if common else []
+    wanted = common['peers'] if common else []
     for text in of_lists({_network(one) for one in wanted}, held):
         yield f'of hypervisors: {text}'
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a load balancer is not as it should be, and on which node."""
 
-from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.manage import placement_state
 
 
@@ -27,11 +26,7 @@ def problems(load_balancer, placements, silence_s, get_refusals):
         return [f'{host}: {why}' for host, why in get_refusals().items()] or [
             'it is not placed yet, or no node is registered']
     return [f'{placement.host}: {text}' for placement in placements
-            if (text := _node_problem(placement, load_balancer, silence_s))
-            ] + [
-        f'listener {key}: connection_limit {limit} has no effect without '
-        'forwarding nat' for key, limit
-        in connections.without_effect(load_balancer.document).items()]
+            if (text := _node_problem(placement, load_balancer, silence_s))]
 
 
 def _node_problem(placement, load_balancer, silence_s):

@@ -2,7 +2,6 @@
 """Commands for load balancers, as the provider stores them."""
 
 from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.manage import command
@@ -23,10 +22,7 @@ def _state(load_balancer, placements):
         return 'without a node'
     states = {placement_state.classify(placement, load_balancer)
               for placement in placements}
-    if connections.without_effect(load_balancer.document):
-        states.add('limit without effect')
-    for state in ('failing', 'loading', 'leaving', 'draining',
-                  'limit without effect'):
+    for state in ('failing', 'loading', 'leaving', 'draining'):
         if state in states:
             return state
     return 'ok'

@@ -44,7 +44,7 @@ def unsettled(store, host, timeout_s):
     texts = {f'{key} on {node}' for node, key, _ in _rows(reports.items())
              if key in local_ids or key == OTHERS}
     for key, node, generation in store.shared_with(host):
-        # Nodes of older releases do not report the generation.
+        # One that has not reported yet forwards nothing that is known.
         as_of = reports.get(node, {}).get('as_of')
         if as_of is not None and as_of < generation:
             texts.add(f'{key} on {node}, which has not reported since it '

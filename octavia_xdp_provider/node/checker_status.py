@@ -55,9 +55,9 @@ def _is_figure(value):
 
 
 def settling(path):
-    """Settling; None if the checker does not answer or is an older one."""
+    """Settling; None if the checker does not answer, or not all of it."""
     found = _ask(path)
-    if found is None or 'unsettled' not in found:
+    if found is None:
         return None
     try:
         return Settling(

@@ -21,20 +21,10 @@ class RunDirectory(run_directory.RunDirectory):
         self._conf = conf
 
     @property
-    def wanted_before(self) -> str:
-        """The same as one file, of earlier versions."""
-        return self.path('wanted.json')
-
-    @property
     def checks(self) -> str:
         """What the health checker probes: a directory (agent →
         octavia-xdp-hc)."""
         return self.path('checks')
-
-    @property
-    def checks_before(self) -> str:
-        """The same as one file, of earlier versions."""
-        return self.path('checks.json')
 
     @property
     def checks_secret(self) -> str:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Choices of uplinks whose flows are watched. Such a choice names a copy of its
- * uplink that says so: packets of other choices have nothing more to look at,
- * and a program or a library of an earlier release takes the copy for what it
- * copies. Copies lie at the end of the array, that of uplink i at place
+ * uplink that says so: packets of other choices have nothing more to look at.
+ * Copies lie at the end of the array, that of uplink i at place
  * OXP_UPLINKS_MAX - 1 - i. With more than four uplinks some have none, and
  * their flows are not watched.
  */

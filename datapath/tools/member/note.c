@@ -14,15 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tool.h"
 
 #define NOTE "/run/octavia-xdp-member.clsact-%" PRIu64 "-%u"
 #define NOTE_NAME 80
-/* The only one of earlier releases, with the namespace's inode number. */
-#define NOTE_BEFORE "/run/octavia-xdp-member.lock"
 #define BOOT "/proc/sys/kernel/random/boot_id"
 #define NOTE_TEXT 64
 
@@ -68,18 +65,6 @@ static int read_text(const char *name, char text[NOTE_TEXT])
 	return 0;
 }
 
-static bool is_noted_before(const struct interface *interface)
-{
-	char text[NOTE_TEXT], noted[NOTE_TEXT];
-	struct stat space;
-
-	if (stat("/proc/self/ns/net", &space) || read_text(NOTE_BEFORE, noted))
-		return false;
-	snprintf(text, sizeof(text), "clsact %ju %u\n", (uintmax_t)space.st_ino,
-		 interface->index);
-	return !strcmp(text, noted);
-}
-
 int note_clsact(const struct interface *interface)
 {
 	char name[NOTE_NAME], boot[NOTE_TEXT];
@@ -107,10 +92,8 @@ bool noted_clsact(const struct interface *interface)
 {
 	char name[NOTE_NAME], boot[NOTE_TEXT], noted[NOTE_TEXT];
 
-	if (!name_note(interface, name) && !read_text(BOOT, boot) &&
-	    !read_text(name, noted) && !strcmp(boot, noted))
-		return true;
-	return is_noted_before(interface);
+	return !name_note(interface, name) && !read_text(BOOT, boot) &&
+	       !read_text(name, noted) && !strcmp(boot, noted);
 }
 
 int forget_clsact(const struct interface *interface)
@@ -121,7 +104,5 @@ int forget_clsact(const struct interface *interface)
 		return -1;
 	if (unlinkat(AT_FDCWD, name, 0) && errno != ENOENT)
 		return complain_status(-errno, "%s", name);
-	if (is_noted_before(interface) && truncate(NOTE_BEFORE, 0))
-		return complain_status(-errno, "%s", NOTE_BEFORE);
 	return 0;
 }

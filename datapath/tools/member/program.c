@@ -208,7 +208,7 @@ static const struct load load = {.what = "the member's programs"};
 struct member *load_programs(const struct settings *settings,
 			     const struct undo *undo, int old)
 {
-	struct record record = {.version = record_version(settings),
+	struct record record = {.version = RECORD_VERSION,
 				.undo = *undo,
 				.settings = *settings};
 	struct member *object = member__open();

@@ -11,11 +11,8 @@
 
 #include "member.h"
 
-/* Grows with any change of struct settings; struct undo never changes. What
- * needs nothing newer is written as of an older version, see
- * record_version(). */
-#define RECORD_VERSION 3
-#define RECORD_VERSION_MIN 1
+/* Grows with any change of struct settings; struct undo never changes. */
+#define RECORD_VERSION 1
 #define RECORD_MAP "record"
 
 enum mode {
@@ -35,7 +32,7 @@ enum settings_flag {
 struct port_rule {
 	struct member_port_key key;
 	__be16 local;
-	__u8 answers_only; /* packets come with `local`; since version 2 */
+	__u8 answers_only; /* packets come with `local` */
 	__u8 reserved;
 };
 
@@ -55,7 +52,6 @@ struct settings {
 	struct member_network node[MEMBER_NODES_MAX];
 	struct port_rule port[MEMBER_PORTS_MAX];
 	struct dscp_rule dscp[2 * MEMBER_DSCPS];
-	/* since version 3 */
 	__u32 members;
 	struct member_network member[MEMBER_NODES_MAX];
 };

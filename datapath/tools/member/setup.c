@@ -110,8 +110,7 @@ static bool converged(const struct installed *installed,
 	int attached = ingress_program(installed);
 
 	return installed->have_record && !installed->mixed &&
-	       record->version == record_version(settings) &&
-	       installed->out >= 0 && attached >= 0 &&
+	       is_known(record) && installed->out >= 0 && attached >= 0 &&
 	       (installed->xdp < 0) == tc &&
 	       (installed->in >= 0) == wants_filter(settings) &&
 	       (tc || installed->xdp_mode == settings->mode) &&
@@ -124,7 +123,7 @@ static bool converged(const struct installed *installed,
 static int apply(const struct interface *interface, struct installed *installed,
 		 struct settings *settings)
 {
-	struct record record = {.version = record_version(settings),
+	struct record record = {.version = RECORD_VERSION,
 				.undo = installed->record.undo,
 				.settings = *settings};
 	struct member *object;

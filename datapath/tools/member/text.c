@@ -142,20 +142,9 @@ const char *parse_dscp_rule(const char *text, struct dscp_rule *out)
 	return NULL;
 }
 
-uint32_t record_version(const struct settings *settings)
-{
-	if (settings->members)
-		return 3;
-	for (__u32 i = 0; i < settings->ports; i++)
-		if (settings->port[i].answers_only)
-			return 2;
-	return RECORD_VERSION_MIN;
-}
-
 bool is_known(const struct record *record)
 {
-	return record->version >= RECORD_VERSION_MIN &&
-	       record->version <= RECORD_VERSION;
+	return record->version == RECORD_VERSION;
 }
 
 const char *address_text(const struct ip_address *address, char *out)

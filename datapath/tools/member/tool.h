@@ -53,8 +53,6 @@ const char *parse_dscp_rule(const char *text, struct dscp_rule *out);
 const char *address_text(const struct ip_address *address, char *out);
 const char *network_text(const struct member_network *network, char *out);
 const char *port_text(const struct port_rule *rule, char *out);
-/* The oldest version of a record that says all of them. */
-uint32_t record_version(const struct settings *settings);
 /* Whether its settings can be read. */
 bool is_known(const struct record *record);
 const char *dscp_text(const struct dscp_rule *rule, char *out);

@@ -7,9 +7,9 @@ writes back what ExaBGP accepted and which BGP sessions are up. Both files
 belong in a directory on a tmpfs: a node that was rebooted must announce
 nothing before its datapath is loaded.
 
-The announcements file, version 2::
+The announcements file::
 
-    {"version": 2, "announcements": [
+    {"version": 1, "announcements": [
         {"prefix": "203.0.113.10/32",    // CIDR, no bits beyond the length
          "next_hop": "self",             // or an address of its family
          "communities": ["65000:1"],     // RFC 1997; the rest may be missing
@@ -17,11 +17,9 @@ The announcements file, version 2::
          "med": 10, "local_preference": 200,             // 0 to 2^32 - 1
          "as_path_prepend": 2}]}                         // 0 to 16
 
-Version 1 is the same with prefix and next hop only. A file that needs no
-more is written as version 1, so that an announcer from before version 2,
-which lives as long as its ExaBGP, follows an agent that was upgraded. A file
-that has a field or a version that is not known is refused as a whole: to
-announce without an attribute can be worse than not to.
+A file that has a field or a version that is not known is refused as a whole:
+to announce without an attribute can be worse than not to. An announcer lives
+as long as its ExaBGP, also when the agent is upgraded.
 
 The file is written and read whole, but what was worked out of a route is
 kept. One route that comes or goes costs the agent 9 ms of CPU where there are
@@ -49,8 +47,7 @@ from octavia_xdp_provider.node import reserve
 
 LOG = logging.getLogger(__name__)
 
-VERSION_PLAIN = 1
-VERSION = 2
+VERSION = 1
 STATUS_VERSION = 1
 
 FILE_NAME = 'announcements.json'
@@ -297,9 +294,8 @@ def encode(routes: collections.abc.Iterable[Route]) -> bytes:
         if one.place == other.place:
             prefix = json.loads(one.text)['prefix']
             raise AnnouncementError(f'{prefix} has several routes')
-    plain = all(one.is_plain for one in order)
     entries = ','.join(one.text for one in order)
-    return (f'{{\n "version": {VERSION_PLAIN if plain else VERSION},\n'
+    return (f'{{\n "version": {VERSION},\n'
             f' "announcements": [{entries}\n ]\n}}\n').encode()
 
 
@@ -307,50 +303,46 @@ class _Encoded(typing.NamedTuple):
     """A route in the file, which is in the order of these."""
 
     place: tuple[int, int, int]
-    is_plain: bool
     text: str
 
 
 @functools.lru_cache(KEPT)
 def _encode_route(route: Route) -> _Encoded:
-    prefix, attributes = route.prefix, route.attributes()
+    prefix = route.prefix
     return _Encoded(
         (prefix.version, int(prefix.network_address), prefix.prefixlen),
-        not attributes, textwrap.indent('\n' + json.dumps({
+        textwrap.indent('\n' + json.dumps({
             'prefix': str(prefix), 'next_hop': str(route.next_hop or _SELF),
-            **attributes}, indent=1), '  '))
+            **route.attributes()}, indent=1), '  '))
 
 
 def decode(data: bytes) -> dict[Network, Route]:
-    """Route by prefix, from an announcements file of either version.
+    """Route by prefix, from an announcements file.
 
     :raises AnnouncementError: the file is torn, foreign or of another
         version, or a route is none.
     """
-    document = _decode(data, VERSION_PLAIN, VERSION)
+    document = _decode(data, VERSION)
     try:
-        entries = [_route(entry, document['version'])
-                   for entry in document['announcements']]
+        entries = [_route(entry) for entry in document['announcements']]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnnouncementError(f'not announcements: {error!r}') from error
     return {route.prefix: route for route in entries}
 
 
-def _route(entry: dict[str, typing.Any], version: int) -> Route:
+def _route(entry: dict[str, typing.Any]) -> Route:
     # Lists become what can be a key.
-    return _parse(version, tuple([
+    return _parse(tuple([
         (name, tuple(value) if type(value) is list else value)
         for name, value in entry.items()]))
 
 
 @functools.lru_cache(KEPT)
-def _parse(version: int, items: tuple[tuple[str, typing.Any], ...]) -> Route:
+def _parse(items: tuple[tuple[str, typing.Any], ...]) -> Route:
     fields = dict(items)
-    known = (_FIELDS if version == VERSION
-             else frozenset(('prefix', 'next_hop')))
-    unknown = fields.keys() - known
+    unknown = fields.keys() - _FIELDS
     if unknown:
-        raise AnnouncementError(f'unknown fields in version {version}: '
+        raise AnnouncementError(f'unknown fields in version {VERSION}: '
                                 f'{", ".join(sorted(unknown))}')
     if fields['next_hop'] == _SELF:
         fields['next_hop'] = None
@@ -361,15 +353,15 @@ def _encode(document: dict[str, object]) -> bytes:
     return (json.dumps(document, indent=1) + '\n').encode()
 
 
-def _decode(data: bytes, *versions: int) -> dict[str, typing.Any]:
+def _decode(data: bytes, known: int) -> dict[str, typing.Any]:
     try:
         document = json.loads(data)
         version = document['version']
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise AnnouncementError(f'malformed: {error!r}') from error
-    if version not in versions:
-        raise AnnouncementError(f'version {version!r} is unknown, known: '
-                                f'{", ".join(map(str, versions))}')
+    if version != known:
+        raise AnnouncementError(f'version {version!r} is unknown, {known} is '
+                                'known')
     return typing.cast(dict[str, typing.Any], document)
 
 

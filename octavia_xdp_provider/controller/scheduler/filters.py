@@ -44,9 +44,6 @@ def zero_touch(host, document):
     """Accept nodes that can reach members through their hypervisors."""
     if not spec.is_zero_touch(document):
         return None
-    problem = version_problem(document, host.report)
-    if problem:
-        return problem
     if not host.report.get('probe_through_datapath'):
         return ('the node does not send health checks as traffic, which is '
                 'the only way to members behind hypervisors: set [agent] '
@@ -62,30 +59,18 @@ def nat(host, document):
     return problem and f'the node cannot forward by NAT: {problem}'
 
 
-def version_problem(document, report):
-    """Return why a node's release cannot reach members through their
-    hypervisors, or None.
-
-    :param report: the node's latest report.
-    """
-    version = report.get('document_version', 0)
-    what, needed = 'members of hypervisors', spec.TUNNELS_SINCE
-    if len(spec.vips(document)) > 1:
-        what = f'several VIPs with {what}'
-        needed = spec.ADDITIONAL_KEYS_SINCE
-    if spec.names_alternatives(document):
-        what = f'a second chance with {what}'
-        needed = spec.ALTERNATIVES_SINCE
-    if spec.has_patience(document):
-        what, needed = f'{what} that are moving', spec.PATIENCE_SINCE
-    if version >= needed:
+def version(host, document):
+    """Nodes whose release supports the version of what they would be sent."""
+    known = host.report.get('document_version', 1)
+    needed = spec.needed_version(document)
+    if known >= needed:
         return None
-    return (f'the node supports documents up to version {version or "2"}, and '
-            f'{what} need {needed}: upgrade it')
+    return (f'the node supports documents up to version {known}, and this '
+            f'load balancer needs {needed}: upgrade it')
 
 
 # Filters of capabilities, which the configuration cannot turn off.
-ALWAYS = (nat,)
+ALWAYS = (nat, version)
 
 
 def services(document):

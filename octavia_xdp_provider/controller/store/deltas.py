@@ -86,21 +86,6 @@ class Deltas(base.Base):
             return _page(base.connection(session), query.limit(limit + 1),
                          limit)[0]
 
-    def fetch(self, host: str, known: dict[str, int]
-              ) -> messages.FetchAnswerV1:
-        """All that a node should have, in version 1 of the protocol.
-
-        :param known: load balancer id → generation that the node holds.
-        """
-        with self._read() as session:
-            generations, documents = {}, {}
-            for row in _held(session, models.LoadBalancer, host, None):
-                generations[row.id] = row.generation
-                if known.get(row.id) != row.generation:
-                    documents[row.id] = spec.for_node(rows.document(row))
-            return {'as_of': _as_of(session), 'generations': generations,
-                    'documents': documents}
-
 
 def _as_of(session: Any) -> int:
     return int(session.get(models.Sequence, 1).value)
@@ -147,8 +132,6 @@ def _entry(opened: sa.Connection, row: Any) -> messages.Entry:
     text = row.inline
     if text is None:
         text = opened.execute(_DOCUMENT, {'key': row.id}).scalar_one()
-    # Completed, if an older version of the controller wrote it, and in the
-    # oldest version that nodes can do it by.
     entry: messages.Entry = {
         'id': row.id, 'generation': max(row.generation, row.drain_generation),
         'document': dict(spec.for_node(rows.parsed(text)))}

@@ -86,13 +86,6 @@ class Hypervisors(base.Base):
                 json.loads(row.state), row.complete, row.reported_generation)
                 for row in rows.execute(sa.select(_HOSTS))]
 
-    def hypervisor_features(self, host: str) -> list[str]:
-        """What its agent reported last (host_messages.HostState)."""
-        with self._reading_rows() as rows:
-            state = rows.execute(sa.select(_HOSTS.c.state).where(
-                _HOSTS.c.host == host)).scalar()
-        return json.loads(state or '{}').get('features') or []
-
     @base.retried
     def register_hypervisor(self, host: str) -> bool:
         """Make one known. Returns whether it was not before."""

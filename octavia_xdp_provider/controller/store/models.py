@@ -95,8 +95,8 @@ class Node(Base):
     scheduler/cluster.py's Condition, or null if it has not looked yet;
     ``died_or_back_at``: when it was last found dead, or to be so no longer,
     seconds since the epoch by the database's clock; null: never.
-    ``report_epoch``, ``report_seq``: of the last report that was taken; 0 for
-    a node that speaks version 1 of the protocol. ``complete``: whether that
+    ``report_epoch``, ``report_seq``: of the last report that was taken, 0
+    before. ``complete``: whether that
     epoch has reported all that there is. ``draining``: the operator's word,
     too: it is out of service, and routers shall prefer others at once.
     ``nat_pools``: its pools for NAT, as the operator has registered them, a

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import changes
-from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
@@ -57,11 +56,8 @@ class Making:
             unused = frozenset() if self.policy is None else (
                 validation.check_new_members(before, after, self.policy))
             problem = rules.subnet_problem(after)
-            if problem and not (before and rules.subnet_problem(before)):
-                raise errors.Refused('subnet_id', *problem)
-            problem = connections.problem(before, after)
             if problem:
-                raise errors.Refused('connection_limit', *problem)
+                raise errors.Refused('subnet_id', *problem)
         except (errors.Refused, errors.UnknownObject) as error:
             return Prepared(of, before, None, error=error)
         return Prepared(of, before, after, capacity.text_of(after),

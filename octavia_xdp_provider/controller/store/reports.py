@@ -57,20 +57,6 @@ class Reports(histories.Histories):
     """Stores reports."""
 
     @base.retried
-    def seen(self, host: str, state: dict[str, Any]) -> bool:
-        """A node reported. Returns True where it is the first time.
-
-        :raises Refused: it is not registered.
-        """
-        with self._write() as session:
-            row = self._registered(session, host)
-            first = not row.last_seen
-            self._mark_if_it_counts(session, host, row.state, state)
-            row.last_seen = self._now(session)
-            row.state = json.dumps(state, sort_keys=True)
-        return first
-
-    @base.retried
     def take(self, host: str, epoch: int, seq: int, report: messages.Report,
              delay_s: float = 0.0) -> Taken:
         """Store a report, if it is the next one.
@@ -131,13 +117,6 @@ class Reports(histories.Histories):
                     models.Placement.host == host,
                     models.Placement.removed_generation.is_(None)))
         return counts
-
-    @staticmethod
-    def _registered(session: Any, host: str) -> Any:
-        row = session.get(models.Node, host)
-        if row is None:
-            raise _unregistered(host)
-        return row
 
     @classmethod
     def _take_held(cls, rows: Any, host: str, epoch: int,
@@ -200,51 +179,6 @@ class Reports(histories.Histories):
                 _PLACEMENTS.c.load_balancer_id.in_(some),
                 _PLACEMENTS.c.removed_generation <= as_of))
 
-    @base.retried
-    def report(self, host: str, as_of: int,
-               synced: dict[str, messages.SyncedV1],
-               members: dict[str, dict[str, messages.MemberState]]
-               | None = None) -> set[str]:
-        """Note what a node has, in version 1 of the protocol: all of it.
-
-        :returns: ids of load balancers of which something has changed.
-        """
-        touched = set()
-        members = members or {}
-        with self._write() as session:
-            # It may have spoken a newer version before.
-            session.query(models.Node).filter_by(host=host).update(
-                {'report_epoch': 0, 'report_seq': 0})
-            gone = set()
-            for row in session.query(models.Placement).filter_by(host=host):
-                key = row.load_balancer_id
-                mine = synced.get(key)
-                if row.removed_generation is not None:
-                    if mine is None and as_of >= row.removed_generation:
-                        gone.add(key)
-                elif mine is not None and _set(row, {
-                        'synced_generation': mine['generation'],
-                        'error': mine['error'], 'announced': None,
-                        'history': None,
-                        'members': json.dumps(members[key], sort_keys=True)
-                        if key in members else None}):
-                    touched.add(key)
-            self._confirm_removed(session, host, gone, as_of)
-            touched |= gone
-            self._mark_work(session, touched)
-        return touched
-
-    @base.retried
-    def count(self, host: str,
-              counters: dict[str, dict[str, messages.Counters]]) -> None:
-        """Add what a node has counted since its last report.
-
-        :param counters: by id of the load balancer and of the listener, as
-            read on the node.
-        """
-        with self._write() as session:
-            self._count(session, host, counters)
-
     @staticmethod
     def _count(session: Any, host: str,
                counters: dict[str, dict[str, messages.Counters]]) -> None:
@@ -296,15 +230,6 @@ def _differs(row: Any, values: dict[str, Any]) -> bool:
     return any(getattr(row, name) != value for name, value in values.items())
 
 
-def _set(row: Any, values: dict[str, Any]) -> bool:
-    """Set columns of a row. Whether that changed one."""
-    changed = {name: value for name, value in values.items()
-               if getattr(row, name) != value}
-    for name, value in changed.items():
-        setattr(row, name, value)
-    return bool(changed)
-
-
 def _listeners(session: Any, host: str, load_balancer_id: str) -> set[str]:
     """Listeners of a load balancer that is on the node."""
     if session.get(models.Placement, (load_balancer_id, host)) is None:
@@ -315,8 +240,7 @@ def _listeners(session: Any, host: str, load_balancer_id: str) -> set[str]:
 
 def _add(row: Any, now: dict[str, int]) -> None:
     """A counter that is lower than the last one has started again; one that
-    is not reported has not changed. Of active flows an earlier node says
-    nothing."""
+    is not reported has not changed."""
     row.active = now.get('active', 0)
     for name in now.keys() - {'active'}:
         last = getattr(row, f'last_{name}')

@@ -59,18 +59,15 @@ def listeners(document: spec.Document, pool_id: str) -> list[str]:
 
 
 def decide(document: spec.Document, seen: Seen, ends: ends_.Ends,
-           is_silent: Callable[[str], bool], problem: str = ''
-           ) -> dict[str, Decision]:
+           is_silent: Callable[[str], bool]) -> dict[str, Decision]:
     """Return member id → Decision.
 
     :param seen: Neutron's findings; members without one were not looked up
         yet.
     :param ends: tunnel ends of the registered hypervisors.
     :param is_silent: whether a hypervisor's agent has not called for long.
-    :param problem: why LB nodes do not support new tunnels, or ''.
     """
-    decisions = {key: _decide(document, pool_id, key, seen, ends, is_silent,
-                              problem)
+    decisions = {key: _decide(document, pool_id, key, seen, ends, is_silent)
                  for pool_id, pool in document['pools'].items()
                  for key in pool['members']}
     if len(zero_touch.vip_versions(document)) > 1:
@@ -108,14 +105,12 @@ def _drop_duplicates(document: spec.Document, pool_id: str,
 
 
 def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
-            ends: ends_.Ends, is_silent: Callable[[str], bool],
-            problem: str) -> Decision:
+            ends: ends_.Ends, is_silent: Callable[[str], bool]) -> Decision:
     pool = document['pools'][pool_id]
     member = pool['members'][key]
     own = zero_touch.member_problem(document, pool, member)
-    if own or (problem and 'tunnel' not in member):
-        return _without(document, pool_id, member,
-                        own[1][0] if own else problem)
+    if own:
+        return _without(document, pool_id, member, own[1][0])
     finding = seen.get(wanted(document, member))
     if finding is None:
         return Decision(WAITING, 'it was not looked up in Neutron yet')
@@ -129,7 +124,7 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
     if 'tunnel' in member and isinstance(end, ends_.Shared):
         return Decision(WAITING, f'its tunnel stays, but {end}')
     reason = (_port_problem(document, port)
-              or _host_problem(port.host, ends, pool))
+              or _host_problem(port.host, ends))
     if not reason and 'tunnel' not in member and is_silent(port.host):
         reason = f'the agent of hypervisor {port.host} does not report'
     if reason:
@@ -157,19 +152,12 @@ def _port_problem(document: spec.Document, port: findings.Port) -> str:
     return ''
 
 
-def _host_problem(host: str, ends: ends_.Ends, pool: spec.Pool) -> str:
+def _host_problem(host: str, ends: ends_.Ends) -> str:
     end = ends.get(host)
     if end is None:
         return (f'no agent is registered for hypervisor {host} '
                 '("octavia-xdp-manage host create")')
-    if isinstance(end, str):
-        return end
-    monitor = pool['healthmonitor']
-    if monitor and monitor['type'] == 'PING' and not end.takes_pings:
-        return (f'the agent of hypervisor {host} does not let echo requests '
-                'of health monitors of type PING in: upgrade it, or use '
-                'another type')
-    return ''
+    return end if isinstance(end, str) else ''
 
 
 def close(document: spec.Document, decisions: dict[str, Decision],

@@ -9,7 +9,6 @@ from typing import Any
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.common import tunnels
 from octavia_xdp_provider.controller.store import hypervisors
@@ -23,8 +22,7 @@ class End:
 
     ``address``: of the hypervisor, or the first of its SIDs. ``bits``: length
     of a key. ``mtu``: largest inner packet in bytes. ``entries_max``: None if
-    unlimited. ``takes_pings``: whether LB nodes' echo requests reach VMs.
-    ``takes_alternative``: whether packets that name a second member do.
+    unlimited.
     """
 
     encapsulation: str
@@ -32,8 +30,6 @@ class End:
     bits: int
     mtu: int
     entries_max: int | None = None
-    takes_pings: bool = True
-    takes_alternative: bool = False
 
 
 class Shared(str):
@@ -115,8 +111,5 @@ def _at(host: hypervisors.Hypervisor, encapsulation: str, text: str,
         return (f'hypervisor {host.host} has an MTU of {state.get("mtu")}, '
                 f'which leaves {mtu} bytes, less than '
                 f'{fields.INNER_MTU_MIN}')
-    features = state.get('features') or ()
     return End(encapsulation, str(address), tunnels.KEYS[encapsulation],
-               min(mtu, 65535), state.get('entries_max'),
-               host_messages.PING in features,
-               host_messages.SECOND_CHANCE in features)
+               min(mtu, 65535), state.get('entries_max'))

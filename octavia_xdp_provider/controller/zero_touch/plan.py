@@ -308,23 +308,15 @@ class Plan:
     # Documents of LB nodes
 
     def document(self, before: spec.Document, decisions: Decisions,
-                 ends: ends_.Ends, alternatives: bool = False,
+                 ends: ends_.Ends,
                  patience: Mapping[str, int] | None = None
                  ) -> spec.Document:
         """Return the document with each member's tunnel or way, and note the
         results of the decisions for the operator.
 
-        :param alternatives: whether the load balancer's nodes can name a
-            second member in a tunnel.
         :param patience: member id → seconds, of members that are moving.
         """
         after = copy.deepcopy(before)
-        if not before['flavor'].get('second_chance'):
-            alternatives = False
-        if not alternatives:
-            ends = {host: dataclasses.replace(end, takes_alternative=False)
-                    if isinstance(end, ends_.End) else end
-                    for host, end in ends.items()}
         noted = []
         for pool_id, pool in after['pools'].items():
             for key, member in pool['members'].items():
@@ -379,7 +371,7 @@ class Plan:
         tunnel: spec.Tunnel = {
             'address': end.address, 'encapsulation': end.encapsulation,
             'keys': first, 'mtu': min(port.mtu, end.mtu)}
-        if end.takes_alternative:
+        if document['flavor'].get('second_chance'):
             tunnel['takes_alternative'] = True
             tunnel['mtu'] = min(port.mtu, end.mtu - tunnels.alternative_length(
                 end.address))

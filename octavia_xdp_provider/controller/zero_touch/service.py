@@ -32,7 +32,6 @@ from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends
 from octavia_xdp_provider.controller.zero_touch import members as members_
 from octavia_xdp_provider.controller.zero_touch import moves
-from octavia_xdp_provider.controller.zero_touch import nodes
 from octavia_xdp_provider.controller.zero_touch import notified as notified_
 from octavia_xdp_provider.controller.zero_touch import plan
 
@@ -340,8 +339,7 @@ class ZeroTouch:
             return None
         decisions = decision.decide(row.document, self._members.found,
                                     self._ends,
-                                    self._silent.__contains__,
-                                    nodes.problem(self._store, row.document))
+                                    self._silent.__contains__)
         touched, full = self._plan.assign(key, row.document, row.generation,
                                           decisions, self._ends)
         self._ports |= touched
@@ -353,19 +351,12 @@ class ZeroTouch:
         decision.close(row.document, decisions, self._addresses)
         return decisions
 
-    def _patience(self, row):
-        """Return the argument ``patience`` of Plan.document()."""
-        patience = self._moves.patience(row.document)
-        # An older node would refuse the load balancer.
-        return patience if patience and nodes.support_patience(
-            self._store, row.id) else {}
-
     def _send_ways(self, key, decisions):
         """Store the ways to members in the document for LB nodes."""
         row = self._balancers[key]
         after = self._plan.document(
             row.document, decisions, self._ends,
-            nodes.support_alternatives(self._store, key), self._patience(row))
+            self._moves.patience(row.document))
         if after == row.document:
             return
         try:

@@ -16,7 +16,6 @@ from octavia_xdp_provider.tests.unit import base
 ENDS = (
     (rpc.DriverClient, driver_api.DriverEndpoint),
     (rpc.NodesClient, node_api.NodesEndpoint),
-    (rpc.NodesClientV1, node_api.NodesEndpointV1),
     (rpc.HeartbeatClient, node_api.HeartbeatEndpoint),
     (rpc.WakeupClient, service.WakeupEndpoint),
     (host_rpc.HostsClient, host_api.HostsEndpoint),
@@ -80,33 +79,3 @@ class TestEnds(base.TestCase):
                 self.assertEqual(
                     (target.namespace, target.version),
                     (endpoint.target.namespace, endpoint.target.version))
-
-
-class TestPeersOfNat(base.TestCase):
-    """What nodes are told by controllers of each version."""
-
-    def ask(self, version, answer):
-        sent = mock.Mock()
-        sent.prepare.return_value.call.return_value = answer
-        with mock.patch.object(rpc.oslo_messaging, 'get_rpc_client',
-                               return_value=sent):
-            client = rpc.NodesClient(mock.sentinel.transport, version=version)
-        return client.nat_peers('a'), sent.prepare.return_value.call
-
-    def test_controllers_say_whether_flows_are_moved(self):
-        wanted = {'peers': [], 'moving': True}
-        found, call = self.ask(rpc.NODES_VERSION, wanted)
-        self.assertEqual(wanted, found)
-        call.assert_called_once_with({}, 'nat_peers', host='a',
-                                     takes_moving=True)
-
-    def test_of_earlier_ones_it_is_not_known(self):
-        peers = [{'host': 'a', 'address': '198.51.100.0'}]
-        found, call = self.ask('2.4', peers)
-        self.assertEqual({'peers': peers, 'moving': None}, found)
-        call.assert_called_once_with({}, 'nat_peers', host='a')
-
-    def test_those_before_know_of_no_peers(self):
-        found, call = self.ask('2.3', None)
-        self.assertEqual({'peers': [], 'moving': None}, found)
-        call.assert_not_called()

@@ -30,7 +30,7 @@ class TestStolenHypervisor(stolen.StolenTestCase):
             'flows': ('port', 'flows')},
     }
     CLOSED = ((rpc.DRIVER_NAMESPACE, rpc.DRIVER_VERSION),
-              (rpc.WAKEUP_NAMESPACE, rpc.WAKEUP_VERSION),
+              (rpc.WAKEUP_NAMESPACE, rpc.VERSION),
               (rpc.NODES_NAMESPACE, rpc.NODES_VERSION),
               (host_rpc.WAKEUP_NAMESPACE, host_rpc.VERSION), (None, '1.0'))
 

@@ -14,16 +14,14 @@ class TestStolenNode(stolen.StolenTestCase):
     OTHERS = 'lb1', topology.MEMBERS[0]
     METHODS = {
         (rpc.NODES_NAMESPACE, rpc.NODES_VERSION, rpc.CONTROLLER_TOPIC): {
-            'nat_peers': ('takes_moving',), 'fetch': ('since', 'after'),
+            'nat_peers': (), 'fetch': ('since', 'after'),
             'compare': ('after',), 'documents': ('ids',),
             'report': ('epoch', 'seq', 'report')},
-        (rpc.NODES_NAMESPACE, rpc.VERSION, rpc.CONTROLLER_TOPIC): {
-            'fetch': ('known',), 'report': ('report',)},
         (rpc.HEARTBEAT_NAMESPACE, rpc.VERSION, rpc.HEARTBEAT_TOPIC): {
             'heartbeat': ()},
     }
     CLOSED = ((rpc.DRIVER_NAMESPACE, rpc.DRIVER_VERSION),
-              (rpc.WAKEUP_NAMESPACE, rpc.WAKEUP_VERSION),
+              (rpc.WAKEUP_NAMESPACE, rpc.VERSION),
               (host_rpc.HOSTS_NAMESPACE, host_rpc.VERSION), (None, '1.0'))
 
     def configuration(self):

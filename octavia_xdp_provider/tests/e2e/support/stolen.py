@@ -38,8 +38,8 @@ class StolenTestCase(shared.WebTestCase):
     METHODS: dict
     CLOSED: tuple
     # Of a report that counts, and of what an agent does not say.
-    HARMLESS = {'since': 0, 'after': None, 'ids': [], 'known': {},
-                'epoch': 'x', 'seq': 1, 'report': {}, 'takes_moving': False,
+    HARMLESS = {'since': 0, 'after': None, 'ids': [],
+                'epoch': 'x', 'seq': 1, 'report': {},
                 'port': 'x', 'flows': []}
 
     def configuration(self):

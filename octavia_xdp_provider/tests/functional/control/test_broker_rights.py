@@ -33,7 +33,7 @@ CA_FILE = 'OCTAVIA_XDP_TEST_CA_FILE'
 class Endpoint:
     """Notes who called. Calls of ``held`` hosts end when they may."""
 
-    target = oslo_messaging.Target(namespace='nodes', version='2.0')
+    target = oslo_messaging.Target(namespace='nodes', version='1.0')
 
     def __init__(self):
         self.callers = []
@@ -98,7 +98,7 @@ class RightsTestCase(waiting.Waiting, base.TestCase):
         return oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(
                 exchange=rpc.EXCHANGE, topic=self.topic, namespace='nodes',
-                version='2.0')).prepare(timeout=timeout)
+                version='1.0')).prepare(timeout=timeout)
 
     def connection(self, node, vhost):
         """AMQP with the node's credentials, to any virtual host."""

@@ -97,7 +97,7 @@ class Races(store_base.StoreTestCase):
             confirm(*arguments)
         with mock.patch.object(reports.Reports, '_confirm_removed',
                                staticmethod(put_back_before)):
-            self.store.report('a', self.store.changes('a', 0)['as_of'], {})
+            self.report_wanted('a')
         placement, = self.store.placements()
         self.assertIsNone(placement.removed_generation)
 

@@ -1,93 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drivers, controllers and nodes of two releases, over a real broker.
 
-The controller is a process of its own. One of the release before knows the
-driver's interface up to version 1.1 and the nodes' up to 2.0.
+One of the two is a stand-in of the next release: its controller, a process of
+its own, and its drivers and nodes have a version more of their interfaces.
 """
-
-import unittest
 
 import fixtures
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
+from oslo_config import cfg
 import oslo_messaging
 
-from octavia_xdp_provider.agent import version1
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.tests.functional.support import control
 from octavia_xdp_provider.tests.functional.support import controller_process
 from octavia_xdp_provider.tests.functional.support import node
-from octavia_xdp_provider.tests.support import form
 
 # Seconds that the caller of an API would wait; none of it is used up by what
 # is refused.
 LIMIT_S = 120
-
-
-class NodeBefore(node.Node):
-    """Speaks version 2.0."""
-
-    @staticmethod
-    def _make_client(transport, timeout):
-        return rpc.NodesClient(transport, timeout=timeout, version='2.0')
-
-
-class NodeV1(node.Node):
-    """Speaks version 1.0, with the agent's own code."""
-
-    def __init__(self, test, conf, host):
-        super().__init__(test, conf, host)
-        transport = rpc.transport(conf)
-        test.addCleanup(transport.cleanup)
-        self._controller = rpc.NodesClientV1(transport, timeout=10)
-        self._fetcher = version1.FetcherV1(
-            self._controller, host,
-            wanted.Cache(test.useFixture(fixtures.TempDir()).join('wanted')))
-        self._reporter = version1.ReporterV1()
-
-    def is_served(self):
-        try:
-            self._fetcher.fetch()
-        except rpc.TRANSPORT_ERRORS:
-            return False
-        return True
-
-    def work(self):
-        self._fetcher.fetch()
-        held = self._fetcher.wanted.documents
-        self.documents = {key: document for key, (_, document)
-                          in held.items()}
-        self._reporter.send(self._controller, self._host, Facts(
-            self._fetcher.wanted.as_of,
-            {key: {'generation': generation, 'error': None, 'members': {}}
-             for key, (generation, _document) in held.items()}))
-        return self.documents
-
-
-class Facts:
-    """What the agent knows, as reports.Facts has it."""
-
-    def __init__(self, as_of, held):
-        self.as_of = as_of
-        self.held = held
-        self.counters = {}
-        self.state = {}
+NEXT = controller_process.NEXT_VERSION
 
 
 class TestVersions(control.ControlTestCase):
 
-    def start_controller_process(self, earlier):
-        controller_process.start(self, self.octavia, earlier)
+    def start_controller_process(self, is_next):
+        controller_process.start(self, self.octavia, is_next)
 
-    def pin_driver(self, version):
+    def be_next(self):
+        """Drivers and nodes of this process are of the next release."""
+        for name in ('DRIVER_VERSIONS', 'NODES_VERSIONS'):
+            self.useFixture(fixtures.MockPatchObject(
+                rpc, name, (*getattr(rpc, name), NEXT)))
+        self.useFixture(fixtures.MockPatch(
+            'octavia_xdp_provider.common.options.GROUPS', {
+                **options.GROUPS, 'upgrade_levels': [
+                    cfg.StrOpt(name, default=NEXT, choices=[rpc.VERSION, NEXT])
+                    for name in ('driver', 'nodes')]}))
+
+    def restart_driver(self, more=''):
         """The driver begins anew, as after a restart of octavia-api."""
         path = self.load(
-            f'[upgrade_levels]\ndriver = {version}\n'
-            f'{self.configuration_text()}').default_config_files[0]
+            f'{more}\n{self.configuration_text()}').default_config_files[0]
         self.useFixture(fixtures.EnvironmentVariable(
             options.CONFIG_ENVIRONMENT_VARIABLE, path))
         controller_client.ControllerClient.forget()
@@ -96,9 +53,9 @@ class TestVersions(control.ControlTestCase):
         return open(self.conf.default_config_files[0]).read().replace(
             'request_timeout = 30', f'request_timeout = {LIMIT_S}')
 
-    def node_before(self, kind=NodeBefore):
+    def make_node(self):
         self.store.register_node(control.HOST)
-        result = kind(self, self.configure(
+        result = node.Node(self, self.configure(
             control.HOST, broker.node_vhost(control.HOST)), control.HOST)
         self.wait('controller that serves the node', result.is_served)
         return result
@@ -122,39 +79,36 @@ class TestVersions(control.ControlTestCase):
                   lambda: self.store.load_balancer(key) is None)
         self.assertEqual({}, made.documents)
 
-    def test_driver_and_node_of_before_work_with_a_new_controller(self):
-        self.start_controller_process(earlier=False)
-        self.pin_driver('1.1')
-        self.assert_works(self.node_before())
+    def test_driver_and_node_of_today_work_with_the_next_controller(self):
+        self.start_controller_process(is_next=True)
+        self.restart_driver()
+        self.assert_works(self.make_node())
 
-    @unittest.skipUnless(form.LONG, 'in the long form of tests only')
-    def test_node_of_the_first_version_works_with_a_new_controller(self):
-        self.start_controller_process(earlier=False)
-        self.assert_works(self.node_before(NodeV1))
+    def test_next_driver_and_node_that_are_pinned_work_with_one_of_today(self):
+        self.start_controller_process(is_next=False)
+        self.be_next()
+        self.restart_driver(f'[upgrade_levels]\ndriver = {rpc.VERSION}')
+        # What a pinned agent speaks: rpc.NodesClient has that by default.
+        self.assert_works(self.make_node())
 
-    def test_new_driver_and_node_that_are_pinned_work_with_one_of_before(
-            self):
-        self.start_controller_process(earlier=True)
-        self.pin_driver('1.1')
-        self.assert_works(self.node_before())
-
-    def test_without_a_pin_a_controller_of_before_is_named_at_once(self):
-        self.start_controller_process(earlier=True)
-        self.pin_driver('1.2')
+    def test_without_a_pin_the_next_driver_and_node_are_told_what_to_do(self):
+        self.start_controller_process(is_next=False)
+        self.be_next()
+        self.restart_driver()
         error = self.assertRaises(
             exceptions.DriverError, self.driver.loadbalancer_create,
             self.balancer())
-        self.assertIn('[upgrade_levels] driver = 1.1',
+        self.assertIn(f'[upgrade_levels] driver = {rpc.VERSION}',
                       error.operator_fault_string)
         self.assertIn('nothing was changed', error.user_fault_string)
         self.assertEqual([], self.store.load_balancers())
         # It did answer: nothing is held against it.
         controller_client.ControllerClient.get().check_answers()
-        self.node_before()
+        self.make_node()
         conf = self.configure(control.HOST, broker.node_vhost(control.HOST))
         transport = rpc.transport(conf)
         self.addCleanup(transport.cleanup)
-        client = rpc.NodesClient(transport, timeout=LIMIT_S)
+        client = rpc.NodesClient(transport, timeout=LIMIT_S, version=NEXT)
         for call in (lambda: client.fetch(control.HOST, 0),
                      lambda: client.report(control.HOST, 1, 1, {
                          'as_of': 0, 'complete': True, 'gone': [],

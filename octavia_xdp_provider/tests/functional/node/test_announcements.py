@@ -69,15 +69,6 @@ class TestAnnouncements(bgp.BgpCase):
         self.wait(f'{route}', lambda: self.routes_with_attributes() == {
             str(route.prefix): route})
 
-    def test_file_of_the_former_version_is_followed(self):
-        (self.directory / announcements.FILE_NAME).write_text(
-            '{"version": 1, "announcements": [{"prefix": "203.0.113.10/32",'
-            ' "next_hop": "198.18.1.4"}]}')
-        self.start_exabgp()
-        self.wait_routes({FIRST: '198.18.1.4'})
-        self.want({FIRST: '198.18.1.4', SECOND: None})
-        self.wait_status({FIRST, SECOND})
-
     def test_nothing_before_the_file_is_there(self):
         self.start_exabgp()
         self.wait_session()

@@ -33,7 +33,7 @@ UNIT = pathlib.Path(__file__).parents[4] / (
     'deploy/systemd/octavia-xdp-host-agent.service')
 # Seconds that something may take, on however busy a machine.
 LONG_S = 120
-COMMON = {'networks': ['10.0.0.0/24', '2001:db8::/48'], 'closed': []}
+COMMON = {'networks': ['10.0.0.0/24', '2001:db8::/48'], 'peers': []}
 
 
 class AgentTestCase(hypervisor.Hypervisor):

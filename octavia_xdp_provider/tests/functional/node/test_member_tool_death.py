@@ -19,7 +19,7 @@ from octavia_xdp_provider.tests.support import form
 
 FULL = member_tool.FULL
 OTHER_VIP = member_tool.OTHER_VIP
-LOCK = pathlib.Path('/run/octavia-xdp-member.lock')
+RUN = pathlib.Path('/run')
 BOOT = pathlib.Path('/proc/sys/kernel/random/boot_id')
 # Of linux/socket.h; the socket module has no name for it.
 SO_NETNS_COOKIE = 71
@@ -109,22 +109,13 @@ class TestKilled(member_tool.Tool):
             self.qdisc('del')
         self.sweep(FULL, lambda: None, again, form.repeats(8, 1))
 
-    def test_a_note_of_an_earlier_release_holds(self):
-        """It was in one file, by the namespace's inode number."""
-        inode = pathlib.Path('/run/netns', self.member).stat().st_ino
-        index = self.link()['ifindex']
-        self.addCleanup(LOCK.write_text, '')
-        for number, is_gone in ((inode, True), (inode + 1, False)):
-            self.check_note(LOCK, f'clsact {number} {index}\n', is_gone)
-            self.assertEqual(is_gone, not LOCK.read_text())
-
     def test_a_note_of_an_earlier_boot_does_not(self):
         """Cookies of namespaces come again with each boot."""
         with namespaces.entered(self.member), socket.socket() as any_socket:
             cookie, = struct.unpack('Q', any_socket.getsockopt(
                 socket.SOL_SOCKET, SO_NETNS_COOKIE, 8))
-        note = LOCK.with_name(
-            f'octavia-xdp-member.clsact-{cookie}-{self.link()["ifindex"]}')
+        note = RUN / (f'octavia-xdp-member.clsact-{cookie}-'
+                      f'{self.link()["ifindex"]}')
         for boot, is_gone in ((BOOT.read_text(), True),
                               (str(uuid.uuid4()), False)):
             self.check_note(note, boot, is_gone)

@@ -3,7 +3,7 @@
 
 Reads one line from its standard input: JSON with the path of the
 configuration, the names to be put into rpc, where the test's Octavia
-listens, and whether it is one of an earlier release. Writes a line when it
+listens, and whether it is one of the next release. Writes a line when it
 serves.
 """
 
@@ -23,6 +23,8 @@ from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import service
 from octavia_xdp_provider.controller.octavia import client
 
+NEXT_VERSION = '1.1'
+
 
 class Manager(managers.BaseManager):
     """Serves one Octavia, or reaches it."""
@@ -39,12 +41,12 @@ def serve(octavia, path, key):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-def start(test, octavia, earlier=False):
+def start(test, octavia, is_next=False):
     """A controller of its own, until the test ends, once it serves.
 
     :param test: control.ControlTestCase.
-    :param earlier: whether it knows the driver's interface up to version 1.1
-        and the nodes' up to 2.0.
+    :param is_next: whether it has NEXT_VERSION of the interfaces of drivers
+        and of nodes.
     :returns: subprocess.Popen.
     """
     # Of the abstract namespace: nothing is left of it.
@@ -62,31 +64,33 @@ def start(test, octavia, earlier=False):
     process.stdin.write(json.dumps({
         'configuration': test.configure('first', '').default_config_files[0],
         'names': test.names(), 'path': path, 'key': key.hex(),
-        'earlier': earlier}) + '\n')
+        'next': is_next}) + '\n')
     process.stdin.flush()
     test.assertEqual('serving\n', process.stdout.readline())
     return process
 
 
-class _DriverEndpointBefore(driver_api.DriverEndpoint):
-    """Version 1.1: without ``ended``, and a promise of it."""
+class _NextDriverEndpoint(driver_api.DriverEndpoint):
+    """With an argument that drivers of today leave out."""
 
     target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
-                                   version=rpc.DRIVER_VERSION_BEFORE)
+                                   version=NEXT_VERSION)
 
-    def change(self, context, change, request=None, deadline=None):
-        return super().change(context, change, request, deadline)
-
-    @property
-    def ended(self):
-        raise AttributeError
+    def change(self, context, change, request, deadline, reports_end,
+               shiny_new=False):
+        assert not shiny_new
+        return super().change(context, change, request, deadline, reports_end)
 
 
-class _NodesEndpointBefore(node_api.NodesEndpoint):
-    """Version 2.0."""
+class _NextNodesEndpoint(node_api.NodesEndpoint):
+    """The same with one that nodes of today leave out."""
 
     target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
-                                   version=rpc.NODES_VERSIONS[1])
+                                   version=NEXT_VERSION)
+
+    def fetch(self, context, host, since, after=None, shiny_new=False):
+        assert not shiny_new
+        return super().fetch(context, host, since, after)
 
 
 def main():
@@ -99,9 +103,9 @@ def main():
     manager.connect()
     octavia = manager.octavia()
     client.Octavia = lambda conf: octavia
-    if wanted['earlier']:
-        driver_api.DriverEndpoint = _DriverEndpointBefore
-        node_api.NodesEndpoint = _NodesEndpointBefore
+    if wanted['next']:
+        driver_api.DriverEndpoint = _NextDriverEndpoint
+        node_api.NodesEndpoint = _NextNodesEndpoint
     controller = service.Controller(
         options.load(config_files=[wanted['configuration']]))
 

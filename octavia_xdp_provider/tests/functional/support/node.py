@@ -52,7 +52,7 @@ class Node:
         class Wakeup:
             target = oslo_messaging.Target(
                 namespace=rpc.WAKEUP_NAMESPACE,
-                version=rpc.WAKEUP_VERSION)
+                version=rpc.VERSION)
 
             def changed(self, context, since=None, page=None):
                 notified.set()

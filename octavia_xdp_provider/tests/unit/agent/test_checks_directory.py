@@ -30,9 +30,7 @@ class TestDirectory(base.TestCase):
         super().setUp()
         folder = self.useFixture(fixtures.TempDir()).path
         self.path = pathlib.Path(folder, 'checks')
-        self.before = pathlib.Path(folder, 'checks.json')
-        self.directory = checks_directory.ChecksDirectory(
-            str(self.path), str(self.before))
+        self.directory = checks_directory.ChecksDirectory(str(self.path))
         self.document = checks_file.build_document([CHECK])
 
     def test_nobody_else_reads_what_tenants_have(self):
@@ -41,20 +39,13 @@ class TestDirectory(base.TestCase):
         self.assertEqual((0o750, 0o640), (
             mode(self.path), mode(self.path / 'lb.json')))
 
-    def test_files_of_an_earlier_version_are_read_by_the_group(self):
+    def test_files_with_other_rights_are_read_by_the_group(self):
         self.path.mkdir(mode=0o700)
         old = self.path / 'lb.json'
         old.write_text('{}')
         old.chmod(0o600)
         self.directory.make()
         self.assertEqual((0o750, 0o640), (mode(self.path), mode(old)))
-
-    def test_the_one_file_of_before_goes_when_there_is_another(self):
-        self.before.write_text('{}')
-        self.directory.make()
-        self.assertTrue(self.before.exists())
-        self.directory.write('lb', self.document)
-        self.assertFalse(self.before.exists())
 
     def test_what_somebody_else_changes_is_noticed(self):
         self.directory.make()

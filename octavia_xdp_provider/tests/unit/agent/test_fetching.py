@@ -2,7 +2,6 @@
 """What a node makes of the controller's answers, and what it keeps."""
 
 import errno
-import json
 import os
 import pathlib
 import stat
@@ -10,7 +9,6 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import version1
 from octavia_xdp_provider.common import atomic_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fetching
@@ -34,8 +32,7 @@ class FetchingTestCase(base.TestCase):
         self.restart()
 
     def restart(self):
-        self.cache = wanted.Cache(str(self.directory / 'wanted'),
-                                  str(self.directory / 'wanted.json'))
+        self.cache = wanted.Cache(str(self.directory / 'wanted'))
         self.fetcher = fetching.Fetcher(self.controller, 'host', self.cache,
                                         clock=lambda: self.now)
 
@@ -226,57 +223,6 @@ class TestCache(FetchingTestCase):
         self.assertEqual(['a.json', 'as_of'], sorted(
             os.listdir(self.directory / 'wanted')))
 
-    def test_that_of_an_earlier_version_is_taken_over(self):
-        before = self.directory / 'wanted.json'
-        before.write_text(json.dumps({'as_of': 5, 'load_balancers': {
-            'a': [3, {'id': 'a', 'name': ''}]}}))
-        self.restart()
-        self.assertEqual((5, {'a': 3}), self.cached())
-        self.answer(5, generations={'a': 3})
-        self.assertFalse(before.exists())
-        self.restart()
-        self.assertEqual((5, {'a': 3}), self.cached())
-
-
-class TestVersion1(FetchingTestCase):
-    """A controller of an earlier release."""
-
-    def restart(self):
-        self.fetcher = version1.FetcherV1(
-            self.controller, 'host',
-            wanted.Cache(str(self.directory / 'wanted')))
-
-    def answer(self, as_of, generations, documents=None):
-        self.controller.fetch.return_value = {
-            'as_of': as_of, 'generations': generations,
-            'documents': ({key: {'id': key} for key in generations}
-                          if documents is None else documents)}
-        self.fetcher.fetch()
-        self.fetcher.save()
-        return self.held()
-
-    def test_only_what_differs_is_sent(self):
-        self.answer(5, {'a': 3, 'b': 4})
-        self.assertEqual((9, {'a': 3, 'b': 8}),
-                         self.answer(9, {'a': 3, 'b': 8},
-                                     {'b': {'id': 'b'}}))
-        self.assertEqual(mock.call('host', {'a': 3, 'b': 4}),
-                         self.controller.fetch.call_args)
-
-    def test_what_is_not_listed_is_removed(self):
-        self.answer(5, {'a': 3, 'b': 4})
-        self.assertEqual((6, {'a': 3}), self.answer(6, {'a': 3}, {}))
-
-    def test_older_database_removes_nothing(self):
-        self.answer(50, {'a': 30, 'b': 40})
-        self.assertEqual((50, {'a': 1, 'b': 40}), self.answer(1, {'a': 1}))
-        self.assertEqual((51, {'a': 1}), self.answer(51, {'a': 1}))
-
-    def test_unchanged_answer_needs_no_pass(self):
-        self.answer(5, {'a': 3})
-        held = self.fetcher.wanted.documents
-        self.answer(7, {'a': 3}, {})
-        self.assertIs(held, self.fetcher.wanted.documents)
 
 
 class TestReceived(FetchingTestCase):

@@ -284,7 +284,7 @@ class TestAsker(base.TestCase):
 
     def test_a_controller_that_knows_none_is_asked_once(self):
         self.controller.history.side_effect = (
-            oslo_messaging.UnsupportedVersion('2.6'))
+            oslo_messaging.UnsupportedVersion('1.0'))
         self.asker.run()
         self.assertEqual(1, self.controller.history.call_count)
         self.without.assert_called_once_with()

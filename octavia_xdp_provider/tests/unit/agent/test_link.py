@@ -14,11 +14,11 @@ import prometheus_client
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import version1
 from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import link as common_link
 from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
@@ -257,16 +257,6 @@ class TestReports(linking.LinkTestCase):
         self.link.report()
         self.controller.report.assert_not_called()
 
-    def test_version_1_tells_everything_each_time(self):
-        self.link = self.make(version1.ReporterV1())
-        self.controller.report.side_effect = None
-        for _ in range(2):
-            self.link.report()
-            _host, report = self.controller.report.call_args.args
-            self.assertEqual(
-                {'a': {'generation': 3, 'error': None}}, report['synced'])
-            self.assertEqual({'a': {'m': 'up'}}, report['members'])
-
 
 class TestProblems(linking.LinkTestCase):
 
@@ -313,10 +303,12 @@ class TestProblems(linking.LinkTestCase):
         self.assertEqual(1, output.count('does not answer'))
 
     def test_an_older_controller_is_named_with_what_to_do(self):
-        output = self.failing(oslo_messaging.RemoteError(
-            'UnsupportedVersion', 'Endpoint does not support RPC version'))
-        self.assertIn('[upgrade_levels] nodes = 2.5 or 2.4 or 2.3 or 2.2 or '
-                      '2.1 or 2.0 or 1.0', output)
+        error = oslo_messaging.RemoteError(
+            'UnsupportedVersion', 'Endpoint does not support RPC version')
+        self.assertIn('Upgrade it first', self.link.complain(error))
+        with mock.patch.object(rpc, 'NODES_VERSIONS', ('1.0', '1.1', '1.2')):
+            self.assertIn('[upgrade_levels] nodes = 1.1 or 1.0 on this node',
+                          self.failing(error))
 
     def test_what_the_controller_refuses_is_named(self):
         output = self.failing(oslo_messaging.RemoteError(

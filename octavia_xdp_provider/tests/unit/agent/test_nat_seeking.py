@@ -211,12 +211,6 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.assertEqual(USUAL, self.reconcile(True, True))
         self.assertIsNone(self.tick(OTHERS_S))
 
-    def test_nodes_that_are_not_told_are_not_waited_for(self):
-        self.reconcile()
-        self.nat.want_peers(nat_node.peers(
-            a='192.0.2.0', **{self.conf.host: '198.51.100.0'}), None)
-        self.assertEqual(LAST_RESORT, self.reconcile(True))
-
     def test_an_agent_that_starts_meanwhile_changes_nothing_sooner(self):
         self.reconcile()
         self.reconcile(True)

@@ -206,8 +206,8 @@ class TestReconciler(reconciling.ReconcilerTestCase):
             {str(prefix): route.next_hop and str(route.next_hop)
              for prefix, route in self.announce.wanted().items()})
 
-    def test_restart_amid_an_upgrade_withdraws_nothing(self):
-        """What an older agent wrote is read before anything is known."""
+    def test_restart_withdraws_nothing(self):
+        """What the last agent wrote is read before anything is known."""
         self.unmonitored()
         self.run_pass(self.document)
         pathlib.Path(self.directory, announcements.FILE_NAME).write_text(

@@ -7,7 +7,6 @@ import time
 from unittest import mock
 
 import fixtures
-import oslo_messaging
 
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import peers_wait
@@ -60,23 +59,22 @@ class TestAgent(store_base.StoreTestCase):
             'own_addresses.return_value': (),
             'route_mtus.return_value': {}})
 
-    def serve(self, *endpoints):
+    def serve(self, endpoint):
         """A controller; its transport is the process itself."""
         conf = self.load('[DEFAULT]\ntransport_url = fake://\n')
         server = rpc.server(
             rpc.transport(conf), rpc.CONTROLLER_TOPIC, 'controller',
-            [one(self.store, lambda *_: None, lambda: None)
-             for one in endpoints])
+            [endpoint(self.store, lambda *_: None, lambda: None)])
         server.start()
         self.addCleanup(server.wait)
         self.addCleanup(server.stop)
 
-    def start(self, version, more=''):
+    def start(self, more=''):
         agent = service.Agent(self.load(
             '[DEFAULT]\nhost = node\ntransport_url = fake://\n'
             '[vip]\nallowed_networks = 203.0.113.0/24\n'
             f'[agent]\nrun_directory = {self.directory}\n'
-            f'[upgrade_levels]\nnodes = {version}\n{more}'))
+            f'{more}'))
         thread = threading.Thread(target=agent.run)
         thread.start()
         self.addCleanup(thread.join)
@@ -98,27 +96,22 @@ class TestAgent(store_base.StoreTestCase):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.05)
 
-    def check(self, version, announced, *endpoints):
-        self.serve(*endpoints)
+    def test_it_makes_true_what_a_controller_wants_and_says_so(self):
+        self.serve(node_api.NodesEndpoint)
         self.store.create(base.document())
         self.store.register_node('node')
         self.store.place('lb', add=['node'])
-        self.start(version)
+        self.start()
         placement = self.wait_until_reported()
-        self.assertEqual((None, {'m1': 'unknown', 'm2': 'unknown'}), (
-            placement.error, placement.members))
-        self.assertEqual(announced, placement.announced)
+        self.assertEqual((None, {'m1': 'unknown', 'm2': 'unknown'}, False), (
+            placement.error, placement.members, placement.announced))
         self.assertEqual([reconciling.KEY], list(self.node.held))
-
-    def test_it_makes_true_what_a_controller_wants_and_says_so(self):
-        self.check(rpc.NODES_VERSION, False, node_api.NodesEndpoint,
-                   node_api.NodesEndpointV1)
 
     def test_vips_of_nat_wait_for_the_nodes_that_have_their_flows(self):
         class Late(node_api.NodesEndpoint):
             peers = ()
 
-            def nat_peers(self, context, host, takes_moving):
+            def nat_peers(self, context, host):
                 return {'peers': list(self.peers), 'moving': False}
 
         pool = ipaddress.ip_network('198.51.100.0/31')
@@ -130,7 +123,7 @@ class TestAgent(store_base.StoreTestCase):
         self.store.create(document)
         self.store.register_node('node')
         self.store.place('lb', add=['node'])
-        self.start(rpc.NODES_VERSION, f'[nat]\npools = {pool}\n')
+        self.start(f'[nat]\npools = {pool}\n')
         announce = self.agents[-1][0]._announce
         self.wait_for(lambda: self.wait_until_reported() and
                       pool in announce.wanted())
@@ -140,45 +133,6 @@ class TestAgent(store_base.StoreTestCase):
                       {'host': 'node', 'address': '198.51.100.0'}]
         self.wait_for(lambda: len(announce.wanted()) == 2)
         self.assertEqual(['198.51.100.8', '198.51.100.0'], self.node.peers)
-
-    def check_figures(self, version, more):
-        class Earlier(node_api.NodesEndpoint):
-            target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
-                                           version=version)
-            reported = []
-
-            def fetch(self, context, host, since, after=None, **more):
-                takes_pages = version >= rpc.PAGES_SINCE
-                assert more == ({'takes_pages': True} if takes_pages else {})
-                return super().fetch(context, host, since, after, **more)
-
-            def report(self, context, host, epoch, seq, report):
-                self.reported.append(report['counters'])
-                return super().report(context, host, epoch, seq, report)
-
-        self.check(version, False, Earlier)
-        self.assertEqual(
-            [{'lb': {'listener': {'bytes': 1500, 'flows': 1, **more}}}],
-            [one for one in Earlier.reported if one])
-
-    def test_it_speaks_with_a_controller_that_takes_no_drops(self):
-        self.check_figures('2.0', {})
-
-    def test_it_speaks_with_a_controller_that_takes_no_active_flows(self):
-        self.check_figures('2.1', {'drops': 0})
-
-    def test_it_speaks_with_a_controller_that_sends_no_pages(self):
-        self.check_figures('2.2', {'drops': 0, 'active': 0})
-
-    def test_it_speaks_with_a_controller_that_takes_no_bytes_out(self):
-        self.check_figures('2.3', {'drops': 0, 'active': 0})
-
-    def test_it_speaks_with_a_controller_that_does_not_say_who_drains(self):
-        self.check_figures('2.4', {'drops': 0, 'active': 0})
-
-    def test_it_speaks_with_a_controller_that_keeps_no_histories(self):
-        self.check_figures('2.5', {'drops': 0, 'active': 0})
-        self.assertEqual([], self.node.histories)
 
     def test_a_node_without_state_is_told_what_others_remember(self):
         self.store.create(base.document())
@@ -192,7 +146,7 @@ class TestAgent(store_base.StoreTestCase):
                         {'members': {'m2': 0}, 'slots': 1021,
                          'at': 40000}]}}}))
         self.serve(node_api.NodesEndpoint)
-        self.start(rpc.NODES_VERSION)
+        self.start()
         self.wait_for(lambda: self.node.histories)
         key, ((age, slots, members),) = self.node.histories[0]
         self.assertEqual((reconciling.KEY, 1021, {
@@ -202,22 +156,8 @@ class TestAgent(store_base.StoreTestCase):
     def test_a_node_in_use_asks_for_nothing(self):
         self.node.set_services({reconciling.KEY: (None, ())})
         self.serve(node_api.NodesEndpoint)
-        self.start(rpc.NODES_VERSION)
+        self.start()
         self.assertIsNone(self.agents[-1][0]._history)
-
-    def test_it_speaks_with_a_controller_of_an_earlier_release(self):
-        self.check('1.0', None, node_api.NodesEndpointV1)
-
-    def test_an_earlier_controller_that_is_not_expected_is_named(self):
-        log = self.useFixture(fixtures.FakeLogger())
-        self.serve(node_api.NodesEndpointV1)
-        self.start(rpc.NODES_VERSION)
-        end = time.monotonic() + 60
-        text = ('[upgrade_levels] nodes = 2.5 or 2.4 or 2.3 or 2.2 or 2.1 or '
-                '2.0 or 1.0')
-        while text not in log.output:
-            self.assertLess(time.monotonic(), end, log.output)
-            time.sleep(0.05)
 
     def test_without_a_broker_it_does_what_it_had_and_can_be_stopped(self):
         """Whatever waits for the broker waits for ever."""
@@ -232,7 +172,7 @@ class TestAgent(store_base.StoreTestCase):
                 mock.patch.object(rpc.HeartbeatClient, 'heartbeat', hangs), \
                 mock.patch.object(agent_threads, 'TALK_ENDS_S', 0.1):
             server.return_value.start = hangs
-            self.start(rpc.NODES_VERSION)
+            self.start()
             # Before the thread is waited for.
             self.addCleanup(end.set)
             limit = time.monotonic() + 60

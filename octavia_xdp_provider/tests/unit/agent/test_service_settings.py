@@ -66,11 +66,6 @@ class TestServiceSettings(planning.PlanTestCase):
         self.document['listeners']['listener']['allowed_cidrs'] = []
         self.assertIsNone(self.settings().allowed)
 
-    def test_limits_of_earlier_releases_have_no_effect(self):
-        self.document['listeners']['listener']['connection_limit'] = 10
-        self.assertEqual(datapath.Settings(),
-                         self.settings({'connection_limit_reset': True}))
-
     def test_quic_is_for_udp(self):
         self.assertEqual(0, self.settings({'quic': True}).flags)
         self.document['listeners']['listener']['protocol'] = 'UDP'

@@ -85,50 +85,20 @@ class TestLimits(base.TestCase):
             document['listeners']['listener']['protocol'] = protocol
             self.refused(document)
 
-    def test_none_is_new_without_nat(self):
-        before, after = base.document(), limited(flavor={})
-        for old in (None, before):
-            self.assertEqual(connections.ONLY_NAT,
-                             connections.problem(old, after))
-            self.assertIsNone(connections.problem(old, before))
-            self.assertIsNone(connections.problem(old, limited()))
-
-    def test_one_that_an_earlier_release_let_by_stays_or_goes(self):
-        before = limited(flavor={})
-        changed = limited(flavor={}, name='other')
-        changed['listeners']['more'] = {
-            **before['listeners']['listener'], 'connection_limit': None}
-        self.assertIsNone(connections.problem(before, changed))
-        self.assertIsNone(connections.problem(before, base.document()))
-        self.assertIsNotNone(connections.problem(
-            before, limited(11, flavor={})))
-        changed['listeners']['more']['connection_limit'] = 10
-        self.assertIsNotNone(connections.problem(before, changed))
-
-    def test_without_nat_it_has_no_effect(self):
-        self.assertEqual({'listener': 10}, connections.without_effect(
-            limited(flavor={})))
-        for document in (limited(), limited(None, flavor={})):
-            self.assertEqual({}, connections.without_effect(document))
-        sent = spec.for_node(limited(flavor={}))
-        self.assertNotIn('connection_limit', sent['listeners']['listener'])
-        self.assertEqual(1, sent['version'])
+    def test_there_is_none_without_nat(self):
+        self.refused(limited(flavor={}))
+        connections.check(limited(None, flavor={}))
 
     def test_octavia_says_minus_one(self):
         self.assertEqual({'connection_limit': None}, translate.listener(
             {'connection_limit': -1}))
 
-    def test_nodes_of_version_5_are_sent_what_has_no_limit(self):
-        document = limited(None, flavor={}, announcing=['a'])
-        sent = spec.for_node(document)
-        self.assertNotIn('announcing', sent)
-        self.assertLess(sent['version'], 6)
-        self.assertNotIn('connection_limit', sent['listeners']['listener'])
+    def test_nodes_are_sent_those_who_announce_where_there_is_a_limit(self):
+        document = limited(None, announcing=['a'])
         before = copy.deepcopy(document)
+        self.assertNotIn('announcing', spec.for_node(document))
         self.assertEqual(before, document)
-
-    def test_others_need_version_6(self):
         sent = spec.for_node(limited(5, announcing=['a']))
-        self.assertEqual((6, ['a'], 5), (
-            sent['version'], sent['announcing'],
+        self.assertEqual((['a'], 5), (
+            sent['announcing'],
             sent['listeners']['listener']['connection_limit']))

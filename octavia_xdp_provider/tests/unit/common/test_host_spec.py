@@ -92,7 +92,7 @@ class TestDocuments(base.TestCase):
                       'of a newer agent': {}}})
         shape.Shape(host_messages.FetchAnswer).check({
             'as_of': 3, 'removed': [], 'more': None, 'compare': False,
-            'common': {'networks': ['198.18.0.0/24'], 'closed': [],
+            'common': {'networks': ['198.18.0.0/24'],
                        'peers': ['198.18.20.0/24']},
             'refused': None, 'changed': [
                 {'id': PORT_ID, 'kind': 'port', 'generation': 3,

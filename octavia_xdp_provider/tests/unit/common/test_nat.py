@@ -64,22 +64,16 @@ class TestRules(base.TestCase):
         self.refused('session_persistence', found)
 
 
-class TestVersion(base.TestCase):
+class TestSent(base.TestCase):
 
-    def test_nodes_that_do_not_know_it_refuse_the_document(self):
-        self.assertEqual(spec.NAT_SINCE,
-                         spec.for_node(document())['version'])
-
-    def test_older_nodes_are_sent_what_they_do_anyway(self):
+    def test_nodes_are_not_told_what_they_do_anyway(self):
         sent = spec.for_node(base.document(flavor={'forwarding': 'tunnel'}))
-        self.assertEqual(1, sent['version'])
         self.assertEqual({}, sent['flavor'])
 
 
 class TestNodes(base.TestCase):
 
-    ABLE = {'document_version': spec.NAT_SINCE,
-            'nat': {'pools': ['198.51.100.0/28']}}
+    ABLE = {'nat': {'pools': ['198.51.100.0/28']}}
 
     def test_a_pool_of_each_family_of_members_is_needed(self):
         found = document()
@@ -91,12 +85,8 @@ class TestNodes(base.TestCase):
             {**self.ABLE, 'nat': {'pools': [
                 '198.51.100.0/28', '2001:db8:0:1::/124']}}, found))
 
-    def test_nodes_without_a_pool_or_of_an_older_release(self):
-        for report, word in (
-                ({}, 'upgrade'), ({'document_version': 5}, 'up to version 5'),
-                ({'document_version': 6}, 'pools'),
-                ({'document_version': 6, 'nat': None}, 'pools'),
-                ({**self.ABLE, 'document_version': 5}, 'upgrade')):
+    def test_nodes_without_a_pool(self):
+        for report in ({}, {'nat': None}):
             # Also before it has any members.
             for found in (document(), document(listeners={}, pools={})):
-                self.assertIn(word, nat.node_problem(report, found))
+                self.assertIn('pools', nat.node_problem(report, found))

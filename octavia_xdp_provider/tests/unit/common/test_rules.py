@@ -122,57 +122,9 @@ class TestSubnets(RulesTestCase):
         validation.validate(document)
 
 
-class TestVersions(base.TestCase):
-    """Older nodes do what they know, and refuse what they do not."""
 
-    # Fields of version 1, as its nodes check them.
-    DOCUMENT = {'version', 'id', 'name', 'project_id', 'admin_state_up',
-                'vip_address', 'vip_port_id', 'vip_subnet_id',
-                'vip_network_id', 'flavor', 'listeners', 'pools'}
-    LISTENER = {'name', 'admin_state_up', 'protocol', 'protocol_port',
-                'default_pool_id', 'allowed_cidrs'}
 
-    def test_what_version_1_can_say_is_sent_in_version_1(self):
-        document = base.document(flavor={'idle_timeout': 60},
-                                 availability_zone={'zone': 'a'})
-        document['listeners']['listener'].update(
-            timeout_client_data=50000, timeout_member_data=50000)
-        sent = spec.for_node(document)
-        self.assertEqual(1, sent['version'])
-        self.assertLessEqual(set(sent), self.DOCUMENT)
-        self.assertLessEqual(set(sent['listeners']['listener']),
-                             self.LISTENER)
-        # And comes back as it was, but for what changes nothing.
-        read = validation.read(sent)
-        self.assertEqual(
-            dict(document, availability_zone={}, listeners={}),
-            dict(read, listeners={}))
-
-    def test_what_is_new_is_sent_in_version_2(self):
-        def listener(**more):
-            document = base.document()
-            document['listeners']['listener'].update(more)
-            return document
-
-        def pool(flavor=None, **more):
-            document = base.document(flavor=flavor or {})
-            document['pools']['pool'].update(more)
-            return document
-        served = {'algorithms_served_by_hash': ['ROUND_ROBIN']}
-        for document in (
-                dual_stack(), listener(protocol='HTTPS'),
-                listener(timeout_client_data=400_000),
-                pool(protocol='HTTPS'),
-                pool(served, lb_algorithm='ROUND_ROBIN'), pool(served)):
-            sent = spec.for_node(document)
-            self.assertEqual(2, sent['version'])
-            self.assertNotIn('availability_zone', sent)
-            validation.read(sent)
-
-    def test_documents_of_version_1_are_completed(self):
-        old = spec.for_node(base.document())
-        read = validation.read(old)
-        self.assertEqual(base.document(), read)
+class TestIdleTime(base.TestCase):
 
     def test_idle_flows_are_remembered_as_long_as_an_end_may_be_silent(self):
         document = base.document()
@@ -211,12 +163,3 @@ class TestCommitted(base.TestCase):
             ('new', {'zone': 'a'}, {'member_port': 'rewrite'}),
             (result['name'], result['availability_zone'],
              result['flavor']))
-
-    def test_time_outs_that_were_not_known_are_no_difference(self):
-        theirs = base.document()
-        theirs['listeners']['listener'].update(timeout_client_data=50000)
-        self.assertEqual([], spec.differences(base.document(), theirs))
-        mine = base.document()
-        mine['listeners']['listener'].update(timeout_client_data=60000)
-        self.assertEqual(['listener listener.timeout_client_data'],
-                         spec.differences(mine, theirs))

@@ -134,25 +134,11 @@ class TestTunnels(base.TestCase):
 
 class TestWhoIsTold(base.TestCase):
 
-    def test_documents_with_tunnels_are_of_version_3(self):
-        given = document(m1=GENEVE)
-        sent = spec.for_node(given)
-        self.assertEqual(3, sent['version'])
-        self.assertEqual(given['pools'], validation.read(sent)['pools'])
-        self.assertEqual(3, spec.for_node(
-            document({'encapsulation': 'geneve'}))['version'])
-
-    def test_documents_with_second_members_are_of_version_6(self):
-        given = document(m1=dict(GENEVE, takes_alternative=True))
-        sent = spec.for_node(given)
-        self.assertEqual(6, sent['version'])
-        self.assertEqual(given['pools'], validation.read(sent)['pools'])
-
-    def test_documents_with_patience_are_of_version_7(self):
-        given = document(m1=dict(GENEVE, patience=30))
-        sent = spec.for_node(given)
-        self.assertEqual(7, sent['version'])
-        self.assertEqual(given['pools'], validation.read(sent)['pools'])
+    def test_nodes_read_what_they_are_sent(self):
+        for more in ({}, {'takes_alternative': True}, {'patience': 30}):
+            given = document(m1={**GENEVE, **more})
+            sent = spec.for_node(given)
+            self.assertEqual(given['pools'], validation.read(sent)['pools'])
 
     def test_patience_that_is_none(self):
         for value in (0, -1, 3601, 1.5, '30', None, True):
@@ -161,17 +147,6 @@ class TestWhoIsTold(base.TestCase):
                 document(m1=dict(GENEVE, patience=value)), None)
             self.assertEqual('pools.pool.members.m1.tunnel.patience',
                              error.option, value)
-
-    def test_others_are_what_older_nodes_know(self):
-        for flavor in ({}, {'encapsulation': 'gue'}):
-            sent = spec.for_node(document(flavor))
-            self.assertEqual(1, sent['version'])
-            self.assertNotIn('tunnel', str(sent))
-
-    def test_older_versions_have_no_tunnels(self):
-        given = dict(document(m1=GENEVE), version=2)
-        error = self.assertRaises(errors.Refused, validation.read, given)
-        self.assertEqual('pools.pool.members.m1.tunnel', error.option)
 
     def test_changes_of_the_api_leave_tunnels_as_they_are(self):
         change = {'object': 'member', 'action': 'update', 'object_id': 'm1',

@@ -34,7 +34,7 @@ def full_document():
         vip_port_id='p', vip_subnet_id='s', vip_network_id='n',
         flavor={'encapsulation': 'gue'}, announcing=['node1', 'node2'])
     document['listeners']['listener'].update(
-        name='web', allowed_cidrs=['198.51.100.0/24'], connection_limit=10)
+        name='web', allowed_cidrs=['198.51.100.0/24'])
     pool = document['pools']['pool']
     pool.update(name='web', session_persistence={
         'type': 'SOURCE_IP', 'persistence_timeout': 60,

@@ -58,17 +58,11 @@ class TestRefused(base.TestCase):
         self.assertEqual(set(), spec.undecided(found))
         sent = spec.for_node(found)
         self.assertEqual({'listener'}, set(sent['listeners']))
-        self.assertEqual(4, sent['version'])
         validation.read(sent)
         members(found)['m2']['tunnel']['additional_keys'][VIP6] = {
             'listener': 9}
         error = self.assertRaises(errors.Refused, validation.validate, found)
         self.assertEqual('tunnel.address', error.option)
-
-    def test_one_vip_is_sent_as_nodes_of_version_3_know_it(self):
-        found = document()
-        members(found)['m1']['tunnel'] = TUNNEL
-        self.assertEqual(3, spec.for_node(found)['version'])
 
     def test_what_no_probe_reaches(self):
         found = document()
@@ -91,7 +85,6 @@ class TestSent(base.TestCase):
         members(found)['m1']['way'] = 'direct'
         members(found)['m2']['way'] = 'none'
         sent = spec.for_node(found)
-        self.assertEqual(1, sent['version'])
         self.assertEqual({}, sent['flavor'])
         self.assertEqual({'m1'}, set(members(sent)))
         self.assertNotIn('way', members(sent)['m1'])

@@ -78,14 +78,10 @@ class AdvanceTestCase(store_base.StoreTestCase):
             document = self.octavia.documents['lb']
         self.octavia.commit(document, pending, deleted)
 
-    def report(self, *hosts, error=None, members=UP):
+    def report(self, *hosts, error=None, members=UP, announced=True):
         for host in hosts or ('a', 'b'):
             self.seen(host, {})
-            answer = self.store.fetch(host, {})
-            self.store.report(host, answer['as_of'], {
-                key: {'generation': generation, 'error': error}
-                for key, generation in answer['generations'].items()},
-                members)
+            self.report_wanted(host, error, members, announced)
 
     def do(self, change, pending=None, deleted=()):
         """Make a change that Octavia commits and nodes apply."""

@@ -3,6 +3,7 @@
 
 import copy
 import functools
+import itertools
 import pathlib
 import tempfile
 import threading
@@ -56,6 +57,8 @@ class StoreTestCase(base.TestCase):
 
     def renew(self):
         """An empty store."""
+        # Each of the reports below begins one.
+        self._epochs = itertools.count(1)
         self.conf = self.load('[database]\nsqlite_synchronous = false\n'
                               f'connection = {self.database()}\n')
         manager = schema.context_manager(self.conf)
@@ -84,7 +87,39 @@ class StoreTestCase(base.TestCase):
     def seen(self, host, state):
         """Let a registered node report."""
         self.store.register_node(host)
-        return self.store.seen(host, state)
+        return self._take(host, state=state).is_new
+
+    def generations(self, host):
+        """Of all that a node should have, by id."""
+        return self.store.generations(host)['generations']
+
+    def report_held(self, host, as_of, generations, error=None, members=(),
+                    announced=True):
+        """A node reports all that it has.
+
+        :returns: ids of load balancers of which something has changed.
+        """
+        members = dict(members)
+        return self._take(host, as_of=as_of, complete=True, held={
+            key: {'generation': generation, 'error': error,
+                  'members': members.get(key, {}), 'announced': announced}
+            for key, generation in generations.items()}).touched
+
+    def report_wanted(self, host, error=None, members=(), announced=True):
+        """A node reports that it has looked at all that it should have."""
+        found = self.store.generations(host)
+        return self.report_held(host, found['as_of'], found['generations'],
+                                error, members, announced)
+
+    def count(self, host, counters):
+        """A node that is registered reports counters and nothing else."""
+        self.store.register_node(host)
+        self._take(host, counters=counters)
+
+    def _take(self, host, **more):
+        return self.store.take(host, next(self._epochs), 1, {
+            'as_of': 0, 'complete': False, 'held': {}, 'gone': [],
+            'counters': {}, 'state': None, **more})
 
     def database(self):
         """Return the URL of an empty database."""

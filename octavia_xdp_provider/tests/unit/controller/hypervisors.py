@@ -54,7 +54,7 @@ class Host:
         self.state = {
             'agent': '1', 'document_version': 1, 'kernel': '6.12',
             'geneve': [f'198.18.20.{number}'], 'srv6': None, 'mtu': 1500,
-            'entries_max': 4096, 'features': ['ping']}
+            'entries_max': 4096}
         self.endpoint = host_api.HostsEndpoint(test.conf, test.store,
                                                lambda: None)
         self.held, self.as_of = {}, 0
@@ -151,9 +151,8 @@ class ZeroTouchTestCase(base.StoreTestCase):
         return document['pools']['pool']['members']
 
     def node_syncs(self, key='lb', host='lb1'):
-        row = self.row(key)
-        self.store.report(host, row.generation, {
-            key: {'generation': row.generation, 'error': None}})
+        generation = self.row(key).generation
+        self.report_held(host, generation, {key: generation})
 
     def converge(self):
         for _ in range(4):

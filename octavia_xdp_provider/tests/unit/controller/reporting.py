@@ -25,11 +25,9 @@ class NodeApiTestCase(store_base.StoreTestCase):
         super().setUp()
         self.touched = []
         self.appeared = []
-        arguments = (self.store,
-                     lambda host, ids, held: self.touched.append(ids),
-                     lambda: self.appeared.append(1))
-        self.api = node_api.NodesEndpoint(*arguments)
-        self.old = node_api.NodesEndpointV1(*arguments)
+        self.api = node_api.NodesEndpoint(
+            self.store, lambda host, ids, held: self.touched.append(ids),
+            lambda: self.appeared.append(1))
         self.store.create(base.document())
         self.store.create(self.other())
         for host, key in (('a', 'lb'), ('b', 'other')):

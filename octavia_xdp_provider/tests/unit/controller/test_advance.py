@@ -24,7 +24,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual({'a', 'b'}, self.notified)
         self.assertEqual({'lb'}, set(
-            self.store.fetch('a', {})['generations']))
+            self.generations('a')))
         self.assertIsNone(self.provisioning())
         self.report()
         self.work()
@@ -339,6 +339,10 @@ class TestFailover(advancing.AdvanceTestCase):
         self.assertEqual({'a', 'b', 'c', 'd'}, self.on())
         self.report('d')
         self.work()
+        self.assertEqual({'a', 'b', 'c', 'd'}, self.on(), 'they drain')
+        self.report('a', 'b')
+        self.now += self.conf.placement.drain_time + 1
+        self.work()
         self.assertEqual({'c', 'd'}, self.on())
         self.report('a', 'b')
         self.work()
@@ -376,7 +380,7 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
         for host, pool in (('a', '203.0.113.128/31'),
                            ('b', '203.0.113.130/31')):
             self.store.set_nat_pools(host, (pool,))
-            self.seen(host, {'document_version': spec.NAT_SINCE,
+            self.seen(host, {'document_version': spec.VERSION,
                              'nat': {'pools': [pool]}})
         self.do(advancing.created(flavor={'forwarding': 'nat'}))
 
@@ -395,17 +399,13 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
         self.store.mark(['lb'])
         self.work()
         self.assertEqual(['a'], self.announcing())
+        self.report('b', announced=False)
         self.set_conditions(a='live', b='live')
         self.store.mark(['lb'])
         self.work()
         # Only once it reports that it announces the VIP.
         self.assertEqual(['a'], self.announcing())
-        generation = self.store.load_balancer('lb').generation
-        self.store.take('b', 1, 1, {
-            'as_of': generation, 'complete': True, 'gone': [],
-            'counters': {}, 'state': {}, 'held': {'lb': {
-                'generation': generation, 'error': None, 'members': {},
-                'announced': True}}}, 3.0)
+        self.report('b')
         self.store.mark(['lb'])
         self.work()
         self.assertEqual(['a', 'b'], self.announcing())

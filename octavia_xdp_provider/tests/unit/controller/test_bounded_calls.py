@@ -16,7 +16,7 @@ from octavia_xdp_provider.tests.unit.controller import clocks
 
 
 class Endpoint:
-    target = oslo_messaging.Target(namespace='nodes', version='2.0')
+    target = oslo_messaging.Target(namespace='nodes', version='1.0')
 
     def fetch(self, context, host, since):
         return since + 1
@@ -38,7 +38,7 @@ class TestDispatcher(base.TestCase):
     def call(self, client_timeout=None, **message):
         return self.dispatcher.dispatch(types.SimpleNamespace(
             ctxt={}, client_timeout=client_timeout,
-            message={'namespace': 'nodes', 'version': '2.0', **message}))
+            message={'namespace': 'nodes', 'version': '1.0', **message}))
 
     def refused(self, **message):
         return self.assertRaises(

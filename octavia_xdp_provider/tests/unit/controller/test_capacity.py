@@ -150,7 +150,7 @@ class TestCapacity(store_base.StoreTestCase):
     NAT = {'forwarding': 'nat'}
 
     def able(self, host, *pools, **more):
-        self.node(host, pools=pools, document_version=spec.NAT_SINCE,
+        self.node(host, pools=pools, document_version=spec.VERSION,
                   nat={'pools': list(pools)}, **more)
 
     def test_nat_needs_one_node_that_can_do_it(self):
@@ -198,7 +198,7 @@ class TestCapacity(store_base.StoreTestCase):
             self.assertTold('of the LB node a', error)
 
     def test_what_a_node_says_of_pools_keeps_nobody_away(self):
-        self.node('a', document_version=spec.NAT_SINCE,
+        self.node('a', document_version=spec.VERSION,
                   nat={'pools': ['0.0.0.0/0', '::/0']})
         self.create(1)
         # Nor is it given what it would be able to do by them.

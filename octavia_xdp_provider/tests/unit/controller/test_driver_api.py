@@ -32,7 +32,7 @@ class TestEnded(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual({'a', 'b'}, self.notified)
         self.assertEqual({'lb'}, set(
-            self.store.fetch('a', {})['generations']))
+            self.generations('a')))
 
     def test_nodes_are_notified_without_a_worker(self):
         self.do(advancing.created())
@@ -43,11 +43,12 @@ class TestEnded(advancing.AdvanceTestCase):
 
     def test_details_of_refusal_are_in_the_answer_and_the_log(self):
         self.store.register_node('c')
-        self.store.seen('c', {'services': 0, 'services_max': 0})
+        self.seen('c', {'services': 0, 'services_max': 0})
         self.store.set_in_service('a', False)
         self.store.set_in_service('b', False)
         with self.assertLogs('octavia_xdp_provider.controller') as logged:
-            answer = self.api.change(None, advancing.created(), 'r')
+            answer = self.api.change(None, advancing.created(), 'r',
+                                     self.store.now() + 30, True)
         self.assertNotIn('c has', answer['refused'])
         self.assertIn('c has 0 of 0 services', answer['detail'])
         self.assertIn(answer['detail'], logged.output[-1])

@@ -25,7 +25,7 @@ class TestHeartbeats(base.StoreTestCase):
         for host in ('a', 'b', 'new'):
             self.store.register_node(host)
         for host in ('a', 'b'):
-            self.store.seen(host, {})
+            self.seen(host, {})
         before = self.heard()
         with mock.patch('time.time', return_value=9e9):
             self.assertEqual(1, self.store.heartbeat('a', 'new'))

@@ -7,7 +7,6 @@ from unittest import mock
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import history
-from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.controller.store import base as store_base
 from octavia_xdp_provider.controller.store import models
@@ -173,14 +172,3 @@ class TestHistory(reporting.NodeApiTestCase):
     def test_a_clock_before_the_change_makes_it_just_now(self):
         self.says('a', {**ADDED, 'at': 2 * CLOCK})
         self.assertEqual(self.aged(0), self.told())
-
-
-class TestEarlierVersions(base.TestCase):
-
-    def test_controllers_of_before_are_sent_no_history(self):
-        held = {'lb': {**reporting.held(9), 'history': {'pool': [ADDED]}}}
-        report = reporting.report(held=held, clock=CLOCK)
-        self.assertEqual(
-            reporting.report(held={'lb': reporting.held(9)}),
-            history.left_out(report))
-        shape.Shape(messages.Report).check(report)

@@ -108,10 +108,11 @@ class TestRequests(requesting.RequestsTestCase):
         self.store.create(base.document())
         api = driver_api.DriverEndpoint(self.store, lambda *_one: None, None,
                                         None, policy=self.policy)
-        answer = api.change(None, self.added(VM), str(uuid.uuid4()))
+        answer = api.change(None, self.added(VM), str(uuid.uuid4()),
+                            self.store.now() + 30, True)
         self.assertIn('none that this member may have', answer['refused'])
         answer = api.change(None, self.added('198.18.10.13'),
-                            str(uuid.uuid4()))
+                            str(uuid.uuid4()), self.store.now() + 30, True)
         self.assertIn('accepted', answer)
 
 

@@ -39,9 +39,7 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
 
     def peers(self):
         self.now += 10
-        found = self.api.nat_peers({}, 'a', takes_moving=True)['peers']
-        # Nodes of an earlier version get nothing else.
-        self.assertEqual(found, self.api.nat_peers({}, 'a'))
+        found = self.api.nat_peers({}, 'a')['peers']
         return [(one['host'], one['address']) for one in found]
 
     def test_they_are_all_nodes_with_pools_that_are_not_dead(self):
@@ -78,13 +76,13 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         self.has('a', '198.51.100.0/31')
         self.assertEqual(1, len(self.peers()))
         self.has('b', '198.51.100.4/31')
-        self.assertEqual(1, len(self.api.nat_peers({}, 'b')))
+        self.assertEqual(1, len(self.api.nat_peers({}, 'b')['peers']))
         self.assertEqual(2, len(self.peers()))
 
 
     def moving(self):
         self.now += 10
-        return self.api.nat_peers({}, 'a', takes_moving=True)['moving']
+        return self.api.nat_peers({}, 'a')['moving']
 
     def test_their_flows_are_moved_while_one_of_them_is_left_by_plan(self):
         self.has('a', '198.51.100.0/31')
@@ -126,13 +124,9 @@ class TestBoundary(reporting.NodeApiTestCase):
     """A node that was taken over."""
 
     def test_who_is_not_registered_is_refused_and_stays_unknown(self):
-        for call in (
-                lambda: self.take(1, 1, host='gone'),
-                lambda: self.old.report({}, 'gone', {
-                    'as_of': 0, 'members': {}, 'counters': {}, 'state': {},
-                    'synced': {}})):
-            refused = self.assertRaises(errors.Refused, call)
-            self.assertIn('node create', str(refused))
+        refused = self.assertRaises(errors.Refused, self.take, 1, 1,
+                                    host='gone')
+        self.assertIn('node create', str(refused))
         self.assertEqual({'a', 'b'}, set(self.store.registered_hosts()))
 
     def test_it_writes_no_placement_of_others(self):
@@ -142,15 +136,11 @@ class TestBoundary(reporting.NodeApiTestCase):
             self.take(epoch, 1, host='stolen', held={
                 'lb': reporting.held(9, 'x'), 'other': reporting.held(9),
                 'none': reporting.held(9)}, gone=['lb'], as_of=2 ** 40)
-        self.old.report({}, 'stolen', {
-            'as_of': 2 ** 40, 'members': {'lb': reporting.UP}, 'counters': {},
-            'state': {}, 'synced': {'lb': {'generation': 9, 'error': 'x'}}})
         self.assertEqual(before, self.store.placements())
 
     def test_it_counts_for_no_listener_of_others(self):
         counters = {'foreign': {'bytes': 10 ** 9, 'flows': 9}}
         self.take(1, 1, counters={'lb': counters, 'other': counters})
-        self.store.count('a', {'lb': counters})
         self.assertEqual({}, self.store.statistics(10))
         # Nor by a row that another node has made.
         self.api.report({}, 'b', 1, 1, reporting.report(counters={
@@ -322,31 +312,3 @@ class TestHeartbeat(reporting.NodeApiTestCase):
         api.heartbeat({}, 'a')
         self.assertLess(before['a'], self.last_seen()['a'])
         self.assertEqual(0, self.last_seen()['b'])
-
-
-class TestVersion1(reporting.NodeApiTestCase):
-    """Nodes of an earlier release are served as well."""
-
-    def test_it_fetches_and_reports_everything(self):
-        answer = self.old.fetch({}, 'a', {})
-        self.assertEqual(['lb'], list(answer['documents']))
-        self.old.report({}, 'a', {
-            'as_of': answer['as_of'], 'members': {'lb': reporting.UP},
-            'counters': {'lb': {'listener': {'bytes': 7, 'flows': 1}}},
-            'state': {'announced': ['203.0.113.10/32']},
-            'synced': {'lb': {'generation': 3, 'error': None}}})
-        placement = self.placement()
-        self.assertEqual((3, reporting.UP, None), (
-            placement.synced_generation, placement.members,
-            placement.announced))
-        self.assertEqual({'listener': (7, 1, 0, 0, 0)},
-                         self.store.statistics(10))
-
-    def test_a_node_may_change_its_version_both_ways(self):
-        for epoch in (1, 2):
-            self.take(epoch, 1, held={'lb': reporting.held(3)})
-            self.assertTrue(self.placement().announced)
-            self.old.report({}, 'a', {
-                'as_of': 9, 'members': {}, 'counters': {}, 'state': {},
-                'synced': {'lb': {'generation': 4, 'error': None}}})
-            self.assertEqual(4, self.placement().synced_generation)

@@ -20,13 +20,6 @@ STATES = ('up', 'down', 'unknown')
 RUNS, STEPS = 6, 60
 
 
-class Endpoint(node_api.NodesEndpoint):
-    """Of nodes that take pages with notifications."""
-
-    def fetch(self, context, host, since, after=None):
-        return super().fetch(context, host, since, after, True)
-
-
 class Node:
     """What an agent does, without what it does it to."""
 
@@ -85,7 +78,7 @@ class TestProtocol(store_base.StoreTestCase):
         # Of two controllers, each of which knows what it has sent itself.
         self.sent = [pages.Pages(self.store.changes) for _ in range(2)]
         self.endpoints = [
-            Endpoint(
+            node_api.NodesEndpoint(
                 self.store, lambda host, ids, held: self.touched.update(ids),
                 lambda: None, one.fetched) for one in self.sent]
         self.on_the_way = []

@@ -16,7 +16,7 @@ from octavia_xdp_provider.tests.unit.controller import clocks
 
 
 class Endpoint:
-    target = oslo_messaging.Target(namespace='nodes', version='2.0')
+    target = oslo_messaging.Target(namespace='nodes', version='1.0')
 
     def __init__(self):
         self.calls = []

@@ -28,12 +28,6 @@ class TestNodeState(reporting.NodeApiTestCase):
         self.seq += 1
         self.take(1, self.seq, as_of=0, state=dict(GOOD, **more))
 
-    def report_as_before(self, **more):
-        """As a node of an earlier release does."""
-        self.old.report({}, 'a', {
-            'as_of': 0, 'synced': {}, 'members': {}, 'counters': {},
-            'state': dict(GOOD, **more)})
-
     def finish_all(self):
         """Nobody has to look at anything any more. Returns what was due."""
         self.touched.clear()
@@ -43,12 +37,11 @@ class TestNodeState(reporting.NodeApiTestCase):
         return {item.load_balancer_id for item in items}
 
     def test_a_problem_that_comes_or_goes_is_work(self):
-        for report in (self.report, self.report_as_before):
-            for bad in BAD:
-                report(**bad)
-                self.assertEqual({'lb'}, self.finish_all(), bad)
-                report()
-                self.assertEqual({'lb'}, self.finish_all(), bad)
+        for bad in BAD:
+            self.report(**bad)
+            self.assertEqual({'lb'}, self.finish_all(), bad)
+            self.report()
+            self.assertEqual({'lb'}, self.finish_all(), bad)
 
     def test_workers_are_woken(self):
         self.report(bgp_established=[0, 2])

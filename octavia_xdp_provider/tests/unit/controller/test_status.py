@@ -293,7 +293,7 @@ class TestProblems(base.TestCase):
             'problems': [], 'bgp_established': [2, 2], 'uplinks_ready': [4],
             'health_checker': {'checks': 3}}))
 
-    def test_fields_that_an_older_node_omits_are_no_problem(self):
+    def test_fields_that_a_node_omits_are_no_problem(self):
         self.assertEqual([], status.problems({'version': '0.1'}))
         self.assertFalse(status.knows_no_health({}))
 

@@ -23,6 +23,9 @@ HOSTS = ('a', 'b')
 # See store/sqlite.py.
 _OF_SQLITE = ('COMMIT', 'BEGIN IMMEDIATE')
 
+# After those by which the nodes are made known.
+EPOCH = 1000
+
 
 class Counter:
     """Statements and transactions of a database."""
@@ -104,8 +107,7 @@ class TestWork(store_base.StoreTestCase):
 
     def turn(self, host):
         """Fetch, and report what was fetched."""
-        self.report(host, self.nodes.fetch(None, host, self.as_of[host],
-                                           takes_pages=True))
+        self.report(host, self.nodes.fetch(None, host, self.as_of[host]))
 
     def notify(self, host):
         """The same with what comes with a notification."""
@@ -116,7 +118,7 @@ class TestWork(store_base.StoreTestCase):
     def report(self, host, page):
         self.as_of[host] = page['as_of']
         self.numbers[host] += 1
-        self.nodes.report(None, host, 1, self.numbers[host], {
+        self.nodes.report(None, host, EPOCH, self.numbers[host], {
             'as_of': page['as_of'], 'complete': True, 'gone': [],
             'counters': {}, 'state': None, 'held': {
                 one['id']: {'generation': one['generation'], 'error': None,

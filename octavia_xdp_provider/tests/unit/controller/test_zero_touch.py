@@ -183,30 +183,6 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
         self.converge()
         self.assertEqual('tunnel', self.reason()[0])
 
-    def test_ping_monitor_needs_an_agent_that_supports_it(self):
-        del self.hv1.state['features']
-        self.hv1.report()
-        tree = self.tree()
-        tree['pools']['pool']['healthmonitor']['type'] = 'PING'
-        self.store.create(spec.document('lb', tree))
-        self.store.place('lb', ('lb1',), decided_on=frozenset())
-        self.converge()
-        way, reason = self.reason()
-        self.assertEqual('none', way)
-        self.assertIn('hv1 does not let echo requests of health monitors of '
-                      'type PING in: upgrade it', reason)
-        self.hv1.state['features'] = ['ping', 'and more']
-        self.hv1.report()
-        self.converge()
-        self.assertEqual('tunnel', self.reason()[0])
-
-    def test_agent_without_ping_support_serves_other_monitors(self):
-        del self.hv1.state['features']
-        self.hv1.report()
-        self.create()
-        self.converge()
-        self.assertEqual('tunnel', self.reason()[0])
-
     def test_disabled_hypervisor_is_left(self):
         self.create()
         self.converge()

@@ -6,7 +6,6 @@ from unittest import mock
 
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import service
@@ -26,13 +25,12 @@ class Clock:
 
 class MovesTestCase(hypervisors.ZeroTouchTestCase):
 
-    NODE = spec.VERSION
     PATIENCE = 30
 
     def setUp(self):
         self.clock = Clock()
         super().setUp()
-        self.seen('lb1', {'document_version': self.NODE})
+        self.seen('lb1', {})
         self.create()
         self.converge()
 
@@ -81,7 +79,6 @@ class TestPatience(MovesTestCase):
         self.announce()
         self.assertEqual({'m1': 30, 'm2': None}, self.patience())
         self.assertIn('lb1', self.notified)
-        self.assertEqual(7, spec.for_node(self.row().document)['version'])
         # The announcement may last for any time.
         self.later(3600)
         self.assertEqual({'m1': 30, 'm2': None}, self.patience())
@@ -95,7 +92,6 @@ class TestPatience(MovesTestCase):
         self.later(2)
         self.assertEqual({'m1': None, 'm2': None}, self.patience())
         self.assertIn('lb1', self.notified)
-        self.assertEqual(3, spec.for_node(self.row().document)['version'])
 
     def test_step_without_changes_stores_nothing(self):
         self.announce()
@@ -204,16 +200,6 @@ class TestOff(MovesTestCase):
         self.worker = self.new_worker()
         self.step()
         self.assertIsNone(self.patience()['m1'])
-
-
-class TestOldNode(MovesTestCase):
-
-    NODE = spec.PATIENCE_SINCE - 1
-
-    def test_old_node_is_not_sent_patience(self):
-        self.announce()
-        self.assertEqual({'m1': None, 'm2': None}, self.patience())
-        self.assertEqual(3, spec.for_node(self.row().document)['version'])
 
 
 class TestOption(base.TestCase):

@@ -12,7 +12,7 @@ from octavia_xdp_provider.host import fetching
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.host import fakes
 
-COMMON = {'networks': ['192.0.2.0/24'], 'closed': []}
+COMMON = {'networks': ['192.0.2.0/24'], 'peers': []}
 
 
 class TestFetching(base.TestCase):
@@ -61,7 +61,7 @@ class TestFetching(base.TestCase):
     def test_refusal_takes_nothing_away_and_is_named(self):
         self.answer(fakes.port())
         error = self.assertRaises(errors.Refused, self.answer,
-                                  common={'networks': [], 'closed': []},
+                                  common={'networks': [], 'peers': []},
                                   refused='not registered')
         self.assertIn('not registered', str(error))
         self.assertEqual('not registered', self.fetcher.refused)

@@ -105,15 +105,6 @@ class TestLeaving(base.TestCase):
                           self.controller, 'hv1')
         self.assertTrue(leaving.is_waiting)
 
-    def test_a_controller_that_does_not_know_it_is_not(self):
-        leaving = self.leaving(flow(1, 1000))
-        self.controller.flows.side_effect = oslo_messaging.RemoteError(
-            'UnsupportedVersion')
-        leaving.send(self.controller, 'hv1')
-        self.assertFalse(leaving.is_waiting)
-        leaving.send(self.controller, 'hv1')
-        self.assertEqual(1, self.controller.flows.call_count)
-
     def test_messages_and_all_of_them_are_bounded(self):
         leaving = self.leaving(*(
             flow(1, 1 + number, idle=20000 - number)

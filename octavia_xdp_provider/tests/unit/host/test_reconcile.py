@@ -13,7 +13,7 @@ from octavia_xdp_provider.tests.unit.host import fakes
 
 TAP = Tap('tap0', 7)
 SETTINGS = settings.Settings(types.Settings(2, '192.0.2.1'), (2,), 1500, ())
-COMMON = {'networks': ['192.0.2.0/24'], 'closed': ['10.9.0.0/16']}
+COMMON = {'networks': ['192.0.2.0/24'], 'peers': []}
 
 
 class ReconcileTestCase(base.TestCase):

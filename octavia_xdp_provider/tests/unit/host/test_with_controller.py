@@ -91,7 +91,7 @@ class TestWithController(hypervisors.ZeroTouchTestCase):
         self.step()
         self.hv1.pass_()
         self.assertEqual(2, len(self.hv1.keys()))
-        self.store.report('lb1', self.row().generation, {})
+        self.report_held('lb1', self.row().generation, {})
         for _ in range(2):
             self.step()
             self.hv1.pass_()

@@ -65,7 +65,7 @@ class TestSets(base.TestCase):
 class TestHost(base.TestCase):
 
     def test_networks_of_hypervisors_that_differ(self):
-        common = {'networks': [], 'closed': [], 'peers': ['10.2.0.0/16']}
+        common = {'networks': [], 'peers': ['10.2.0.0/16']}
         self.assertEqual([], list(contents.of_peers(
             common, {'10.2.0.0/16'})))
         text, = contents.of_peers(common, set())
@@ -73,13 +73,13 @@ class TestHost(base.TestCase):
                       '10.2.0.0/16', text)
 
     def test_networks_of_hypervisors_of_whom_nobody_spoke(self):
-        for common in (None, {'networks': [], 'closed': []}):
+        for common in (None, {'networks': [], 'peers': []}):
             self.assertEqual([], list(contents.of_peers(common, set())))
             text, = contents.of_peers(common, {'10.2.0.0/16'})
             self.assertIn('10.2.0.0/16', text)
 
     def test_networks_of_lb_nodes_that_differ(self):
-        common = {'networks': ['192.0.2.0/24'], 'closed': ['10.9.0.0/16']}
+        common = {'networks': ['192.0.2.0/24'], 'peers': []}
         self.assertEqual([], list(contents.of_networks(
             common, {'192.0.2.0/24'})))
         self.assertEqual(

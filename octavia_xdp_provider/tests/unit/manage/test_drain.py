@@ -5,7 +5,6 @@ import json
 from unittest import mock
 
 from octavia_xdp_provider.manage import waiting
-from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.manage import operating
 
 
@@ -198,22 +197,6 @@ class TestLoadBalancers(operating.OperatorTestCase):
         self.assertEqual([], self.listed('lb', 'list', '--problems'))
         self.assertEqual([], self.listed('lb', 'list', '--project', 'x'))
         self.assertIn('203.0.113.10', self.done('lb', 'list'))
-
-    def test_limit_that_nodes_do_not_enforce_is_a_problem(self):
-        def limit(document):
-            listener = unit.document()['listeners']['listener']
-            return {**document, 'listeners': {'l': {
-                **listener, 'default_pool_id': None,
-                'connection_limit': 10}}}
-        self.store.change('a', limit)
-        self.run_controller('lb1', 'lb2')
-        self.run_controller('lb1', 'lb2')
-        row, = self.listed('lb', 'list', '--problems')
-        self.assertEqual(('a', 'limit without effect'),
-                         (row['id'], row['state']))
-        problem, = row['problems']
-        self.assertIn('listener l: connection_limit 10', problem)
-        self.assertEqual([problem], self.listed('lb', 'show', 'a')['problems'])
 
     def test_failing_node_is_a_problem_with_its_reason(self):
         answer = self.store.changes('lb1', 0)

@@ -20,7 +20,7 @@ class TestDrainNat(operating.OperatorTestCase):
         super().setUp()
         self.enterContext(mock.patch.object(
             decision, 'FLOWS_SETTLE_S', 0.1))
-        self.enterContext(mock.patch.object(decision, 'FLOWS_LOOK_S', 0.01))
+        self.enterContext(mock.patch.object(decision, 'FLOWS_CHECK_S', 0.01))
         self.flows = 0  # on lb1
         self.report(*NODES)
         self.store.create(dict(
@@ -39,7 +39,7 @@ class TestDrainNat(operating.OperatorTestCase):
             flows = self.flows if host == 'lb1' else 0
             taken = self.store.take(host, self.epoch, 1, {
                 'as_of': answer['as_of'], 'complete': True, 'gone': [],
-                'state': {'document_version': spec.NAT_SINCE,
+                'state': {'document_version': spec.VERSION,
                           'nat': {'pools': [POOLS[host]],
                                   'flows': flows}},
                 'counters': {entry['id']: {'listener': {

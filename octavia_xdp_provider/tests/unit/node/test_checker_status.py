@@ -101,6 +101,6 @@ class TestCheckerStatus(base.TestCase):
             self.settling(uplinks={'4': None, '6': None}, unsettled=0,
                           unsettled_keys=[], unwritten=False))
 
-    def test_an_older_checker_says_nothing_about_it(self):
+    def test_incomplete_answer_is_none(self):
         self.assertIsNone(self.settling())
         self.assertIsNone(self.settling(unsettled=1))

@@ -108,6 +108,7 @@ def _nodes():
         sa.Column('placed_generation', sa.BigInteger, nullable=False),
         sa.Column('members', DOCUMENT, nullable=True),
         sa.Column('announced', sa.Boolean, nullable=True),
+        sa.Column('history', DOCUMENT, nullable=True),
         sa.Column('report_epoch', sa.BigInteger, nullable=False),
         sa.Column('draining_since', sa.Double(), nullable=True),
         sa.Column('withdrawn_since', sa.Double(), nullable=True),

@@ -16,7 +16,7 @@ FIRST, SECOND, OUTSIDE = map(Route.parse, (
     '203.0.113.10', '203.0.113.11', '198.51.100.1'))
 ROUTER = '198.18.1.5'
 # As an agent from before version 2 wrote it, byte by byte.
-FORMER_FILE = b'''{
+PLAIN_FILE = b'''{
  "version": 1,
  "announcements": [
   {
@@ -53,17 +53,17 @@ class Announcing(base.BaseTestCase):
 
 class TestFile(Announcing):
 
-    def test_plain_routes_are_written_as_the_former_version(self):
+    def test_routes_are_written_in_their_order(self):
         routes = [Route.parse('203.0.113.11', '198.18.1.6'),
                   Route.parse('2001:db8::1'), FIRST]
         self.assertTrue(self.wanted.set(routes))
 
-        self.assertEqual(FORMER_FILE, self.file.read_bytes())
+        self.assertEqual(PLAIN_FILE, self.file.read_bytes())
         self.assert_wanted(*routes)
         self.assertEqual([self.file], list(self.directory.iterdir()))
 
-    def test_file_of_the_former_version_is_read_and_left_alone(self):
-        self.file.write_bytes(FORMER_FILE)
+    def test_file_that_says_what_is_wanted_is_left_alone(self):
+        self.file.write_bytes(PLAIN_FILE)
         before = self.file.stat().st_ino
         self.assert_wanted(FIRST, Route.parse('203.0.113.11', '198.18.1.6'),
                            Route.parse('2001:db8::1'))
@@ -71,13 +71,13 @@ class TestFile(Announcing):
         self.assertFalse(self.wanted.set(self.wanted.wanted().values()))
         self.assertEqual(before, self.file.stat().st_ino)
 
-    def test_attributes_are_written_as_version_2_and_come_back(self):
+    def test_attributes_are_written_and_come_back(self):
         route = Route.parse('203.0.113.10', '198.18.1.6',
                             ('65000:2', '65000:1'), ('65000:1:2',), 10, 200,
                             2)
         self.wanted.set([SECOND, route])
 
-        self.assertEqual({'version': 2, 'announcements': [
+        self.assertEqual({'version': 1, 'announcements': [
             {'prefix': '203.0.113.10/32', 'next_hop': '198.18.1.6',
              'communities': ['65000:1', '65000:2'],
              'large_communities': ['65000:1:2'], 'med': 10,
@@ -86,10 +86,10 @@ class TestFile(Announcing):
         ]}, json.loads(self.file.read_text()))
         self.assert_wanted(route, SECOND)
 
-    def test_fields_of_version_2_are_those_above(self):
-        # An announcer of version 2 refuses a file with any other: a new field
+    def test_fields_of_version_1_are_those_above(self):
+        # An announcer of version 1 refuses a file with any other: a new field
         # needs the next version.
-        self.assertEqual(2, announcements.VERSION)
+        self.assertEqual(1, announcements.VERSION)
         self.assertEqual(
             {'prefix', 'next_hop', 'communities', 'large_communities', 'med',
              'local_preference', 'as_path_prepend'}, announcements._FIELDS)
@@ -144,32 +144,32 @@ class TestUnusableFile(Announcing):
             ]}).encode()
 
     def test_files_that_are_refused(self):
-        for content in (b'', b'{', b'[]', b'{"version": 3}', b'{}', b'\xff',
-                        b'{"version": 1}', b'{"version": 2}',
+        for content in (b'', b'{', b'[]', b'{"version": 2}', b'{}', b'\xff',
+                        b'{"version": 1}',
                         b'{"version": 1, "announcements": [{}]}',
                         b'{"version": 1, "announcements": [7]}',
                         self.entry(prefix='x'), self.entry(next_hop='x'),
                         self.entry(next_hop='2001:db8::1'),
-                        self.entry(med=5), self.entry(2, med='5'),
-                        self.entry(2, communities='65000:1'),
-                        self.entry(2, color=7), self.entry(3)):
+                        self.entry(med='5'),
+                        self.entry(communities='65000:1'),
+                        self.entry(color=7), self.entry(2)):
             self.assertRaises(announcements.AnnouncementError,
                               announcements.decode, content)
             self.file.write_bytes(content)
             self.assertEqual({}, self.wanted.wanted())
 
     def test_error_names_the_field(self):
-        for content, text in ((self.entry(med=5), 'version 1: med'),
-                              (self.entry(2, med=-1), 'med: -1'),
-                              (self.entry(2, color=7), 'color'),
-                              (self.entry(3), 'version 3')):
+        for content, text in ((self.entry(med=-1), 'med: -1'),
+                              (self.entry(color=7), 'version 1: color'),
+                              # The next version may have any fields.
+                              (self.entry(2), 'version 2')):
             error = self.assertRaises(announcements.AnnouncementError,
                                       announcements.decode, content)
             self.assertIn(text, str(error))
 
     def test_what_is_announced_counts_as_wanted(self):
         """The first pass after an upgrade must withdraw nothing."""
-        self.file.write_bytes(self.entry(3))
+        self.file.write_bytes(self.entry(2))
         (self.directory / announcements.STATUS_NAME).write_bytes(
             announcements.Status(frozenset([FIRST.prefix])).encode())
         with open(self.directory / announcements.LOCK_NAME, 'w') as lock:
@@ -180,10 +180,10 @@ class TestUnusableFile(Announcing):
 
     def test_is_named_in_the_log_once(self):
         log = self.useFixture(fixtures.FakeLogger())
-        self.file.write_bytes(self.entry(3))
+        self.file.write_bytes(self.entry(2))
         for _ in range(3):
             self.wanted.wanted()
-        self.assertEqual(1, log.output.count('version 3 is unknown'))
+        self.assertEqual(1, log.output.count('version 2 is unknown'))
 
 
 class TestStatus(Announcing):

@@ -139,18 +139,6 @@ class Requests(requesting.RequestsTestCase):
             fields['connection_limit'] = None
             self.request(change)
 
-    def test_a_limit_that_has_no_effect_hinders_no_other_change(self):
-        document = base.document()
-        document['listeners']['listener']['connection_limit'] = 10
-        self.store.create(document)
-        self.request(ADDED)
-        changed = {'object': 'listener', 'load_balancer_id': 'lb',
-                   'action': 'update', 'object_id': 'listener',
-                   'fields': {'name': 'web'}}
-        self.request(changed)
-        self.refused({**changed, 'fields': {'connection_limit': 9}})
-        self.request({**changed, 'fields': {'connection_limit': None}})
-
     def test_old_requests_are_forgotten(self):
         self.useFixture(fixtures.MonkeyPatch(
             'octavia_xdp_provider.controller.store.requests.FORGET_SHARE',

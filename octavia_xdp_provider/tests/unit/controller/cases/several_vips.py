@@ -27,11 +27,7 @@ class SeveralVipsTestCase(hypervisors.ZeroTouchTestCase):
             security_groups=[]))
         self.neutron.gateways_of['sub-red-v6'] = GATEWAY_V6
         self.neutron._rules.append(ports.rule(ethertype='IPv6'))
-        self.node_knows(spec.VERSION)
-
-    def node_knows(self, version):
-        self.seen('lb1', {'document_version': version,
-                          'probe_through_datapath': True})
+        self.seen('lb1', {'probe_through_datapath': True})
 
     def tree(self, **more):
         return {**super().tree(**more), 'additional_vips': [
@@ -151,14 +147,3 @@ class BothFamilies(SeveralVipsTestCase):
         self.store.change('lb', drop)
         self.converge()
         self.assertEqual(set(), self.hv1.keys())
-
-    def test_nodes_that_do_not_know_it_are_named(self):
-        self.node_knows(spec.ADDITIONAL_KEYS_SINCE - 1)
-        self.create()
-        self.converge()
-        self.assertEqual({}, self.sent())
-        self.assertIn('lb1: the node supports documents up to version 3',
-                      self.ways()['m1'].reason)
-        self.node_knows(spec.VERSION)
-        self.converge()
-        self.assertEqual({'m1', 'm2'}, set(self.sent()))

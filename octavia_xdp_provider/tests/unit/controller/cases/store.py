@@ -109,8 +109,8 @@ class Store(store_base.StoreTestCase):
         self.store.place('lb', add=['host'])
         self.assertEqual(whole, self.store.load_balancer('lb').document)
         self.assertEqual(
-            {'lb': spec.for_node(whole)},
-            self.store.fetch('host', {})['documents'])
+            [spec.for_node(whole)],
+            [one['document'] for one in self.store.documents('host', ['lb'])])
         self.store.change('lb', lambda document: self.assertEqual(
             whole, document) or document)
 
@@ -163,41 +163,29 @@ class Store(store_base.StoreTestCase):
         self.assertRaises(errors.UnknownObject, self.store.find,
                           pool_id='pool')
 
-    def test_fetch_returns_what_differs(self):
-        generation = self.store.create(base.document())
-        self.seen('a', {})
-        self.assertEqual({}, self.store.fetch('a', {})['generations'])
-        self.store.place('lb', ['a'])
-        answer = self.store.fetch('a', {})
-        self.assertEqual({'lb': generation}, answer['generations'])
-        self.assertEqual({'lb': spec.for_node(base.document())},
-                         answer['documents'])
-        answer = self.store.fetch('a', {'lb': generation})
-        self.assertEqual({'lb': generation}, answer['generations'])
-        self.assertEqual({}, answer['documents'])
-
     def test_a_removal_counts_only_when_the_node_had_seen_it(self):
         self.store.create(base.document())
+        self.store.register_node('a')
         self.store.place('lb', ['a'])
-        before = self.store.fetch('a', {})['as_of']
+        before = self.store.generations('a')['as_of']
         generation = self.store.delete('lb')
-        self.assertEqual({}, self.store.fetch('a', {})['generations'])
-        self.store.report('a', before, {})
+        self.assertEqual({}, self.generations('a'))
+        self.report_held('a', before, {})
         self.assertEqual(1, len(self.store.placements()))
-        held = {'lb': {'generation': 1, 'error': None}}
-        self.store.report('a', generation, held)
+        self.report_held('a', generation, {'lb': 1})
         self.assertEqual(1, len(self.store.placements()))
-        self.assertEqual({'lb'}, self.store.report('a', generation, {}))
+        self.assertEqual({'lb'}, self.report_held('a', generation, {}))
         self.assertEqual([], self.store.placements())
 
     def test_late_node_still_removes_what_octavia_forgot(self):
         self.store.create(base.document())
+        self.store.register_node('a')
         self.store.place('lb', ['a'])
         generation = self.store.delete('lb')
         self.store.forget('lb')
         self.assertIsNone(self.store.load_balancer('lb'))
         self.assertEqual(1, len(self.store.placements()))
-        self.store.report('a', generation, {})
+        self.report_held('a', generation, {})
         self.assertEqual([], self.store.placements())
 
     def test_forget_spares_the_living(self):
@@ -223,7 +211,7 @@ class Store(store_base.StoreTestCase):
 
     def count(self, host, bytes_in, flows, balancer='lb'):
         self.store.place(balancer, add=[host])
-        self.store.count(host, {balancer: {'listener': {
+        super().count(host, {balancer: {'listener': {
             'bytes': bytes_in, 'flows': flows}}})
         found = self.store.statistics(10).get('listener')
         return found and found[:2]
@@ -297,13 +285,13 @@ class Schema(store_base.StoreTestCase):
         engine = manager.writer.get_engine()
         self.addCleanup(engine.dispose)
         self.interrupted(engine, lambda: schema.upgrade(manager))
-        self.assertEqual(('0002', '0002'), schema.upgrade(manager))
+        self.assertEqual(('0001', '0001'), schema.upgrade(manager))
         store = queries.Store(manager)
         store.create(base.document())
         with self.next_release():
             statements = self.interrupted(
                 engine, lambda: schema.upgrade(manager))
-            self.assertEqual(('0003', '0003'), schema.upgrade(manager))
+            self.assertEqual(('0002', '0002'), schema.upgrade(manager))
         self.assertEqual(3, statements)
         with engine.connect() as connection:
             self.assertEqual([('lb', 2)], connection.execute(sa.text(
@@ -346,13 +334,13 @@ class Schema(store_base.StoreTestCase):
     def next_release(self):
         """Migrations as they will be: one more."""
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        (directory / '0003_next.py').write_text(textwrap.dedent('''
+        (directory / '0002_next.py').write_text(textwrap.dedent('''
             from alembic import op
             import sqlalchemy as sa
             from octavia_xdp_provider.controller.store.migrations import steps
 
-            revision = '0003'
-            down_revision = '0002'
+            revision = '0002'
+            down_revision = '0001'
 
             def upgrade():
                 steps.create_table('colours', sa.Column(

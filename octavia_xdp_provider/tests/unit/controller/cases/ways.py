@@ -93,7 +93,7 @@ class Order(hypervisors.ZeroTouchTestCase):
         self.step()
         self.hv1.pass_()
         self.assertEqual(2, len(self.hv1.keys()))
-        self.store.report('lb1', self.row().generation, {})
+        self.report_held('lb1', self.row().generation, {})
         self.step()
         self.hv1.pass_()
         self.hv1.pass_()
@@ -193,7 +193,9 @@ class Migration(hypervisors.ZeroTouchTestCase):
         self.step()
         self.hv2.pass_()
         self.assertEqual({hypervisors.PORTS['m1']}, set(self.hv2.held))
-        self.assertEqual(old, self.members()['m1']['tunnel'])
+        patience = self.conf.zero_touch.migration_patience
+        self.assertEqual({**old, 'patience': patience},
+                         self.members()['m1']['tunnel'])
         self.ports[0].update({'binding:host_id': 'hv2',
                               'binding:profile': {}})
         self.step()
