@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages: built, and tried in a clean root from apt's sources.
+"""Build the Debian packages, and test them in a clean root.
 
     python -m lab.packages
 
-Needs root. Each step goes into build/packages.json. The exit status is 0 only
-if every step held. In the root, which has namespaces of its own, a systemd
-runs the units as they are packaged.
+It needs root. Each step is recorded in build/packages.json. The exit status is
+0 only if every step succeeded. The root comes from apt's sources and has its
+own namespaces, in which systemd runs the packaged units.
 """
 
 import os
@@ -21,24 +21,24 @@ from lab.packages import scenario
 
 
 def steps(systemd):
-    """Names and functions, in order."""
-    tried = scenario.Scenario(systemd)
+    """Return {name: function} in order."""
+    tested = scenario.Scenario(systemd)
     return {
         'make the source from the sdist': build.source,
         'build the packages': build.packages,
         'lintian finds no error': build.lintian,
         'make a clean root': lambda: root.make(
             build.dependencies(), root.ROOT),
-        'install an older version': tried.install,
-        'start all units': tried.start,
-        'upgrade': tried.upgrade,
-        'remove': tried.remove,
-        'purge': tried.purge,
+        'install an older version': tested.install,
+        'start all units': tested.start,
+        'upgrade': tested.upgrade,
+        'remove': tested.remove,
+        'purge': tested.purge,
     }
 
 
 def main():
-    """Run all steps; end with 1 at the first one that did not hold."""
+    """Run all steps; return 1 at the first failure."""
     if os.geteuid() != 0:
         print('make packages: needs root', file=sys.stderr)
         return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the Debian packages from the tree's sdist, and older ones of them."""
+"""Build the Debian packages from the tree's sdist, and older versions."""
 
 import contextlib
 import fcntl
@@ -15,42 +15,42 @@ from lab.packages import sdist
 SOURCE = commands.FOLDER / 'source'
 OLD = commands.FOLDER / 'old'
 OLD_VERSION = '0.0.1'
-# Without Debian's packages of a Rust as new as it must be.
+# A build profile for machines without a new enough Rust from Debian.
 OWN_RUST = 'pkg.octavia-xdp-provider.own-rust'
 NAMES = ('liboctavia-xdp8', 'octavia-xdp-host', 'octavia-xdp-member',
          'octavia-xdp-node', 'octavia-xdp-provider')
-# What they are built from, for git.
+# The sources of the packages, as pathspecs of git.
 INPUTS = ('constraints.txt', 'datapath', 'deploy/debian', 'deploy/s*',
           'deploy/tmpfiles.d', 'doc/ext', 'doc/requirements.txt',
           'doc/source/cli', 'doc/source/conf.py', 'etc', 'hc-agent',
           'octavia_xdp_provider', 'pyproject.toml', 'requirements.txt',
           'setup.*', ':!*/tests/*')
-# A file that an operator may change, of which the older version has another.
+# A file that operators may change; the older version has a different one.
 CONFFILE = 'etc/sysctl.d/60-octavia-xdp-member.conf'
 
 
 class Busy(Exception):
-    """Somebody else builds or uses the packages of this checkout."""
+    """Another process builds or uses the packages of this checkout."""
 
 
 @contextlib.contextmanager
 def locked():
-    """Keep others from replacing what is built.
+    """Keep other processes from replacing the packages.
 
-    :raises Busy: somebody else does this.
+    :raises Busy: another process has the lock.
     """
     paths.BUILD.mkdir(exist_ok=True)
     with open(paths.BUILD / 'packages.lock', 'w') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Busy('another one uses the packages of this checkout'
+            raise Busy('another process uses the packages of this checkout'
                        ) from None
         yield
 
 
 def source():
-    """Make the source: the sdist, with deploy/debian in its place."""
+    """Create the source: the sdist, with deploy/debian as debian/."""
     shutil.rmtree(commands.FOLDER, ignore_errors=True)
     commands.FOLDER.mkdir(parents=True)
     changelog = (paths.CHECKOUT / 'deploy/debian/changelog').read_text()
@@ -70,7 +70,7 @@ def packages():
         'dpkg-buildpackage', '--build=binary', '--unsigned-source',
         '--unsigned-changes', f'--jobs={os.cpu_count()}', *profiles,
         cwd=SOURCE,
-        # What does not change from run to run is compiled once.
+        # Reuse this checkout's build results.
         CARGO_TARGET_DIR=str(paths.CHECKOUT / 'hc-agent/target'),
         PATH=f'{os.environ["PATH"]}:{os.path.expanduser("~/.cargo/bin")}')
     sizes = [f'{path.name} {path.stat().st_size >> 10} KiB'
@@ -79,30 +79,30 @@ def packages():
 
 
 def built():
-    """Paths of the packages.
+    """Return the paths of the packages.
 
-    :raises demo_steps.StepFailed: others than those expected.
+    :raises demo_steps.StepFailed: they are not those expected.
     """
-    found = sorted(commands.FOLDER.glob('*.deb'))
-    names = [path.name.partition('_')[0] for path in found]
+    archives = sorted(commands.FOLDER.glob('*.deb'))
+    names = [path.name.partition('_')[0] for path in archives]
     demo_steps.expect(names == sorted(NAMES), f'packages: {names}')
-    return found
+    return archives
 
 
 def lintian():
-    """No errors, and manual pages; other warnings are counted."""
+    """Run lintian: errors and missing manual pages fail, warnings count."""
     log = commands.FOLDER / 'lintian.log'
-    said = commands.run('lintian', '--allow-root', '--fail-on', 'none',
-                        '--tag-display-limit', '0', *built())
-    log.write_text(said)
-    errors = [line for line in said.splitlines() if line.startswith('E: ')
+    output = commands.run('lintian', '--allow-root', '--fail-on', 'none',
+                          '--tag-display-limit', '0', *built())
+    log.write_text(output)
+    errors = [line for line in output.splitlines() if line.startswith('E: ')
               or ' no-manual-page ' in line]
     demo_steps.expect(not errors, '\n'.join(errors[:50]))
-    return f'{said.count("W: ")} warnings, see {log.name}'
+    return f'{output.count("W: ")} warnings, see {log.name}'
 
 
 def dependencies():
-    """Names of the packages of others that these need."""
+    """Return the names of Debian's packages that these depend on."""
     names = set()
     for path in built():
         text = commands.run('dpkg-deb', '--field', path, 'Depends')
@@ -114,31 +114,31 @@ def dependencies():
 
 
 def version():
-    """That of all packages."""
+    """Return the version of the packages."""
     return commands.run('dpkg-deb', '--field', built()[0],
                         'Version').strip()
 
 
 def with_older():
-    """Build the packages, unless they are newer than all that they are built
-    from, and older ones of them."""
+    """Build the packages, unless they are newer than their sources, and older
+    versions of them."""
     files = commands.run('git', 'ls-files', '-z', '--', *INPUTS,
                          cwd=paths.CHECKOUT).split('\0')
     newest = max((paths.CHECKOUT / name).stat().st_mtime for name in files
                  if name and (paths.CHECKOUT / name).exists())
-    found = list(commands.FOLDER.glob('*.deb'))
-    if len(found) == len(NAMES) and newest < min(
-            path.stat().st_mtime for path in found):
-        said = 'they were there'
+    existing = list(commands.FOLDER.glob('*.deb'))
+    if len(existing) == len(NAMES) and newest < min(
+            path.stat().st_mtime for path in existing):
+        detail = 'they were up to date'
     else:
         source()
-        said = packages()
+        detail = packages()
     older()
-    return said
+    return detail
 
 
 def older():
-    """The same packages with a lower version and another conffile."""
+    """Create the packages with a lower version and another conffile."""
     new = version()
     shutil.rmtree(OLD, ignore_errors=True)
     OLD.mkdir()

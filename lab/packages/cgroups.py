@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cgroups for processes that get a cgroup namespace of their own.
+"""Cgroups for processes with their own cgroup namespace.
 
-These are of version 2, which is all that a systemd needs, also where the
-machine's own still has version 1 beside it.
+They are of version 2, which is all that systemd needs, even if the machine
+also uses version 1.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ CGROUPS = pathlib.Path('/sys/fs/cgroup')
 class Group:
     """A group that processes enter before they get their namespace.
 
-    :ivar enter: words before a command, which put it there.
+    :ivar enter: prefix of a command that runs it in the group.
     :raises demo_steps.StepFailed: the machine has no version 2.
     """
 
@@ -34,7 +34,10 @@ class Group:
                       'exec "$@"', 'sh']
 
     def removed(self):
-        """Remove it; whether it is gone, as no process is left there."""
+        """Try to remove the group; return whether it is gone.
+
+        It stays while it has processes.
+        """
         for directory, _, _ in os.walk(self._path, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)

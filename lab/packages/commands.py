@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the packages are made, and commands whose failure says why."""
+"""Directories of the packages, and commands with useful errors."""
 
 import os
 import subprocess
@@ -15,9 +15,8 @@ TIMEOUT = 1800
 def run(*arguments, cwd=None, log=None, **environment):
     """Run a command and return its output.
 
-    :param log: a file that has the whole output afterwards, also of a
-        command that failed.
-    :raises demo_steps.StepFailed: it failed; with the end of what it said.
+    :param log: file for the whole output, even if the command fails.
+    :raises demo_steps.StepFailed: it failed; has the end of its output.
     """
     words = [str(argument) for argument in arguments]
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minimal Debians, made by mmdebstrap from the sources of this machine."""
+"""Minimal Debian roots, by mmdebstrap from this machine's apt sources."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from lab import demo_steps
 from lab import paths
 from lab.packages import commands
 
-# The same for a day, as what it is made from seldom changes.
+# Archives are reused for a day, because packages seldom change.
 CACHE = paths.BUILD / 'debian-roots'
 CACHED_S = 24 * 3600
 SOURCES = (pathlib.Path('/etc/apt/sources.list.d/debian.sources'),
@@ -21,7 +21,7 @@ SOURCES = (pathlib.Path('/etc/apt/sources.list.d/debian.sources'),
 
 
 def own_release():
-    """The code name of this machine's Debian."""
+    """Return the code name of this machine's Debian."""
     return commands.run(
         'sh', '-c', '. /etc/os-release; echo $VERSION_CODENAME').strip()
 
@@ -29,8 +29,8 @@ def own_release():
 def unpack(release, names, *roots):
     """Unpack a minimal Debian with some packages.
 
-    :param roots: where to; what is there goes.
-    :returns: whether it was made now, in words.
+    :param roots: directories, which are replaced.
+    :returns: 'made' or 'made before', if the archive was cached.
     """
     archive, how = _archive(release, names)
     for root in roots:
@@ -50,7 +50,7 @@ def _archive(release, names):
         return archive, 'made before'
     CACHE.mkdir(parents=True, exist_ok=True)
     for path in CACHE.iterdir():
-        # Another run may do the same.
+        # Another process may remove it at the same time.
         with contextlib.suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > CACHED_S:
                 path.unlink()
@@ -73,4 +73,4 @@ def _source():
         if path.exists():
             return path
     raise demo_steps.StepFailed(
-        f'apt has no sources of Debian in {SOURCES[0]} or {SOURCES[1]}')
+        f'apt has no sources of Debian in {SOURCES[0]} and {SOURCES[1]}')

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A minimal Debian, with a systemd that is process 1 of its own namespaces.
+"""A minimal Debian with systemd as process 1 of its own namespaces.
 
-What is done inside ends with that process. Kernel settings that are not of a
-network namespace are left alone: systemd-sysctl does not run.
+All processes and mounts inside end with systemd. systemd-sysctl does not run,
+so that kernel settings outside of network namespaces are not changed.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from lab.packages import commands
 from lab.packages import debian
 
 ROOT = commands.FOLDER / 'root'
-# systemd, and what the test itself needs.
+# systemd, and requirements of the test.
 OWN = {'ethtool', 'iproute2', 'procps', 'python3', 'systemd', 'udev',
        'util-linux'}
-# Far above what it takes on an idle machine.
+# Much more than it takes on an idle machine.
 SOON_S = 180
 INSIDE = r'''
 set -e
@@ -33,12 +33,12 @@ mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount --bind dev dev
 mount -t tmpfs tmpfs run
-# Where systemd writes its log.
+# systemd writes its log there.
 touch run/console
 [ -e dev/console ] || touch dev/console
 mount --bind run/console dev/console
 mkdir -p run/lock run/systemd/system run/logs run/udev
-# Or systemd does not expect udev, which comes later.
+# Without this file systemd does not expect udev, which starts later.
 touch run/udev/control
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t bpf -o mode=0700 bpf sys/fs/bpf
@@ -77,10 +77,10 @@ ip neighbour add 198.51.100.1 lladdr 02:00:00:00:00:01 dev eth0
 
 
 def make(names, *roots):
-    """Unpack a Debian with some packages, by the sources of this machine.
+    """Unpack a Debian with packages of this machine's apt sources.
 
-    :param names: of packages, beside those that the test needs.
-    :param roots: where to.
+    :param names: packages, in addition to those of the test.
+    :param roots: directories.
     """
     release = debian.own_release()
     how = debian.unpack(release, OWN | set(names), *roots)
@@ -88,11 +88,11 @@ def make(names, *roots):
 
 
 class Systemd:
-    """Runs in a root, from ``start`` until ``end``.
+    """systemd in a root, from ``start`` until ``end``.
 
-    :param network: commands that make its interfaces, and what else it needs
-        before it starts; they run in the root.
-    :param namespace: path of a network namespace that is there already.
+    :param network: commands that run in the root before systemd starts; they
+        create its interfaces.
+    :param namespace: path of an existing network namespace.
     """
 
     def __init__(self, root=ROOT, network=LOOPED, namespace=None):
@@ -106,7 +106,7 @@ class Systemd:
         self._group = None
 
     def start(self):
-        """Start it and wait until it is up."""
+        """Start systemd and wait until it is up."""
         self._group = cgroups.Group(
             f'octavia-xdp-packages-{uuid.uuid4().hex[:8]}')
         with open(self._log, 'wb') as log:
@@ -143,8 +143,7 @@ class Systemd:
             'DEBIAN_FRONTEND=noninteractive', *words)
 
     def add_devices(self):
-        """Interfaces become units of systemd by udev, here by no other of
-        its rules."""
+        """Let udev make interfaces units of systemd, without other rules."""
         for path in (self.root / 'usr/lib/udev/rules.d').glob('*.rules'):
             if path.name != '99-systemd.rules':
                 path.unlink()
@@ -153,17 +152,17 @@ class Systemd:
                  '--subsystem-match=net')
 
     def shown(self, unit, name):
-        """A property of a unit."""
+        """Return a property of a unit."""
         return self.run('systemctl', 'show', '--value', '--property', name,
                         unit).strip()
 
     def log(self, unit):
-        """The end of what a unit wrote."""
+        """Return the end of a unit's output."""
         name = unit.partition('@')[0]
         return self.run('sh', '-c', f'tail -c 3000 /run/logs/{name}.log || :')
 
     def end(self):
-        """With its process 1 all of a PID namespace ends."""
+        """Kill systemd, and with it all processes of its PID namespace."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
@@ -176,7 +175,7 @@ class Systemd:
 def wait(what, condition):
     """Wait for a condition.
 
-    :raises demo_steps.StepFailed: it did not come about.
+    :raises demo_steps.StepFailed: it was not met in time.
     """
     deadline = time.monotonic() + SOON_S
     while not condition():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done with the packages in the root, and what has to be seen."""
+"""Install, upgrade and remove the packages in the root, with checks."""
 
 import os
 import shutil
@@ -12,28 +12,28 @@ from lab.packages import settings
 SYSCTL = f'/{build.CONFFILE}'
 OPERATOR = '# The operator was here.'
 MEMBER = 'octavia-xdp-member@eth2'
-# Those that an upgrade starts again, and those that it leaves as they are.
+# Units that an upgrade restarts, and units that it does not touch.
 RESTARTED = ('octavia-xdp-controller', 'octavia-xdp-agent',
              'octavia-xdp-result-handler', 'octavia-xdp-hc',
              'octavia-xdp-host-agent')
-LEFT = ('octavia-xdp-exabgp', MEMBER)
-UNITS = RESTARTED + LEFT
+UNTOUCHED = ('octavia-xdp-exabgp', MEMBER)
+UNITS = RESTARTED + UNTOUCHED
 GET = ('import sys, urllib.request; '
        'print(urllib.request.urlopen(sys.argv[1]).read().decode())')
 _expect = demo_steps.expect
 
 
 class Scenario:
-    """Steps, each of which returns what it saw."""
+    """Steps, each of which returns a line of detail."""
 
     def __init__(self, systemd):
         self.systemd = systemd
         self.run = systemd.run
-        # What is attached to which interface, and processes that stay.
+        # Programs at interfaces, and processes that an upgrade must keep.
         self._programs = self._processes = None
 
     def install(self):
-        """The older version, by apt and without a network."""
+        """Install the older version by apt, without a network."""
         old = build.older()
         self.systemd.start()
         self._apt_install('old', old)
@@ -64,7 +64,7 @@ class Scenario:
                             '${Version}\n', *build.NAMES).split())
 
     def start(self):
-        """What the installation guide says, and all units run."""
+        """Follow the installation guide, and check that all units run."""
         self.run('useradd', '--system', 'octavia')
         self.run('install', '--directory', '--owner=octavia',
                  '/var/lib/octavia-xdp')
@@ -90,7 +90,7 @@ class Scenario:
                     f'{error}\n{self.systemd.log(unit)}') from error
         self._check_units()
         self._programs = self._attached()
-        self._processes = self._pids(LEFT)
+        self._processes = self._pids(UNTOUCHED)
         return f'{len(UNITS)} units run: {self._programs}'
 
     def _metric(self, unit, name):
@@ -101,7 +101,7 @@ class Scenario:
         return settings.metric(text, name)
 
     def _check_units(self):
-        """They run, without an end since they were started, and work."""
+        """Check that units run, have not been restarted, and work."""
         for unit, name, value in (
                 ('octavia-xdp-agent', 'octavia_xdp_agent_announcer_up', 1),
                 ('octavia-xdp-result-handler', 'octavia_xdp_open_slots', 0),
@@ -116,15 +116,15 @@ class Scenario:
                 raise demo_steps.StepFailed(
                     f'{error}\n{self.systemd.log(unit)}') from error
         for unit in UNITS:
-            seen = (self.systemd.shown(unit, 'ActiveState'),
-                    self.systemd.shown(unit, 'NRestarts'))
-            _expect(seen == ('active', '0'),
-                    f'{unit}: {seen}\n{self.systemd.log(unit)}')
+            state = (self.systemd.shown(unit, 'ActiveState'),
+                     self.systemd.shown(unit, 'NRestarts'))
+            _expect(state == ('active', '0'),
+                    f'{unit}: {state}\n{self.systemd.log(unit)}')
         self.run('octavia-xdp-member', 'check', 'eth2')
         self.run('octavia-xdp-ctl', 'show', 'services')
 
     def _attached(self):
-        """Programs by interface, with the numbers that the kernel gave."""
+        """Return a text with the ids of programs at interfaces."""
         words = self.run('ip', '-details', 'link', 'show', 'eth0').split()
         _expect('prog/xdp' in words, 'the uplink has no program')
         number = words[words.index('prog/xdp') + 2]
@@ -136,7 +136,7 @@ class Scenario:
         return {unit: self.systemd.shown(unit, 'MainPID') for unit in units}
 
     def upgrade(self):
-        """Files of the operator stay; what forwards does not notice."""
+        """Upgrade: the operator's files and the forwarding stay."""
         with open(root.ROOT / build.CONFFILE, 'a') as conffile:
             conffile.write(OPERATOR + '\n')
         before = self._pids(RESTARTED)
@@ -146,18 +146,19 @@ class Scenario:
                 f'installed: {version}')
         self._check_units()
         _expect(OPERATOR in (root.ROOT / build.CONFFILE).read_text(),
-                f'{SYSCTL} lost what the operator wrote')
+                f'{SYSCTL} lost the change of the operator')
         for unit, pid in self._pids(RESTARTED).items():
             _expect(pid != before[unit], f'{unit} is the old process')
-        seen = self._attached()
-        _expect(seen == self._programs, f'{self._programs} became {seen}')
-        seen = self._pids(LEFT)
-        _expect(seen == self._processes, f'{self._processes} became {seen}')
+        programs = self._attached()
+        _expect(programs == self._programs,
+                f'{self._programs} became {programs}')
+        pids = self._pids(UNTOUCHED)
+        _expect(pids == self._processes, f'{self._processes} became {pids}')
         return (f'{version.pop()}: the same programs and ExaBGP, new '
                 f'processes of {len(RESTARTED)} units')
 
     def remove(self):
-        """Nothing runs, nothing is attached; settings stay."""
+        """Remove: nothing runs, no program is attached, settings stay."""
         self.run('apt-get', 'remove', '--yes', *build.NAMES)
         for unit in UNITS:
             state = self.systemd.shown(unit, 'ActiveState')
@@ -166,8 +167,8 @@ class Scenario:
         _expect('prog/xdp' not in programs, f'still attached: {programs}')
         programs = self.run('tc', 'filter', 'show', 'dev', 'eth2', 'ingress')
         _expect('bpf' not in programs, f'still attached: {programs}')
-        # Those of the hypervisor last as long as their pins. The kernel has
-        # files of its own there.
+        # The hypervisor's programs exist as long as their pins. The kernel's
+        # own files there end in .debug.
         pins = self.run('find', '/sys/fs/bpf', '-mindepth', '1', '!', '-name',
                         '*.debug')
         _expect(not pins, f'still pinned: {pins}')
@@ -179,15 +180,16 @@ class Scenario:
         return 'settings stay'
 
     def purge(self):
-        """No file is left but the users'."""
+        """Purge: no file is left but the users'."""
         self.run('apt-get', 'purge', '--yes', *build.NAMES)
-        left = []
+        remaining = []
         for top in ('/', '/run', '/sys/fs/bpf'):
-            left += self.run(
+            remaining += self.run(
                 'find', top, '-xdev', '(', '-path', '/run/logs', '-o',
                 '-path', '/run/systemd', ')', '-prune', '-o', '-name',
                 '*octavia[-_]xdp*', '-print').split()
-        left += [path for path in ('/etc/octavia-xdp', '/var/lib/octavia-xdp')
-                 if os.path.lexists(root.ROOT / path.lstrip('/'))]
-        _expect(not left, f'left: {left}')
+        remaining += [
+            path for path in ('/etc/octavia-xdp', '/var/lib/octavia-xdp')
+            if os.path.lexists(root.ROOT / path.lstrip('/'))]
+        _expect(not remaining, f'files are left: {remaining}')
         return 'no file is left'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree as it is released: an sdist, and a wheel from it."""
+"""Build the release artifacts of the tree: an sdist, and a wheel from it."""
 
 import shutil
 
@@ -8,11 +8,11 @@ from lab.packages import commands
 
 
 def make(folder, version):
-    """Make the sdist of the files that git knows, as they are now.
+    """Build the sdist of tracked files, with their present content.
 
-    It is made in a copy: pbr writes files, and asks git for names.
+    Build it in a copy, because pbr writes files and gets names from git.
 
-    :param folder: where it goes, with the copy beside it.
+    :param folder: directory for the sdist, and for the copy meanwhile.
     :returns: its path.
     """
     copy = folder / 'copy'
@@ -31,7 +31,7 @@ def make(folder, version):
 
 
 def wheel(sdist):
-    """Make the wheel of an sdist, beside it, and return its path."""
+    """Build the wheel of an sdist in its directory, and return its path."""
     _build(sdist, sdist.parent, '--wheel')
     path, = sdist.parent.glob('*.whl')
     return path

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator writes below /etc/octavia-xdp, here all on one host.
+"""An operator's files below /etc/octavia-xdp, all on one host.
 
-There is no broker: controller and agents have to run without.
+There is no broker: controller and agents must run without one.
 """
 
 import re
@@ -55,12 +55,12 @@ node = 198.51.100.0/24
 sysctl = yes
 tc = yes
 '''
-# Name → text.
+# {name: text}
 FILES = {'octavia-xdp.conf': _MAIN, 'exabgp.conf': _EXABGP,
          'member.conf': _MEMBER}
 
 
 def metric(text, name):
-    """Value of a metric without labels, or None."""
-    found = re.search(f'^{name} (.*)$', text, re.M)
-    return float(found[1]) if found else None
+    """Return the value of a metric without labels, or None."""
+    match = re.search(f'^{name} (.*)$', text, re.M)
+    return float(match[1]) if match else None

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The roles of deploy/ansible, run twice, and an upgrade under traffic.
+"""Run the roles of deploy/ansible twice, and upgrade under traffic.
 
     python -m lab.roles [--name NAME]
 
-Needs root. Each step goes into build/roles.json. The exit status is 0 only if
-every step held. Each host is a network namespace with a Debian of its own, in
-which systemd and sshd run; Octavia, its database and its broker are the lab's.
+It needs root. Each step is recorded in build/roles.json. The exit status is 0
+only if every step succeeded. Each host is a network namespace with its own
+Debian, in which systemd and sshd run; the lab provides Octavia, its database
+and its broker.
 """
 
 import argparse
@@ -24,18 +25,18 @@ REPORT = paths.BUILD / 'roles.json'
 
 
 def steps(lab, machines):
-    """Names and functions, in order."""
+    """Return {name: function} in order."""
     roles = scenario.Roles(lab, machines)
     return {
         'install Ansible': ansible.install,
         'ansible-lint': ansible.lint,
-        'build the packages, and older ones': build.with_older,
-        'make a Debian for each host': machines.make_roots,
+        'build the packages, and older versions': build.with_older,
+        'create a Debian for each host': machines.make_roots,
         'start Octavia and the hosts': machines.start,
         'run the playbook': roles.first,
-        'see what is there': roles.works,
-        'run it again': lambda: roles.second(*scenario.OLD),
-        'a load balancer, whose VIP members take': roles.create,
+        'check that units run and work': roles.works,
+        'run the playbook again': lambda: roles.second(*scenario.OLD),
+        'create a load balancer, whose VIP the member serves': roles.create,
         'an upgrade that fails on the first node': roles.fail,
         'upgrade, one node after the other': roles.upgrade,
         'upgrade again': roles.upgrade_again,
@@ -44,7 +45,7 @@ def steps(lab, machines):
 
 
 def main():
-    """Run all steps; end with 1 at the first one that did not hold."""
+    """Run all steps; return 1 at the first failure."""
     parser = argparse.ArgumentParser(prog='python -m lab.roles')
     parser.add_argument('--name', default='roles', help='the lab (roles)')
     arguments = parser.parse_args()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible and its linter, in an environment of their own."""
+"""Ansible and its linter, in their own virtual environment."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _RECAP = re.compile(r'^(\S+)\s*: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)'
 
 
 def install():
-    """Install what is pinned, and return the version."""
+    """Install the pinned packages, and return Ansible's version."""
     uv = paths.CHECKOUT / 'tools/uv'
     python = ENVIRONMENT / 'bin/python'
     if not python.exists():
@@ -43,28 +43,28 @@ def _connections(lab):
         'ANSIBLE_HOST_KEY_CHECKING': 'False',
         'ANSIBLE_PRIVATE_KEY_FILE': str(hosts.KEY),
         'ANSIBLE_SSH_COMMON_ARGS': '-F none -o UserKnownHostsFile=/dev/null',
-        # Processes that keep connections end with the namespace. Their
-        # sockets are where a path is short.
+        # Processes of persistent connections end with the namespace. The path
+        # of their sockets must be short.
         'ANSIBLE_SSH_ARGS': '-o ControlMaster=auto -o ControlPersist=600',
         'ANSIBLE_SSH_CONTROL_PATH_DIR': str(lab.run_directory),
         'ANSIBLE_PIPELINING': 'True',
-        # Connecting on a busy machine.
+        # For connections on a busy machine.
         'ANSIBLE_TIMEOUT': '120',
     }
 
 
 def lint():
-    """ansible-lint with its strictest profile."""
-    said = commands.run(
+    """Run ansible-lint with its strictest profile."""
+    output = commands.run(
         ENVIRONMENT / 'bin/ansible-lint', '--offline', '--nocolor',
         '--profile', 'production', '.', cwd=PLAYBOOKS, **_environment())
-    return re.findall('^Passed.*$', said, re.M)[-1]
+    return re.findall('^Passed.*$', output, re.M)[-1]
 
 
 def play(lab, playbook, *options):
     """Run a playbook on all hosts.
 
-    :returns: host → how much it had changed.
+    :returns: {host: number of changes}.
     :raises demo_steps.StepFailed: a task failed.
     """
     text = _run(lab, playbook, *options)
@@ -73,9 +73,9 @@ def play(lab, playbook, *options):
 
 
 def play_to_fail(lab, playbook, *options):
-    """Run a playbook that is to fail.
+    """Run a playbook that must fail.
 
-    :returns: the hosts on which tasks ran, and what was said.
+    :returns: the hosts on which tasks ran, and the output.
     """
     try:
         text = _run(lab, playbook, *options)

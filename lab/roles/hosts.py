@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts for playbooks: the namespaces of a lab, each with a Debian of its own.
+"""Hosts for playbooks: the namespaces of a lab, each with its own Debian.
 
-In each a systemd runs, and sshd. Of the lab's own processes there are those
-of the control host, where Octavia is, without any controller; the member's
-web server; and nothing else.
+Each runs systemd and sshd. Of the lab's own processes only those of the
+control host, with Octavia but without controllers, and the member's web server
+run.
 """
 
 import os
@@ -35,28 +35,28 @@ REPOSITORY_URL = f'http://{paths.CONTROL_ADDRESS}:{REPOSITORY_PORT}'
 NODES = ('lb1', 'lb2')
 MEMBER = 'member1'
 HYPERVISOR = 'hv1'
-# Host → address by which Ansible reaches it.
+# {host: address for Ansible}
 HOSTS = {
     paths.CONTROL: paths.CONTROL_ADDRESS,
     **{host: paths.management_address(host) for host in (*NODES, HYPERVISOR)},
     links.ROUTER: str(paths.MANAGEMENT_NETWORK[2]),
     MEMBER: str(paths.MANAGEMENT_NETWORK[3]),
 }
-# Beside what the packages need: for Ansible, and the router's.
+# In addition to the packages' dependencies: for Ansible, and for the router.
 NEEDED = {'bird2', 'openssh-server', 'python3-apt'}
-# Nothing of a machine that boots.
+# The namespaces do not boot, so bird must not wait for units of a boot.
 _DROP_IN = '[Unit]\nDefaultDependencies=no\n'
 
 
 class Hosts:
-    """From ``start`` until ``end``."""
+    """All hosts, from ``start`` until ``end``."""
 
     def __init__(self, lab):
         self.lab = lab
         self.systemd = {}
 
     def make_roots(self):
-        """A Debian for each host, and a repository of our packages."""
+        """Create a Debian for each host, and a repository of the packages."""
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
         commands.run('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', KEY)
@@ -68,7 +68,7 @@ class Hosts:
         return how
 
     def start(self):
-        """The lab's network, Octavia, and all hosts."""
+        """Start the lab's network, Octavia, and all hosts."""
         deployment.up_fabric(self.lab, self._make)
         for host in HOSTS:
             self._start(host)
@@ -82,7 +82,7 @@ class Hosts:
                          for name, address in HOSTS.items())
 
     def _make(self):
-        # Octavia with the provider, but no controller of the lab's.
+        # Octavia has the provider, but the lab starts no controller.
         control.up(self.lab, octavia.NOOP, others=(octavia.XDP,))
         router.create(self.lab)
         client.create(self.lab)
@@ -100,7 +100,7 @@ class Hosts:
         octavia.register_hypervisor(self.lab, HYPERVISOR)
         for host in (links.ROUTER, MEMBER):
             self._join_management(host)
-        # The user of the controller is another one than Octavia's here.
+        # The controller runs as another user than Octavia here.
         for path in self.lab.run_directory.glob('*.sock'):
             path.chmod(0o666)
 
@@ -122,7 +122,7 @@ class Hosts:
             namespaces.NETNS / self.lab.namespace(name))
         host.start()
         if name == paths.CONTROL:
-            # Octavia's own packages make it.
+            # Octavia's packages would create this user.
             host.run('useradd', '--system', 'octavia')
         host.add_devices()
         host.run('mkdir', '-p', '/run/sshd',
@@ -133,7 +133,7 @@ class Hosts:
         host.run('/usr/sbin/sshd', '-o', 'UsePAM=no')
 
     def end(self):
-        """End all processes and remove what was made, but for logs."""
+        """Stop all processes and remove everything but logs."""
         for host in self.systemd.values():
             host.end()
         if self.repository is not None:
@@ -147,20 +147,23 @@ class Hosts:
     repository = None
 
     def version(self, host, package):
-        """The version of a package that a host has."""
+        """Return the version of a package on a host."""
         return self.systemd[host].run(
             'dpkg-query', '--show', '--showformat', '${Version}', package)
 
     def expect_active(self, host, unit):
         """:raises demo_steps.StepFailed: the unit does not run."""
         systemd = self.systemd[host]
-        seen = systemd.shown(unit, 'ActiveState')
-        demo_steps.expect(seen == 'active', f'{unit} of {host}: {seen}\n'
+        state = systemd.shown(unit, 'ActiveState')
+        demo_steps.expect(state == 'active', f'{unit} of {host}: {state}\n'
                           f'{systemd.log(unit)}')
 
 
 def _prepare(folder):
-    """The operator's key; no repository but that of the roles."""
+    """Add the operator's key, and remove all repositories.
+
+    The roles add their own repository.
+    """
     keys = folder / 'root/.ssh/authorized_keys'
     keys.parent.mkdir(mode=0o700, exist_ok=True)
     shutil.copy(KEY.with_suffix('.pub'), keys)
@@ -171,7 +174,7 @@ def _prepare(folder):
 
 
 def _make_repository():
-    """Packages of this tree, and older ones of them."""
+    """Create a repository with this tree's packages and older versions."""
     REPOSITORY.mkdir()
     for path in (*build.built(), *build.OLD.glob('*.deb')):
         os.link(path, REPOSITORY / path.name)

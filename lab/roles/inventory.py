@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory of the lab: that of deploy/ansible/inventory for its hosts."""
+"""The inventory of the lab's hosts, like that in deploy/ansible/inventory."""
 
 import json
 
@@ -16,9 +16,9 @@ from lab.roles import hosts
 
 
 def write(lab, vips=()):
-    """Write it; JSON is YAML as well.
+    """Write the inventory as JSON, which is YAML as well.
 
-    :param vips: those of which the member is one.
+    :param vips: VIPs that the member serves.
     """
     hosts.INVENTORY.write_text(json.dumps(
         {'all': {'vars': _everywhere(lab)}, **_groups(lab, vips)}, indent=2))
@@ -59,7 +59,7 @@ def _groups(lab, vips):
             'octavia_xdp_uplinks': [links.UPLINK],
             'lb_node_options': {
                 'datapath': {'services_max': nodes.SERVICES_MAX}},
-            # Sysctls of the machine stay as they are.
+            # Do not change sysctls of the machine.
             'lb_node_sysctl': False,
         }},
         'hypervisors': {'hosts': {hosts.HYPERVISOR: {

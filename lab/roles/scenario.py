@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done with the roles, and what has to be seen."""
+"""Run and upgrade the roles, with checks."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from lab.roles import ansible
 from lab.roles import hosts
 from lab.roles import inventory
 
-# Far above what it takes on an idle machine.
+# Much more than it takes on an idle machine.
 SOON_S = 300
 BALANCER = 'web'
 SITE, UPGRADE = 'site.yaml', 'upgrade.yaml'
@@ -36,7 +36,7 @@ _expect = demo_steps.expect
 
 
 class Roles:
-    """Steps, each of which returns what it saw."""
+    """Steps, each of which returns a line of detail."""
 
     def __init__(self, lab, machines):
         self.lab = lab
@@ -44,7 +44,7 @@ class Roles:
         self.vip = None
 
     def first(self):
-        """All hosts as they should be, with an older release."""
+        """Run the playbook on all hosts, with an older release."""
         inventory.write(self.lab)
         changed = ansible.play(self.lab, SITE, *OLD)
         _expect(changed.keys() == hosts.HOSTS.keys() and all(
@@ -52,7 +52,7 @@ class Roles:
         return f'changed: {changed}'
 
     def works(self):
-        """Units run; controllers, hypervisor and routers know the nodes."""
+        """Check units, live nodes and hypervisors, and BGP sessions."""
         for host, units in UNITS.items():
             for unit in units:
                 self.machines.expect_active(host, unit)
@@ -79,18 +79,18 @@ class Roles:
             'birdc', 'show', 'protocols').count('Established')
 
     def second(self, *options):
-        """Nothing is changed."""
+        """Run the playbook again, which must change nothing."""
         changed = ansible.play(self.lab, SITE, *options)
         _expect(changed.keys() == hosts.HOSTS.keys() and not any(
             changed.values()), f'changed: {changed}')
         return f'changed: {changed}'
 
     def create(self):
-        """A tenant's load balancer; its VIP is a setting of members alone."""
-        balancer = cloud.openstack(
+        """Create a load balancer; its VIP changes settings of members only."""
+        load_balancer = cloud.openstack(
             self.lab, 'loadbalancer', 'create', '--name', BALANCER,
             '--provider', 'xdp', '--vip-subnet-id', 'vips-v4', '--wait')
-        self.vip = balancer['vip_address']
+        self.vip = load_balancer['vip_address']
         self._openstack('listener', 'create', '--name', 'http', '--protocol',
                         'TCP', '--protocol-port', '80', '--wait', BALANCER)
         self._openstack('pool', 'create', '--name', 'servers', '--listener',
@@ -118,9 +118,10 @@ class Roles:
 
     def _status(self):
         with namespaces.inside(self.lab, paths.CONTROL):
-            found = cloud.connect(
+            load_balancer = cloud.connect(
                 self.lab).load_balancer.find_load_balancer(BALANCER)
-        return found.provisioning_status, found.operating_status
+        return (load_balancer.provisioning_status,
+                load_balancer.operating_status)
 
     def _url(self):
         return f'http://{self.vip}/'
@@ -132,7 +133,7 @@ class Roles:
             SOON_S, 0.5)
 
     def fail(self):
-        """An upgrade that fails on the first node leaves the second alone."""
+        """Upgrade with a failure on the first node; the second stays."""
         first, second = hosts.NODES
         wrong = ('--extra-vars', json.dumps({
             'octavia_xdp_version': self._new(),
@@ -140,15 +141,16 @@ class Roles:
         with self._load() as load:
             ran, text = ansible.play_to_fail(self.lab, UPGRADE, *wrong)
         _expect('and no node after it' in text, text[-3000:])
-        _expect(second not in ran, f'{second} was not left alone: {text}')
+        _expect(second not in ran, f'tasks ran on {second}: {text}')
         version = self.machines.version(second, 'octavia-xdp-node')
         _expect(version == build.OLD_VERSION, f'{second} has {version}')
-        served = {node['host']: node['in_service'] for node in self._nodes()}
-        _expect(served == {first: False, second: True}, f'{served}')
-        return f'{self._answered(load)}; in service: {served}'
+        in_service = {node['host']: node['in_service']
+                      for node in self._nodes()}
+        _expect(in_service == {first: False, second: True}, f'{in_service}')
+        return f'{self._answered(load)}; in service: {in_service}'
 
     def upgrade(self):
-        """Each node is drained, upgraded and enabled; all is answered."""
+        """Upgrade: each node is drained and enabled, no request fails."""
         new = self._new()
         with self._load() as load:
             changed = ansible.play(
@@ -170,7 +172,7 @@ class Roles:
         return f'{self._answered(load)}; changed: {changed}'
 
     def upgrade_again(self):
-        """Nothing is left to do."""
+        """Upgrade again, which must change nothing."""
         changed = ansible.play(self.lab, UPGRADE, '--extra-vars',
                                f'octavia_xdp_version={self._new()}')
         _expect(not any(changed.values()), f'changed: {changed}')
