@@ -30,7 +30,7 @@
 #   make bench-tables  from a health result to the switched table
 #   make bench-control  the control plane, with a whole Octavia
 #   make bench-hitless  connections while members and LB nodes change
-#   make bench-traffic  build what sends and counts packets
+#   make bench-traffic | bench-hc-programs  build what they measure with
 #   make lint-bench-hc | lint-bench-traffic     linters, as tools/lint runs them
 
 PYTHON := build/venv/bin/python

@@ -8,25 +8,33 @@ BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
+# Of a part of the product by itself, a suite of this name.
+BENCH_PART = @exec $(PYTHON) -m bench run --suite $(@:bench-%=%) $(ARGUMENTS)
+
 .PHONY: bench bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control \
-	bench-hitless bench-members
+	bench-hitless bench-members bench-hc-programs
 
 # Needs root. The default suite, on namespaces of this machine; make bench
 # ARGUMENTS="--suite full"
-bench: .root bench-traffic
+bench: .root
 	@tools/setup python datapath
 	@exec $(PYTHON) -m bench run $(ARGUMENTS)
+
+# Need root: make bench-tables ARGUMENTS="--rounds 3"
+bench-datapath bench-members bench-host bench-tables: .root setup
+	$(BENCH_PART)
+
+bench-hc bench-control bench-hitless: .root setup
+	$(BENCH_PART)
 
 .PHONY: .go
 .go:
 	@command -v $(BENCH_GO) > /dev/null || { \
 		echo 'make: Go is missing; BENCH_GO=PATH names it' >&2; exit 1; }
 
-# Needs root and Go. make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
-bench-hc: .root .go setup $(BENCH_HC_PROGRAMS)
-	@$(MAKE) -s -C datapath
+# What "bench-hc" measures and measures with; needs Go.
+bench-hc-programs: .go $(BENCH_HC_PROGRAMS)
 	@cd hc-agent && cargo build --release --locked --quiet
-	@exec $(PYTHON) -m bench.hc $(ARGUMENTS)
 
 $(BENCH_HC):
 	@mkdir -p $@
@@ -42,41 +50,6 @@ lint-bench-hc:
 		bench/hc/*.c
 	@test -z "$$(cd bench/hc/go && $(dir $(BENCH_GO))gofmt -l .)"
 	@cd bench/hc/go && GOTOOLCHAIN=local $(BENCH_GO) vet ./...
-
-# Needs root. Markdown on standard output, JSON in build/bench.
-# make bench-datapath ARGUMENTS="'1 Ki' 3"
-bench-datapath: .root
-	@mkdir -p build/bench
-	@$(MAKE) -s -C datapath bench \
-		BENCH_JSON=$(CURDIR)/build/bench/datapath.json \
-		BENCH_ARGUMENTS="$(ARGUMENTS)"
-
-# Needs root. What a member's programs do with a packet, the same way.
-bench-members: .root
-	@mkdir -p build/bench
-	@$(MAKE) -s -C datapath bench-members \
-		BENCH_JSON=$(CURDIR)/build/bench/datapath-members.json
-
-# Needs root and Linux 6.6. make bench-host ARGUMENTS="--flows 1 1024"
-bench-host: .root setup
-	@$(MAKE) -s -C datapath host build/host_floor.bpf.o build/host_loop.bpf.o
-	@exec $(PYTHON) -m bench.host $(ARGUMENTS)
-
-# Needs root. make bench-tables ARGUMENTS="--rounds 3"
-bench-tables: .root setup
-	@$(MAKE) -s -C datapath bench-tables
-	@exec $(PYTHON) -m bench.tables $(ARGUMENTS)
-
-# Needs root. make bench-control ARGUMENTS="--only fleet"
-bench-control: .root setup
-	@exec $(PYTHON) -m bench.control $(ARGUMENTS)
-
-# Needs root and Linux 6.11. make bench-hitless ARGUMENTS="--runs gue"
-bench-hitless: .root setup
-	@$(MAKE) -s -C datapath all member other-layouts
-	@exec $(PYTHON) -m bench.hitless --library \
-		$(CURDIR)/datapath/build/liboctavia_xdp.so \
-		$(CURDIR)/datapath/build/layout-1001/liboctavia_xdp.so $(ARGUMENTS)
 
 # What sends and counts packets.
 BENCH_TRAFFIC_SOURCES := bench/traffic/src

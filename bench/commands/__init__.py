@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands: each module here is one, by its name.
 
-A command has HELP (a literal: one line), add_arguments(parser) and
-run(arguments), which returns the exit status.
+A command has HELP (one line), add_arguments(parser) and run(arguments), which
+returns the exit status and imports what only it needs.
 """
 
 import argparse
-import ast
 import importlib
 import pathlib
 from typing import Protocol
@@ -25,8 +24,9 @@ class Command(Protocol):
 
 
 def summaries() -> dict[str, str]:
-    """HELP of each command by its name, read without importing any."""
-    return {path.stem: _summary(path) for path in sorted(FOLDER.glob('*.py'))
+    """HELP of each command by its name."""
+    return {path.stem: load(path.stem).HELP
+            for path in sorted(FOLDER.glob('*.py'))
             if not path.stem.startswith('_')}
 
 
@@ -36,10 +36,10 @@ def load(name: str) -> Command:
         f'bench.commands.{name}')
 
 
-def _summary(path):
-    for statement in ast.parse(path.read_text()).body:
-        if isinstance(statement, ast.Assign) and any(
-                isinstance(target, ast.Name) and target.id == 'HELP'
-                for target in statement.targets):
-            return ast.literal_eval(statement.value)
-    raise TypeError(f'{path}: no HELP')
+def store(parser: argparse.ArgumentParser, suite: bool = True) -> None:
+    """Arguments of commands that read stored runs."""
+    if suite:
+        parser.add_argument('--suite', metavar='NAME',
+                            help='runs of this suite')
+    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
+                        help='of results (build/bench/results.sqlite)')

@@ -4,6 +4,8 @@
 import argparse
 import pathlib
 
+from bench import commands
+
 HELP = "say whether two runs or two commits differ: changed, same, can't tell"
 
 
@@ -22,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              '(datapath), or by patterns')
     parser.add_argument('--threshold', type=_percent, metavar='PERCENT',
                         help='the smallest difference of interest (3)')
-    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
-                        help='of results (build/bench/results.sqlite)')
+    commands.store(parser, suite=False)
     parser.add_argument('--html', type=pathlib.Path, metavar='FILE',
                         help='write a report')
     parser.add_argument('--markdown', type=pathlib.Path, metavar='FILE',

@@ -5,6 +5,8 @@ import argparse
 import pathlib
 import sys
 
+from bench import commands
+
 HELP = 'write stored runs as JSON'
 
 
@@ -12,9 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('runs', nargs='*', metavar='RUN',
                         help='number, "latest~1", or the beginning of a '
                              'commit; without one all runs')
-    parser.add_argument('--suite', metavar='NAME', help='runs of this suite')
-    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
-                        help='of results (build/bench/results.sqlite)')
+    commands.store(parser)
     parser.add_argument('--output', type=pathlib.Path, metavar='FILE',
                         help='where to (standard output)')
 

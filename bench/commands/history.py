@@ -3,7 +3,8 @@
 
 import argparse
 import fnmatch
-import pathlib
+
+from bench import commands
 
 HELP = 'list stored runs, or the figures of a case over all of them'
 
@@ -12,9 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('case', nargs='?', metavar='CASE',
                         help='its name, which may have * and ?; without one '
                              'runs are listed')
-    parser.add_argument('--suite', metavar='NAME', help='runs of this suite')
-    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
-                        help='of results (build/bench/results.sqlite)')
+    commands.store(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

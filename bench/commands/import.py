@@ -4,14 +4,15 @@
 import argparse
 import pathlib
 
+from bench import commands
+
 HELP = 'add runs that "export" wrote to the store'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('files', nargs='+', type=pathlib.Path, metavar='FILE',
                         help='all of their runs are added, or none')
-    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
-                        help='of results (build/bench/results.sqlite)')
+    commands.store(parser, suite=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

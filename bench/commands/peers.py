@@ -4,6 +4,8 @@
 import argparse
 import pathlib
 
+from bench import commands
+
 HELP = 'write the tables of the documentation of peers, from stored runs'
 
 _CHECKOUT = pathlib.Path(__file__).parents[2]
@@ -15,8 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='number, "latest~1", or the beginning of a '
                              'commit; of a case that several have, the '
                              f"last one's (latest of suite {_SUITE})")
-    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
-                        help='of results (build/bench/results.sqlite)')
+    commands.store(parser, suite=False)
     parser.add_argument('--output', type=pathlib.Path, metavar='FILE',
                         default=_CHECKOUT / 'doc/source/contributor'
                         '/benchmarks/peers-tables.inc',

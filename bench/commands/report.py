@@ -4,6 +4,8 @@
 import argparse
 import pathlib
 
+from bench import commands
+
 HELP = 'write report.html, report.md and suite.json of a stored run'
 
 _CHECKOUT = pathlib.Path(__file__).parents[2]
@@ -13,9 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('run', nargs='?', default='latest', metavar='RUN',
                         help='its number, "latest~1", or the beginning of a '
                              'commit (latest)')
-    parser.add_argument('--suite', metavar='NAME', help='runs of this suite')
-    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
-                        help='of results (build/bench/results.sqlite)')
+    commands.store(parser)
     parser.add_argument('--output', type=pathlib.Path, metavar='FOLDER',
                         default=_CHECKOUT / 'build/bench',
                         help='where to (build/bench)')

@@ -4,6 +4,8 @@
 import argparse
 import pathlib
 
+from bench import commands
+
 HELP = 'run a suite or scenarios on test beds, and report'
 
 _CHECKOUT = pathlib.Path(__file__).parents[2]
@@ -20,6 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              'may be given again')
     parser.add_argument('--rounds', type=_positive, metavar='N',
                         help='in place of what the declarations say')
+    parser.add_argument('--set', action='append', metavar='KEY=VALUE',
+                        default=[],
+                        help='of all scenarios, as measure.seconds=5; may be '
+                             'given again')
     parser.add_argument('--bed', metavar='NAME',
                         help='in place of those of the scenarios; or the '
                              'path of a file')
@@ -30,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='what generates it: own, trex (own)')
     parser.add_argument('--plan', action='store_true',
                         help='print what would run and how long it may take')
-    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
-                        help='of results (build/bench/results.sqlite)')
+    commands.store(parser, suite=False)
     parser.add_argument('--output', type=pathlib.Path, metavar='FOLDER',
                         default=_CHECKOUT / 'build/bench',
                         help='of suite.json and the reports (build/bench)')

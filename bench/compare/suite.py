@@ -20,19 +20,13 @@ _ROUND_S = 3600
 
 class Suite:
     """:param only: patterns of the names of cases; none: all of them.
-    :raises BenchError: there is no such suite, or cases of it cannot be
-        chosen.
+    :raises BenchError: there is no such suite.
     """
 
     def __init__(self, suite: str, only: Sequence[str] = ()):
         self.suite = suite
         self._only = only
-        # A program is one round, and sets its checkout up itself.
-        self._is_program = load.suite(suite).program is not None
-        if self._is_program and only:
-            raise errors.BenchError(
-                f'--only: suite {suite} is a program, which has no cases to '
-                'choose')
+        load.suite(suite)
 
     def prepare(self, checkout: pathlib.Path) -> None:
         if not (checkout / 'bench/commands/run.py').exists():
@@ -46,9 +40,8 @@ class Suite:
             folder = pathlib.Path(text)
             words = [sys.executable, '-m', 'bench', 'run', '--suite',
                      self.suite, '--store', folder / 'results.sqlite',
-                     '--output', folder]
-            if not self._is_program:
-                words += ['--rounds', '1']
+                     '--output', folder,
+                     '--rounds', '1']
             for pattern in self._only:
                 words += ['--only', pattern]
             programs.run(words, checkout, _ROUND_S,

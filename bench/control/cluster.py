@@ -10,7 +10,6 @@ import ipaddress
 import itertools
 import threading
 
-from bench.control import clones
 from bench.control import octavia as api
 from lab import deployment
 from lab import paths
@@ -33,9 +32,7 @@ class Cluster:
     :ivar ids: load balancers that stay for as long as the lab does.
     """
 
-    def __init__(self, name, size, members, copies=False):
-        """:param copies: all but one are copies in the databases."""
-        self._copies = copies
+    def __init__(self, name, size, members):
         self.lab = paths.Lab(name)
         self.size = size
         self._members = members
@@ -69,26 +66,7 @@ class Cluster:
     def _fill(self):
         with progress.step(f'{self.size} load balancers with '
                            f'{self._members} members each'):
-            if not self._copies:
-                self.ids = self.create(self.size)
-                return
-            self.ids = self.create(1)
-            self.ids += clones.clone(self.lab, self.ids[0], self.size - 1,
-                                     topology.NODES)
-            processes.wait_for('tables of all', self._have_all,
-                               api.PATIENCE_S, 1.0)
-            # So many reports take longer than tables, and what is measured
-            # would wait behind them.
-            processes.wait_for('reports of all',
-                               lambda: clones.are_reported(self.lab),
-                               api.PATIENCE_S, 1.0)
-
-    def _have_all(self):
-        for node in topology.NODES:
-            with self.tables(node) as tables:
-                if len(tables.summaries()) < self.size:
-                    return False
-        return True
+            self.ids = self.create(self.size)
 
     def create(self, number):
         """Create load balancers from several clients and wait for them."""

@@ -17,19 +17,12 @@ from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import models
 
 
-def seed(store, documents, hosts, replicas, done=None):
-    """Store new load balancers, each on so many nodes in turn.
-
-    :param done: columns of each that Octavia has been sent already;
-        without them all that Octavia shows as pending is sent.
-    """
+def seed(store, documents, hosts, replicas):
+    """Store new load balancers, each on so many nodes in turn."""
     with store._writing() as rows:
         generation = store._next_generation(rows)
         now = store._now(rows)
         found = _rows(documents, hosts, replicas, generation, now)
-        for row, columns in zip(found[models.LoadBalancer], done or (),
-                                strict=bool(done)):
-            row.update(columns, unconfirmed='[]', sent_generation=generation)
         for table, values in found.items():
             rows.execute(sa.insert(table.__table__), values)
         store._mark_work(rows, [one['id'] for one in documents])

@@ -5,23 +5,23 @@ import argparse
 from collections.abc import Sequence
 import contextlib
 import dataclasses
-import datetime
 import pathlib
 import signal
 import subprocess
 import sys
 
+import yaml
+
 from bench import errors
 from bench import fingerprint
+from bench.declarations import loader
 from bench.engine import plan
-from bench.engine import programs
 from bench.engine import registry
 from bench.engine import run as engine
 from bench.engine import testbeds
-from bench.engine import versus
 from bench.report import files
-from bench.results import model
 from bench.results import store as stores
+from bench.scenarios import alone
 from bench.scenarios import load
 from bench.scenarios import model as scenarios
 
@@ -35,37 +35,28 @@ def run(arguments: argparse.Namespace) -> int:
                              traffic=arguments.traffic,
                              provider=arguments.provider)
     with _terminated_as_interrupted():
-        if suite.program:
-            found = _run_program(suite, options)
-            failed: dict[tuple[str, str], str] = {}
-        else:
-            _build_traffic()
-            made = engine.Engine(suite.variants, options)
-            found = made.run(suite.name)
-            failed = made.failed
+        _build(suite.variants)
+        made = engine.Engine(suite.variants, options)
+        found = made.run(suite.name)
         for path in files.write(found, stores.Store(options.store),
                                 arguments.output):
             print(path)
-    for (case, software), why in failed.items():
+    for (case, software), why in made.failed.items():
         print(f'{case} of {software} could not be measured: {why}',
               file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if made.failed else 0
 
 
 def _suite(arguments):
+    changes = dict(map(_change, arguments.set))
     if not arguments.scenario:
-        found = load.suite(arguments.suite, arguments.bed)
-        if found.program and (arguments.only or arguments.rounds
-                              or arguments.bed):
-            raise errors.BenchError(
-                f'suite {found.name} is "make {found.program.make}": it has '
-                'no cases to choose, no rounds and no bed')
+        found = load.suite(arguments.suite, arguments.bed, changes)
     else:
         found = scenarios.Suite(
             '+'.join(pathlib.Path(name).stem for name in arguments.scenario),
             '', None,
             tuple(variant for name in arguments.scenario
-                  for variant in load.scenario(name, bed=arguments.bed)))
+                  for variant in _scenario(name, arguments.bed, changes)))
     variants: Sequence[scenarios.Variant] = found.variants
     if arguments.only:
         try:
@@ -82,10 +73,7 @@ def _plan(suite, arguments):
     registry.source_of(arguments.traffic)
     if arguments.provider is not None:
         registry.provider_of(arguments.provider)
-    if suite.program:
-        print(f'make {suite.program.make}')
-        return 0
-    for key in dict.fromkeys(map(testbeds.key_of, suite.variants)):
+    for key in testbeds.keys(suite.variants):
         testbeds.declared(key, arguments.provider)
     made = plan.steps(suite.variants)
     for step in made:
@@ -96,29 +84,39 @@ def _plan(suite, arguments):
     return 0
 
 
-def _build_traffic():
-    """The generator, where it is not built, or older than its source."""
+def _scenario(name, bed, changes):
+    try:
+        return load.scenario(name, bed=bed, changes=changes)
+    except KeyError as error:
+        raise errors.BenchError(
+            f'--set: there is nothing at {error.args[0]}') from None
+
+
+def _change(text):
+    key, equals, value = text.partition('=')
+    if not equals:
+        raise errors.BenchError(f'--set {text}: KEY=VALUE is taken, as in '
+                                'measure.seconds=5')
+    return key, yaml.load(value, loader.Loader)  # noqa: S506  # a safe one
+
+
+def _build(variants):
+    """What is measured, and the generator, where they are not built, or older
+    than their source."""
+    targets = [alone.KINDS[one.measure.kind].make if one.is_alone else
+               ('bench-traffic',) for one in variants]
+    for words in dict.fromkeys(targets):
+        _make(words)
+
+
+def _make(words):
     done = subprocess.run(
-        ['make', '--no-print-directory', '-s', 'bench-traffic'],
+        ['make', '--no-print-directory', '-s', *words],
         cwd=fingerprint.CHECKOUT, stdout=sys.stderr, check=False)
     if done.returncode:
         raise errors.BenchError(
-            'the generator cannot be built: see above; "make bench-traffic" '
-            'does nothing else')
-
-
-def _run_program(suite, options):
-    found = model.Run(suite.name, engine.commit(),
-                      datetime.datetime.now(datetime.timezone.utc), {})
-    watch = fingerprint.Watch([], {'make': suite.program.make})
-    store = stores.Store(options.store)
-    with store.recording(found):
-        for case in programs.run(suite.program):
-            store.add(found, case)
-        found.versus += versus.of(found.cases, dict.fromkeys(
-            (case.name for case in found.cases), 'xdp'))
-        found.fingerprint = watch.end()
-    return found
+            f'it cannot be built: see above; "make {" ".join(words)}" does '
+            'nothing else')
 
 
 @contextlib.contextmanager

@@ -52,10 +52,13 @@ def steps(variants: Sequence[model.Variant],
 
 def seconds(made: Sequence[Step]) -> float:
     """Of all steps, and of making their beds."""
-    beds = {(step.variant.bed, step.variant.bed_set) for step in made}
+    beds = {(step.variant.bed, step.variant.bed_set) for step in made
+            if not step.variant.is_alone}
     return sum(step.seconds for step in made) + BED_S * len(beds)
 
 
 def _seconds(variant):
+    if variant.is_alone:
+        return variant.measure.seconds
     return (SET_UP_S + SERVICE_S * variant.services.vips
             + kinds.seconds(variant.measure))

@@ -16,6 +16,7 @@ from bench import errors
 from bench import fingerprint
 from bench.beds import interface
 from bench.beds import packages
+from bench.engine import alone
 from bench.engine import figures
 from bench.engine import plan
 from bench.engine import progress
@@ -55,7 +56,7 @@ class Engine:
         self._software = {
             name: registry.software_of(name)
             for name in dict.fromkeys(
-                one.name for variant in variants
+                one.name for variant in variants if not variant.is_alone
                 for one in (variant.software, *variant.beside))}
         self._cases = figures.Cases()
         self.missing: dict[tuple[str, str], str] = {}
@@ -81,6 +82,8 @@ class Engine:
 
     def _look_for_software(self, beds):
         for variant in self._variants:
+            if variant.is_alone:
+                continue
             bed = beds.of(variant)
             for one in (variant.software, *variant.beside):
                 key = variant.bed, one.name
@@ -98,16 +101,20 @@ class Engine:
         for step in made:
             shown.begin(step.name)
             begin = time.monotonic()
-            result = self._run_step(step, beds.of(step.variant), store, run)
+            result = self._run_step(step, beds, store, run)
             shown.end(step.name, time.monotonic() - begin, result)
 
-    def _run_step(self, step, bed, store, run):
+    def _run_step(self, step, beds, store, run):
         key = step.variant.name, step.software.name
         if key in self.failed:
             return 'left out: it failed before'
         try:
-            found = steps.run(step, bed, self._software[step.software.name],
-                              self._source)
+            if step.variant.is_alone:
+                found = alone.run(step.variant.measure, step.software.name)
+            else:
+                found = steps.run(
+                    step, beds.of(step.variant),
+                    self._software[step.software.name], self._source)
         except errors.BenchError as error:
             self.failed[key] = str(error)
             return f'FAILED: {error}'

@@ -26,6 +26,12 @@ def key_of(variant: model.Variant) -> Key:
     return variant.bed, variant.bed_set
 
 
+def keys(variants: Sequence[model.Variant]) -> list[Key]:
+    """Of all beds that these need, each once."""
+    return list(dict.fromkeys(
+        key_of(one) for one in variants if not one.is_alone))
+
+
 def declared(key: Key, provider: str | None = None) -> declaration.Bed:
     """A bed as its file declares it, with what the scenario changes.
 
@@ -85,12 +91,13 @@ class Beds(contextlib.ExitStack):
         :returns: the variants, configured as their beds have it.
         """
         wanted = {key: declared(key, self._provider)
-                  for key in dict.fromkeys(map(key_of, variants))}
+                  for key in keys(variants)}
         for key, bed in wanted.items():
             run = f'{self._run}-{len(self._beds) + 1}'
             provider = registry.provider_of(bed.provider)
             self._beds[key] = self.enter_context(provider.build(bed, run))
-        return [configured(variant, wanted[key_of(variant)])
+        return [variant if variant.is_alone else
+                configured(variant, wanted[key_of(variant)])
                 for variant in variants]
 
     def of(self, variant: model.Variant) -> interface.Bed:

@@ -4,9 +4,10 @@
 import contextlib
 import ipaddress
 import json
-import pathlib
 import resource
 import subprocess
+
+from bench.engine import alone
 
 PORT = 8080
 FIRST_TARGET = int(ipaddress.ip_address('127.1.0.0'))
@@ -22,13 +23,14 @@ _HTTP = {'method': 'GET', 'path': '/', 'version': '1.0', 'host': None,
 class Programs:
     """Where they are, and how they are started."""
 
-    def __init__(self, folder, checker):
-        self.folder = pathlib.Path(folder)
-        self.checker = pathlib.Path(checker)
+    def __init__(self):
+        self.folder = alone.CHECKOUT / 'build/bench/hc'
+        self.checker = (alone.CHECKOUT
+                        / 'hc-agent/target/release/octavia-xdp-hc')
         version = subprocess.run([self.checker, '--version'], check=True,
                                  capture_output=True, text=True).stdout
         if UNOPTIMIZED in version:
-            raise ValueError(f'{checker} is built for tests; what is '
+            raise ValueError(f'{self.checker} is built for tests; what is '
                              'measured comes from cargo build --release')
 
     @contextlib.contextmanager

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network and mount namespace of our own, gone when we are."""
+"""What probers and the result handler need in namespaces of their own."""
 
 import contextlib
-import os
 import pathlib
+import resource
 import subprocess
-import sys
 import tempfile
 
-_INSIDE = 'OCTAVIA_XDP_BENCH_INSIDE'
 # As an operator would set them for so many connections a second.
 _SYSCTLS = {
     'net/core/somaxconn': '65535',
@@ -18,26 +16,12 @@ _SYSCTLS = {
 }
 
 
-def enter(module, arguments):
-    """Start the module again in namespaces of its own, if it is not there.
-
-    They have no name, so nothing is left behind however we end.
-    """
-    if os.environ.get(_INSIDE):
-        _prepare()
-        return
-    if os.geteuid() != 0:
-        sys.exit('The benchmarks need root: namespaces and the bpffs.')
-    os.execvpe('unshare', [
-        'unshare', '--net', '--mount', '--propagation', 'private',
-        sys.executable, '-m', module, *arguments],
-        {**os.environ, _INSIDE: '1'})
-
-
-def _prepare():
-    subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+def prepare():
+    """Set this network namespace, which has to be one of our own, up."""
     for name, value in _SYSCTLS.items():
         pathlib.Path('/proc/sys', name).write_text(value + '\n')
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager

@@ -19,8 +19,12 @@ LATENESS = 'lateness_seconds_bucket{'
 _TICKS = os.sysconf('SC_CLK_TCK')
 
 
-def run(programs, kind, count, delay, seconds):
+def run(asked):
     """Probe so many targets every `delay` seconds for so long."""
+    kind, count, delay = (asked.settings[name] for name in (
+        'protocol', 'targets', 'delay'))
+    space.prepare()
+    programs = targets.Programs()
     with space.mounted('tmpfs') as folder, programs.server(kind, 2):
         queue = folder / 'queue'
         queue.mkdir()
@@ -32,7 +36,7 @@ def run(programs, kind, count, delay, seconds):
                  '--queue', queue, '--metrics', METRICS,
                  '--log-level', 'warn'], stderr=log)
         try:
-            return _watch(child, queue, kind, count, delay, seconds)
+            found = _watch(child, queue, count, delay, asked.seconds)
         except Exception:
             sys.stderr.write((folder / 'log').read_text()[-4000:])
             raise
@@ -42,9 +46,11 @@ def run(programs, kind, count, delay, seconds):
                 child.wait(20)
             child.kill()
             child.wait()
+    settings = {name: found.pop(name) for name in ('delay_s', 'seconds')}
+    return found, {**found, **settings}
 
 
-def _watch(child, queue, kind, count, delay, seconds):
+def _watch(child, queue, count, delay, seconds):
     directory = queue_directory.QueueDirectory(queue, f'{queue}.rejected')
     downs = 0
     begin = time.monotonic()
@@ -64,7 +70,7 @@ def _watch(child, queue, kind, count, delay, seconds):
     snapshot = directory.snapshot()
     up = sum(queue_file.state_of(verdict) == queue_file.State.UP
              for verdict in snapshot.columns.verdicts)
-    found = {
+    return {
         'conditions': count, 'delay_s': delay, 'seconds': now - then,
         'cores': (cpu_now - cpu) / (now - then),
         'cpu_us_per_probe':
@@ -73,8 +79,6 @@ def _watch(child, queue, kind, count, delay, seconds):
         'rss_mb': peak / 1024, 'rss_at_the_end_mb': resident / 1024,
         'stretch_percent': snapshot.stretch_percent,
         **_lateness(metrics, metrics_now)}
-    print(f'  steady {kind}: {found}', file=sys.stderr)
-    return found
 
 
 def _drain(directory):

@@ -6,10 +6,10 @@ The result handler runs in a process of its own, see ``bench.handler``.
 
 import ipaddress
 import statistics
-import sys
 import time
 
 from bench import handler
+from bench.engine import alone
 from bench.hc import space
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import queue_file
@@ -34,8 +34,10 @@ def _fill(node):
         node.set_service(key, members, datapath.Settings(slots=SLOTS))
 
 
-def run(library, singles, bursts):
+def run(asked):
     """Latency of single changes, and of every check at once."""
+    library = alone.CHECKOUT / 'datapath/build/liboctavia_xdp.so'
+    space.prepare()
     with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
         config = folder / 'conf'
         config.write_text(
@@ -44,19 +46,19 @@ def run(library, singles, bursts):
             f'services_max = {ROOM}\nslots = {SLOTS}\n')
         node = datapath.Datapath(
             f'{bpffs}/node', str(folder / 'datapath.lock'), create=True,
-            services_max=ROOM, slots_max=SLOTS, library=library)
+            services_max=ROOM, slots_max=SLOTS, library=str(library))
         with node:
             _fill(node)
             writer = handler.Writer(folder)
             with handler.Handler(config).running() as child:
-                found = _measure(writer, child, singles, bursts)
+                found = _measure(writer, child, asked.settings['singles'],
+                                 asked.settings['bursts'])
                 found['rss_mb'] = _memory(child.pid)
             wrong = node.faults()
             if wrong:
                 raise RuntimeError(wrong)
             found['table_mb'] = node.info().map_bytes / 2**20
-    print(f'  result to table: {found}', file=sys.stderr)
-    return found
+    return found, found
 
 
 def _measure(writer, child, singles, bursts):

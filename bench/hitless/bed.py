@@ -117,7 +117,7 @@ class Node:
 
 
 class Bed:
-    """Use it in a `with` block, in namespaces of its own (space.enter).
+    """Use it in a `with` block, in namespaces of its own (bench.engine.alone).
 
     ``settings``: datapath.Settings of the service, from the next change on.
 

@@ -5,6 +5,8 @@ import dataclasses
 import functools
 import itertools
 import pathlib
+import resource
+import subprocess
 import sys
 
 from bench.hitless import bed as beds
@@ -108,3 +110,57 @@ KINDS = {
     **{one.name.lower(): functools.partial(second_chance, one)
        for one in beds.VERSIONS},
     'nat': nat}
+# setting → the least and the most; ports of the client stay taken for a
+# minute.
+_BOUNDS = {'connections': (1, 20000), 'late': (1, 2000), 'nodes': (2, 16),
+           'members': (6, 64), 'per_second': (1, 1000000)}
+# Of files, beside the connections.
+_SPARE = 100
+
+
+def run(asked):
+    """What became of connections; "without": with nothing to save them."""
+    settings = asked.settings
+    _check(settings)
+    _raise_file_limit(settings['connections'], settings['late'])
+    # The lab's namespaces have names in /run, which is a file system of our
+    # own here: however we end, the kernel removes all of it.
+    folder = paths.BUILD / 'lab'
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in pathlib.Path('/run'), folder:
+        subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', place], check=True)
+    entry, *without = KINDS[settings['run']](Options(
+        settings['connections'], settings['late'], settings['per_second'],
+        settings['members'], settings['nodes'], settings['compare'],
+        tuple(settings['waves']), tuple(settings['modes']),
+        tuple(paths.CHECKOUT / 'datapath' / name / paths.LIBRARY.name
+              for name in settings['layouts'])))
+    return {**_counts(entry), 'without': {
+        name: value for one in without for name, value
+        in _counts(one).items()}}, [entry, *without]
+
+
+def _counts(entry):
+    return {name: value for name, value in entry.items()
+            if name in ('broken', 'beyond', 'broken_beyond', 'not_opened',
+                        'broken_of_failed_nodes')}
+
+
+def _check(settings):
+    if settings['run'] not in KINDS:
+        raise ValueError(f'run: one of {", ".join(KINDS)}')
+    for name, (least, most) in _BOUNDS.items():
+        if not least <= settings[name] <= most:
+            raise ValueError(f'{name}: from {least} to {most}')
+    if not beds.has_hash_seed():
+        raise OSError('this needs Linux 6.11: there is no sysctl '
+                      'net.ipv4.fib_multipath_hash_seed, by which the router '
+                      'spreads all connections anew')
+
+
+def _raise_file_limit(connections, late):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + waves.LATE_TIMES * late + _SPARE
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE,
+                           (wanted, max(hard, wanted)))

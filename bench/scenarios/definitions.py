@@ -28,7 +28,7 @@ def find(kind: str, name: str, beside: pathlib.Path | None = None,
         folders.insert(0, beside.parent)
     for folder in folders:
         path = folder / f'{name}.yaml'
-        if path.exists():
+        if path.exists() and path != beside:
             return path
     raise errors.BenchError(
         f'no {kind[:-1]} "{name}": there are {", ".join(names(kind))}; for a '

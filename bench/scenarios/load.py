@@ -19,27 +19,24 @@ from bench.scenarios import schema
 DEFAULT_BED = 'one-node'
 
 
-def suite(name: str, bed: str | None = None) -> model.Suite:
+def suite(name: str, bed: str | None = None,
+          changes: Mapping[str, Any] | None = None) -> model.Suite:
     """A suite with all its variants.
 
     :param name: or the path of a file.
     :param bed: in place of those that the declarations name.
+    :param changes: values by the path of their key, of all scenarios.
     :raises BenchError: a declaration cannot be taken; with its line.
     """
     path = definitions.find(definitions.SUITES, name)
     found = documents.read(path, schema.SUITE)
     data = found.data
-    if ('program' in data) == ('scenarios' in data):
-        raise found.error('a suite has either "scenarios" or "program"')
-    if 'program' in data:
-        return model.Suite(path.stem, data['summary'], data.get('minutes'),
-                           program=model.Program(**data['program']))
     variants: list[model.Variant] = []
     for number, part in enumerate(data['scenarios']):
         if isinstance(part, str):
             part = {'scenario': part}
         try:
-            variants += _part(part, path, data, bed)
+            variants += _part(part, path, data, bed, changes or {})
         except KeyError as error:
             raise found.error(
                 f'"set": there is nothing at {error.args[0]}', 'scenarios',
@@ -87,9 +84,9 @@ def scenario(name: str, *, beside: pathlib.Path | None = None,
     return made
 
 
-def _part(part, path, data, bed):
+def _part(part, path, data, bed, asked):
     """Variants of one scenario of a suite."""
-    changes = dict(part.get('set', {}))
+    changes = {**part.get('set', {}), **asked}
     rounds = part.get('rounds', data.get('rounds'))
     if rounds is not None:
         changes['rounds'] = rounds
@@ -133,7 +130,8 @@ def _variant(found, data, cell, name, bed, default_bed):
         changes = tuple(_leaves(where.get('set', {})))
         where = where['name']
     made = model.Variant(
-        name=name, bed=bed or where, bed_set=changes,
+        name=name, bed=bed or where,
+        bed_set=changes,
         software=model.Software(**data.get('software', {})),
         beside=tuple(model.Software(**one) for one in data.get('beside', ())),
         services=model.Services(**data.get('services', {})),

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
+from bench.scenarios import alone
+
 # Frames without FCS, by how many of twelve: the "simple IMIX" of routers'
 # data sheets (RFC 6985 says how such mixes are to be named), whose shortest
 # are 60: here they have room for a signature.
@@ -62,6 +64,7 @@ class Measure:
     connections: int = 16
     bytes: int = 100
     keep_alive: bool = True
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,19 +118,10 @@ class Variant:
     coordinates: Mapping[str, float | str] = dataclasses.field(
         default_factory=dict)
 
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """A suite that is a program of its own.
-
-    :param make: target of the Makefile.
-    :param json: the file that it writes, below the checkout.
-    :param reader: of bench.engine.programs.
-    """
-
-    make: str
-    json: str
-    reader: str
+    @property
+    def is_alone(self) -> bool:
+        """Whether it needs no bed."""
+        return self.measure.kind in alone.KINDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,4 +132,3 @@ class Suite:
     summary: str
     minutes: float | None
     variants: tuple[Variant, ...] = ()
-    program: Program | None = None

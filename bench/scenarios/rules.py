@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
+from bench.scenarios import alone
 from bench.scenarios import model
 from bench.software import catalog
 from bench.traffic.clients import catalog as clients
@@ -19,6 +20,7 @@ KEYS: dict[str, tuple[set[str], set[str]]] = {
     'timeline': ({'rate'}, set()),
     'ecmp_share': ({'rate'}, set()),
     'requests': (set(), {'client', 'connections', 'bytes', 'keep_alive'}),
+    **{name: (set(), {'settings'}) for name in alone.KINDS},
 }
 # Keys of an event beside at and do, by what is done.
 _EVENT_KEYS = {
@@ -47,7 +49,10 @@ def mistakes(variant: model.Variant, data: Mapping[str, Any],
                    f'"{key}" means nothing to kind {kind}, which has: '
                    + ', '.join(sorted(needed | known | {'seconds'})))
     yield from _about_events(variant, data)
-    yield from _about_software(variant)
+    if variant.is_alone:
+        yield from _about_a_part(variant, data)
+    else:
+        yield from _about_software(variant)
     client = variant.measure.client
     if client not in clients.KINDS:
         yield (('measure', 'client'), f'no client "{client}"; there are: '
@@ -65,6 +70,18 @@ def mistakes(variant: model.Variant, data: Mapping[str, Any],
         yield (('traffic', 'kind'),
                f'{variant.traffic.kind} begins with SYNs, which {protocol} '
                'has not')
+
+
+def _about_a_part(variant, data):
+    kind = alone.KINDS[variant.measure.kind]
+    for name, text in kind.mistakes(variant.measure.settings):
+        yield ('measure', 'settings', name), text
+    for key in sorted({'bed', 'services', 'traffic'} & set(data)):
+        yield (key,), f'kind {variant.measure.kind} needs none'
+    for one in variant.software, *variant.beside:
+        if one.name not in kind.software or one.configuration:
+            yield (('beside',), f'{one.name}: kind {variant.measure.kind} '
+                   f'has {", ".join(kind.software)}, as they are')
 
 
 def _about_software(variant):

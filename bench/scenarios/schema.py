@@ -3,12 +3,14 @@
 
 from typing import Any
 
-# What a scenario finds out; bench.engine.kinds has a module for each.
+from bench.scenarios import alone
+
+# What a scenario finds out; bench.engine.kinds has a module for each that
+# needs a bed.
 KINDS = ('max_rate', 'loss_free_rate', 'syn_flood', 'fixed_rate', 'timeline',
-         'ecmp_share', 'requests')
+         'ecmp_share', 'requests', *alone.KINDS)
 EVENTS = ('member_dies', 'member_added', 'health_changes', 'table_update',
           'node_stops', 'node_starts')
-READERS = ('datapath', 'host', 'tables', 'hc', 'control')
 
 _NAME = {
     'type': 'string', 'pattern': '^[a-z][a-z0-9_]*$',
@@ -63,6 +65,8 @@ _MEASURE = _mapping({
     'connections': _COUNT,
     'bytes': {'type': 'integer', 'minimum': 0},
     'keep_alive': {'type': 'boolean'},
+    # Of a kind without a bed: bench/scenarios/alone.py.
+    'settings': {'type': 'object'},
 }, 'kind')
 
 _EVENT = _mapping({
@@ -109,9 +113,4 @@ SUITE: dict[str, Any] = _mapping({
     'bed': _BED_NAME,
     'rounds': {'type': 'integer', 'minimum': 1, 'maximum': 1000},
     'scenarios': {'type': 'array', 'items': _PART, 'minItems': 1},
-    'program': _mapping({
-        'make': {'type': 'string', 'pattern': '^bench-[a-z]+$'},
-        'json': {'type': 'string', 'minLength': 1},
-        'reader': {'enum': list(READERS)},
-    }, 'make', 'json', 'reader'),
-}, 'summary')
+}, 'summary', 'scenarios')

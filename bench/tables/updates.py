@@ -3,11 +3,12 @@
 
 import ipaddress
 import itertools
-import sys
 import time
 
 from bench import handler
+from bench.engine import alone
 from bench.hc import space
+from bench.parts import packets
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import queue_file
 
@@ -20,8 +21,30 @@ UP, DOWN = queue_file.State.UP, queue_file.State.DOWN
 NS_PER_MS = 1e6
 
 
-def run(library, rounds):
-    """{member changes: {'up': [(ms, CPU ms) of each round], 'down': …}}."""
+def run(asked):
+    """Through the handler, and beside it in the library alone."""
+    library = alone.CHECKOUT / 'datapath/build/liboctavia_xdp.so'
+    in_library = packets.run_program('tables', '1')
+    found = {f'{one["members"]} members': {
+        'baseline_up_ms': one['baseline_up'][0],
+        **{f'library_{name}_ms': one[name][0]
+           for name in ('up', 'up_cpu', 'down', 'down_cpu')}}
+        for one in in_library['updates']}
+    for members, figures in _through_handler(library).items():
+        found[f'{members} members'] |= figures
+    for one in in_library['one_table']:
+        weights = 'weighted' if one['weighted'] else 'equal'
+        found.setdefault(f'{one["slots"]} slots', {}).setdefault(
+            f'{one["members"]} members', {})[f'{weights}_us'] = (
+                1000 * one['build'][0])
+    found['resync'] = {f'{name}_ms': in_library['resync'][name][0]
+                       for name in ('empty', 'unchanged', 'one_less')}
+    return found, in_library
+
+
+def _through_handler(library):
+    """{member changes: figures}."""
+    found = {}
     with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
         config = folder / 'conf'
         config.write_text(
@@ -32,22 +55,17 @@ def run(library, rounds):
             services_max=SERVICES_MAX, slots_max=SLOTS, library=str(library))
         with node:
             writer = handler.Writer(folder)
+            # No two rounds have a check in common: the handler knows none of
+            # them.
+            checks = itertools.count(1)
             with handler.Handler(config).running() as child:
-                return _measure(node, writer, child, rounds)
-
-
-def _measure(node, writer, child, rounds):
-    found = {vips * len(PORTS) * MEMBERS: {'up': [], 'down': []}
-             for vips in VIPS}
-    # No two rounds have a check in common: the handler knows none of them.
-    checks = itertools.count(1)
-    for number in range(rounds + 1):
-        for vips, one in zip(VIPS, found.values(), strict=True):
-            up, down = _round(node, writer, child, vips, checks)
-            if number:  # the first warms the handler up
-                one['up'].append(up)
-                one['down'].append(down)
-        print(f'  round {number} of {rounds}', file=sys.stderr)
+                # The first one warms the handler up.
+                for vips in (VIPS[0], *VIPS):
+                    (up, up_cpu), (down, down_cpu) = _round(
+                        node, writer, child, vips, checks)
+                    found[vips * len(PORTS) * MEMBERS] = {
+                        'up_ms': up, 'up_cpu_ms': up_cpu, 'down_ms': down,
+                        'down_cpu_ms': down_cpu}
     return found
 
 

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What packets cost on a hypervisor: needs root and Linux 6.6."""
 
-import json
-import pathlib
 import subprocess
-import sys
 
-import fixtures
-
+from bench.engine import alone
+from bench.scenarios import model
 from lab import paths
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
@@ -26,23 +23,21 @@ class TestHostCost(base.TestCase):
         subprocess.run(('make', '-s', '-C', paths.CHECKOUT / 'datapath',
                         'host', 'build/host_floor.bpf.o',
                         'build/host_loop.bpf.o'), check=True)
-        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
-                            'host.json')
-        subprocess.run((sys.executable, '-m', 'bench.host', '--packets', '8',
-                        '--flows', '1', '64', '--json', path),
-                       cwd=paths.CHECKOUT, check=True,
-                       stdout=subprocess.DEVNULL)
-        found = json.loads(path.read_text())
-        self.assertEqual({'1', '64', 'flatness'}, set(found))
-        for flows, extra in (('1', OF_ONE_FLOW), ('64', set())):
-            confirmed = found[flows].pop('confirmed_flows')
-            self.assertEqual(int(flows) + len(extra) // 2, confirmed)
-            self.assertEqual(CASES | extra, set(found[flows]))
-            for result in found[flows].values():
+        for flows, extra in ((1, OF_ONE_FLOW), (64, set())):
+            figures = alone.run(model.Measure(
+                'hypervisor_packets',
+                settings={'flows': flows, 'packets': 8}), 'xdp')
+            found = figures[0].details['software']
+            self.assertEqual(flows + len(extra) // 2,
+                             found.pop('confirmed_flows'))
+            flatness = found.pop('flatness')
+            self.assertEqual(CASES | extra, set(found))
+            for result in found.values():
                 self.assertGreater(result['packets'], 0)
-        for flows in ('1', '64'):
-            self.assertEqual({'known_in', 'reply'},
-                             set(found['flatness'][flows]))
-            for of_case in found['flatness'][flows].values():
+            self.assertEqual(
+                CASES | extra, {figure.part.partition('/')[0]
+                                for figure in figures})
+            self.assertEqual({'known_in', 'reply'}, set(flatness))
+            for of_case in flatness.values():
                 self.assertEqual({'ratio', 'in_a_loop', 'least_in_a_loop',
                                   'without_line'}, set(of_case))

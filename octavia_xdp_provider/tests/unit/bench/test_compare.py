@@ -204,11 +204,7 @@ class TestSuite(FolderCase):
         self.assertEqual(['run', '--suite', 'default'], words[:3])
         self.assertEqual(['--rounds', '1', '--only', 'rate*'], words[-4:])
 
-    def test_a_program_is_a_round_as_it_is(self):
-        words = self.words('tables')
-        self.assertEqual(['run', '--suite', 'tables'], words[:3])
-        self.assertNotIn('--rounds', words)
-        self.refused('no cases to choose', suite.Suite, 'tables', ['20*'])
+    def test_suite_that_is_none(self):
         self.refused('nothing', suite.Suite, 'nothing')
 
     def test_commit_that_has_no_suites(self):

@@ -11,11 +11,12 @@ import fixtures
 
 from bench import errors
 from bench.beds import reading
+from bench.engine import alone
 from bench.engine import context as contexts
 from bench.engine import events
 from bench.engine import figures
+from bench.engine import named
 from bench.engine import plan
-from bench.engine import programs
 from bench.engine import progress
 from bench.engine import run
 from bench.engine import surroundings
@@ -23,6 +24,7 @@ from bench.engine import testbeds
 from bench.engine import versus
 from bench.engine.kinds import ecmp_share
 from bench.results import model as results
+from bench.scenarios import alone as kinds
 from bench.scenarios import model
 from bench.software import xdp
 from octavia_xdp_provider.tests.unit import base
@@ -162,82 +164,74 @@ class TestEvents(base.TestCase):
         self.assertIn('bed counted counts instructions', str(error))
 
 
-class TestPrograms(base.TestCase):
+class TestNamed(base.TestCase):
 
-    def read(self, reader, found):
-        return {case.name: (case.unit, case.samples[0])
-                for case in programs._READERS[reader](found)}
-
-    def test_datapath(self):
+    def test_names_say_units_and_what_is_better(self):
         self.assertEqual(
-            {'datapath/IPv4 UDP': ('ns', 47.0),
-             'datapath/IPv4 UDP/ratio to floor': ('1', 1.74)},
-            self.read('datapath', [{
-                'case': 'IPv4 UDP', 'min_ns': 41, 'median_ns': 47,
-                'floor_ns': 27, 'ratio': 1.74, 'quiet_runs': 41}]))
+            [('api_to_map/p50', 's', results.LOWER, 0.12),
+             ('fleet/changes_per_s', '1/s', results.HIGHER, 20.1),
+             ('fleet/rss', 'bytes', results.LOWER, 150e6),
+             ('IPv4 UDP', 'ns', results.LOWER, 47),
+             ('IPv4 UDP/ratio to floor', '1', results.LOWER, 1.74),
+             ('broken', 'connections', results.LOWER, 0)],
+            [(one.part, one.unit, one.better, one.value)
+             for one in named.figures_of({
+                 'api_to_map': {'p50_ms': 120},
+                 'fleet': {'changes_per_s': 20.1, 'rss_mb': 150, 'nodes': 50,
+                           'ready_s': None, 'keep_s': True},
+                 'IPv4 UDP_ns': 47, 'IPv4 UDP': {'ratio to floor': 1.74},
+                 'broken': 0})])
 
-    def test_names_say_units(self):
-        self.assertEqual(
-            {'control/api_to_map/p50': ('s', 0.12),
-             'control/fleet/changes_per_s': ('1/s', 20.1),
-             'control/fleet/rss': ('bytes', 150e6)},
-            self.read('control', {
-                'api_to_map': {'p50_ms': 120},
-                'fleet': {'changes_per_s': 20.1, 'rss_mb': 150,
-                          'nodes': 50}}))
 
-    def test_medians_of_rounds(self):
-        self.assertEqual(
-            {'control/wall': ('s', 2.0)},
-            self.read('control', {'wall_s': {'minimum': 1, 'median': 2}}))
+class TestAlone(base.TestCase):
 
-    def test_probers_are_software_beside_each_other(self):
-        found = [(case.name, case.software, case.samples[0]) for case
-                 in programs._READERS['hc']({
-                     'burst': {'probers': {
-                         'checker': {'wall_s': {'minimum': 1, 'median': 2}},
-                         'c': {'wall_s': {'minimum': 3, 'median': 4},
-                               'failures': 1}},
-                         'wall_ratio_c': 0.5, 'failures': 1},
-                     'steady': {'delay_s': 5, 'seconds': 20, 'cores': 0.3,
-                                'false_downs': 0},
-                     'memory': {'burst': {'c': 1.5}}})]
-        self.assertEqual([
-            ('hc/burst/wall', 'xdp', 2.0), ('hc/burst/wall', 'c', 4.0),
-            ('hc/burst/failures', 'c', 1.0),
-            ('hc/steady/cores', 'xdp', 0.3),
-            ('hc/steady/false_downs', 'xdp', 0.0)], found)
+    MEASURE = model.Measure('part', settings={'number': 4})
 
-    def test_tables(self):
-        found = self.read('tables', {
-            'updates': [{'members': 20, 'up_ms': 1, 'down_ms': 2,
-                         'baseline_up_ms': 3}],
-            'one_table': [{'slots': 1009, 'members': 10, 'weighted': False,
-                           'us': 50}]})
-        self.assertEqual(('s', 0.002), found['tables/20 members/down'])
-        self.assertEqual(
-            5e-5, found['tables/1009 slots/10 members/equal'][1])
-
-    def test_a_file_that_is_something_else_is_an_error(self):
+    def run_part(self, text, *spaces):
+        """With a module of this text as the kind "part"."""
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        program = model.Program('bench-tables', 'out.json', 'tables')
-        for text in ('[]', '{"updates": 1}', 'no JSON'):
-            def made(*_arguments, text=text, **_options):
-                (folder / 'out.json').write_text(text)
-                return mock.Mock(returncode=0)
-            with (mock.patch.object(programs, 'CHECKOUT', folder),
-                  mock.patch.object(programs.subprocess, 'run', made)):
-                error = self.assertRaises(errors.BenchError, programs.run,
-                                          program)
-            self.assertIn('out.json', str(error))
+        (folder / 'part.py').write_text(text)
+        (folder / 'sitecustomize.py').write_text(
+            'from bench.scenarios import alone\n'
+            f'alone.KINDS["part"] = alone.Alone("part", (), {{}}, {spaces})')
+        self.useFixture(fixtures.EnvironmentVariable(
+            'PYTHONPATH', f'{folder}:{alone.CHECKOUT}'))
+        kind = kinds.Alone('part', (), {'number': 3, 'more': 5}, spaces)
+        self.useFixture(fixtures.MockPatchObject(
+            kinds, 'KINDS', {'part': kind}))
+        self.useFixture(fixtures.MockPatchObject(
+            alone.os, 'geteuid', return_value=0))
+        return alone.run(self.MEASURE, 'xdp')
 
-    def test_a_program_that_fails_is_an_error(self):
-        program = model.Program('bench-tables', 'out.json', 'tables')
-        with mock.patch.object(programs.subprocess, 'run',
-                               return_value=mock.Mock(returncode=2)):
-            error = self.assertRaises(errors.BenchError, programs.run,
-                                      program)
-        self.assertIn('make bench-tables failed with 2', str(error))
+    def test_figures_and_details_come_back_beside_what_is_printed(self):
+        wall, more = self.run_part(
+            'import os\n'
+            'def run(asked):\n'
+            '    print("on the way")\n'
+            '    os.system("echo and of a program")\n'
+            '    return ({"wall_s": asked.settings["number"],\n'
+            '             "more_ms": asked.settings["more"]},\n'
+            '            [asked.software, asked.seconds])\n')
+        self.assertEqual(('wall', 4, 'more', 0.005),
+                         (wall.part, wall.value, more.part, more.value))
+        self.assertEqual({'software': ['xdp', 2.0]}, wall.details)
+
+    def test_a_part_that_fails_is_an_error(self):
+        error = self.assertRaises(errors.BenchError, self.run_part,
+                                  'def run(asked):\n    raise SystemExit(3)')
+        self.assertIn('ended with 3', str(error))
+
+    def test_who_is_not_root_is_told_so(self):
+        with mock.patch.object(alone.os, 'geteuid', return_value=1000):
+            error = self.assertRaises(errors.BenchError, alone.run,
+                                      model.Measure('tables'), 'xdp')
+        self.assertIn('as root', str(error))
+
+    def test_it_needs_no_bed(self):
+        one = dataclasses.replace(variant('a'),
+                                  measure=model.Measure('tables'))
+        self.assertEqual([testbeds.key_of(variant('b'))],
+                         testbeds.keys([one, variant('b')]))
 
 
 class TestShares(base.TestCase):

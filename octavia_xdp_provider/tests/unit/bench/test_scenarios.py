@@ -100,6 +100,22 @@ class TestScenario(Files):
         self.assert_refused(2, ('no client "curl"', 'h2load'), 'summary: x\n'
                             'measure: {kind: requests, client: curl}\n')
 
+    def test_a_part_by_itself_has_settings_and_no_bed(self):
+        part = 'summary: x\nmeasure: {kind: steady, settings: '
+        one, = self.scenario(part + '{delay: 7}}\n')
+        self.assertTrue(one.is_alone)
+        self.assertEqual({'delay': 7}, one.measure.settings)
+        for line, words, text in (
+                (2, ('no such setting', 'protocol'), '{delya: 7}}\n'),
+                (2, ("'7'", '5'), '{delay: "7"}}\n'),
+                (2, ('1 or more',), '{delay: 0}}\n'),
+                (3, ('needs none',), '{}}\nbed: one-node\n'),
+                (3, ('ipvs', 'xdp'), '{}}\nbeside: [{name: ipvs}]\n')):
+            self.assert_refused(line, words, part + text)
+        self.assert_refused(2, ("['all']", 'fleet'), (
+            'summary: x\n'
+            'measure: {kind: control_plane, settings: {cases: [all]}}\n'))
+
     def test_keys_of_another_kind_are_refused(self):
         for line, words, measure in (
                 (2, ('needs "rate"',), '{kind: fixed_rate}'),
@@ -216,7 +232,7 @@ class TestSuite(Files):
                 (2, ('one is there twice',), 'scenarios:\n- one\n- one\n'),
                 (3, ('nothing at summary.x',),
                  'scenarios:\n- {scenario: one, set: {summary.x: 1}}\n'),
-                (1, ('either',), '')):
+                (1, ('no "scenarios"',), '')):
             self.assert_refused(line, words, f'summary: x\n{text}',
                                 self.suite)
 
@@ -234,4 +250,4 @@ class TestDefinitions(base.TestCase):
             self.assertTrue(load.scenario(name), name)
         for name in definitions.names(definitions.SUITES):
             found = load.suite(name)
-            self.assertTrue(found.variants or found.program, name)
+            self.assertTrue(found.variants, name)

@@ -6,13 +6,9 @@ Each packet is one BPF_PROG_TEST_RUN, net of a program that returns at once
 is a program that does nothing but read one line of a table as large as that
 of the flows: what grows with them beside it is the programs' own. What is "in
 a loop" is not a call for each packet, but as from a NIC's driver (loop.py).
-Needs root; JSON in build/bench/host.json.
 """
 
-import argparse
-import ctypes
 import functools
-import json
 import os
 import pathlib
 import random
@@ -234,77 +230,41 @@ def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
         programs.close()
 
 
-def flatness(found: dict[str, dict]) -> dict[str, dict]:
+def flatness(results: dict[str, dict]) -> dict[str, dict]:
     """How much more a known flow costs among many than alone, in the same run:
     by itself, without what the one line of memory costs, the machine's own, in
-    a loop, and by the least of the loops.
-
-    :param found: results by number of flows.
-    """
+    a loop, and by the least of the loops."""
+    line = results['line']['net_ns'] - results['line']['alone_ns']
     out = {}
-    for flows, results in found.items():
-        line = results['line']['net_ns'] - results['line']['alone_ns']
-        out[flows] = {}
-        for name in ('known_in', 'reply'):
-            one, many = results[name], results[name + '_in_a_loop']
-            out[flows][name] = {
-                'ratio': round(one['net_ns'] / one['alone_ns'], 2),
-                'without_line': round(
-                    (one['net_ns'] - line) / one['alone_ns'], 2),
-                'in_a_loop': round(many['net_ns'] / many['alone_ns'], 2),
-                'least_in_a_loop': round(
-                    many['least_ns'] / many['least_alone_ns'], 2)}
-        print(f'{flows:>8} flows  {out[flows]}, aim {FLAT}')
+    for name in ('known_in', 'reply'):
+        one, many = results[name], results[name + '_in_a_loop']
+        out[name] = {
+            'ratio': round(one['net_ns'] / one['alone_ns'], 2),
+            'without_line': round(
+                (one['net_ns'] - line) / one['alone_ns'], 2),
+            'in_a_loop': round(many['net_ns'] / many['alone_ns'], 2),
+            'least_in_a_loop': round(
+                many['least_ns'] / many['least_alone_ns'], 2)}
+    print(f'{out}, aim {FLAT}')
     return out
 
 
-def enter_namespaces() -> None:
-    """A loopback device and mounts of its own."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(0x00020000 | 0x40000000):
-        raise OSError(ctypes.get_errno(), 'unshare')
-    subprocess.run(('mount', '--make-rprivate', '/'), check=True)
-    subprocess.run(('ip', 'link', 'set', 'lo', 'up'), check=True)
+def run(asked):
+    """With so many flows at a time."""
+    flows = asked.settings['flows']
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--packets', type=int, default=20000)
-    parser.add_argument('--flows', type=int, nargs='+',
-                        default=[1, 1 << 16, 1 << 20])
-    parser.add_argument('--json', type=pathlib.Path,
-                        default=ROOT / 'build/bench/host.json')
-    arguments = parser.parse_args()
-    enter_namespaces()
-    out: dict[str, dict] = {}
-    for flows in arguments.flows:
-        with tempfile.TemporaryDirectory() as directory:
-            subprocess.run(('mount', '-t', 'bpf', 'bpf', directory),
-                           check=True)
-            try:
-                hypervisor = Hypervisor(directory + '/host', flows)
-                confirmed = {}
-                for name, result in cases(hypervisor, flows,
-                                          arguments.packets):
-                    confirmed[name] = result
-                    limit = LIMITS.get(name.removesuffix('_in_a_loop'))
-                    ratio = result.get('ratio')
-                    print(f'{flows:>8} flows  {name:<20} '
-                          f'{result["net_ns"]:>6.0f} ns net'
-                          f'{f", {ratio} of the floor" if ratio else ""}'
-                          f'{f", limit {limit}" if limit else ""}',
-                          flush=True)
-                confirmed['confirmed_flows'] = sum(
-                    port.flows for port in hypervisor.host.ports())
-                out[str(flows)] = confirmed
-                hypervisor.host.close()
-            finally:
-                subprocess.run(('umount', '-l', directory), check=True)
-    out['flatness'] = flatness(dict(out))
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(out, indent=1) + '\n')
-
-
-if __name__ == '__main__':
-    main()
+    found: dict[str, dict] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run(('mount', '-t', 'bpf', 'bpf', directory), check=True)
+        hypervisor = Hypervisor(directory + '/host', flows)
+        for name, result in cases(hypervisor, flows,
+                                  asked.settings['packets']):
+            found[name] = result
+            limit = LIMITS.get(name.removesuffix('_in_a_loop'))
+            print(f'{name:<20} {result["net_ns"]:>6.0f} ns net'
+                  f'{f", limit {limit}" if limit else ""}', flush=True)
+        confirmed = sum(port.flows for port in hypervisor.host.ports())
+        hypervisor.host.close()
+        subprocess.run(('umount', '-l', directory), check=True)
+    return found, {**found, 'confirmed_flows': confirmed,
+                   'flatness': flatness(found)}
