@@ -83,7 +83,7 @@ def show(results):
     for name, counts in sorted(by_class(results).items()):
         print('{:4} {:4} {:4} {}'.format(*counts, name))
     for _pattern, why in skips.LEFT_OUT:
-        print(f'left out: {why}')
+        print(f'excluded: {why}')
     counts = collections.Counter(
         skips.meaning(reason) or f'NOT EXPECTED: {reason}'
         for reason in results.skipped.values())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rates from the counters that nodes report.
 
-A node reports a counter every ten seconds, but only if it has changed. So a
-rate is computed between two observed changes, and is known only after two
-reports: when the value before the first one was reached is unknown.
+A node reports a counter every ten seconds, but only if it has changed. A rate
+is computed between two observed changes, so it is known after two reports; the
+time of the change before them is unknown.
 """
 
 import collections

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gophercloud makes, changes and deletes a load balancer with the
-// library of that name, on which Terraform's provider and Kubernetes' cloud
-// provider for OpenStack stand as well. The user is taken from OS_*.
+// Command gophercloud creates, updates and deletes a load balancer with the
+// library of that name, which Terraform's provider and Kubernetes' cloud
+// provider for OpenStack also use. The user is taken from OS_*.
 //
 //	gophercloud create NAME SUBNET ADDRESS...
 //	gophercloud list
 //	gophercloud update ID
 //	gophercloud delete ID
 //
-// create, list and update print a JSON document. An error ends it with 1.
+// create, list and update print a JSON document. The exit status is 1 after an
+// error.
 package main
 
 import (
@@ -34,7 +35,7 @@ const (
 )
 
 func main() {
-	// A load balancer takes one change at a time, and each may take long.
+	// A load balancer allows one change at a time, and each may take long.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, bound)

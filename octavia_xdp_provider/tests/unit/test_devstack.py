@@ -371,14 +371,14 @@ class TestSite(base.TestCase):
         self.useFixture(fixtures.MockPatchObject(
             paths.Lab, 'host_directory', autospec=True,
             side_effect=lambda lab, host: pathlib.Path('/lab') / host))
-        found = services.commands(self.site())
+        commands = services.commands(self.site())
         self.assertEqual(
             ['o-xdp-ctl', *(f'o-xdp-{kind}-{node}'
                             for node in ('lb1', 'lb2')
                             for kind in ('agent', 'handler', 'hc',
                                          'exabgp'))],
-            [name for name, _user, _command in found])
-        for name, _user, command in found:
+            [name for name, _user, _command in commands])
+        for name, _user, command in commands:
             self.assertTrue(command.startswith('/'), name)
             # DevStack's run_process takes these for something else.
             self.assertNotIn('sudo', command)
@@ -438,15 +438,15 @@ class TestSite(base.TestCase):
 
     def commands_of(self, function, site):
         """Return the arguments of ip(8) in the host's own namespace."""
-        found = []
+        commands = []
         self.useFixture(fixtures.MockPatchObject(
-            tunnels, 'ip', lambda lab, *words: found.append(
+            tunnels, 'ip', lambda lab, *words: commands.append(
                 ' '.join(map(str, words)))))
         for name in 'bridge', 'address', 'join_bridge', 'up':
             self.useFixture(fixtures.MockPatchObject(namespaces, name))
         self.useFixture(fixtures.MockPatchObject(links, 'set_mtu'))
         function(site)
-        return found
+        return commands
 
     def test_both_ends_of_a_tunnel_have_its_number(self):
         addresses = {'OCTAVIA_XDP_HYPERVISORS': COMPUTES}
@@ -459,14 +459,14 @@ class TestSite(base.TestCase):
         for commands, name, own, other in (
                 (first, 'hv2 netns', '192.0.2.11', '192.0.2.12'),
                 (second, 'oxp-', '192.0.2.12', '192.0.2.1')):
-            tunnel, = (words for words in commands if 'vxlan' in words)
+            tunnel, = (command for command in commands if 'vxlan' in command)
             self.assertIn(f'link add {name}', tunnel)
             self.assertIn(f'id 4302 remote {other} local {own} ', tunnel)
         for commands, number in (first, 1), (second, 2):
             own = paths.hypervisor_address(number)
             self.assertEqual(1, sum(
-                words.startswith(f'-4 address add {own}/')
-                for words in commands), commands)
+                command.startswith(f'-4 address add {own}/')
+                for command in commands), commands)
 
     def test_driver_is_added_once_and_removed_without_others(self):
         added = 'xdp:Layer-4 load balancing in XDP'
