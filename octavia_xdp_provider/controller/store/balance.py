@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scheduler asks to even out the load, in bounded steps."""
+"""Queries of the scheduler for evening out the load."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from octavia_xdp_provider.controller.store import rows
 
 
 class Balance(base.Base):
-    """Queries about how load balancers are spread over nodes."""
+    """Queries about the distribution of load balancers over nodes."""
 
     def under_way(self, replicas: int) -> int:
-        """Load balancers that are on more nodes than wanted: moves that
-        have begun. Nodes that only keep flows by NAT count for nothing.
+        """Return the number of load balancers on more nodes than wanted, which
+        are moves under way. Nodes that only keep NAT flows do not count.
 
-        :param replicas: nodes wanted where the flavor names no number.
+        :param replicas: nodes wanted if the flavor sets no number.
         """
         counts = _counts().subquery()
         with self._reading_rows() as session:
@@ -32,12 +32,12 @@ class Balance(base.Base):
 
     def movable(self, source: str, target: str, replicas: int, limit: int
                 ) -> list[rows.LoadBalancer]:
-        """Load balancers that could be moved from one node to another.
+        """Return load balancers that could be moved from a node to another.
 
-        They are on as many nodes as wanted, all of which have done what
-        they shall, and not on the target.
+        They are on as many nodes as wanted, all of which have applied them,
+        and not on the target.
 
-        :param limit: at most so many.
+        :param limit: maximum number of results.
         """
         balancer, placement = models.LoadBalancer, models.Placement
         on_target = sa.select(placement.load_balancer_id).where(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes are alive, as the leader of the controllers judges it."""
+"""The conditions of nodes, as judged by the leader."""
 
 from collections.abc import Iterable
 import json
@@ -16,13 +16,13 @@ class Conditions(leases.Leases):
     """Queries about the conditions of nodes."""
 
     def conditions(self) -> dict[str, str | None]:
-        """Host → condition; null: the leader has not looked yet."""
+        """Return host → condition, None if the leader has not judged yet."""
         with self._reading_rows() as session:
             return dict(session.execute(sa.select(
                 models.Node.host, models.Node.condition)).tuples().all())
 
     def states(self, hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Host → what the node last reported of itself."""
+        """Return host → the node's latest report."""
         with self._reading_rows() as session:
             return {host: json.loads(state) for host, state
                     in session.execute(sa.select(
@@ -31,10 +31,8 @@ class Conditions(leases.Leases):
 
     def heard(self) -> tuple[float, dict[str, tuple[float, bool, bool,
                                                     str | None]]]:
-        """Now, and host → (last seen, in service, draining, condition).
-
-        Both in the database's time.
-        """
+        """Return the time, and host → (last seen, in service, draining,
+        condition), in the database's time."""
         with self._reading_rows() as session:
             return self._now(session), {
                 host: tuple(values) for host, *values in session.execute(
@@ -45,10 +43,10 @@ class Conditions(leases.Leases):
     @base.retried
     def set_conditions(self, changed: dict[str, str], lease: str, token: int
                        ) -> None:
-        """Store judgements, and have all load balancers there looked at.
+        """Store conditions, and mark all load balancers on these nodes.
 
         :param changed: host → new condition.
-        :raises LeaseLost: another one leads.
+        :raises LeaseLost: another controller leads.
         """
         with self._write() as session:
             self._check_lease(session, lease, token)
@@ -67,21 +65,21 @@ class Conditions(leases.Leases):
 
     @base.retried
     def mark_short(self, replicas: int, live: int, limit: int) -> int:
-        """Mark load balancers that live nodes could serve, and too few do.
+        """Mark load balancers on fewer nodes than they could be.
 
-        :param replicas: nodes wanted where the flavor names no number.
-        :param live: how many nodes could serve each.
-        :param limit: mark at most so many.
-        :returns: how many are marked.
+        :param replicas: nodes wanted if the flavor sets no number.
+        :param live: number of live nodes.
+        :param limit: maximum number of load balancers to mark.
+        :returns: the number of marked ones.
         """
         with self._write() as session:
-            found = session.scalars(_short(replicas, live).limit(limit)).all()
-            self._mark_work(session, found)
-            return len(found)
+            ids = session.scalars(_short(replicas, live).limit(limit)).all()
+            self._mark_work(session, ids)
+            return len(ids)
 
 
 def _short(replicas: int, live: int) -> Any:
-    """Ids of load balancers on fewer working nodes than there could be."""
+    """Select ids of load balancers on fewer working nodes than possible."""
     balancer, placement, node = (models.LoadBalancer, models.Placement,
                                  models.Node)
     working = sa.select(

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases: what only one controller may do at a time.
+"""Leases for work that only one controller may do at a time.
 
-An owner renews its lease until it ends. Each new owner draws a greater token,
-and what is written under a lease checks it in the same transaction: a
-controller that slept through the end of its lease writes nothing any more.
-The check is a write of the lease's row, so that of two transactions on two
-servers of a cluster one fails.
+An owner renews its lease until it ends. Each new owner gets a greater token,
+and each write under a lease checks the token in the same transaction, so that
+a controller that was suspended beyond the end of its lease writes nothing. The
+check writes the lease's row, so that of two transactions on two servers of a
+cluster one fails.
 """
 
 from typing import Any
@@ -18,14 +18,14 @@ from octavia_xdp_provider.controller.store import models
 
 
 class LeaseLost(Exception):
-    """Somebody else has the lease."""
+    """Another controller has the lease."""
 
 
 def latest_end(now: Any, lease_s: float) -> Any:
-    """After this no lease or claim can end that somebody took by now.
+    """Return the latest possible end of a lease or claim taken until now.
 
-    One that does was taken before the database's clock was set back, and
-    would last for as long as that. Controllers may have different options.
+    One that ends later was taken before the database's clock was set back, and
+    would last too long. The factor allows for controllers with other options.
     """
     return now + 6 * lease_s
 
@@ -35,11 +35,11 @@ class Leases(base.Base):
 
     @base.retried
     def acquire(self, name: str, owner: str, lease_s: float) -> int | None:
-        """Take a lease or renew it.
+        """Take or renew a lease.
 
         :param owner: unique to this run of this process.
-        :param lease_s: seconds for which it holds.
-        :returns: the token; None: another owner has it.
+        :param lease_s: duration in seconds.
+        :returns: the token, or None if another owner has the lease.
         """
         with self._writing() as session:
             now = self._now(session)
@@ -65,32 +65,32 @@ class Leases(base.Base):
 
     @base.retried
     def resign(self, name: str, owner: str) -> None:
-        """Let another one have it at once."""
+        """Release a lease at once."""
         with self._write() as session:
             session.execute(sa.update(models.Lease).where(
                 models.Lease.name == name,
                 models.Lease.owner == owner).values(expires_at=0.0))
 
     def lease(self, name: str) -> tuple[str, float] | None:
-        """Owner, and for how many seconds more; None: nobody has it."""
+        """Return (owner, remaining seconds), or None without an owner."""
         with self._read() as session:
             row = session.get(models.Lease, name)
             if row is None:
                 return None
-            left_s = ages.age(self._now(session), row.expires_at)
-            return (str(row.owner), left_s) if left_s else None
+            remaining_s = ages.age(self._now(session), row.expires_at)
+            return (str(row.owner), remaining_s) if remaining_s else None
 
     @classmethod
     def _check_lease(cls, session: Any, name: str, token: int) -> None:
-        """In a transaction that only the owner of a lease may make.
+        """Check a lease in a transaction of its owner.
 
-        :raises LeaseLost: another one has it, or it has ended.
+        :raises LeaseLost: another owner has it, or it has ended.
         """
-        found = session.execute(sa.update(models.Lease).where(
+        result = session.execute(sa.update(models.Lease).where(
             models.Lease.name == name, models.Lease.token == token,
             models.Lease.expires_at > cls._now(session)).values(
-                # Another value: a row that stays equal is not written.
+                # Changed, as an equal row would not be written.
                 expires_at=models.Lease.expires_at + 1e-3))
-        if not found.rowcount:
+        if not result.rowcount:
             raise LeaseLost('Another controller leads: lease '
                             f'{name} with token {token} is lost')

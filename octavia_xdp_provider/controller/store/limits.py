@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a load balancer, and all of a project, may be: ``[limits]``.
+"""Limits of the size of a load balancer and of a project: ``[limits]``.
 
-What LB nodes have room for says nothing about what a load balancer costs the
-controllers: pools without a listener take no room on any node, and are parsed,
-stored and sent all the same. So all members count here, and the bytes of the
-document. What is beyond a limit already may stay and shrink.
+The capacity of LB nodes does not limit the cost to controllers: pools without
+a listener take no room on nodes, but are parsed, stored and sent. So all
+members count here, and the bytes of the document. Load balancers beyond a
+limit may stay and shrink.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _STEP = 16 * 1024
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Each is named as its option in ``[limits]``; 0: none."""
+    """Limits, named like their options in ``[limits]``; 0 for no limit."""
 
     load_balancer_members: int = 0
     load_balancer_bytes: int = 0
@@ -35,27 +35,29 @@ NONE = Limits()
 
 
 def of(conf: cfg.ConfigOpts) -> Limits:
-    """Those that the operator has set; some may change at any time."""
+    """Return the configured limits, which may change at any time."""
     return Limits(**{field.name: conf.limits[field.name]
                      for field in dataclasses.fields(Limits)})
 
 
 def members(document: spec.Document | None) -> int:
-    """Of all pools, also those that no listener uses."""
+    """Return the number of members, including those of unused pools."""
     return sum(len(pool['members']) for pool in document['pools'].values()
                ) if document else 0
 
 
 def in_steps(size: int) -> int:
-    """Bytes as they are stored."""
+    """Round a size up to the steps in which it is stored."""
     return -(-size // _STEP) * _STEP
 
 
 def check(session: Any, limits: Limits, before: spec.Document | None,
           after: spec.Document, size_before: int, size: int) -> None:
-    """:param size: bytes of a document; that before, in steps.
+    """Check a changed document against the limits.
 
-    :raises Refused: it has become larger, and is too large.
+    :param size_before: size of the former document, in steps.
+    :param size: bytes of the document.
+    :raises Refused: it has grown and exceeds a limit.
     """
     more_members = members(after) > members(before)
     more_bytes = in_steps(size) > size_before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LB nodes: who there is, and what all of them have counted."""
+"""LB nodes and the sums of their counters."""
 
 import functools
 from typing import Any
@@ -21,10 +21,10 @@ class Nodes(base.Base):
     @base.retried
     def set_in_service(self, host: str, in_service: bool,
                        draining: bool = False) -> bool:
-        """The operator's word for a node. False where it is unknown.
+        """Set a node in or out of service; return False if it is unknown.
 
-        :param draining: of one out of service: routers shall prefer others
-            at once, and not only when a VIP leaves.
+        :param draining: whether a node out of service announces routes of last
+            resort at once, and not only when a VIP leaves it.
         """
         with self._write() as session:
             row = session.get(models.Node, host)
@@ -36,18 +36,19 @@ class Nodes(base.Base):
 
     @base.retried
     def heartbeat(self, *hosts: str) -> int:
-        """Nodes are alive. Returns how many of them have reported already:
-        what one can take is not known before."""
+        """Store heartbeats, and return how many of the nodes have reported
+        before. Others are not counted, as their capacity is not known."""
         with self._writing() as rows:
             return int(rows.execute(*self._timed(rows, _hearing, {
                 'hosts': list(hosts)})).rowcount)
 
     def statistics(self, node_timeout: float) -> dict[str, rows.Statistics]:
-        """By id of the listener, summed over all nodes that ever counted.
+        """Return listener id → Statistics, summed over all nodes ever.
 
-        Active flows only of those that have it and were heard lately.
+        Sums of active flows only include nodes that have the load balancer and
+        are not silent.
 
-        :param node_timeout: how long one may be silent, seconds.
+        :param node_timeout: seconds for which a node may be silent.
         """
         counter, node, placement = (
             models.ListenerCounter, models.Node, models.Placement)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which load balancer is on which node."""
+"""The placements of load balancers on nodes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ class Placements(base.Base):
 
     def placements(self, ids: Iterable[str] | None = None
                    ) -> list[rows.Placement]:
-        """All placements, or those of these load balancers."""
+        """Return all placements, or those of some load balancers."""
         with self._read() as session:
             query = session.query(models.Placement)
             if ids is not None:
@@ -25,15 +25,16 @@ class Placements(base.Base):
             return [rows.placement(row) for row in query]
 
     def remaining(self, host: str) -> list[str]:
-        """Ids of load balancers that a node has, or has not yet given up."""
+        """Return ids of load balancers that a node has or has yet to remove.
+        """
         with self._read() as session:
             return [key for key, in session.query(
                 models.Placement.load_balancer_id).filter_by(
                     host=host).order_by(models.Placement.load_balancer_id)]
 
     def shared_with(self, host: str) -> list[tuple[str, str, int]]:
-        """(load balancer, node, newest generation) for every node, this one
-        too, that has a load balancer of this host's and can do its part."""
+        """Return (load balancer, node, newest generation) of all working
+        placements of the load balancers on a host, including its own."""
         placement, balancer = models.Placement, models.LoadBalancer
         with self._read() as session:
             return [(key, where, generation) for key, where, generation
@@ -49,16 +50,15 @@ class Placements(base.Base):
                                 .where(models.Placement.host == host)))]
 
     def drains(self, hosts: Iterable[str]) -> bool:
-        """Whether a load balancer leaves one of these nodes by plan: is
-        announced as a last resort, or withdrawn, or still to be left after
-        that."""
-        with self._reading_rows() as found:
-            return found.execute(_DRAINING, {
+        """Return whether a load balancer drains on one of these nodes, or has
+        drained and has yet to leave."""
+        with self._reading_rows() as session:
+            return session.execute(_DRAINING, {
                 'hosts': list(hosts)}).first() is not None
 
     def active_flows(self, load_balancer_id: str) -> dict[str, int]:
-        """Host → flows of a load balancer that are alive there, as it last
-        said."""
+        """Return host → number of a load balancer's live flows in the host's
+        latest report."""
         counter = models.ListenerCounter
         with self._read() as session:
             return {host: int(flows) for host, flows in session.query(
@@ -67,9 +67,9 @@ class Placements(base.Base):
                         counter.host) if flows}
 
     def load(self) -> dict[str, int]:
-        """Host → load balancers that are on it and not leaving."""
-        with self._reading_rows() as found:
-            counted = found.execute(sa.select(
+        """Return host → number of load balancers that are not leaving it."""
+        with self._reading_rows() as session:
+            counted = session.execute(sa.select(
                 models.Placement.host, sa.func.count()).where(
                     models.Placement.removed_generation.is_(None)).group_by(
                         models.Placement.host))
@@ -84,20 +84,19 @@ class Placements(base.Base):
               decided_on: frozenset[str] | None = None,
               failed: int = 0, budget: tuple[int, float] | None = None
               ) -> bool:
-        """Put a load balancer on nodes and take it from others.
+        """Add a load balancer to nodes and remove it from others.
 
-        :param drain: hosts that shall announce it as a last resort.
-        :param withdraw: hosts that shall not announce it, and keep their
-            flows by NAT.
-        :param restore: hosts that shall announce it as ever again.
-        :param replace: hosts that it leaves once another one has it.
-        :param decided_on: the hosts that it was on when this was decided.
-            Nothing is done and False returned if it is on others now, or
-            deleted. None: whatever it is on.
-        :param failed: how many of the removals count for the budget, see
+        :param drain: hosts that are to announce it as a last resort.
+        :param withdraw: hosts that are to withdraw it and keep NAT flows.
+        :param restore: hosts that are to announce it normally again.
+        :param replace: hosts that it leaves once another host has it.
+        :param decided_on: the hosts that it was on when this was decided, or
+            None to ignore them. If it is on others now, or deleted, nothing is
+            done and False returned.
+        :param failed: number of the removals that count for the budget, see
             removals_since().
-        :param budget: how many may count in how many seconds: nothing is
-            done and False returned if there would be more.
+        :param budget: (number, seconds) that are allowed; if there would be
+            more, nothing is done and False returned.
         """
         with self._write() as session:
             # The lock on the sequence is held from here to the commit.
@@ -132,7 +131,7 @@ class Placements(base.Base):
 
     def _count_removals(self, session: Any, number: int,
                         budget: tuple[int, float] | None) -> bool:
-        """False: they would be more than there may be."""
+        """Count removals; return False if the budget does not allow them."""
         if budget:
             if number > budget[0] - self._removals(session, budget[1]):
                 return False
@@ -141,8 +140,8 @@ class Placements(base.Base):
         return True
 
     def _forget_removals(self, session: Any, span_s: float) -> None:
-        """Those that count no longer, or are to come: the database's clock was
-        set back."""
+        """Delete removals outside the span, or in the future, which precede a
+        clock that was set back."""
         at, now = models.Removal.at, self._now(session)
         session.query(models.Removal).filter(
             (at <= now - span_s) | (at > now)).delete()
@@ -158,7 +157,7 @@ class Placements(base.Base):
                 placed_generation=generation, draining_since=None,
                 withdrawn_since=None, drain_generation=0))
         if hosts:
-            # Nodes have time to do it.
+            # Give the nodes time to apply it.
             session.query(models.LoadBalancer).filter_by(
                 id=load_balancer_id).update(
                     {'changed_at': self._now(session)})
@@ -174,9 +173,9 @@ class Placements(base.Base):
 
     @base.retried
     def keep_placements(self, load_balancer_id: str) -> None:
-        """A failover ends: nodes that were to be replaced keep the rest.
+        """End a failover: nodes that were not replaced yet keep it.
 
-        Those that it is leaving already do not.
+        Nodes that it is leaving already do not.
         """
         with self._write() as session:
             session.query(models.Placement).filter_by(
@@ -185,10 +184,8 @@ class Placements(base.Base):
             self._mark_work(session, [load_balancer_id])
 
     def removals_since(self, span_s: float) -> int:
-        """Removals from failed nodes in the last so many seconds.
-
-        Less those that the operator has allowed beyond the budget.
-        """
+        """Return the number of removals from failed nodes within a span, minus
+        those that the operator has allowed beyond the budget."""
         with self._read() as session:
             return self._removals(session, span_s)
 
@@ -201,7 +198,7 @@ class Placements(base.Base):
 
     @base.retried
     def allow_removals(self, number: int, span_s: float) -> None:
-        """The operator's word that so many more nodes' VIPs may go."""
+        """Allow a number of removals beyond the budget."""
         with self._write() as session:
             self._forget_removals(session, span_s)
             session.add(models.Removal(at=self._now(session), number=-number))
@@ -209,13 +206,13 @@ class Placements(base.Base):
                 models.Placement.load_balancer_id))
 
     def on_failed_nodes(self) -> int:
-        """Placements on nodes that are dead or cannot do their part."""
+        """Return the number of placements on dead or failing nodes."""
         with self._read() as session:
             return int(session.scalar(_on_failed_nodes(sa.func.count())))
 
 
 def _on_failed_nodes(what: Any) -> Any:
-    """Placements whose node has failed, or was forgotten."""
+    """Select placements whose node is dead, failing or unknown."""
     return sa.select(what).select_from(models.Placement).outerjoin(
         models.Node, models.Node.host == models.Placement.host).where(
             models.Placement.removed_generation.is_(None),

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to a database server, which are kept in a pool.
+"""Reduces the cost of the pool of connections to a database server.
 
-What the pool does for each transaction costs as much as short statements,
-and a change takes a dozen transactions:
+The pool's work for each transaction costs as much as short statements, and a
+change takes a dozen transactions:
 
-* oslo.db has each connection that is taken out asked whether the server is
-  still there. One that has answered a moment ago is not asked again: who
-  takes it meets a server that went away since as a transaction does that is
-  under way.
-* SQLAlchemy rolls each connection back that is returned, also where its
-  transaction was committed. That is left out where none has begun since.
+* oslo.db pings the server whenever a connection is taken from the pool. Here a
+  connection that answered a moment ago is not pinged again: if the server has
+  failed since, the transaction fails as one under way would.
+* SQLAlchemy rolls back each connection that is returned, even after a commit.
+  Here that is omitted if no transaction has begun since.
 """
 
 import time
 from typing import Any
 import weakref
 
-# Seconds for which an answer holds.
+# Seconds for which an answer to a ping is valid.
 ASKED_S = 1.0
 
 
@@ -43,12 +42,11 @@ def _ask_seldom(dialect: Any) -> None:
 
 
 def _roll_back_once(dialect: Any) -> None:
-    """Statements run in transactions, of which SQLAlchemy says here when
-    they begin: connections on which none has begun since a COMMIT or a
-    ROLLBACK have nothing to be rolled back."""
+    """Omit the rollback of connections on which no transaction has begun since
+    the last COMMIT or ROLLBACK. SQLAlchemy calls do_begin() at each begin."""
     begin, commit, roll_back = (dialect.do_begin, dialect.do_commit,
                                 dialect.do_rollback)
-    # Only those of which it is known for sure.
+    # Connections that are certainly outside of a transaction.
     ended: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def do_begin(connection: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change makes of a load balancer's document. Pure."""
+"""Applies a change to a load balancer's document. Pure functions."""
 
 from collections.abc import Callable
 import dataclasses
@@ -17,11 +17,11 @@ from octavia_xdp_provider.controller.store import rows
 
 
 class Prepared(NamedTuple):
-    """What a change makes of a document.
+    """The result of a change.
 
-    ``of``: the text of that; None: there was none. ``error``: why it cannot
-    be; nothing else counts then. ``unused``: addresses of new members to which
-    LB nodes never send.
+    ``of``: text of the former document, None if there was none. ``error``: why
+    the change is refused; the other fields are meaningless then. ``unused``:
+    addresses of new members to which LB nodes never send.
     """
 
     of: str | None
@@ -34,7 +34,7 @@ class Prepared(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Making:
-    """A change, and which addresses its members may have; None: any."""
+    """A change, and the policy for its members' addresses; None for any."""
 
     change: changes.Change
     policy: address_policy.AddressPolicy | None = None

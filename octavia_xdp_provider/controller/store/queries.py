@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller asks its database, each in one transaction."""
+"""All queries of the controller, each in one transaction."""
 
 from octavia_xdp_provider.controller.store import balance
 from octavia_xdp_provider.controller.store import conditions
@@ -25,4 +25,4 @@ class Store(balance.Balance, conditions.Conditions, deltas.Deltas,
             placements.Placements, registration.Registration,
             reports.Reports, requests.Requests, sent_statuses.SentStatuses,
             situations.Situations, ways.Ways, work.WorkQueue):
-    """The wanted state, kept."""
+    """The wanted state in the database."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which LB nodes there are: the operator says so."""
+"""The operator's registration of LB nodes."""
 
 from collections.abc import Iterable
 import ipaddress
@@ -16,19 +16,19 @@ from octavia_xdp_provider.controller.store import rows
 
 
 class Registration(base.Base):
-    """Queries about the existence of nodes."""
+    """Queries about registered nodes."""
 
     def registered_hosts(self) -> list[str]:
-        """Hosts of all nodes."""
+        """Return the hosts of all nodes."""
         with self._reading_rows() as rows:
             return list(rows.execute(sa.select(models.Node.host)).scalars())
 
     @base.retried
     def register_node(self, host: str, nat_pools: Iterable[str] = ()
                       ) -> bool:
-        """Make a node known. Returns whether it was not before.
+        """Register a node, and return whether it is new.
 
-        :param nat_pools: of one that is new.
+        :param nat_pools: pools of a new node.
         :raises Refused: see set_nat_pools.
         """
         with self._write() as session:
@@ -41,11 +41,11 @@ class Registration(base.Base):
 
     @base.retried
     def set_nat_pools(self, host: str, pools: Iterable[str]) -> bool:
-        """Say which addresses a node may use for NAT.
+        """Replace the addresses that a node may use for NAT.
 
-        :param pools: networks in CIDR notation, in place of all before.
-        :returns: False where it is unknown.
-        :raises Refused: one is malformed, or is another node's.
+        :param pools: networks in CIDR notation.
+        :returns: False if the node is unknown.
+        :raises Refused: a network is malformed, or overlaps another node's.
         """
         with self._write() as session:
             row = session.get(models.Node, host)
@@ -56,7 +56,7 @@ class Registration(base.Base):
 
     @base.retried
     def remove_node(self, host: str) -> bool:
-        """Forget a node that will never come back."""
+        """Remove a node, and return whether it was known."""
         with self._write() as session:
             self._mark_selected(session, sa.select(
                 models.Placement.load_balancer_id).where(
@@ -70,7 +70,7 @@ class Registration(base.Base):
 
 
 def _checked(session: Any, host: str, pools: Iterable[str]) -> str | None:
-    """Pools as they are stored. Each address is one node's."""
+    """Check that pools are not shared, and return them for the database."""
     pools = list(pools)
     for text in pools:
         problem = fields.network_problem(text)

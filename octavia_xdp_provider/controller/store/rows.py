@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the database as the rest of the controller has them."""
+"""Database rows as objects for the rest of the controller."""
 
 import dataclasses
 import json
@@ -11,8 +11,8 @@ from octavia_xdp_provider.common import spec
 
 
 class Statistics(NamedTuple):
-    """Of a listener. ``drops``: packets. ``active``: flows that are alive.
-    ``bytes_out``: what clients were sent, as far as it passes nodes."""
+    """Counts of a listener. ``drops``: packets. ``active``: live flows.
+    ``bytes_out``: bytes to clients that passed nodes."""
 
     bytes: int
     flows: int
@@ -47,15 +47,15 @@ class LoadBalancer:
 
     @property
     def to_be_compared(self) -> bool:
-        """Whether Octavia may hold something else."""
+        """Whether Octavia's state may differ."""
         return self.listed_at is not None and self.compared_at is None
 
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """An LB node. ``last_seen``: seconds since the epoch. ``state``: what it
-    reports, of pools for NAT those that are registered. ``draining``: out
-    of service, and left by its routes."""
+    """An LB node. ``last_seen``: seconds since the epoch. ``state``: its
+    latest report, with only registered pools for NAT. ``draining``: out of
+    service, with routes of last resort."""
 
     host: str
     last_seen: float
@@ -70,7 +70,7 @@ class Node:
 class Placement:
     """A load balancer on a node, or leaving it; see models.py.
 
-    ``members``: member id → "up", "down" or "unknown"; None: not reported.
+    ``members``: member id → "up", "down" or "unknown"; None if not reported.
     """
 
     load_balancer_id: str
@@ -87,7 +87,7 @@ class Placement:
 
 
 def document(row: Any) -> spec.Document:
-    """The document, also if an older version of the controller wrote it."""
+    """Return a row's document, even if an older controller wrote it."""
     return parsed(row.document)
 
 
@@ -119,7 +119,7 @@ def node(row: Any) -> Node:
 
 
 def nat_pools(row: Any) -> list[str]:
-    """Those of a node that are registered."""
+    """Return a node's registered pools for NAT."""
     return list(json.loads(row.nat_pools or '[]'))
 
 

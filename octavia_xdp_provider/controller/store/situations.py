@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a worker has to know of one load balancer, in one transaction."""
+"""Reads all that a worker needs of one load balancer in one transaction."""
 
 import dataclasses
 import functools
@@ -19,12 +19,11 @@ _NODES = models.Node.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Situation:
-    """A load balancer and its nodes, as of one moment.
+    """A load balancer and its nodes at one moment.
 
-    ``placements``: also those that are leaving. ``conditions``: host → what
-    the leader thinks of it, ``states``: host → what it last reported of
-    itself, both of the nodes of ``placements``. ``now``: seconds since the
-    epoch, by the database's clock.
+    ``placements``: including those that are leaving. ``conditions``: host →
+    condition, and ``states``: host → latest report, of the nodes of
+    ``placements``. ``now``: seconds since the epoch by the database's clock.
     """
 
     balancer: rows.LoadBalancer
@@ -38,14 +37,14 @@ class Situations(base.Base):
     """Queries about one load balancer and its nodes."""
 
     def situation(self, load_balancer_id: str) -> Situation | None:
-        """None: it is not there."""
+        """Return a load balancer's Situation, or None if there is none."""
         values = {'key': load_balancer_id}
         with self._reading_rows() as found:
             row = found.execute(*self._timed(found, _balancer, values)).first()
             if row is None:
                 return None
             placements = found.execute(_PLACED, values).all()
-        nodes = [one for one in placements if one.state is not None]
+        nodes = [placed for placed in placements if placed.state is not None]
         return Situation(
             rows.load_balancer(row), tuple(map(rows.placement, placements)),
             {node.host: node.condition for node in nodes},

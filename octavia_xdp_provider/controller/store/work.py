@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work queue: load balancers that somebody has to look at.
+"""The work queue: load balancers that a controller has to advance.
 
-Whatever changes something about a load balancer marks it in the same
-transaction (base.py). Any controller claims what is due, looks at it as far
-as it can without waiting for nodes, and finishes it. A claim expires after
-seconds, so that a controller which was killed delays its items by no more.
-A mark that comes meanwhile raises the version, and the item stays.
+Each change of a load balancer marks it in the same transaction (base.py). Any
+controller claims due items, advances them as far as possible without waiting
+for nodes, and finishes them. A claim expires after seconds, which limits the
+delay after a controller was killed. A mark during a claim raises the item's
+version, so that it stays.
 
-The transactions that claim and finish compare and set: two that claim one
-item at once have one winner.
+Claiming and finishing compare and set: of two transactions that claim an item
+at once, one succeeds.
 """
 
 from collections.abc import Iterable
@@ -22,18 +22,18 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.store import models
 
-# Seconds after which an item is looked at again at the latest. One that is
-# due much later was marked before the database's clock was set back.
+# Longest delay of an item in seconds. An item that is due much later was
+# marked before the database's clock was set back.
 LATER_MAX_S = 600.0
 
-# Statements about a table cost less than those about a class.
+# Statements on a table cost less than those on a class.
 _WORK = models.Work.__table__
 
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """A claimed item. ``failures``: how often in a row it was not finished,
-    and was to be looked at again. ``owner``: who has claimed it."""
+    """A claimed item. ``failures``: number of consecutive steps that did not
+    finish it. ``owner``: the claiming process."""
 
     load_balancer_id: str
     version: int
@@ -47,14 +47,13 @@ class WorkQueue(base.Base):
     @base.retried
     def mark(self, load_balancer_ids: Iterable[str],
              delay_s: float = 0.0) -> None:
-        """Have somebody look at load balancers. Also unknown ones."""
+        """Mark load balancers, including unknown ones."""
         with self._write() as session:
             self._mark_work(session, load_balancer_ids, delay_s)
 
     @base.retried
     def mark_all(self) -> None:
-        """Have somebody look at every load balancer: after the options of
-        a controller have changed, say."""
+        """Mark all load balancers, for example after a change of options."""
         with self._write() as session:
             self._mark_selected(session, sa.select(
                 models.LoadBalancer.id).where(
@@ -65,26 +64,26 @@ class WorkQueue(base.Base):
         """Claim items that are due, the longest waiting first.
 
         :param lease_s: seconds after which others may claim them.
-        :param ids: load balancers whose time has come whatever the queue
-            says, if they are in it: these are claimed, and no others.
+        :param ids: if any, only these load balancers are claimed, even if the
+            queue has them due later.
         """
-        some = sorted(ids)[:limit]
-        if limit <= 0 or not (some or self._any_due(lease_s)):
+        requested = sorted(ids)[:limit]
+        if limit <= 0 or not (requested or self._any_due(lease_s)):
             return []
-        return self._claim(owner, limit, lease_s, some)
+        return self._claim(owner, limit, lease_s, requested)
 
     def _any_due(self, lease_s: float) -> bool:
-        # By far the most frequent answer is no, and needs no writer.
+        # The most frequent answer by far is no, which needs no writer.
         with self._reading_rows() as rows:
             return bool(self._find(rows, lease_s, 1))
 
     @classmethod
     def _find(cls, rows: Any, lease_s: float, limit: int,
               ids: Iterable[str] = ()) -> list[Any]:
-        some = list(ids)
-        if some:
+        requested = list(ids)
+        if requested:
             return list(rows.execute(*cls._timed(rows, _naming, {
-                'lease_s': lease_s, 'ids': some})))
+                'lease_s': lease_s, 'ids': requested})))
         return list(rows.execute(*cls._timed(rows, _finding, {
             'lease_s': lease_s, 'limit': limit})))
 
@@ -107,7 +106,7 @@ class WorkQueue(base.Base):
     @base.retried
     def renew(self, owner: str, load_balancer_ids: Iterable[str],
               lease_s: float) -> None:
-        """Claim items that are worked on for longer."""
+        """Extend the claims of items in progress."""
         with self._writing() as session:
             until = self._now(session) + lease_s
             for ids in base.chunks(load_balancer_ids):
@@ -117,7 +116,7 @@ class WorkQueue(base.Base):
                         claimed_until=until))
 
     def is_claimed_by(self, owner: str, load_balancer_id: str) -> bool:
-        """Whether the claim has not expired, nor has anybody taken it."""
+        """Return whether an owner's claim is still valid."""
         with self._reading_rows() as rows:
             return rows.execute(sa.select(_WORK.c.version).where(
                 _WORK.c.load_balancer_id == load_balancer_id,
@@ -128,11 +127,11 @@ class WorkQueue(base.Base):
     @base.retried
     def finish(self, item: Item, owner: str, again_in_s: float | None = None
                ) -> bool:
-        """Release a claimed item. It goes, unless it was marked meanwhile.
+        """Release a claimed item, and remove it unless it was marked since.
 
-        :param again_in_s: it is due again after so many seconds.
-        :returns: False if it was marked meanwhile. What another owner has
-            taken over is that one's to finish.
+        :param again_in_s: keep it, due again after so many seconds.
+        :returns: False if it was marked meanwhile. An item that another owner
+            has taken over is left to that one.
         """
         values: dict[str, Any] = {
             'key': item.load_balancer_id, 'owner': owner,
@@ -155,42 +154,44 @@ class WorkQueue(base.Base):
 
     @base.retried
     def release(self, owner: str) -> None:
-        """Let others have what this controller has claimed: it stops."""
+        """Release all claims of a controller that stops."""
         with self._write() as session:
             session.execute(sa.update(models.Work).where(
                 models.Work.claimed_by == owner).values(
                     claimed_by=None, claimed_until=None))
 
     def waiting(self) -> tuple[int, float]:
-        """How many items are due, and for how many seconds the first."""
+        """Return the number of due items, and the age of the first in seconds.
+        """
         with self._reading_rows() as session:
             number, first, now = session.execute(*self._timed(
                 session, _waiting, {})).one()
             return int(number), now - first if number else 0.0
 
     def marked(self, load_balancer_ids: Iterable[str]) -> set[str]:
-        """Which of these load balancers are in the queue."""
-        found: set[str] = set()
+        """Return those of the load balancers that are in the queue."""
+        queued: set[str] = set()
         with self._reading_rows() as session:
             for ids in base.chunks(load_balancer_ids):
-                found.update(session.scalars(sa.select(
+                queued.update(session.scalars(sa.select(
                     models.Work.load_balancer_id).where(
                         models.Work.load_balancer_id.in_(ids))))
-        return found
+        return queued
 
 
 def forget(rows: Any, item: Item, owner: str) -> bool:
-    """Finish a claimed item, for which nothing is left to be done, within a
-    transaction. False: it was marked meanwhile, or somebody has taken it."""
+    """Remove a claimed item within a transaction. Return False if it was
+    marked meanwhile or taken over."""
     return bool(rows.execute(_FORGETTING, {
         'key': item.load_balancer_id, 'owner': owner,
         'seen': item.version}).rowcount)
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 
 def _unclaimed(now: Any, lease_s: Any) -> Any:
-    """Also a claim that ends later than any can: the clock was set back."""
+    """Include claims that end later than possible, as the clock was set back.
+    """
     until = _WORK.c.claimed_until
     return (until.is_(None) | (until < now)
             | (until > leases.latest_end(now, lease_s)))
@@ -198,7 +199,7 @@ def _unclaimed(now: Any, lease_s: Any) -> Any:
 
 @functools.cache
 def _finding(dialect: str) -> Any:
-    """What is due."""
+    """Select due items."""
     now, due_at = base.clock(dialect), _WORK.c.due_at
     return _unclaimed_items(now).where(
         (due_at <= now) | (due_at > now + 2 * LATER_MAX_S)).order_by(
@@ -215,7 +216,7 @@ def _waiting(dialect: str) -> Any:
 
 @functools.cache
 def _naming(dialect: str) -> Any:
-    """What there is of these load balancers."""
+    """Select the items of given load balancers."""
     return _unclaimed_items(base.clock(dialect)).where(
         _WORK.c.load_balancer_id.in_(sa.bindparam('ids', expanding=True)))
 

@@ -28,19 +28,19 @@ class TestAddresses(requesting.RequestsTestCase):
                 self.store._next_generation(session))
             row.pending = None
 
-    def test_a_vip_has_one_load_balancer(self):
+    def test_vip_has_one_load_balancer(self):
         self.request(self.small('one', '203.0.113.10'))
         self.assertRaises(errors.Conflict, self.request,
                           self.small('two', '203.0.113.10'))
         self.assertIsNone(self.store.load_balancer('two'))
 
-    def test_a_vip_is_free_once_its_load_balancer_is_deleted(self):
+    def test_vip_is_free_once_its_load_balancer_is_deleted(self):
         self.request(self.small('one', '203.0.113.10'))
         self.promote('one')
         self.store.delete('one')
         self.request(self.small('two', '203.0.113.10'))
 
-    def test_no_member_is_a_vip(self):
+    def test_member_cannot_be_a_vip(self):
         self.request(self.small('one', '203.0.113.10', '198.18.10.11'))
         for more in ({}, {'monitor_address': '203.0.113.10'}):
             address = '198.18.10.12' if more else '203.0.113.10'
@@ -49,20 +49,20 @@ class TestAddresses(requesting.RequestsTestCase):
                 self.small('two', '203.0.113.11', address, **more))
             self.assertEqual('address', error.option)
 
-    def test_no_vip_is_a_member(self):
+    def test_vip_cannot_be_a_member(self):
         self.request(self.small('one', '203.0.113.10', '203.0.113.11'))
         error = self.assertRaises(errors.Refused, self.request,
                                   self.small('two', '203.0.113.11'))
         self.assertEqual('vip_address', error.option)
 
-    def test_neither_is_a_load_balancers_own(self):
+    def test_own_vip_cannot_be_a_member(self):
         error = self.assertRaises(
             errors.Refused, self.request,
             self.small('one', '2001:db8::1', '2001:db8::2',
                        monitor_address='2001:db8::1'))
         self.assertIn('2001:db8::1', str(error))
 
-    def test_what_a_pending_change_removes_is_held_until_it_is_certain(self):
+    def test_address_is_reserved_until_its_removal_is_committed(self):
         self.request(self.small('one', '203.0.113.10', '203.0.113.11'))
         self.promote('one')
         self.request({'object': 'member', 'action': 'delete',
@@ -72,7 +72,7 @@ class TestAddresses(requesting.RequestsTestCase):
         self.promote('one')
         self.request(self.small('two', '203.0.113.11'))
 
-    def test_what_a_pending_change_adds_is_held_until_it_is_dropped(self):
+    def test_address_is_reserved_until_its_addition_is_dropped(self):
         self.request(self.small('one', '203.0.113.10'))
         self.promote('one')
         self.request({'object': 'member', 'action': 'create',
@@ -83,11 +83,11 @@ class TestAddresses(requesting.RequestsTestCase):
         self.store.cancel('r')
         self.request(self.small('two', '203.0.113.11'))
 
-    def test_many_may_have_one_member(self):
+    def test_load_balancers_may_share_a_member(self):
         self.request(self.small('one', '203.0.113.10', '198.18.10.11'))
         self.request(self.small('two', '203.0.113.11', '198.18.10.11'))
 
-    def test_members_of_load_balancers_with_one_dscp_differ(self):
+    def test_load_balancers_with_the_same_dscp_cannot_share_a_member(self):
         def of(key, vip, address):
             return self.small(key, vip, address) | {'fields': dict(
                 self.small(key, vip, address)['fields'],

@@ -48,12 +48,12 @@ class TestCapacity(store_base.StoreTestCase):
         self.assertNotRegex(
             str(error), r'\b[ab] has|LB node [ab]|of a:|\d/\d|1 of 1')
 
-    def test_without_nodes_or_numbers_nothing_is_refused(self):
+    def test_nothing_is_refused_without_nodes_or_reports(self):
         self.create(1)
         self.node('a')
         self.create(2)
 
-    def test_a_creation_needs_one_node_with_room(self):
+    def test_creation_needs_a_node_with_room(self):
         self.node('a', services=0, services_max=1)
         self.place(self.create(1), 'a')
         error = self.assertRaises(errors.Refused, self.create, 2)
@@ -68,18 +68,18 @@ class TestCapacity(store_base.StoreTestCase):
         self.node('b', in_service=False, services=0, services_max=100)
         self.assertRaises(errors.Refused, self.create, 2)
 
-    def test_members_have_room_as_well(self):
+    def test_members_need_room(self):
         self.node('a', members=0, members_max=3)
         self.place(self.create(1), 'a')
         self.assertRaises(errors.Refused, self.create, 2)
 
-    def test_each_vip_needs_services_of_its_own(self):
+    def test_each_vip_needs_its_own_services(self):
         self.node('a', services=0, services_max=1)
         self.assertRaises(
             errors.Refused, self.create, 1,
             additional_vips=[{'ip_address': '2001:db8::1'}])
 
-    def test_a_change_needs_room_on_each_of_its_nodes(self):
+    def test_change_needs_room_on_each_of_its_nodes(self):
         self.store.create(base.document())
         self.place('lb', 'a', 'b')
         self.node('a', services=1, services_max=10)
@@ -96,20 +96,20 @@ class TestCapacity(store_base.StoreTestCase):
         self.node('b', services=1, services_max=2)
         self.request(listener)
 
-    def test_what_is_pending_counts(self):
+    def test_pending_changes_count(self):
         self.node('a', services=0, services_max=2)
         for number in (1, 2):
             # The node has not seen either of them.
             self.place(self.create(number), 'a')
         self.assertRaises(errors.Refused, self.create, 3)
 
-    def test_no_member_is_an_lb_node(self):
+    def test_member_cannot_be_an_lb_node(self):
         self.node('a', addresses=['198.18.10.12', '2001:db8::12'])
         error = self.assertRaises(errors.Refused, self.create, 1)
         self.assertEqual('address', error.option)
         self.assertTold('LB node a', error)
 
-    def test_no_vip_is_an_lb_nodes_or_a_routers(self):
+    def test_vip_cannot_be_an_lb_nodes_or_a_routers(self):
         self.node('a', in_service=False, addresses=['203.0.113.1'],
                   bgp_neighbours={'203.0.113.2': 'up'}, uplinks=[
                       {'name': 'eth0', 'v4': {'address': '203.0.113.3'},
@@ -126,12 +126,12 @@ class TestCapacity(store_base.StoreTestCase):
         self.assertEqual('additional_vips', error.option)
         self.create(4)
 
-    def test_vips_that_were_there_before_a_node_stay(self):
+    def test_vips_older_than_a_node_stay(self):
         self.store.create(base.document())
         self.node('a', addresses=[base.VIP])
         self.request(requesting.ADDED)
 
-    def test_a_node_keeps_tenants_from_few_addresses(self):
+    def test_node_blocks_few_addresses(self):
         self.node('a', bgp_neighbours=dict.fromkeys(
             (f'203.0.113.{number}' for number in range(1, 200)), 'up'))
         refused = 0
@@ -142,7 +142,7 @@ class TestCapacity(store_base.StoreTestCase):
                 refused += 1
         self.assertEqual(64, refused)
 
-    def test_members_that_were_there_before_a_node_stay(self):
+    def test_members_older_than_a_node_stay(self):
         self.store.create(base.document())
         self.node('a', addresses=['198.18.10.12'])
         self.request(requesting.member('delete', 'm1'))
@@ -153,7 +153,7 @@ class TestCapacity(store_base.StoreTestCase):
         self.node(host, pools=pools, document_version=spec.VERSION,
                   nat={'pools': list(pools)}, **more)
 
-    def test_nat_needs_one_node_that_can_do_it(self):
+    def test_nat_needs_a_node_that_supports_it(self):
         self.create(1, flavor=self.NAT)  # No node has said what it can.
         self.node('a', document_version=spec.VERSION)
         self.able('b', '2001:db8:0:1::/120')
@@ -189,7 +189,7 @@ class TestCapacity(store_base.StoreTestCase):
         self.able('a', '198.51.100.0/28', '2001:db8:0:1::/120')
         self.request(request)
 
-    def test_no_member_is_in_a_pool_for_nat(self):
+    def test_member_cannot_be_in_a_nat_pool(self):
         self.able('a', '198.18.10.0/28')
         for flavor in ({}, self.NAT):
             error = self.assertRaises(errors.Refused, self.create, 1,
@@ -197,7 +197,7 @@ class TestCapacity(store_base.StoreTestCase):
             self.assertEqual('address', error.option)
             self.assertTold('of the LB node a', error)
 
-    def test_what_a_node_says_of_pools_keeps_nobody_away(self):
+    def test_unregistered_nat_pools_block_no_member(self):
         self.node('a', document_version=spec.VERSION,
                   nat={'pools': ['0.0.0.0/0', '::/0']})
         self.create(1)

@@ -33,7 +33,7 @@ class Agent:
         self.start()
 
     def start(self):
-        """It was killed, and starts again."""
+        """Start, or restart after it was killed."""
         self.fetcher = fetching.Fetcher(
             self._network, HOST, wanted.Cache(f'{self._directory}/wanted'),
             f'{self._directory}/common')
@@ -85,7 +85,7 @@ class TestProtocol(base.StoreTestCase):
         self.store.store_ways(ways.Changes(documents={
             (host, key): document}), 'duty', self.token)
 
-    def test_all_agree_once_it_is_quiet_whatever_was_lost(self):
+    def test_both_sides_agree_after_losses(self):
         for seed in range(RUNS):
             source = random.Random(seed)
             self.renew()

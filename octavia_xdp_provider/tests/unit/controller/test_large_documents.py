@@ -36,11 +36,11 @@ class TestLargeDocuments(requesting.RequestsTestCase):
         pending = self.store.load_balancer('lb').pending
         return pending['expected']['pools']['pool']['members']
 
-    def test_a_creation(self):
+    def test_creation_is_validated_before_the_lock(self):
         self.assertEqual(['validate', 'draw'],
                          self.taken(requesting.created()))
 
-    def test_a_change_of_what_is_known_to_be_large(self):
+    def test_change_of_a_large_document_is_validated_before_the_lock(self):
         self.store.create(base.document())
         self.assertEqual(['draw', 'validate'], self.taken(requesting.ADDED))
         self.assertEqual(['validate', 'draw'], self.taken(
@@ -48,7 +48,7 @@ class TestLargeDocuments(requesting.RequestsTestCase):
                               fields=base.member('198.18.10.14'))))
         self.assertEqual({'m1', 'm2', 'm4'}, self.members().keys())
 
-    def test_a_document_that_has_changed_since(self):
+    def test_change_of_a_stale_document_is_validated_again(self):
         self.store.create(base.document())
         self.request(requesting.ADDED)
         prepare = self.store._prepare
@@ -65,7 +65,7 @@ class TestLargeDocuments(requesting.RequestsTestCase):
             self.request(requesting.ADDED)
         self.assertEqual({'m2', 'm3'}, self.members().keys())
 
-    def test_what_is_refused_is_refused_after_what_is_known(self):
+    def test_late_or_unknown_changes_are_refused_as_such_first(self):
         self.store.create(base.document())
         self.request(requesting.ADDED)
         bad = requesting.member('update', 'm9', fields={'weight': 1})

@@ -54,13 +54,13 @@ class TestLimits(store_base.StoreTestCase):
         self.refused(self.request, self.member('create', 9, '198.18.10.99'),
                      load_balancer_members=2)
 
-    def test_what_is_too_large_already_may_shrink(self):
+    def test_too_large_load_balancer_may_shrink(self):
         self.create(1, members=5)
         for limit in ({'load_balancer_members': 2}, {'project_members': 2}):
             self.request(self.member('delete', 1), **limit)
             self.request(self.member('create', 1, '198.18.10.99'), **limit)
 
-    def test_a_projects_members_count_together(self):
+    def test_members_of_a_project_are_summed(self):
         self.create(1, project_members=4)
         self.create(2, project='other', project_members=2)
         option, text = self.refused(self.create, 3, members=3,
@@ -75,7 +75,7 @@ class TestLimits(store_base.StoreTestCase):
         self.store.forget('lb3')
         self.create(4, project_members=4)
 
-    def test_bytes_of_a_load_balancer(self):
+    def test_bytes_of_a_load_balancer_are_limited(self):
         option, text = self.refused(self.create, 1, members=60,
                                     load_balancer_bytes=_STEP // 2)
         self.assertEqual('pools', option)
@@ -88,13 +88,13 @@ class TestLimits(store_base.StoreTestCase):
             'pool_id': 'pool1', 'members': many},
             load_balancer_bytes=_STEP)
 
-    def test_bytes_of_a_project(self):
+    def test_bytes_of_a_project_are_limited(self):
         self.create(1, project_bytes=2 * _STEP)
         self.create(2, project_bytes=2 * _STEP)
         self.refused(self.create, 3, project_bytes=2 * _STEP)
         self.create(3, project='other', project_bytes=2 * _STEP)
 
-    def test_the_options(self):
+    def test_limits_have_their_options(self):
         conf = self.load('[limits]\nproject_members = 7\n')
         self.assertEqual(
             limits.Limits(8192, 4 * 1024 * 1024, 7, 128 * 1024 * 1024),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses that are for members behind hypervisors alone."""
+"""Addresses that only members behind hypervisors may have."""
 
 import ipaddress
 import uuid
@@ -40,7 +40,7 @@ class TestRequests(requesting.RequestsTestCase):
         return requesting.member('create', str(uuid.uuid4()),
                                  fields=base.member(address, **more))
 
-    def test_ordinary_load_balancers_reach_the_fabric_alone(self):
+    def test_ordinary_load_balancers_only_reach_the_fabric(self):
         self.store.create(base.document())
         self.refused('address', self.added(VM))
         self.refused('monitor_address',
@@ -48,7 +48,7 @@ class TestRequests(requesting.RequestsTestCase):
         self.request(self.added('198.18.10.13',
                                 monitor_address='198.18.10.14'))
 
-    def test_those_with_zero_touch_reach_vms_and_probe_the_fabric(self):
+    def test_zero_touch_load_balancers_reach_vms_and_probe_the_fabric(self):
         self.store.create(base.document(**VMS))
         self.request(self.added(VM))
         self.request(self.added(VM, monitor_address=VM))
@@ -56,13 +56,13 @@ class TestRequests(requesting.RequestsTestCase):
                      self.added(VM, monitor_address='10.0.0.6'))
         self.refused('address', self.added('172.16.0.1'))
 
-    def test_monitor_address_of_a_member_that_is_there(self):
+    def test_monitor_address_of_existing_member_is_checked(self):
         self.store.create(base.document(**VMS))
         change = requesting.member('update', 'm1', fields={
             'monitor_address': '10.0.0.6'})
         self.refused('monitor_address', change)
 
-    def test_a_batch_and_a_creation(self):
+    def test_batch_and_creation_are_checked(self):
         tree = base.tree()
         tree['pools']['pool']['members']['m2'] = base.member(VM)
         self.refused('address', requesting.created(
@@ -72,7 +72,7 @@ class TestRequests(requesting.RequestsTestCase):
             'object': 'member', 'action': 'replace', 'object_id': None,
             'pool_id': 'pool', 'members': {'new': base.member(VM)}})
 
-    def test_members_that_were_there_before_the_list_stay(self):
+    def test_members_older_than_the_list_stay(self):
         document = base.document()
         members = document['pools']['pool']['members']
         members['m1'].update(address=VM, monitor_address='10.0.0.6')
@@ -83,7 +83,7 @@ class TestRequests(requesting.RequestsTestCase):
         self.refused('monitor_address', requesting.member(
             'update', 'm1', fields={'monitor_address': '10.0.0.7'}))
 
-    def test_one_list_is_for_all(self):
+    def test_single_list_applies_to_all(self):
         self.policy = policy(members='10.0.0.0/8')
         self.store.create(base.document())
         for vip, more in (('203.0.113.11', {}), ('203.0.113.12', VMS)):
@@ -93,8 +93,8 @@ class TestRequests(requesting.RequestsTestCase):
                     'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT',
                     'members': {f'm-{key}': base.member(VM)}}}, **more))
 
-    def test_a_vm_may_have_the_address_of_an_lb_node(self):
-        """Nothing is sent there, but to the VM through its hypervisor."""
+    def test_vm_may_have_the_address_of_an_lb_node(self):
+        """Packets go to the VM through its hypervisor, and not to the node."""
         self.seen('lb1', {'addresses': [VM, '198.18.10.13']})
         self.store.create(base.document(**VMS))
         self.request(self.added(VM))
@@ -117,7 +117,7 @@ class TestRequests(requesting.RequestsTestCase):
 
 
 class TestWays(hypervisors.ZeroTouchTestCase):
-    """Where no tunnel leads to a VM, nothing is sent to its address."""
+    """Without a tunnel to a VM, nothing is sent to its address."""
 
     MODE = 'preferred'
 
@@ -129,12 +129,12 @@ class TestWays(hypervisors.ZeroTouchTestCase):
 
     @staticmethod
     def on_80(document):
-        """Where a member is reached at its address, too."""
+        """Use the listener's port, so that members are reachable directly."""
         for member in document['pools']['pool']['members'].values():
             member['protocol_port'] = 80
         return document
 
-    def test_a_vm_without_a_tunnel_is_not_reached(self):
+    def test_vm_without_a_tunnel_is_not_reached(self):
         self.ports.pop(0)
         self.create()
         self.store.change('lb', self.on_80)
@@ -146,7 +146,7 @@ class TestWays(hypervisors.ZeroTouchTestCase):
         self.assertIn('no port', way.reason)
         self.assertIn('[members] allowed_networks', way.reason)
 
-    def test_one_that_was_reached_directly_is_no_more(self):
+    def test_vm_is_no_longer_reached_directly(self):
         self.ports.pop(0)
         self.create()
 
@@ -159,7 +159,7 @@ class TestWays(hypervisors.ZeroTouchTestCase):
         self.converge()
         self.assertNotIn('m1', self.sent())
 
-    def test_a_member_on_the_fabric_is_reached_as_ever(self):
+    def test_member_on_the_fabric_is_reached_directly(self):
         self.create()
 
         def moved(document):

@@ -21,7 +21,7 @@ RUNS, STEPS = 6, 60
 
 
 class Node:
-    """What an agent does, without what it does it to."""
+    """An agent's part of the protocol, without a datapath."""
 
     def __init__(self, source, network, directory, epochs):
         self._random = source
@@ -41,23 +41,23 @@ class Node:
         self._follow(self.fetcher.fetch())
 
     def receive(self, since, page):
-        """What is sent with a notification."""
+        """Handle a page that was sent with a notification."""
         mentioned = self.fetcher.receive(since, page)
         self._follow(self.fetcher.fetch() if mentioned is None
                      else mentioned)
 
     def _follow(self, mentioned):
         self.reporter.again(mentioned)
-        found = self.fetcher.wanted
-        self.facts.as_of = found.as_of
+        state = self.fetcher.wanted
+        self.facts.as_of = state.as_of
         self.facts.held = {
             key: {'generation': generation, 'error': None,
                   'announced': True, 'members': self.members.get(
                       key, {'m1': 'unknown'})}
-            for key, (generation, _) in found.documents.items()}
+            for key, (generation, _) in state.documents.items()}
 
     def probe(self):
-        """A member is found in another state."""
+        """Change the state of a random member."""
         if self.facts.held:
             key = self._random.choice(sorted(self.facts.held))
             self.members[key] = {'m1': self._random.choice(STATES)}
@@ -75,7 +75,7 @@ class TestProtocol(store_base.StoreTestCase):
         super().renew()
         self.touched = set()
         self.store.register_node(HOST)
-        # Of two controllers, each of which knows what it has sent itself.
+        # Pages of two controllers, each of which only knows its own ones.
         self.sent = [pages.Pages(self.store.changes) for _ in range(2)]
         self.endpoints = [
             node_api.NodesEndpoint(
@@ -84,8 +84,7 @@ class TestProtocol(store_base.StoreTestCase):
         self.on_the_way = []
 
     def notify(self, source, node):
-        """A controller sends what has changed. That may be lost, come twice
-        or after what was sent later. Until something has come."""
+        """Send a page, which may be lost, duplicated or reordered."""
         found = source.choice(self.sent).next(HOST)
         if found is not None and source.random() < 0.8:
             self.on_the_way += [found] * source.choice((1, 1, 2))
@@ -102,7 +101,7 @@ class TestProtocol(store_base.StoreTestCase):
         return spec.document(f'lb{number}', tree)
 
     def act(self, source):
-        """The controller changes what the node should have."""
+        """Change the load balancers that the node should have."""
         number = source.randint(1, 6)
         key = f'lb{number}'
         row = self.store.load_balancer(key)
@@ -126,13 +125,13 @@ class TestProtocol(store_base.StoreTestCase):
                 'object_id': f'listener{number}', 'fields': {'name': name}}))
 
     def expected(self):
-        """The documents that belong on the node, by id."""
+        """Return id → document of the node's load balancers."""
         return {key: spec.for_node(row.document) for key in {
             one.load_balancer_id for one in self.store.placements()
             if one.removed_generation is None}
             if (row := self.store.load_balancer(key)) and not row.deleted}
 
-    def test_all_agree_once_it_is_quiet_whatever_was_lost(self):
+    def test_both_sides_agree_after_losses(self):
         self.received = 0
         for seed in range(RUNS):
             source = random.Random(seed)

@@ -36,7 +36,7 @@ class TestNodeState(reporting.NodeApiTestCase):
             self.store.finish(item, 'test')
         return {item.load_balancer_id for item in items}
 
-    def test_a_problem_that_comes_or_goes_is_work(self):
+    def test_new_or_solved_problem_is_work(self):
         for bad in BAD:
             self.report(**bad)
             self.assertEqual({'lb'}, self.finish_all(), bad)
@@ -47,7 +47,7 @@ class TestNodeState(reporting.NodeApiTestCase):
         self.report(bgp_established=[0, 2])
         self.assertEqual(1, len(self.touched))
 
-    def test_health_that_is_not_known_any_more_is_work_beside_a_problem(self):
+    def test_unknown_health_is_work_besides_a_problem(self):
         self.report(bgp_established=[1, 2])
         self.finish_all()
         self.report(bgp_established=[1, 2], health_checker=None)
@@ -58,7 +58,7 @@ class TestNodeState(reporting.NodeApiTestCase):
             'octavia-xdp-result-handler': 'stands still'})
         self.assertEqual({'lb'}, self.finish_all())
 
-    def test_what_changes_no_status_is_no_work(self):
+    def test_report_without_effect_on_statuses_is_no_work(self):
         self.report(bgp_established=[1, 2])
         self.finish_all()
         for state in ({'bgp_established': [0, 2]},
@@ -70,7 +70,7 @@ class TestNodeState(reporting.NodeApiTestCase):
             self.assertEqual([], self.touched, state)
             self.assertEqual(set(), self.finish_all(), state)
 
-    def test_a_report_without_a_state_is_no_work(self):
+    def test_report_without_a_state_is_no_work(self):
         self.report(bgp_established=[1, 2])
         self.finish_all()
         self.seq += 1

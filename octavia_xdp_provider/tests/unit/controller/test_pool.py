@@ -31,7 +31,7 @@ class TestPing(base.TestCase):
         pool.prepare(engine)
         self.ping = engine.dialect.do_ping
 
-    def test_each_connection_is_asked_once_in_a_while(self):
+    def test_connection_is_pinged_at_intervals(self):
         one, other = Connection(), Connection()
         for _ in range(3):
             self.assertTrue(self.ping(one))
@@ -42,7 +42,7 @@ class TestPing(base.TestCase):
         self.assertTrue(self.ping(one))
         self.assertEqual(3, self.ask.call_count)
 
-    def test_no_answer_is_not_remembered(self):
+    def test_failed_ping_is_repeated(self):
         one = Connection()
         self.ask.side_effect = ConnectionError
         for _ in range(2):
@@ -88,17 +88,17 @@ class TestRollback(base.TestCase):
     def insert(self, connection):
         connection.execute(sa.text('INSERT INTO t VALUES (1)'))
 
-    def test_what_was_committed_is_not_rolled_back(self):
+    def test_committed_transaction_is_not_rolled_back(self):
         with self.engine.begin() as connection:
             self.insert(connection)
         self.assertEqual(['commit'], self.ends)
         self.assertEqual([1], self.rows())
 
-    def test_what_was_only_read_is_rolled_back_once(self):
+    def test_read_transaction_is_rolled_back_once(self):
         self.rows()
         self.assertEqual(['rollback'], self.ends)
 
-    def test_what_was_not_committed_is_rolled_back(self):
+    def test_uncommitted_transaction_is_rolled_back(self):
         with self.engine.connect() as connection:
             self.insert(connection)
             connection.commit()
@@ -106,7 +106,7 @@ class TestRollback(base.TestCase):
         self.assertEqual(['commit', 'rollback'], self.ends)
         self.assertEqual([1], self.rows())
 
-    def test_the_same_after_an_error(self):
+    def test_failed_statement_is_rolled_back(self):
         with self.assertRaises(ZeroDivisionError), (
                 self.engine.begin()) as connection:
             self.insert(connection)
@@ -114,7 +114,7 @@ class TestRollback(base.TestCase):
         self.assertEqual(['rollback'], self.ends)
         self.assertEqual([], self.rows())
 
-    def test_a_commit_that_fails_is_rolled_back(self):
+    def test_failed_commit_is_rolled_back(self):
         dialect = self.engine.dialect
         commit = dialect.do_commit
 

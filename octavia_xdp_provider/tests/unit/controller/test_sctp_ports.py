@@ -45,7 +45,7 @@ class TestOrders(store_base.StoreTestCase):
                       error.instead)
         self.request({**change, **good})
 
-    def test_all_at_once(self):
+    def test_creation_with_all_objects_is_checked(self):
         for member_port in ('rewrite', 'rewrite_on_member', 'same'):
             error = self.assertRaises(
                 errors.Refused, self.begin, member_port,
@@ -55,7 +55,7 @@ class TestOrders(store_base.StoreTestCase):
         self.begin(pools={'p': pool(m=GOOD)},
                    listeners={'l': {**LISTENER, 'default_pool_id': 'p'}})
 
-    def test_a_listener_for_a_pool_that_is_there(self):
+    def test_listener_of_an_existing_pool_is_checked(self):
         self.begin(pools={'p': pool(m=BAD)})
         change = {'object': 'listener', 'action': 'create', 'object_id': 'l',
                   'load_balancer_id': 'lb',
@@ -63,14 +63,14 @@ class TestOrders(store_base.StoreTestCase):
         self.check(change, fields={**change['fields'],
                                    'protocol_port': 8080})
 
-    def test_a_listener_that_brings_its_pool(self):
+    def test_listener_with_its_pool_is_checked(self):
         change = {'object': 'listener', 'action': 'create', 'object_id': 'l',
                   'load_balancer_id': 'lb', 'pools': {'p': pool(m=BAD)},
                   'fields': {**LISTENER, 'default_pool_id': 'p'}}
         self.begin()
         self.check(change, pools={'p': pool(m=GOOD)})
 
-    def test_a_pool_that_is_attached_later(self):
+    def test_pool_attached_later_is_checked(self):
         self.begin(pools={'bad': pool(m=BAD), 'good': pool(m=GOOD)},
                    listeners={'l': LISTENER})
         self.check({'object': 'listener', 'action': 'update',
@@ -78,7 +78,7 @@ class TestOrders(store_base.StoreTestCase):
                     'fields': {'default_pool_id': 'bad'}},
                    fields={'default_pool_id': 'good'})
 
-    def test_a_pool_that_is_created_for_its_listener(self):
+    def test_pool_created_for_its_listener_is_checked(self):
         self.begin(listeners={'l': LISTENER})
         self.check({'object': 'pool', 'action': 'create', 'object_id': 'p',
                     'load_balancer_id': 'lb', 'listener_id': 'l',
@@ -88,22 +88,22 @@ class TestOrders(store_base.StoreTestCase):
         self.begin(pools={'p': pool(m=GOOD)},
                    listeners={'l': {**LISTENER, 'default_pool_id': 'p'}})
 
-    def test_a_member_that_is_added_later(self):
+    def test_member_added_later_is_checked(self):
         self.forwarding()
         other = dict(BAD, address='198.18.10.12')
         self.check({'object': 'member', 'action': 'create',
                     'object_id': 'm2', 'pool_id': 'p', 'fields': other},
                    fields=dict(other, protocol_port=80))
 
-    def test_a_member_that_is_updated(self):
-        """Octavia does not let a port be changed; who sends it all the same
-        is refused."""
+    def test_member_update_is_checked(self):
+        """Octavia does not allow changes of a port; the provider refuses them
+        as well."""
         self.forwarding()
         self.check({'object': 'member', 'action': 'update', 'object_id': 'm',
                     'pool_id': 'p', 'fields': {'protocol_port': 8080}},
                    fields={'weight': 5})
 
-    def test_a_batch_of_members(self):
+    def test_batch_of_members_is_checked(self):
         self.forwarding()
         self.check({'object': 'member', 'action': 'replace',
                     'object_id': None, 'pool_id': 'p',

@@ -15,7 +15,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 class TestRetries(store_base.StoreTestCase):
 
-    def test_what_the_database_turned_away_is_done_again(self):
+    def test_rejected_transaction_is_tried_again(self):
         turned_away = [
             db_exception.DBDeadlock(),
             db_exception.DBDuplicateEntry(),

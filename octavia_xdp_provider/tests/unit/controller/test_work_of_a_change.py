@@ -56,7 +56,7 @@ class TestWork(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        # What is done now and then, or by chance, shall not fall into a count.
+        # Periodic or random work must not affect the counts.
         self.hold_time()
         for name, value in (('pool.ASKED_S', float('inf')),
                             ('requests.FORGET_SHARE', 0)):
@@ -68,7 +68,7 @@ class TestWork(store_base.StoreTestCase):
         self.begin()
 
     def begin(self):
-        """Counters, after the database is there."""
+        """Count statements once the database is set up."""
         self.count = Counter(self.store)
         self.advance = advance.Advance(
             self.conf, self.store, self.octavia,
@@ -87,7 +87,7 @@ class TestWork(store_base.StoreTestCase):
         self.numbers = dict.fromkeys(HOSTS, 0)
 
     def change(self, change, document):
-        """As far as octavia-api and the driver go."""
+        """Do the part of octavia-api and the driver."""
         request = str(uuid.uuid4())
         self.driver.change(None, change, request, self.store.now() + 30, True)
         committed = document()
@@ -95,7 +95,7 @@ class TestWork(store_base.StoreTestCase):
         self.driver.ended(None, request, True)
 
     def work(self):
-        """What was named is looked at once."""
+        """Make one step for the items that were woken."""
         ids, found = set(self.named), []
         self.named.clear()
         for item in self.store.claim('test', 8, 60, ids):
@@ -106,7 +106,7 @@ class TestWork(store_base.StoreTestCase):
         return found
 
     def turn(self, host):
-        """Fetch, and report what was fetched."""
+        """Let nodes fetch, and report the results."""
         self.report(host, self.nodes.fetch(None, host, self.as_of[host]))
 
     def notify(self, host):
@@ -142,7 +142,7 @@ class TestWork(store_base.StoreTestCase):
         return row.pending['expected']
 
     def finish(self):
-        """Until nobody has anything to do."""
+        """Run until no work is left."""
         while self.work():
             for host in HOSTS:
                 self.turn(host)
@@ -158,7 +158,7 @@ class TestWork(store_base.StoreTestCase):
         self.work()
 
     def cost(self, number):
-        """(statements, transactions) of a change, which becomes ACTIVE."""
+        """Return (statements, transactions) of a change until ACTIVE."""
         self.update(number, 7)
         self.count.clear()
         self.update(number, 9)
@@ -170,7 +170,7 @@ class TestWork(store_base.StoreTestCase):
             'loadbalancer', row.id])
         return cost
 
-    def test_a_change_costs_no_more_where_there_is_more(self):
+    def test_cost_of_a_change_is_independent_of_size(self):
         for number in range(1, 4):
             self.create(number)
         few = self.cost(2)
@@ -182,7 +182,7 @@ class TestWork(store_base.StoreTestCase):
         self.assertLessEqual(statements, MOST_STATEMENTS,
                              '\n'.join(self.count.statements))
 
-    def test_a_turn_of_a_node_without_news_costs_two_transactions(self):
+    def test_node_without_news_costs_two_transactions(self):
         self.create(1)
         self.turn('a')
         self.count.clear()

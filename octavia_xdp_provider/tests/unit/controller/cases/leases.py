@@ -21,7 +21,7 @@ class Leases(base.StoreTestCase):
     def write(self, token, condition='live'):
         self.store.set_conditions({'a': condition}, 'duty', token)
 
-    def test_one_has_it_and_renews_it(self):
+    def test_owner_renews_its_lease(self):
         token = self.acquire('one')
         for _ in range(5):
             self.now += 9
@@ -31,7 +31,7 @@ class Leases(base.StoreTestCase):
         self.write(token)
         self.assertEqual({'a': 'live'}, self.store.conditions())
 
-    def test_another_takes_over_when_it_has_expired(self):
+    def test_expired_lease_is_taken_over(self):
         first = self.acquire('one')
         self.now += 10.1
         self.assertIsNone(self.store.lease('duty'))
@@ -40,7 +40,7 @@ class Leases(base.StoreTestCase):
         self.assertIsNone(self.acquire('one'))
         self.write(second)
 
-    def test_the_clock_of_a_host_counts_for_nothing(self):
+    def test_clock_of_a_host_does_not_matter(self):
         wild = itertools.cycle((0.0, 9e9))
         with mock.patch('time.time', side_effect=lambda: next(wild)), (
                 mock.patch('time.monotonic', side_effect=lambda: next(wild))):
@@ -51,7 +51,7 @@ class Leases(base.StoreTestCase):
             self.now += 10.1
             self.assertEqual(first + 1, self.acquire('other'))
 
-    def test_one_that_slept_through_its_end_writes_nothing(self):
+    def test_suspended_owner_writes_nothing(self):
         first = self.acquire('one')
         self.now += 10.1
         self.assertRaises(leases.LeaseLost, self.write, first)
@@ -61,7 +61,7 @@ class Leases(base.StoreTestCase):
         self.assertEqual({'a': 'silent'}, self.store.conditions())
         self.assertEqual(set(), self.store.marked(['lb']))
 
-    def test_an_owner_that_comes_back_has_another_token(self):
+    def test_returning_owner_has_another_token(self):
         first = self.acquire('one')
         self.now += 10.1
         self.acquire('other')
@@ -71,7 +71,7 @@ class Leases(base.StoreTestCase):
         self.assertRaises(leases.LeaseLost, self.write, first)
         self.write(third)
 
-    def test_one_that_is_given_up_is_free_at_once(self):
+    def test_released_lease_is_free_at_once(self):
         first = self.acquire('one')
         self.store.resign('duty', 'other')
         self.assertIsNone(self.acquire('other'))
@@ -79,7 +79,7 @@ class Leases(base.StoreTestCase):
         self.assertGreater(self.acquire('other'), first)
         self.assertRaises(leases.LeaseLost, self.write, first)
 
-    def test_leases_of_other_names_are_others(self):
+    def test_leases_of_other_names_are_independent(self):
         self.acquire('one')
         self.assertEqual(1, self.store.acquire('else', 'other', 10))
         self.assertRaises(leases.LeaseLost, self.store.set_conditions,

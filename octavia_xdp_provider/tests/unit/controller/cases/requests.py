@@ -17,7 +17,7 @@ from octavia_xdp_provider.tests.unit.controller.requesting import member
 
 class Requests(requesting.RequestsTestCase):
 
-    def test_a_pending_creation_is_stored_for_nobody(self):
+    def test_pending_creation_is_not_visible_to_nodes(self):
         self.assertEqual('lb', self.request(created(), 'r'))
         row = self.store.load_balancer('lb')
         self.assertEqual((0, base.document()), (row.generation, row.document))
@@ -26,7 +26,7 @@ class Requests(requesting.RequestsTestCase):
             row.pending['expected']))
         self.assertEqual({'lb'}, self.work())
 
-    def test_a_pending_change_leaves_the_document(self):
+    def test_pending_change_leaves_the_document(self):
         generation = self.store.create(base.document())
         self.assertEqual('lb', self.request(ADDED))
         row = self.store.load_balancer('lb')
@@ -35,14 +35,14 @@ class Requests(requesting.RequestsTestCase):
         self.assertIn('m3', row.pending['expected']['pools']['pool'][
             'members'])
 
-    def test_a_pending_deletion_leaves_the_load_balancer(self):
+    def test_pending_deletion_leaves_the_load_balancer(self):
         self.store.create(base.document())
         self.request(deleted())
         row = self.store.load_balancer('lb')
         self.assertFalse(row.deleted)
         self.assertIsNone(row.pending['expected'])
 
-    def test_a_deletion_of_what_is_not_held_waits_for_its_commit(self):
+    def test_deletion_of_unknown_load_balancer_waits_for_its_commit(self):
         self.request(deleted('other'), 'r')
         with self.store._read() as session:
             row = session.get(models.Tombstone, 'other')
@@ -58,7 +58,7 @@ class Requests(requesting.RequestsTestCase):
                                   pools={}, listeners={}), seconds=-1)
         self.assertIsNone(self.store.load_balancer('lb2'))
 
-    def test_the_same_request_has_one_effect_and_one_answer(self):
+    def test_repeated_request_has_one_effect_and_one_answer(self):
         self.store.create(base.document())
         self.assertEqual('lb', self.request(ADDED, 'first'))
         newer = member('delete', 'm1')
@@ -67,14 +67,14 @@ class Requests(requesting.RequestsTestCase):
         self.assertEqual('lb', self.request(ADDED, 'first'))
         self.assertEqual('second', self.pending()['request'])
 
-    def test_a_newer_change_replaces_one_that_was_rolled_back(self):
+    def test_newer_change_replaces_a_rolled_back_one(self):
         self.store.create(base.document())
         self.request(ADDED)
         self.request(member('delete', 'm1'))
         self.assertEqual({'m2'}, set(
             self.pending()['expected']['pools']['pool']['members']))
 
-    def test_a_canceled_change_is_dropped(self):
+    def test_cancelled_change_is_dropped(self):
         self.store.create(base.document())
         self.request(ADDED, 'r')
         self.assertEqual('lb', self.store.cancel('r'))
@@ -82,26 +82,26 @@ class Requests(requesting.RequestsTestCase):
         self.assertEqual(base.document(),
                          self.store.load_balancer('lb').document)
 
-    def test_a_canceled_creation_leaves_nothing(self):
+    def test_cancelled_creation_leaves_nothing(self):
         self.request(created(), 'r')
         self.store.cancel('r')
         self.assertIsNone(self.store.load_balancer('lb'))
         self.request(created('other', pools={}, listeners={}))
 
-    def test_a_cancel_that_comes_first_is_remembered(self):
+    def test_early_cancel_is_remembered(self):
         self.store.create(base.document())
         self.assertIsNone(self.store.cancel('r'))
         self.assertRaises(errors.TooLate, self.request, ADDED, 'r')
         self.assertIsNone(self.pending())
 
-    def test_a_cancel_leaves_a_newer_change(self):
+    def test_cancel_leaves_a_newer_change(self):
         self.store.create(base.document())
         self.request(ADDED, 'first')
         self.request(member('delete', 'm1'), 'second')
         self.assertIsNone(self.store.cancel('first'))
         self.assertEqual('second', self.pending()['request'])
 
-    def test_what_is_not_there_is_not_changed(self):
+    def test_change_of_unknown_object_is_refused(self):
         self.assertRaises(errors.UnknownObject, self.request, ADDED)
         self.store.create(base.document())
         for change in (member('update', 'nobody', fields={'weight': 1}),
@@ -110,7 +110,7 @@ class Requests(requesting.RequestsTestCase):
         self.store.delete('lb')
         self.assertRaises(errors.Conflict, self.request, ADDED)
 
-    def test_what_is_refused_is_not_stored(self):
+    def test_refused_change_is_not_stored(self):
         self.store.create(base.document())
         self.assertRaises(errors.Refused, self.request, member(
             'create', fields=base.member('198.18.10.13', protocol_port=81)))
@@ -122,7 +122,7 @@ class Requests(requesting.RequestsTestCase):
         for text in ('forwarding nat', 'leave it at -1'):
             self.assertIn(text, str(error))
 
-    def test_limits_without_nat_are_refused_wherever_they_come_from(self):
+    def test_connection_limit_needs_nat_in_every_change(self):
         tree = created()
         listener = tree['fields']['listeners']['listener']
         listener['connection_limit'] = 10

@@ -67,7 +67,7 @@ class BothFamilies(SeveralVipsTestCase):
             self.assertEqual([4, 6], sorted(
                 rule['ip_version'] for rule in one['document']['rules']))
 
-    def test_a_port_without_the_other_family_is_named(self):
+    def test_port_without_the_other_family_is_named(self):
         del self.ports[1]['fixed_ips'][1]
         self.create()
         self.converge()
@@ -90,14 +90,14 @@ class BothFamilies(SeveralVipsTestCase):
         self.assertIn('several IPv6 addresses, fd00:10::12 and fd00:10::99',
                       self.ways()['m2'].reason)
 
-    def test_a_subnet_without_a_router_is_named(self):
+    def test_subnet_without_a_router_is_named(self):
         self.ports.pop()
         self.create()
         self.converge()
         self.assertEqual({}, self.sent())
         self.assertIn('the subnet of fd00:10::11', self.ways()['m1'].reason)
 
-    def test_both_addresses_of_one_vm_are_one_server(self):
+    def test_both_addresses_of_a_vm_count_as_one_server(self):
         tree = self.tree()
         tree['pools']['pool']['members']['m3'] = {
             'address': ADDRESSES_V6['m1'], 'protocol_port': 8080,
@@ -128,7 +128,7 @@ class BothFamilies(SeveralVipsTestCase):
             here[vip]['key']: there[vip]['key'] for vip in (VIP, VIP6)}},
             self.store.flow_targets('hv1', hypervisors.PORTS['m1']))
 
-    def test_another_leader_gives_no_other_keys(self):
+    def test_new_leader_keeps_the_keys(self):
         self.create()
         self.converge()
         keys, generation = self.hv1.keys(), self.row().generation
@@ -137,7 +137,7 @@ class BothFamilies(SeveralVipsTestCase):
         self.assertEqual((keys, generation),
                          (self.hv1.keys(), self.row().generation))
 
-    def test_a_listener_that_goes_takes_all_its_keys(self):
+    def test_removed_listener_releases_all_its_keys(self):
         self.create()
         self.converge()
 

@@ -48,14 +48,14 @@ class Store(store_base.StoreTestCase):
         self.assertEqual(generation,
                          self.store.load_balancer('lb').generation)
 
-    def test_a_vip_belongs_to_one_load_balancer(self):
+    def test_vip_belongs_to_one_load_balancer(self):
         self.store.create(base.document())
         other = spec.document('lb2', base.tree(pools={}, listeners={}))
         self.assertRaises(errors.Conflict, self.store.create, other)
         self.store.delete('lb')
         self.store.create(other)
 
-    def test_an_ipv6_vip_belongs_to_one_load_balancer(self):
+    def test_ipv6_vip_belongs_to_one_load_balancer(self):
         for key, address in (('one', '2001:db8:100::9'),
                              ('other', '2001:DB8:100:0::9')):
             document = spec.document(key, translate.load_balancer_tree(
@@ -66,7 +66,7 @@ class Store(store_base.StoreTestCase):
                 self.assertRaises(errors.Conflict, self.store.create,
                                   document)
 
-    def test_a_member_distinguishes_vips_by_dscp(self):
+    def test_member_distinguishes_vips_by_dscp(self):
         def document(key, number, dscp, member):
             tree = base.tree(vip_address=f'203.0.113.{number}', flavor={
                 'encapsulation': 'dscp', 'dscp': dscp})
@@ -124,7 +124,7 @@ class Store(store_base.StoreTestCase):
         self.assertEqual((generation, base.document()),
                          (row.generation, row.document))
 
-    def test_change_with_an_outdated_generation(self):
+    def test_change_of_an_outdated_generation_is_dropped(self):
         generation = self.store.create(base.document())
         self.assertIsNone(self.store.change('lb', without('m1'),
                                             expected=generation - 1))
@@ -149,13 +149,13 @@ class Store(store_base.StoreTestCase):
         self.assertEqual((('member', 'm1', generation),), row.removed)
         self.assertEqual(((), 0), (row.unconfirmed, row.sent_generation))
 
-    def test_what_was_sent_is_kept_for_all_controllers(self):
+    def test_sent_statuses_are_kept_for_all_controllers(self):
         generation = self.store.create(base.document())
         sent = {('loadbalancer', 'lb'): 'ONLINE', ('pool', 'pool'): 'ERROR'}
         self.store.note_sent('lb', generation, statuses=sent)
         self.assertEqual(sent, self.store.load_balancer('lb').sent_statuses)
 
-    def test_a_pool_leads_to_its_load_balancer(self):
+    def test_pool_leads_to_its_load_balancer(self):
         self.store.create(base.document())
         self.assertEqual('lb', self.store.find(pool_id='pool'))
         self.store.change('lb', lambda document: changes.apply(document, {
@@ -177,7 +177,7 @@ class Store(store_base.StoreTestCase):
         self.assertEqual({'lb'}, self.report_held('a', generation, {}))
         self.assertEqual([], self.store.placements())
 
-    def test_late_node_still_removes_what_octavia_forgot(self):
+    def test_late_node_still_removes_deleted_load_balancers(self):
         self.store.create(base.document())
         self.store.register_node('a')
         self.store.place('lb', ['a'])
@@ -188,12 +188,12 @@ class Store(store_base.StoreTestCase):
         self.report_held('a', generation, {})
         self.assertEqual([], self.store.placements())
 
-    def test_forget_spares_the_living(self):
+    def test_forget_spares_existing_load_balancers(self):
         self.store.create(base.document())
         self.store.forget('lb')
         self.assertIsNotNone(self.store.load_balancer('lb'))
 
-    def test_nodes_are_known_since_their_first_report(self):
+    def test_nodes_are_known_from_their_first_report(self):
         self.assertTrue(self.seen('a', {'version': '1'}))
         self.assertFalse(self.seen('a', {'version': '2'}))
         self.assertEqual('2', self.store.nodes()[0].state['version'])
@@ -203,7 +203,7 @@ class Store(store_base.StoreTestCase):
         self.assertTrue(self.store.remove_node('a'))
         self.assertEqual([], self.store.nodes())
 
-    def test_a_fetched_node_is_still_in_service_after_a_report(self):
+    def test_node_stays_in_service_after_a_report(self):
         self.seen('a', {})
         self.store.set_in_service('a', False)
         self.seen('a', {})
@@ -229,7 +229,7 @@ class Store(store_base.StoreTestCase):
         self.assertEqual((107, 6), self.count('a', 7, 1))
         self.assertEqual((109, 7), self.count('a', 9, 2))
 
-    def test_counters_of_what_is_gone(self):
+    def test_counters_of_removed_listeners_are_deleted(self):
         self.assertIsNone(self.count('a', 1, 1, 'unknown'))
         self.store.create(base.document())
         self.count('a', 1, 1)
@@ -245,7 +245,7 @@ class Store(store_base.StoreTestCase):
 
 class Schema(store_base.StoreTestCase):
 
-    def test_migrations_make_the_models(self):
+    def test_migrations_create_the_models(self):
         from alembic import autogenerate
         from alembic import migration
         manager = schema.context_manager(self.conf)
@@ -255,7 +255,7 @@ class Schema(store_base.StoreTestCase):
             self.assertEqual([], autogenerate.compare_metadata(
                 context, models.Base.metadata))
 
-    def test_a_url_whose_errors_oslo_db_does_not_know_is_refused(self):
+    def test_unsupported_database_url_is_refused(self):
         conf = self.load('[database]\n'
                          'connection = mariadb+pymysql://user@host/name\n')
 
@@ -272,12 +272,12 @@ class Schema(store_base.StoreTestCase):
         self.assertEqual((head, head), schema.upgrade(manager))
         schema.check(manager)
 
-    def test_octavia_bears_how_the_server_isolates_transactions(self):
+    def test_server_does_not_use_snapshot_isolation(self):
         """The lab's MariaDB is set up as the installation guide says."""
         manager = schema.context_manager(self.conf)
         self.assertFalse(schema.has_snapshot_isolation(manager))
 
-    def test_a_migration_that_ends_anywhere_is_run_again(self):
+    def test_interrupted_migration_is_run_again(self):
         """A release after this one, too: what it changes of a table that is
         there and has rows, whichever statement was the last."""
         manager = schema.context_manager(self.load(

@@ -45,7 +45,7 @@ class Writers(store_base.StoreTestCase):
         self.assertEqual('a' * 25 + 'b' * 25 + 'c' * 25,
                          ''.join(sorted(name)))
 
-    def test_a_reader_sees_one_state_while_others_write(self):
+    def test_reader_sees_one_state_while_others_write(self):
         self.store.create(unit.document())
         with self.store._read() as session:
             before = session.get(models.Sequence, 1).value
@@ -71,7 +71,7 @@ class Marks(store_base.StoreTestCase):
         with self.store._write() as session:
             self.store._mark_work(session, ids, delay_s)
 
-    def test_an_item_is_due_at_the_earliest_of_its_times(self):
+    def test_item_is_due_at_its_earliest_time(self):
         self.mark(['a', 'b'], 100)
         self.mark(['b', 'c'], 10)
         self.mark(['a'], 1000)
@@ -81,7 +81,7 @@ class Marks(store_base.StoreTestCase):
         for key, least, most in (('a', 50, 100), ('b', 0, 10), ('c', 0, 10)):
             self.assertTrue(least < work[key][1] <= most, work)
 
-    def test_more_than_fit_into_one_statement(self):
+    def test_ids_are_split_into_several_statements(self):
         ids = [f'lb{number}' for number in range(2 * base.CHUNK + 1)]
         self.mark(ids)
         self.assertEqual(set(ids), set(self.work()))
@@ -101,7 +101,7 @@ class Marks(store_base.StoreTestCase):
                          {key: version for key, (version, _) in work.items()})
         self.assertLessEqual(work['lb'][1], 0)
 
-    def test_a_mark_goes_with_its_transaction(self):
+    def test_mark_is_rolled_back_with_its_transaction(self):
         def fail():
             with self.store._write() as session:
                 self.store._mark_work(session, ['a'])
@@ -109,6 +109,6 @@ class Marks(store_base.StoreTestCase):
         self.assertRaises(ZeroDivisionError, fail)
         self.assertEqual({}, self.work())
 
-    def test_time_is_that_of_the_database(self):
+    def test_time_is_the_databases(self):
         with self.store._read() as session:
             self.assertLess(abs(self.store._now(session) - time.time()), 60)
