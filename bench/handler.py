@@ -10,7 +10,10 @@ import multiprocessing
 import os
 import time
 
+from bench.engine import alone
+from bench.hc import space
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import handler
 from octavia_xdp_provider.result_handler import queue_file
 
@@ -96,6 +99,23 @@ class Handler:
             moment, results_in = self._reported()
             if not results_in and moment >= since:
                 return
+
+
+@contextlib.contextmanager
+def node(services_max, slots_max):
+    """(a node's maps, its folder, the handler's configuration)."""
+    library = alone.CHECKOUT / 'datapath/build/liboctavia_xdp.so'
+    with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
+        config = folder / 'conf'
+        config.write_text(
+            f'[agent]\nrun_directory = {folder}\n[datapath]\n'
+            f'library = {library}\npin_directory = {bpffs}/node\n'
+            f'services_max = {services_max}\nslots = {slots_max}\n')
+        with datapath.Datapath(
+                f'{bpffs}/node', str(folder / 'datapath.lock'), create=True,
+                services_max=services_max, slots_max=slots_max,
+                library=str(library)) as made:
+            yield made, folder, config
 
 
 class Writer:

@@ -9,8 +9,6 @@ import statistics
 import time
 
 from bench import handler
-from bench.engine import alone
-from bench.hc import space
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import queue_file
 
@@ -36,28 +34,17 @@ def _fill(node):
 
 def run(asked):
     """Latency of single changes, and of every check at once."""
-    library = alone.CHECKOUT / 'datapath/build/liboctavia_xdp.so'
-    space.prepare()
-    with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
-        config = folder / 'conf'
-        config.write_text(
-            f'[agent]\nrun_directory = {folder}\n[datapath]\n'
-            f'library = {library}\npin_directory = {bpffs}/node\n'
-            f'services_max = {ROOM}\nslots = {SLOTS}\n')
-        node = datapath.Datapath(
-            f'{bpffs}/node', str(folder / 'datapath.lock'), create=True,
-            services_max=ROOM, slots_max=SLOTS, library=str(library))
-        with node:
-            _fill(node)
-            writer = handler.Writer(folder)
-            with handler.Handler(config).running() as child:
-                found = _measure(writer, child, asked.settings['singles'],
-                                 asked.settings['bursts'])
-                found['rss_mb'] = _memory(child.pid)
-            wrong = node.faults()
-            if wrong:
-                raise RuntimeError(wrong)
-            found['table_mb'] = node.info().map_bytes / 2**20
+    with handler.node(ROOM, SLOTS) as (node, folder, config):
+        _fill(node)
+        writer = handler.Writer(folder)
+        with handler.Handler(config).running() as child:
+            found = _measure(writer, child, asked.settings['singles'],
+                             asked.settings['bursts'])
+            found['rss_mb'] = _memory(child.pid)
+        wrong = node.faults()
+        if wrong:
+            raise RuntimeError(wrong)
+        found['table_mb'] = node.info().map_bytes / 2**20
     return found, found
 
 

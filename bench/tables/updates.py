@@ -6,8 +6,6 @@ import itertools
 import time
 
 from bench import handler
-from bench.engine import alone
-from bench.hc import space
 from bench.parts import packets
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import queue_file
@@ -23,14 +21,13 @@ NS_PER_MS = 1e6
 
 def run(asked):
     """Through the handler, and beside it in the library alone."""
-    library = alone.CHECKOUT / 'datapath/build/liboctavia_xdp.so'
     in_library = packets.run_program('tables', '1')
     found = {f'{one["members"]} members': {
         'baseline_up_ms': one['baseline_up'][0],
         **{f'library_{name}_ms': one[name][0]
            for name in ('up', 'up_cpu', 'down', 'down_cpu')}}
         for one in in_library['updates']}
-    for members, figures in _through_handler(library).items():
+    for members, figures in _through_handler().items():
         found[f'{members} members'] |= figures
     for one in in_library['one_table']:
         weights = 'weighted' if one['weighted'] else 'equal'
@@ -42,30 +39,21 @@ def run(asked):
     return found, in_library
 
 
-def _through_handler(library):
+def _through_handler():
     """{member changes: figures}."""
     found = {}
-    with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
-        config = folder / 'conf'
-        config.write_text(
-            f'[agent]\nrun_directory = {folder}\n[datapath]\n'
-            f'library = {library}\npin_directory = {bpffs}/node\n')
-        node = datapath.Datapath(
-            f'{bpffs}/node', str(folder / 'datapath.lock'), create=True,
-            services_max=SERVICES_MAX, slots_max=SLOTS, library=str(library))
-        with node:
-            writer = handler.Writer(folder)
-            # No two rounds have a check in common: the handler knows none of
-            # them.
-            checks = itertools.count(1)
-            with handler.Handler(config).running() as child:
-                # The first one warms the handler up.
-                for vips in (VIPS[0], *VIPS):
-                    (up, up_cpu), (down, down_cpu) = _round(
-                        node, writer, child, vips, checks)
-                    found[vips * len(PORTS) * MEMBERS] = {
-                        'up_ms': up, 'up_cpu_ms': up_cpu, 'down_ms': down,
-                        'down_cpu_ms': down_cpu}
+    # No two rounds have a check in common: the handler knows none of them.
+    checks = itertools.count(1)
+    with handler.node(SERVICES_MAX, SLOTS) as (node, folder, config):
+        writer = handler.Writer(folder)
+        with handler.Handler(config).running() as child:
+            # The first one warms the handler up.
+            for vips in (VIPS[0], *VIPS):
+                (up, up_cpu), (down, down_cpu) = _round(
+                    node, writer, child, vips, checks)
+                found[vips * len(PORTS) * MEMBERS] = {
+                    'up_ms': up, 'up_cpu_ms': up_cpu, 'down_ms': down,
+                    'down_cpu_ms': down_cpu}
     return found
 
 
