@@ -33,6 +33,31 @@ class TestSetup(member_tool.Tool):
             self.tool(*FULL, *mode)
             self.assertEqual(first, self.state())
 
+    def test_setup_of_the_next_release_is_named_and_replaced(self):
+        self.tool(*FULL)
+        self.write_version(2)
+        self.assertIn('another version', self.check()['programs'])
+        self.assertIn('run setup again', self.refused('show', 'eth0'))
+        self.tool(*FULL)
+        self.assertEqual({}, self.check())
+
+    def write_version(self, version):
+        """Of the record that a setup leaves."""
+        def bpftool(*words):
+            return json.loads(command('bpftool', '-j', *words) or 'null')
+        link, = json.loads(self.run_in(
+            self.member, 'ip', '-j', '-d', 'link', 'show', 'eth0'))
+        program = bpftool('prog', 'show', 'id', str(
+            link['xdp']['prog']['id']))
+        number, = (str(one) for one in program['map_ids'] if bpftool(
+            'map', 'show', 'id', str(one))['name'] == 'record')
+        (entry,) = bpftool('map', 'dump', 'id', number)
+        value = [int(byte, 16).to_bytes(1, 'little').hex()
+                 for byte in entry['value']]
+        value[:4] = version.to_bytes(4, 'little').hex(' ').split()
+        command('bpftool', 'map', 'update', 'id', number, 'key', 'hex',
+                '00', '00', '00', '00', 'value', 'hex', *value)
+
     def test_modes_follow_each_other(self):
         before = self.state()
         native, generic, tc = (), ('--generic',), ('--tc',)
