@@ -76,6 +76,8 @@ MMAPPED_ARRAY(services, 1, struct service_entry);
 PIECES(tables, SEGMENTS_MAX, segment_map);
 MMAPPED_ARRAY(flows, 1, struct flow_set);
 MMAPPED_ARRAY(watched, WATCH_LINES, struct watched_set);
+MMAPPED_ARRAY(fragments, FRAGMENT_SETS, struct shared_set);
+MMAPPED_ARRAY(sources, SOURCE_SETS, struct shared_set);
 
 MMAPPED_ARRAY(nat, 1, struct nat_pools);
 MMAPPED_ARRAY(nat_services, 1, struct nat_service);
@@ -117,10 +119,6 @@ PER_CPU_ARRAY(reply_counters, 1, struct reply_counters);
 PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, struct outcome_counters);
 
 HASH_TABLE(devices, BPF_MAP_TYPE_DEVMAP_HASH, 0, 64, __u32, __u32);
-HASH_TABLE(fragments, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 32768,
-	   struct fragment_key, struct fragment_owner);
-HASH_TABLE(sources, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 65536,
-	   struct source_key, struct source_budget);
 HASH_TABLE(nat_owners, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 32768,
 	   struct nat_key, struct nat_owner);
 HASH_TABLE(quic_servers, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384,

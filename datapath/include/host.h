@@ -35,6 +35,7 @@
 #include <linux/types.h>
 
 #include "ip_address.h"
+#include "share_set.h"
 
 /* Grows with each change of the maps. */
 #define HOST_LAYOUT 7
@@ -185,22 +186,16 @@ struct host_set_network {
  * First fragments that VMs sent: later ones have no ports. A port has a share
  * of each set. The tag is the name (bpf/host/hash.h) of a flow whose ports are
  * the halves of the datagram's id, and whose host port the tap's ifindex; its
- * low bits choose the set. A state is one word, which CPUs exchange; 0: free.
- *   bits 63-32  when it was sent, units of 2^20 ns
- *        31-16  place of the port
- *        15-0   the entry's place, or HOST_NO_PLACE: being written
+ * low bits choose the set. A state is as in share_set.h: the owner is the
+ * port's place, and what it is the entry's place, or HOST_NO_PLACE: being
+ * written.
  */
 #define HOST_FRAGMENT_SETS 1024
-#define HOST_FRAGMENT_WAYS 8
-#define HOST_FRAGMENT_UNIT_SHIFT 20
-#define HOST_FRAGMENT_TIME_SHIFT 32
-#define HOST_FRAGMENT_PORT_SHIFT 16
-#define HOST_FRAGMENT_PORT (0xffffULL << HOST_FRAGMENT_PORT_SHIFT)
 #define HOST_FRAGMENT_AGE_MAX 57221 /* 60 s: RFC 8200, section 4.5 */
 
 struct host_fragment_set {
-	__u64 tag[HOST_FRAGMENT_WAYS];
-	__u64 state[HOST_FRAGMENT_WAYS];
+	__u64 tag[SHARE_WAYS];
+	__u64 state[SHARE_WAYS];
 };
 
 /*

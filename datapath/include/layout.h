@@ -20,8 +20,8 @@
  *                    SEGMENT_SIZE bytes: blocks, ages and allowed networks, see
  *                    below; pinned as segment-0, segment-1 and so on
  *   flows            ARRAY of a power of 2, mmap. struct flow_set
- *   fragments        LRU_HASH      struct fragment_key -> struct fragment_owner
- *   sources          LRU_HASH      struct source_key -> struct source_budget
+ *   fragments        ARRAY[FRAGMENT_SETS]         struct shared_set
+ *   sources          ARRAY[SOURCE_SETS]           struct shared_set
  *   quic_servers     HASH          struct quic_key -> __u32 member index
  *   icmp_budget      PERCPU_ARRAY[ANSWERS]        struct answer_budget
  *   service_counters ARRAY[possible CPUs], mmap.  union counters, twice
@@ -50,8 +50,9 @@
 #include <linux/types.h>
 
 #include "octavia_xdp.h" /* outcomes and limits */
+#include "share_set.h"
 
-#define OXP_LAYOUT 8
+#define OXP_LAYOUT 9
 
 /* For what each packet asks: clang would make a function of the longer ones,
  * whose call and return take longer than they do. */
@@ -65,8 +66,8 @@
  */
 #define FORMAT_FLOWS 3
 #define FORMAT_FLOW_NAMES 2 /* flow_name() and what goes into it */
-#define FORMAT_FRAGMENTS 1
-#define FORMAT_SOURCES 1
+#define FORMAT_FRAGMENTS 2
+#define FORMAT_SOURCES 2
 #define FORMAT_ICMP_BUDGET 2
 #define FORMAT_COUNTERS 2
 #define FORMAT_OUTCOMES 2
@@ -593,30 +594,42 @@ static inline __u64 watch_name(__u32 entropy, __u32 ports, __u64 seed)
 	return seed ^ seed >> 29;
 }
 
-/* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
- * may name an extension header. */
-struct fragment_key {
-	__be32 source[4];
-	__be32 destination[4];
-	__be32 id;
-	__u8 protocol;
-	__u8 reserved[3];
+/* A set of what all services leave for later packets: share_set.h. A tag is the
+ * name of what is looked for, its low bits choose the set. */
+struct shared_set {
+	__u64 tag[SHARE_WAYS];
+	__u64 state[SHARE_WAYS];
+	__u64 value[SHARE_WAYS];
 };
+#define SHARE_BUSY                                                             \
+	0xffff /* what a state says while a CPU writes the others              \
+		*/
 
-struct fragment_owner {
-	__u32 service; /* index */
-	__u16 member;  /* index within the service */
-	__be16 port;   /* of the service */
-	__u8 protocol;
-	/* FRAGMENT_OF_NAT: `service` is the number of the flow.
-	 * FRAGMENT_OF_PEER: it is the place in the list of the peer that has
-	 * the flow, and `port` the client's. All else is 0, so that programs
-	 * that do not know this find nothing. */
-	__u8 nat;
-	__u8 reserved[2];
-};
-#define FRAGMENT_OF_NAT 1
-#define FRAGMENT_OF_PEER 2
+/*
+ * First fragments, by fragment_name(). The owner is the VIP, or with NAT the
+ * project's group. What: the protocol of the service, and of the value then
+ *   bits 63-48  its port, in network order
+ *        47-32  member, index within the service
+ *        31-0   index of the service
+ * FRAGMENT_OF_NAT: the value is the number of the flow.
+ * FRAGMENT_OF_PEER: its low half is the place in the list of the peer that has
+ * the flow, bits 63-48 are the client's port.
+ */
+#define FRAGMENT_SETS 4096
+#define FRAGMENT_AGE_MAX 114441 /* 120 s: RFC 1122, section 3.3.2 */
+#define FRAGMENT_OF_NAT 0x100
+#define FRAGMENT_OF_PEER 0x200
+/* Owners, beside indices of VIPs, of which those that are alike in the low bits
+ * share: groups; and numbers of pools' addresses, for members' fragments whose
+ * flow, and so whose group, is another node's. */
+#define FRAGMENT_VIP 0x7fff
+#define FRAGMENT_GROUP 0x8000
+#define FRAGMENT_POOL 0xc000
+
+static inline __u64 fragment_value(__u32 low, __u16 member, __be16 port)
+{
+	return (__u64)port << 48 | (__u64)member << 32 | low;
+}
 
 /*
  * The networks that a service lets in, in lines of their own, so that a change
@@ -656,14 +669,18 @@ struct bound_v6 {
 #define BOUNDS_STEPS 18
 _Static_assert(2 * OXP_ALLOWED_MAX < 1 << BOUNDS_STEPS, "steps");
 
-struct source_key {
-	__be32 source[4]; /* IPv6: the first 64 bits */
-	__u32 service;
-};
+/* Budgets of new flows, by source_name(). The owner is the service; the value
+ * is a union source_budget, which is as good as forgotten once it is full. */
+#define SOURCE_SETS 8192
+#define SOURCE_AGE_MAX 0xffffffff /* none is too old */
+#define SOURCE_KNOWN 1
 
-struct source_budget {
-	__u32 flows; /* that may be opened, times 1024 */
-	__u32 time;  /* of the last refill, ms of the coarse clock */
+union source_budget {
+	struct {
+		__u32 flows; /* that may be opened, times 1024 */
+		__u32 time;  /* of the last refill, ms of the coarse clock */
+	};
+	__u64 word;
 };
 
 struct quic_key {
@@ -1097,6 +1114,21 @@ static inline __u64 flow_tag(__u64 seeded)
 	seeded ^= seeded >> 32;
 	seeded *= 0xc4ceb9fe1a85ec53ULL;
 	return seeded ^ seeded >> 29;
+}
+
+/* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
+ * may name an extension header. */
+INLINED __u64 fragment_name(const __be32 *source, const __be32 *destination,
+			    __be32 id, __u8 protocol, __u64 seed)
+{
+	return flow_tag(
+		seeded_hash_v6(source, destination, id, protocol, seed));
+}
+
+/* `who`: an IPv4 address, or an IPv6 address's first 64 bits. */
+INLINED __u64 source_name(__u64 who, int v6, __u32 service, __u64 seed)
+{
+	return flow_tag(flow_hash_end(seed ^ who, service, v6));
 }
 
 /* The flow's name in `flows`, of a hash with the node's seed and of the index

@@ -16,7 +16,7 @@ static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 64};
 #define GREEDY_KEY (KEY + 1)
 #define IP 14
 #define MORE 0x2000
-#define PLACES (HOST_FRAGMENT_SETS * HOST_FRAGMENT_WAYS)
+#define PLACES (HOST_FRAGMENT_SETS * SHARE_WAYS)
 #define FEW 100
 
 /* Two VMs, with a flow each. */
@@ -140,10 +140,10 @@ static void grow_old(struct oxh_host *host, uint64_t milliseconds)
 		struct host_fragment_set set;
 
 		assert_int_equal(bpf_map_lookup_elem(map, &i, &set), 0);
-		for (int way = 0; way < HOST_FRAGMENT_WAYS; way++)
+		for (int way = 0; way < SHARE_WAYS; way++)
 			if (set.state[way])
 				set.state[way] -= milliseconds
-						  << HOST_FRAGMENT_TIME_SHIFT;
+						  << SHARE_TIME_SHIFT;
 		assert_int_equal(bpf_map_update_elem(map, &i, &set, BPF_ANY),
 				 0);
 	}

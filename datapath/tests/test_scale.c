@@ -50,7 +50,7 @@ static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t flows)
 #define BYTES_OF_TABLE (2 * (64 + 10 * 96 + 1024 + 128 + 1024) + 1024)
 #define BYTES_OF_MEMBER(cpus) (16 + 32 * (cpus))
 #define BYTES_OF_FLOW 8
-#define MEGABYTES_OF_NODE 24 /* with the default of flows */
+#define MEGABYTES_OF_NODE 16 /* with the default of flows */
 
 static void expect_each(uint64_t more, uint64_t less, uint32_t count,
 			uint64_t each)

@@ -13,7 +13,7 @@ from octavia_xdp_provider.node import types
 API_VERSION = 12
 # Of the layout that this package's data path has: others can be installed
 # beside it.
-LIBRARY = 'liboctavia_xdp.so.8'
+LIBRARY = 'liboctavia_xdp.so.9'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 

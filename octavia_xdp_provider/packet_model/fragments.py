@@ -8,7 +8,8 @@ from octavia_xdp_provider.packet_model import state
 class Fragments:
     """Entries name a service by index, port and protocol: one that was made
     anew in the place of the old one is the same, for as long as fragments of
-    a packet are under way."""
+    a packet are under way. The program has room for a part of each VIP's, and
+    for two minutes; here are those of less, and of less time."""
 
     def __init__(self):
         self.owner: dict[tuple, tuple[int, int, int, int]] = {}

@@ -9,6 +9,7 @@
 #define OXP_FLOW_CACHE_H
 
 #include "age_since.h"
+#include "branch_free.h"
 #include "flow_time.h"
 #include "forward/block.h"
 #include "forward/count.h"
@@ -102,13 +103,6 @@ static __always_inline __u32 longest_timeout(const struct cached_flow *cached)
 	__u32 longest = in_units(config.idle_timeout_max);
 
 	return longest > cached->timeout ? longest : cached->timeout;
-}
-
-/* 1 if left < right. Without branches, whose combinations the verifier would
- * all follow. */
-static __always_inline __u64 is_less(__u64 left, __u64 right)
-{
-	return (left - right) >> 63;
 }
 
 /* 1 if the entries are of one share. Nor may the compiler see that this is a

@@ -8,16 +8,54 @@
 #include "forward/lookup.h"
 #include "forward/martian.h"
 #include "forward/select.h"
+#include "forward/shared_sets.h"
 
-static __always_inline void fragment_key_of(const struct packet *packet,
-					    struct fragment_key *key)
+static __always_inline __u64 name_of_fragment(const struct packet *packet)
 {
-	__builtin_memcpy(key->source, packet->source, sizeof(key->source));
-	__builtin_memcpy(key->destination, packet->destination,
-			 sizeof(key->destination));
-	key->id = packet->id;
-	key->protocol = packet->fragment_protocol;
-	__builtin_memset(key->reserved, 0, sizeof(key->reserved));
+	return fragment_name(packet->source, packet->destination, packet->id,
+			     packet->fragment_protocol, node_seed);
+}
+
+static __always_inline struct shared_set *fragments_at(__u64 name)
+{
+	__u32 number = name & (FRAGMENT_SETS - 1);
+
+	return bpf_map_lookup_elem(&fragments, &number);
+}
+
+/* Of a first fragment. */
+__noinline int leave_fragment(const struct packet *packet, __u32 owner,
+			      __u32 what, __u64 value)
+{
+	struct shared_set *set;
+	__u64 name;
+
+	if (!packet)
+		return 0;
+	name = name_of_fragment(packet);
+	set = fragments_at(name);
+	return leave_in_set(set, name, share_state(owner, what), value,
+			    FRAGMENT_AGE_MAX);
+}
+
+/* What the first one of a later fragment has left, and its value; 0: it is not
+ * known. */
+static __always_inline __u32 what_first_left(const struct packet *packet,
+					     __u64 *value)
+{
+	__u64 name = name_of_fragment(packet), state;
+	struct shared_set *set = fragments_at(name);
+	__u32 way = way_in_set(set, name);
+
+	if (!set || way >= SHARE_WAYS)
+		return 0;
+	state = READ_ONCE(set->state[way]);
+	*value = READ_ONCE(set->value[way]);
+	if ((state & SHARE_WHAT) == SHARE_BUSY ||
+	    READ_ONCE(set->tag[way]) != name ||
+	    share_age(state, share_time()) > FRAGMENT_AGE_MAX)
+		return 0;
+	return state & SHARE_WHAT;
 }
 
 static __always_inline __s64 find_service(const struct packet *packet,
@@ -28,23 +66,32 @@ static __always_inline __s64 find_service(const struct packet *packet,
 	return find_v4(packet->destination[3], port, protocol);
 }
 
+/* Of what goes to a VIP, or to an address of a pool: what names it. */
+__noinline __u32 owner_of_fragment(const struct packet *packet)
+{
+	__u32 found;
+
+	if (!packet)
+		return 0;
+	found = packet->v6 ? find_v6(packet->destination, 0, 0)
+			   : find_v4(packet->destination[3], 0, 0);
+	return found & LOOKUP_POOL
+		       ? FRAGMENT_POOL | (found & (NAT_ADDRESSES - 1))
+		       : found & FRAGMENT_VIP;
+}
+
 /* After the first fragment was selected. */
 __noinline int remember_fragment(const struct packet *packet,
 				 const struct target *target)
 {
-	struct fragment_owner owner = {};
-	struct fragment_key key;
 	struct block_view view;
 
 	if (!packet || !target || !find_block(target->block, &view))
 		return 0;
-	fragment_key_of(packet, &key);
-	owner.service = view.block->service;
-	owner.member = target->member;
-	owner.port = packet->destination_port;
-	owner.protocol = packet->protocol;
-	bpf_map_update_elem(&fragments, &key, &owner, BPF_ANY);
-	return 0;
+	return leave_fragment(
+		packet, owner_of_fragment(packet), packet->protocol,
+		fragment_value(view.block->service, target->member,
+			       packet->destination_port));
 }
 
 static __always_inline __be16 port_of_fragments(const struct vip_entry *vip,
@@ -66,24 +113,23 @@ static __always_inline __be16 port_of_fragments(const struct vip_entry *vip,
  * holds. */
 __noinline int follow_first(const struct packet *packet, struct target *target)
 {
-	const struct fragment_owner *owner;
-	struct fragment_key key;
 	struct block_view view;
 	struct flow flow;
+	__u64 value = 0;
 	__s64 number;
+	__u32 what;
 
 	if (!packet || !target)
 		return false;
-	fragment_key_of(packet, &key);
-	owner = bpf_map_lookup_elem(&fragments, &key);
-	if (!owner)
+	what = what_first_left(packet, &value);
+	if (!what || what >= FRAGMENT_OF_NAT)
 		return false;
-	number = find_service(packet, owner->port, owner->protocol);
+	number = find_service(packet, value >> 48, what);
 	if (number == NOT_FOUND || !find_block(number, &view) ||
-	    view.block->service != owner->service)
+	    view.block->service != (__u32)value)
 		return false;
 	target->block = number;
-	target->member = owner->member;
+	target->member = value >> 32;
 	if (!(flags_of(&view, target->member) & MEMBER_KEEPS_FLOWS))
 		return false;
 	flow_of(packet, view.block, &flow);

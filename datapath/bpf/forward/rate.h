@@ -9,6 +9,7 @@
 
 #include "age_since.h"
 #include "forward/parse.h"
+#include "forward/shared_sets.h"
 
 #define TOKEN 1024
 /* Greatest bucket that fits source_budget.flows. */
@@ -23,7 +24,7 @@ static __always_inline __u64 burst_of(const struct service_block *block)
 	return burst < BURST_MAX ? burst : BURST_MAX;
 }
 
-static __always_inline __u64 refilled(const struct source_budget *budget,
+static __always_inline __u64 refilled(const union source_budget *budget,
 				      const struct service_block *block,
 				      __u32 now)
 {
@@ -37,31 +38,51 @@ static __always_inline __u64 refilled(const struct source_budget *budget,
 	return flows < burst * TOKEN ? flows : burst * TOKEN;
 }
 
-/* Takes a token. */
+/* Says that it was asked for, so that others are older. */
+static __always_inline void keep_fresh(struct shared_set *set, __u32 way)
+{
+	__u64 state = READ_ONCE(set->state[way]);
+
+	if ((state & SHARE_WHAT) == SOURCE_KNOWN &&
+	    share_age(state, share_time()))
+		__sync_val_compare_and_swap(
+			&set->state[way], state,
+			share_state(state >> SHARE_OWNER_SHIFT, SOURCE_KNOWN));
+}
+
+/* Takes a token. A source that is not known has all of them. */
 static __always_inline bool may_open(const struct packet *packet,
 				     const struct service_block *block,
 				     __u32 service)
 {
-	__u32 now = bpf_ktime_get_coarse_ns() / 1000000;
-	struct source_key key = {.service = service};
-	struct source_budget *known, fresh;
+	const __u64 *address = (const __u64 *)packet->source;
+	__u64 name = source_name(packet->v6 ? address[0] : packet->source[3],
+				 packet->v6, service, node_seed);
+	__u32 number = name & (SOURCE_SETS - 1), way;
+	struct shared_set *set = bpf_map_lookup_elem(&sources, &number);
+	union source_budget budget;
 	__u64 flows;
+	__u32 now;
 
-	__builtin_memcpy(key.source, packet->source, sizeof(key.source));
-	if (packet->v6)
-		key.source[2] = key.source[3] = 0;
-	known = bpf_map_lookup_elem(&sources, &key);
-	if (!known) {
-		fresh.time = now;
-		fresh.flows = (burst_of(block) - 1) * TOKEN;
-		bpf_map_update_elem(&sources, &key, &fresh, BPF_ANY);
+	if (!set)
+		return true;
+	way = way_in_set(set, name);
+	now = bpf_ktime_get_coarse_ns() / 1000000;
+	if (way >= SHARE_WAYS) {
+		budget.flows = (burst_of(block) - 1) * TOKEN;
+		budget.time = now;
+		leave_in_set(set, name, share_state(service, SOURCE_KNOWN),
+			     budget.word, SOURCE_AGE_MAX);
 		return true;
 	}
-	flows = refilled(known, block, now);
+	budget.word = READ_ONCE(set->value[way]);
+	flows = refilled(&budget, block, now);
 	if (flows < TOKEN)
 		return false;
-	known->time = now;
-	known->flows = flows - TOKEN;
+	budget.flows = flows - TOKEN;
+	budget.time = now;
+	WRITE_ONCE(set->value[way], budget.word);
+	keep_fresh(set, way);
 	return true;
 }
 

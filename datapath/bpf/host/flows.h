@@ -4,6 +4,7 @@
 #define OXP_HOST_FLOWS_H
 
 #include "age_since.h"
+#include "branch_free.h"
 #include "flow_time.h"
 #include "host/hash.h"
 #include "host/maps.h"
@@ -103,30 +104,6 @@ static __always_inline bool exchange(const struct flow *flow, __u64 to)
 {
 	return __sync_val_compare_and_swap(flow->word, flow->state, to) ==
 	       flow->state;
-}
-
-/* Without branches, whose combinations the verifier would all follow: the
- * compiler must not see that it is 0 or 1. */
-static __always_inline __u64 no_branch(__u64 bit)
-{
-	barrier_var(bit);
-	return bit;
-}
-
-/* 1 if left < right. */
-static __always_inline __u64 is_less(__u64 left, __u64 right)
-{
-	return no_branch((left - right) >> 63);
-}
-
-static __always_inline __u64 chosen(__u64 bit, __u64 yes, __u64 no)
-{
-	return no ^ ((yes ^ no) & -bit);
-}
-
-static __always_inline __u64 is_zero(__u64 word)
-{
-	return no_branch(((word - 1) & ~word) >> 63);
 }
 
 /* The state of the flow in a set; NULL: it is not there. Which way it was is

@@ -4,14 +4,9 @@
 #ifndef OXP_HOST_FRAGMENTS_H
 #define OXP_HOST_FRAGMENTS_H
 
-#include "age_since.h"
 #include "host/flows.h"
 #include "host/outbound.h"
-
-static __always_inline __u32 fragment_time(void)
-{
-	return bpf_ktime_get_coarse_ns() >> HOST_FRAGMENT_UNIT_SHIFT;
-}
+#include "shares.h"
 
 static __always_inline __u64 tag_of_fragment(const struct host_packet *packet,
 					     __u32 ifindex)
@@ -31,69 +26,24 @@ static __always_inline struct host_fragment_set *fragment_set(__u64 tag)
 	return bpf_map_lookup_elem(&fragments, &number);
 }
 
-static __always_inline __u64 fragment_age(__u64 state, __u32 now)
-{
-	return age_since(state >> HOST_FRAGMENT_TIME_SHIFT, now, 0xffffffff,
-			 AGE_AHEAD_MS);
-}
-
-/* HOST_FRAGMENT_WAYS: it is not there. */
+/* SHARE_WAYS: it is not there. */
 static __always_inline __u32 way_of_fragment(struct host_fragment_set *set,
 					     __u64 tag)
 {
 	__u32 way = 0;
 
-	while (way < HOST_FRAGMENT_WAYS && READ_ONCE(set->tag[way]) != tag)
+	while (way < SHARE_WAYS && READ_ONCE(set->tag[way]) != tag)
 		way++;
 	return way;
 }
 
-/* How many there are of the port. */
-static __always_inline __u64 fragments_of_port(struct host_fragment_set *set,
-					       __u64 state)
-{
-	__u64 count = 0;
-
-#pragma clang loop unroll(disable)
-	for (__u32 way = 0; way < HOST_FRAGMENT_WAYS; way++)
-		count += is_zero((READ_ONCE(set->state[way]) ^ state) &
-				 HOST_FRAGMENT_PORT);
-	return count;
-}
-
-/*
- * The place for one more: a free one, or the oldest of the port that has most,
- * if that has two more; so who takes a place leaves the other one as many. Else
- * the oldest of the same port, or of all where it has none.
- */
 __noinline __u32 place_for_fragment(__u64 tag, __u64 state)
 {
 	struct host_fragment_set *set = fragment_set(tag);
-	__u32 now = state >> HOST_FRAGMENT_TIME_SHIFT, best_way = 0;
-	__u64 best = 0, own;
 
-	if (!set)
-		return 0;
-	own = fragments_of_port(set, state);
-#pragma clang loop unroll(disable)
-	for (__u32 way = 0; way < HOST_FRAGMENT_WAYS; way++) {
-		__u64 was = READ_ONCE(set->state[way]);
-		__u64 age = fragment_age(was, now);
-		__u64 free = is_zero(was) | is_less(HOST_FRAGMENT_AGE_MAX, age);
-		__u64 count = fragments_of_port(set, was);
-		__u64 same = is_zero((was ^ state) & HOST_FRAGMENT_PORT);
-		__u64 score;
-
-		score = chosen(is_less(own + 1, count), count, same);
-		score = chosen(free, HOST_FRAGMENT_WAYS + 1, score);
-		score = score << 40 | (age & 0xffffffff) << 3 |
-			((way ^ tag >> 32) & (HOST_FRAGMENT_WAYS - 1));
-		if (score >= best) {
-			best = score;
-			best_way = way;
-		}
-	}
-	return best_way;
+	return set ? place_in_shares(set->state, state, tag >> 32,
+				     HOST_FRAGMENT_AGE_MAX)
+		   : 0;
 }
 
 /* Of a first one that leaves by the entry at `place`. */
@@ -111,13 +61,11 @@ __noinline int keep_fragment(const struct host_packet *packet, __u32 ifindex,
 	set = fragment_set(tag);
 	if (!set)
 		return 0;
-	state = (__u64)fragment_time() << HOST_FRAGMENT_TIME_SHIFT |
-		(__u64)(entry->host_port & 0xffff) << HOST_FRAGMENT_PORT_SHIFT |
-		place;
+	state = share_state(entry->host_port, place);
 	way = way_of_fragment(set, tag);
-	if (way == HOST_FRAGMENT_WAYS)
+	if (way == SHARE_WAYS)
 		way = place_for_fragment(tag, state);
-	way &= HOST_FRAGMENT_WAYS - 1;
+	way &= SHARE_WAYS - 1;
 	word = &set->state[way];
 	was = READ_ONCE(*word);
 	/* another CPU writes there: it came first */
@@ -154,13 +102,13 @@ static __noinline int find_fragment(const struct host_packet *packet,
 	if (!set)
 		return HOST_PASS;
 	way = way_of_fragment(set, tag);
-	if (way == HOST_FRAGMENT_WAYS)
+	if (way == SHARE_WAYS)
 		return HOST_PASS;
-	way &= HOST_FRAGMENT_WAYS - 1;
+	way &= SHARE_WAYS - 1;
 	state = READ_ONCE(set->state[way]);
 	place = place_of(state);
 	if (place == HOST_NO_PLACE || READ_ONCE(set->tag[way]) != tag ||
-	    fragment_age(state, fragment_time()) > HOST_FRAGMENT_AGE_MAX)
+	    share_age(state, share_time()) > HOST_FRAGMENT_AGE_MAX)
 		return HOST_PASS;
 	return is_senders(place, packet, ifindex)
 		       ? HOST_OUT | place << PLACE_SHIFT

@@ -32,8 +32,11 @@
 struct oxp_simulation {
 	struct oxp_node *node;
 	struct forward *object;
-	struct flow_set *flows; /* the copy, mapped */
+	/* the copies, mapped */
+	struct flow_set *flows;
 	size_t flows_size;
+	struct shared_set *fragments;
+	struct shared_set *sources;
 };
 
 /* Maps that packets write. Of counters the program reads nothing that it
@@ -77,75 +80,47 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 			     OXP_ERROR_LENGTH);
 }
 
-static int copy_flows(struct oxp_simulation *simulation, char *error)
+/* Also of a map that packets write meanwhile. Returns the copy, mapped, or
+ * NULL. */
+static void *copy_map(int from, int to, size_t size, char *error)
 {
-	size_t size =
-		(size_t)simulation->node->config->flows_max * sizeof(uint64_t);
-	void *from = mmap(NULL, size, PROT_READ, MAP_SHARED,
-			  simulation->node->map[MAP_FLOWS], 0);
-	void *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			bpf_map__fd(simulation->object->maps.flows), 0);
-	int status = from == MAP_FAILED || to == MAP_FAILED ? -errno : 0;
+	void *source = mmap(NULL, size, PROT_READ, MAP_SHARED, from, 0);
+	void *copy =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0);
+	bool done = source != MAP_FAILED && copy != MAP_FAILED;
 
-	if (to != MAP_FAILED) {
-		simulation->flows = to;
-		simulation->flows_size = size;
-	}
-	if (!status)
-		memcpy(to, from, size);
-	if (from != MAP_FAILED)
-		munmap(from, size);
-	return status ? failure(error, status, "cannot copy the flows") : 0;
+	if (done)
+		memcpy(copy, source, size);
+	else
+		failure(error, -errno, "cannot copy what packets left");
+	if (source != MAP_FAILED)
+		munmap(source, size);
+	if (!done && copy != MAP_FAILED)
+		munmap(copy, size);
+	return done ? copy : NULL;
 }
 
-/* More than one of the kernel's buckets ever holds. */
-#define BATCH 1024
-
-/* Reading in batches leaves the order of least recent use alone. */
-static int copy_hash(int from, int to, size_t key_size, size_t value_size,
-		     char *error)
-{
-	char *keys = calloc(BATCH, key_size + value_size);
-	char *values = keys + BATCH * key_size;
-	uint32_t position = 0, count;
-	bool first = true, end = false;
-	int status = keys ? 0 : -ENOMEM;
-
-	while (!status && !end) {
-		count = BATCH;
-		status = bpf_map_lookup_batch(from, first ? NULL : &position,
-					      &position, keys, values, &count,
-					      NULL);
-		first = false;
-		end = status == -ENOENT;
-		if (end)
-			status = 0;
-		if (!status && count)
-			status = bpf_map_update_batch(to, keys, values, &count,
-						      NULL);
-	}
-	free(keys);
-	return status ? failure(error, status, "cannot copy what packets left")
-		      : 0;
-}
+#define SHARED_SIZE(sets) ((sets) * sizeof(struct shared_set))
 
 static int copy_state(struct oxp_simulation *simulation, char *error)
 {
 	struct forward *object = simulation->object;
 	const int *map = simulation->node->map;
-	int status = copy_flows(simulation, error);
 
-	if (!status)
-		status = copy_hash(map[MAP_FRAGMENTS],
-				   bpf_map__fd(object->maps.fragments),
-				   sizeof(struct fragment_key),
-				   sizeof(struct fragment_owner), error);
-	if (!status)
-		status = copy_hash(map[MAP_SOURCES],
-				   bpf_map__fd(object->maps.sources),
-				   sizeof(struct source_key),
-				   sizeof(struct source_budget), error);
-	return status;
+	simulation->flows_size =
+		simulation->node->config->flows_max * sizeof(uint64_t);
+	simulation->flows =
+		copy_map(map[MAP_FLOWS], bpf_map__fd(object->maps.flows),
+			 simulation->flows_size, error);
+	if (simulation->flows)
+		simulation->fragments = copy_map(
+			map[MAP_FRAGMENTS], bpf_map__fd(object->maps.fragments),
+			SHARED_SIZE(FRAGMENT_SETS), error);
+	if (simulation->fragments)
+		simulation->sources = copy_map(
+			map[MAP_SOURCES], bpf_map__fd(object->maps.sources),
+			SHARED_SIZE(SOURCE_SETS), error);
+	return simulation->sources ? 0 : -EIO;
 }
 
 static int program_of(const struct oxp_simulation *simulation)
@@ -196,6 +171,10 @@ void oxp_simulation_close(struct oxp_simulation *simulation)
 		return;
 	if (simulation->flows)
 		munmap(simulation->flows, simulation->flows_size);
+	if (simulation->fragments)
+		munmap(simulation->fragments, SHARED_SIZE(FRAGMENT_SETS));
+	if (simulation->sources)
+		munmap(simulation->sources, SHARED_SIZE(SOURCE_SETS));
 	forward__destroy(simulation->object);
 	free(simulation);
 }
@@ -300,38 +279,55 @@ int oxp_simulation_select(struct oxp_simulation *simulation,
 	return 0;
 }
 
+/* SHARE_WAYS: it is not there. */
+static int way_of(const struct shared_set *set, uint64_t name)
+{
+	int way = 0;
+
+	while (way < SHARE_WAYS && set->tag[way] != name)
+		way++;
+	return way;
+}
+
 int oxp_simulation_fragment_find(struct oxp_simulation *simulation,
 				 const struct oxp_packet *packet,
 				 struct oxp_key *service, uint16_t *member,
 				 char *error)
 {
 	bool v4 = is_v4(packet->destination.bytes);
-	struct fragment_key key = {
-		.id = v4 ? htons(packet->fragment_id)
-			 : htonl(packet->fragment_id),
-		.protocol = packet->fragment_protocol,
-	};
-	struct fragment_owner owner;
-	int status;
+	__be32 id =
+		v4 ? htons(packet->fragment_id) : htonl(packet->fragment_id);
+	__be32 source[4], destination[4];
+	const struct shared_set *set;
+	int way, status;
+	uint64_t name;
+	uint32_t what;
 
-	memcpy(key.source, packet->source.bytes, sizeof(key.source));
-	memcpy(key.destination, packet->destination.bytes,
-	       sizeof(key.destination));
-	status = bpf_map_lookup_elem(
-		bpf_map__fd(simulation->object->maps.fragments), &key, &owner);
-	if (status)
-		return failure(error, status, "the first fragment");
+	memcpy(source, packet->source.bytes, sizeof(source));
+	memcpy(destination, packet->destination.bytes, sizeof(destination));
+	name = fragment_name(source, destination, id, packet->fragment_protocol,
+			     simulation->node->config->seed);
+	set = &simulation->fragments[name & (FRAGMENT_SETS - 1)];
+	way = way_of(set, name);
+	if (way == SHARE_WAYS ||
+	    age_since(set->state[way] >> SHARE_TIME_SHIFT,
+		      coarse_time() >> SHARE_UNIT_SHIFT, UINT32_MAX,
+		      AGE_AHEAD_MS) > FRAGMENT_AGE_MAX)
+		return failure(error, -ENOENT, "the first fragment");
+	what = set->state[way] & SHARE_WHAT;
+	if (!what || what >= FRAGMENT_OF_NAT)
+		return failure(error, -ENOENT, "the first fragment");
 	*service = (struct oxp_key){.vip = packet->destination,
-				    .port = ntohs(owner.port),
-				    .protocol = owner.protocol};
+				    .port = ntohs(set->value[way] >> 48),
+				    .protocol = what};
 	status = lock_service(simulation->node, service, error);
 	if (status < 0)
 		return status;
 	unlock_node(simulation->node);
 	/* the place of a service that is gone and was given away */
-	if (status != (int)owner.service)
+	if (status != (int)(uint32_t)set->value[way])
 		return failure(error, -ENOENT, "the first fragment's service");
-	*member = owner.member;
+	*member = set->value[way] >> 32;
 	return 0;
 }
 
@@ -342,9 +338,11 @@ int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
 {
 	int index = lock_service(simulation->node, key, error);
 	const struct service_block *block;
-	struct source_budget budget;
-	struct source_key name = {};
-	uint64_t rate, burst, gained;
+	bool v6 = !is_v4(source->bytes);
+	union source_budget budget;
+	const struct shared_set *set;
+	uint64_t rate, burst, gained, name, who = 0;
+	int way;
 
 	if (index < 0)
 		return index;
@@ -356,12 +354,13 @@ int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
 	if (burst > UINT32_MAX / 1024)
 		burst = UINT32_MAX / 1024;
 	*tokens = burst * 1024;
-	name.service = index;
-	memcpy(name.source, source->bytes,
-	       is_v4(source->bytes) ? sizeof(name.source) : 8);
-	if (bpf_map_lookup_elem(bpf_map__fd(simulation->object->maps.sources),
-				&name, &budget))
+	memcpy(&who, source->bytes + (v6 ? 0 : 12), v6 ? 8 : 4);
+	name = source_name(who, v6, index, simulation->node->config->seed);
+	set = &simulation->sources[name & (SOURCE_SETS - 1)];
+	way = way_of(set, name);
+	if (way == SHARE_WAYS)
 		return 0;
+	budget.word = set->value[way];
 	gained = age_since(budget.time, coarse_time() / 1000000, ~0U,
 			   AGE_AHEAD_MS) *
 		 rate;

@@ -9,83 +9,78 @@
 
 #define NO_PEER OXP_NAT_PEERS_MAX
 
-/* After the first fragment: where later ones go, by the number of a flow or the
- * place of a peer. */
-__noinline int nat_remember_fragment(const struct packet *packet, __u32 what,
-				     __u32 number)
+/* After the first fragment, of the flow with this number. */
+static __always_inline void nat_remember_fragment(const struct packet *packet,
+						  __u32 number)
 {
-	struct fragment_owner owner = {.service = number, .nat = what};
-	struct fragment_key key;
+	const struct nat_flow *flow = nat_flow_at(number);
 
-	if (!packet || !writes_nat)
-		return 0;
-	if (what == FRAGMENT_OF_PEER)
-		owner.port = packet->source_port;
-	fragment_key_of(packet, &key);
-	bpf_map_update_elem(&fragments, &key, &owner, BPF_ANY);
-	return 0;
+	if (writes_nat && flow)
+		leave_fragment(packet, FRAGMENT_GROUP | flow->group,
+			       FRAGMENT_OF_NAT, number);
 }
 
-static __always_inline const struct fragment_owner *
-nat_owner_of_fragment(const struct packet *packet)
+/* After the first fragment, which went to the peer at `place`. */
+static __always_inline void nat_remember_peer(const struct packet *packet,
+					      __u32 place)
 {
-	struct fragment_key key;
+	if (writes_nat)
+		leave_fragment(packet, owner_of_fragment(packet),
+			       FRAGMENT_OF_PEER,
+			       fragment_value(place, 0, packet->source_port));
+}
 
-	fragment_key_of(packet, &key);
-	return bpf_map_lookup_elem(&fragments, &key);
+/* The flow with this number, if it is the one of a later fragment: it may be
+ * another one by now. */
+static __always_inline __s64 nat_flow_of_later(const struct packet *packet,
+					       __u32 number)
+{
+	const struct nat_flow *flow = nat_flow_at(number);
+
+	if (!flow || nat_state_of(READ_ONCE(flow->state)) < NAT_HALF_OPEN)
+		return NO_FLOW;
+	if (same_words(flow->vip, packet->destination))
+		return same_words(flow->client, packet->source) ? number
+								: NO_FLOW;
+	return same_words(flow->member, packet->source) ? number : NO_FLOW;
 }
 
 /* The flow of a later fragment, which is one that its first one had. */
 __noinline __s64 nat_follow_fragment(const struct packet *packet)
 {
-	const struct fragment_owner *owner;
-	const struct nat_flow *flow;
+	__u64 value = 0;
 
-	if (!packet)
+	if (!packet || what_first_left(packet, &value) != FRAGMENT_OF_NAT)
 		return NO_FLOW;
-	owner = nat_owner_of_fragment(packet);
-	if (!owner || owner->nat != FRAGMENT_OF_NAT)
-		return NO_FLOW;
-	flow = nat_flow_at(owner->service);
-	if (!flow || nat_state_of(READ_ONCE(flow->state)) < NAT_HALF_OPEN)
-		return NO_FLOW;
-	/* it may be another one by now */
-	if (same_words(flow->vip, packet->destination))
-		return same_words(flow->client, packet->source) ? owner->service
-								: NO_FLOW;
-	return same_words(flow->member, packet->source) ? owner->service
-							: NO_FLOW;
+	return nat_flow_of_later(packet, value);
 }
 
 /* The place of the peer that the first fragment went to, and the client's port,
  * or NO_PEER. */
 __noinline int nat_follow_to_peer(const struct packet *packet, __be16 *port)
 {
-	const struct fragment_owner *owner;
+	__u64 value = 0;
 
-	if (!packet || !port)
+	if (!packet || !port ||
+	    what_first_left(packet, &value) != FRAGMENT_OF_PEER)
 		return NO_PEER;
-	owner = nat_owner_of_fragment(packet);
-	if (!owner || owner->nat != FRAGMENT_OF_PEER)
-		return NO_PEER;
-	*port = owner->port;
-	return owner->service < NO_PEER ? owner->service : NO_PEER;
+	*port = value >> 48;
+	return (__u32)value < NO_PEER ? (__u32)value : NO_PEER;
 }
 
 /* Whether a later fragment to a VIP is NAT's. */
 __noinline int nat_has_fragment(const struct packet *packet)
 {
-	const struct fragment_owner *owner;
+	__u64 value = 0;
+	__u32 what;
 
 	if (!packet)
 		return false;
-	owner = nat_owner_of_fragment(packet);
-	if (!owner)
-		return false;
-	if (owner->nat == FRAGMENT_OF_PEER)
-		return owner->service < NO_PEER;
-	return owner->nat == FRAGMENT_OF_NAT &&
-	       nat_follow_fragment(packet) != NO_FLOW;
+	what = what_first_left(packet, &value);
+	if (what == FRAGMENT_OF_PEER)
+		return (__u32)value < NO_PEER;
+	return what == FRAGMENT_OF_NAT &&
+	       nat_flow_of_later(packet, value) != NO_FLOW;
 }
 
 #endif

@@ -430,8 +430,7 @@ __noinline int nat_prepare(struct xdp_md *ctx)
 			return nat_drop(work, OXP_DROP_NO_NEXT_HOP);
 	}
 	if (work->packet.kind == KIND_FIRST)
-		nat_remember_fragment(&work->packet, FRAGMENT_OF_NAT,
-				      work->number);
+		nat_remember_fragment(&work->packet, work->number);
 	if (!(work->what & NAT_ERROR) &&
 	    !nat_touch(ctx, &work->packet, work->number,
 		       work->what & NAT_TO_CLIENT))

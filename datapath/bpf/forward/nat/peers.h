@@ -580,8 +580,8 @@ __noinline int nat_hand_on(struct xdp_md *ctx)
 		return nat_drop_unknown(work, OXP_DROP_NAT_PEER);
 	} else if (work->handed.kind == NAT_OWNED &&
 		   work->packet.kind == KIND_FIRST) {
-		nat_remember_fragment(&work->packet, FRAGMENT_OF_PEER,
-				      nat_peer_of(list, work->target));
+		nat_remember_peer(&work->packet,
+				  nat_peer_of(list, work->target));
 	}
 	return nat_send_to_peer(ctx, work);
 }

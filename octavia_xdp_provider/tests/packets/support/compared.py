@@ -26,6 +26,7 @@ BLOCK_LEARNING = 512
 BLOCK_OPEN = 1024
 BLOCK_CHANGED = 4096
 LINE = 64
+SHARED_SET = 192
 # Of a frame of several buffers the program pulls so many bytes into the first.
 PULLED = 256
 TIME_SHIFT = 14  # of a remembered flow's word
@@ -108,8 +109,10 @@ class Compared:
             for name, key, value in (
                 ('config', 4, 192), ('uplinks', 4, 640),
                 ('services', 4, 80), ('flows', 4, 64),
-                ('fragments', 44, 8), ('sources', 20, 8),
                 ('nat_owners', 40, 16))}
+        self.maps |= {
+            name: library.Words(str(self.directory), name, sets * SHARED_SET)
+            for name, sets in (('fragments', 4096), ('sources', 8192))}
         # tests need no second one
         self.segment = None
         config = self.maps['config'].read(bytes(4))
@@ -361,8 +364,9 @@ class Compared:
         """Run the frames in turn through both. Returns what happened."""
         if UNIT - clock() % UNIT < MARGIN:
             wait_for_next_unit()
-        self.maps['sources'].clear()
-        self.model.sources = rate.Sources()
+        if self.model.sources.buckets:
+            self.maps['sources'].clear()
+            self.model.sources = rate.Sources()
         before = self.datapath.outcomes()
         begin = clock()
         first = [self.first_buffer(frame) for frame in frames]

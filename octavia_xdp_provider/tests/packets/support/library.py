@@ -351,6 +351,21 @@ class Map:
                 return
 
 
+class Words(Map):
+    """A pinned array, mapped, of elements of whole words."""
+
+    def __init__(self, directory: str, name: str, size: int):
+        super().__init__(directory, name, 4, 0)
+        self._memory = mmap.mmap(self.fd, size)
+
+    def close(self):
+        self._memory.close()
+        super().close()
+
+    def clear(self):
+        self._memory[:] = bytes(len(self._memory))
+
+
 class Segment:
     """A pinned map of one element, mapped."""
 

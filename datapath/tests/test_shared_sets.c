@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What packets leave for later ones lies in tables for all services of a node:
+ * where later fragments go, and what sources may open. What the clients of one
+ * VIP, service or project send costs no other one's.
+ */
+#include <bpf/bpf.h>
+
+#include "nat_fixture.h"
+
+#define GREEDY_VIP "192.0.2.2"
+#define FIRST 0x2000
+#define LATER 0x0064
+#define DATAGRAMS 32768 /* that a node remembers */
+#define PAIRS 65536     /* of client and service that it knows */
+#define FEW 100
+#define SOURCES 20
+
+static const struct flow victim = {CLIENT, VIP, 40000, 5353, IPPROTO_UDP};
+static const struct flow greedy = {CLIENT, GREEDY_VIP, 40000, 5353,
+				   IPPROTO_UDP};
+
+static void set_one(const char *vip, uint16_t port, uint32_t rate,
+		    uint32_t burst)
+{
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
+						.new_flow_rate = rate,
+						.new_flow_burst = burst};
+	struct oxp_key key = udp_key(vip, port);
+	struct oxp_member member;
+
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &key, &settings, &member, 1);
+}
+
+/* Fragments whose first one is not known go to port 53, and are counted. */
+static int set_up_vips(void **state)
+{
+	static const char *const vips[] = {VIP, GREEDY_VIP};
+
+	(void)state;
+	open_empty_node();
+	for (int i = 0; i < 2; i++) {
+		set_one(vips[i], 53, 0, 0);
+		set_one(vips[i], 5353, 0, 0);
+	}
+	return 0;
+}
+
+static uint32_t send_fragment(const struct flow *flow, uint16_t id,
+			      uint16_t fragment)
+{
+	struct variation variation = {
+		.fragment = fragment, .id = id, .tcp_flags = ACK};
+	struct frame frame;
+
+	make_frame(&frame, flow, 64, &variation);
+	return run(program, &frame, NULL);
+}
+
+static void send_first(const struct flow *flow, uint32_t from, uint32_t count)
+{
+	struct flow some = *flow;
+
+	for (uint32_t i = from; i < from + count; i++) {
+		some.source = i >> 16 ? "198.51.100.8" : flow->source;
+		assert_int_equal(send_fragment(&some, i, FIRST), XDP_TX);
+	}
+}
+
+/* How many later ones go where the first one did, of a service without NAT. */
+static uint32_t followed(const struct flow *flow, uint32_t from, uint32_t count)
+{
+	uint64_t guessed = outcome(OXP_FRAGMENT_GUESSED).packets;
+	struct flow some = *flow;
+
+	for (uint32_t i = from; i < from + count; i++) {
+		some.source = i >> 16 ? "198.51.100.8" : flow->source;
+		assert_int_equal(send_fragment(&some, i, LATER), XDP_TX);
+	}
+	return count - (outcome(OXP_FRAGMENT_GUESSED).packets - guessed);
+}
+
+static void test_another_vip_costs_nothing_that_is_there(void **state)
+{
+	(void)state;
+	send_first(&victim, 0, FEW);
+	send_first(&greedy, 0, 2 * DATAGRAMS);
+	assert_int_equal(followed(&victim, 0, FEW), FEW);
+}
+
+static void test_another_vip_that_filled_it_gives_way(void **state)
+{
+	(void)state;
+	send_first(&greedy, 0, 2 * DATAGRAMS);
+	send_first(&victim, 0, FEW);
+	send_first(&greedy, 0, 2 * DATAGRAMS);
+	assert_int_equal(followed(&victim, 0, FEW), FEW);
+}
+
+/* One that fills it itself loses its oldest. */
+static void test_the_oldest_of_a_vip_go(void **state)
+{
+	(void)state;
+	send_first(&greedy, 0, 4 * DATAGRAMS);
+	assert_in_range(followed(&greedy, 4 * DATAGRAMS - FEW, FEW),
+			FEW * 9 / 10, FEW);
+	assert_in_range(followed(&greedy, 0, FEW), 0, FEW / 10);
+}
+
+/* All that is remembered was left so much earlier. */
+static void grow_old(int map, uint32_t sets, uint64_t milliseconds)
+{
+	for (uint32_t i = 0; i < sets; i++) {
+		struct shared_set set;
+
+		assert_int_equal(bpf_map_lookup_elem(map, &i, &set), 0);
+		for (int way = 0; way < SHARE_WAYS; way++)
+			if (set.state[way])
+				set.state[way] -= milliseconds
+						  << SHARE_TIME_SHIFT;
+		assert_int_equal(bpf_map_update_elem(map, &i, &set, BPF_ANY),
+				 0);
+	}
+}
+
+/* RFC 1122, section 3.3.2: a datagram is put together within 120 s, or not. */
+static void test_what_is_old_is_not_followed(void **state)
+{
+	int map = node->map[MAP_FRAGMENTS];
+
+	(void)state;
+	send_first(&victim, 0, FEW);
+	grow_old(map, FRAGMENT_SETS, 110000); /* units of 1.05 ms */
+	assert_int_equal(followed(&victim, 0, FEW), FEW);
+	grow_old(map, FRAGMENT_SETS, 10000);
+	assert_int_equal(followed(&victim, 0, FEW), 0);
+}
+
+/* The fragments of both projects' flows are to one VIP. */
+static void test_another_project_with_nat_costs_nothing(void **state)
+{
+	struct variation opening = {.tcp_flags = SYN};
+	uint32_t passed = 0;
+	struct frame syn;
+
+	(void)state;
+	make_frame(&syn, &ours, 0, &opening);
+	assert_int_equal(run(program, &syn, NULL), XDP_TX);
+	make_frame(&syn, &theirs, 0, &opening);
+	assert_int_equal(run(program, &syn, NULL), XDP_TX);
+	send_first(&ours, 0, FEW);
+	for (uint32_t i = 0; i < 2 * DATAGRAMS - FEW; i++)
+		send_fragment(&theirs, FEW + i, FIRST);
+	for (uint32_t i = 0; i < FEW; i++)
+		passed += send_fragment(&ours, i, LATER) == XDP_TX;
+	assert_int_equal(passed, FEW);
+	assert_int_equal(send_fragment(&ours, FEW - 1, LATER), XDP_TX);
+}
+
+/* One of each client. */
+static void open_flows(const struct flow *to, uint32_t clients)
+{
+	for (uint32_t i = 0; i < clients; i++) {
+		struct flow flow = *to;
+		struct frame frame;
+
+		flow.source = client_text(i);
+		make_frame(&frame, &flow, 0, NULL);
+		assert_int_equal(run(program, &frame, NULL), XDP_TX);
+	}
+}
+
+/* That the client may open at the victim's service. */
+static uint64_t left_to(struct oxp_simulation *simulation, uint32_t client)
+{
+	struct oxp_address source = address(client_text(client));
+	struct oxp_key key = udp_key(VIP, victim.destination_port);
+	uint64_t tokens;
+
+	assert_int_equal(oxp_simulation_tokens_get(simulation, &key, &source,
+						   &tokens, error),
+			 0);
+	return tokens / 1024;
+}
+
+/* What sources have used up stays so, whatever comes to another service: who is
+ * not known may open all of it anew. */
+static void test_another_services_sources_lift_no_limit(void **state)
+{
+	struct oxp_simulation *simulation;
+	uint8_t tag[8];
+
+	(void)state;
+	/* so slow that little comes during the test */
+	set_one(VIP, 5353, 1, 600);
+	set_one(GREEDY_VIP, 5353, 1, 600);
+	for (int i = 0; i < 500; i++)
+		open_flows(&victim, SOURCES);
+	open_flows(&greedy, 2 * PAIRS);
+	assert_int_equal(oxp_simulation_open(node, &simulation, tag, error), 0);
+	for (uint32_t i = 0; i < SOURCES; i++)
+		assert_in_range(left_to(simulation, i), 100, 400);
+	assert_int_equal(left_to(simulation, SOURCES), 600);
+	oxp_simulation_close(simulation);
+}
+
+#define OF_VIPS(name)                                                          \
+	cmocka_unit_test_setup_teardown(name, set_up_vips, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		OF_VIPS(test_another_vip_costs_nothing_that_is_there),
+		OF_VIPS(test_another_vip_that_filled_it_gives_way),
+		OF_VIPS(test_the_oldest_of_a_vip_go),
+		OF_VIPS(test_what_is_old_is_not_followed),
+		OF_VIPS(test_another_services_sources_lift_no_limit),
+		cmocka_unit_test_setup_teardown(
+			test_another_project_with_nat_costs_nothing, set_up_nat,
+			tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
