@@ -204,7 +204,7 @@ class TestNodesRights(broker_limits.BrokerLimits, RightsTestCase):
             def __init__(self, host):
                 self._host = host
 
-            def changed(self, context):
+            def changed(self, context, since=None, page=None):
                 notified.append(self._host)
 
         for node in ('lb1', 'lb2'):

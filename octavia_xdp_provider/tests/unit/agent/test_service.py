@@ -156,7 +156,12 @@ class TestAgent(store_base.StoreTestCase):
     def test_a_node_in_use_asks_for_nothing(self):
         self.node.set_services({reconciling.KEY: (None, ())})
         self.serve(node_api.NodesEndpoint)
+        self.store.create(base.document())
+        self.store.register_node('node')
+        self.store.place('lb', add=['node'])
         self.start()
+        # One that is stopped while it begins leaves a thread behind.
+        self.wait_until_reported()
         self.assertIsNone(self.agents[-1][0]._history)
 
     def test_without_a_broker_it_does_what_it_had_and_can_be_stopped(self):

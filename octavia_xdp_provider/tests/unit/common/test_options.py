@@ -71,10 +71,6 @@ class TestOptions(base.TestCase):
             {('eth0', 4): '198.51.100.1', ('eth0', 6): 'fe80::1',
              ('eth1.100', 6): '2001:db8::1'}, node_options.gateways(conf))
 
-    def test_uplinks_have_their_old_name_too(self):
-        self.assertEqual(['eth7'], self.load(
-            '[agent]\nuplink = eth7\n').agent.uplinks)
-
     def test_what_a_node_cannot_use_is_refused(self):
         for section, text, name in (
                 ('agent', 'uplinks =', 'uplinks'),
