@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Adds to counters of the CPU that it runs on. Test runs of XDP programs have
- * softirqs disabled, so no packet counts on this CPU meanwhile; a system call
- * would write what other CPUs count, too. The frame is an array of additions.
+ * Adds to counters of the CPU that it runs on. Test runs of XDP programs
+ * disable softirqs, so that no packet is counted on this CPU meanwhile; a
+ * system call would overwrite counts of other CPUs. The frame is an array of
+ * additions.
  */
 #include "maps.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Decisions without branches, whose combinations the verifier would all
- * follow. */
+/* Decisions without branches, whose combinations the verifier would follow. */
 #ifndef OXP_BRANCH_FREE_H
 #define OXP_BRANCH_FREE_H
 
@@ -8,14 +7,14 @@
 
 #include <bpf/bpf_helpers.h>
 
-/* The compiler must not see that it is 0 or 1. */
+/* Hides from the compiler that `bit` is 0 or 1. */
 static __always_inline __u64 no_branch(__u64 bit)
 {
 	barrier_var(bit);
 	return bit;
 }
 
-/* 1 if left < right. */
+/* Returns 1 if left < right. */
 static __always_inline __u64 is_less(__u64 left, __u64 right)
 {
 	return no_branch((left - right) >> 63);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One's complement sums (RFC 1071) of 32-bit words as they lie in memory, and
- * their incremental correction (RFC 1624). */
+/* One's complement sums (RFC 1071) of 32-bit words in memory order, and
+ * incremental updates of them (RFC 1624). */
 #ifndef OXP_CHECKSUM_H
 #define OXP_CHECKSUM_H
 
@@ -8,8 +8,8 @@
 
 #include <bpf/bpf_helpers.h>
 
-/* A sum and its halves in turned order: the carry of the lower halves is where
- * one's complement wants it, and the upper half is the sum of both. */
+/* Adds the sum to itself with its halves swapped: the carry of the lower halves
+ * lands where one's complement needs it, and the upper half is the result. */
 static __always_inline __u16 fold(__u64 sum)
 {
 	__u32 half;
@@ -27,11 +27,10 @@ static __always_inline __u16 fold_32(__u32 sum)
 }
 
 /*
- * The checksum after words with the sum `was` became words with the sum
- * `is`. Only for what can't be all zeroes afterwards, as anything is where the
+ * The checksum after words with the sum `was` became words with the sum `is`.
+ * Only for data that cannot become all zeroes, which is true wherever the
  * checksum covers a version, a protocol or a length: the checksum of zeroes is
- * 0xffff, and this gives 0, the checksum of all other sums that are a multiple
- * of 0xffff.
+ * 0xffff, but this returns 0, the checksum of all other multiples of 0xffff.
  */
 static __always_inline __u16 corrected(__u16 checksum, __u64 was, __u64 is)
 {

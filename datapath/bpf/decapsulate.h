@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Takes the outer headers off; the Ethertype becomes the inner packet's. */
+/* Removes the outer headers; the Ethertype becomes the inner packet's. */
 #ifndef OXP_DECAPSULATE_H
 #define OXP_DECAPSULATE_H
 
 #include "tunnel.h"
 
-/* Since Linux 6.3: which IP version the inner packet has. */
+/* Since Linux 6.3: the IP version of the inner packet. */
 #define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
 #define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
 
@@ -45,11 +45,10 @@ static __always_inline int decapsulate_xdp(struct xdp_md *ctx,
 }
 
 /*
- * Segments that were received together keep their size: what goes is in front
- * of all of them. Before Linux 6.3 the IP version can only be changed by a
- * helper that means to translate the packet: it makes the header 20 bytes
- * longer or shorter and the segments by as much shorter or longer, and the
- * second step undoes both.
+ * Aggregated segments keep their size, as the removed headers precede all of
+ * them. Before Linux 6.3 only a helper meant for protocol translation can
+ * change the IP version: it makes the header 20 bytes longer or shorter and the
+ * segments by as much shorter or longer, and the second step undoes both.
  */
 static __always_inline int decapsulate_skb(struct __sk_buff *skb,
 					   const struct tunnel *tunnel,
@@ -64,11 +63,11 @@ static __always_inline int decapsulate_skb(struct __sk_buff *skb,
 	if (inner == tunnel->version)
 		return bpf_skb_adjust_room(skb, -length, BPF_ADJ_ROOM_MAC,
 					   flags);
-	/* Nobody sums up the link header. */
+	/* No checksum covers the link header. */
 	if (bpf_skb_store_bytes(skb, tunnel->link - sizeof(type), &type,
 				sizeof(type), 0))
 		return -1;
-	/* Kernels that do not know the flag refuse and change nothing. */
+	/* Kernels without the flag refuse it and change nothing. */
 	if (!old_adjust_room &&
 	    !bpf_skb_adjust_room(skb, -length, BPF_ADJ_ROOM_MAC,
 				 flags | (inner == 4 ? ADJ_ROOM_DECAP_L3_IPV4

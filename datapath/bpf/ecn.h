@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* RFC 6040, section 4.2: what the inner header's ECN field becomes. */
+/* ECN field of a decapsulated packet: RFC 6040, section 4.2. */
 #ifndef OXP_ECN_H
 #define OXP_ECN_H
 
@@ -14,8 +14,7 @@ enum ecn {
 };
 #define ECN_MASK 3
 
-/* Negative: the packet must be dropped, the only sign of congestion
- * for a sender that does not know ECN. */
+/* Negative: drop the packet, the only signal to a sender without ECN. */
 static __always_inline int combined_ecn(__u8 inner, __u8 outer)
 {
 	switch (inner) {
@@ -30,7 +29,7 @@ static __always_inline int combined_ecn(__u8 inner, __u8 outer)
 	}
 }
 
-/* Of the IP header at `ip`, whose Ethertype is `type`. */
+/* For the IP header at `ip`, with the Ethertype `type`. */
 static __always_inline int set_ecn(void *ctx, const bool skb, __u32 ip,
 				   __be16 type, __u8 ecn)
 {

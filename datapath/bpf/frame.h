@@ -2,10 +2,10 @@
 /*
  * Reading and changing a frame by offset, the same for XDP and tc.
  *
- * `skb` is a constant wherever these are called: it says what `ctx` is. In an
- * skb a change must also keep what the kernel knows of the checksums, which
- * is why there are helpers; an XDP frame is nothing but bytes. Functions
- * return 0, or negative if the frame has not that many bytes.
+ * `skb` is a constant in all callers: the type of `ctx`. In an skb, changes
+ * must keep the kernel's checksum state valid, which is what the helpers are
+ * for; an XDP frame is just bytes. Functions return 0, or negative if the frame
+ * is too short.
  */
 #ifndef OXP_FRAME_H
 #define OXP_FRAME_H
@@ -26,8 +26,7 @@ static __always_inline int frame_load(void *ctx, const bool skb, __u32 offset,
 	return bpf_xdp_load_bytes(ctx, offset, to, length);
 }
 
-/* Something whose change is made up for by that of a checksum, in the packet,
- * over the same bytes. */
+/* For bytes whose change is offset by that of a checksum in the packet. */
 static __always_inline int frame_store(void *ctx, const bool skb, __u32 offset,
 				       void *from, __u32 length)
 {
@@ -36,7 +35,7 @@ static __always_inline int frame_store(void *ctx, const bool skb, __u32 offset,
 	return bpf_xdp_store_bytes(ctx, offset, from, length);
 }
 
-/* Something that no checksum in the packet covers. */
+/* For bytes that no checksum in the packet covers. */
 static __always_inline int frame_store_bare(void *ctx, const bool skb,
 					    __u32 offset, void *from,
 					    __u32 length)
@@ -47,7 +46,8 @@ static __always_inline int frame_store_bare(void *ctx, const bool skb,
 	return bpf_xdp_store_bytes(ctx, offset, from, length);
 }
 
-/* RFC 1624, equation 3; `change` is the sum of what came and ~what went. */
+/* RFC 1624, equation 3; `change` is the sum of the new words and the
+ * complements of the old ones. */
 static __always_inline int frame_fix(void *ctx, __u32 offset, __u32 change,
 				     const bool zero_is_none)
 {
@@ -67,7 +67,7 @@ static __always_inline __u32 change16(__be16 from, __be16 to)
 	return (__u32)(__u16)~from + to;
 }
 
-/* The IPv4 header's checksum at `offset`, after a 16-bit word changed. */
+/* Fixes the IPv4 checksum at `offset` after a change of a 16-bit word. */
 static __always_inline int frame_fix_ipv4(void *ctx, const bool skb,
 					  __u32 offset, __be16 from, __be16 to)
 {
@@ -76,8 +76,8 @@ static __always_inline int frame_fix_ipv4(void *ctx, const bool skb,
 	return frame_fix(ctx, offset, change16(from, to), false);
 }
 
-/* A transport's checksum at `offset`, after a 16-bit word that it covers
- * changed, as every byte of the transport's header. */
+/* Fixes a transport's checksum at `offset` after a change of a 16-bit word that
+ * it covers, which may be any of the transport's header. */
 static __always_inline int frame_fix_l4(void *ctx, const bool skb, __u32 offset,
 					__be16 from, __be16 to, const bool udp)
 {
@@ -88,7 +88,7 @@ static __always_inline int frame_fix_l4(void *ctx, const bool skb, __u32 offset,
 	return frame_fix(ctx, offset, change16(from, to), udp);
 }
 
-/* The same after a change of an address, by what bpf_csum_diff() said. */
+/* The same after a change of an address; `change` is from bpf_csum_diff(). */
 static __always_inline int frame_fix_pseudo(void *ctx, const bool skb,
 					    __u32 offset, __u32 change,
 					    const bool udp)

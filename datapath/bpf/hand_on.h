@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A tunnel packet that names an alternative goes on to it, without naming one.
- * From sk_buffs alone: XDP has no way to route on a host that does not
- * forward.
+ * Hands a tunnel packet on to the alternative that it names, without naming one
+ * again. For sk_buffs only: XDP cannot route on a host that does not forward.
  */
 #ifndef OXP_HAND_ON_H
 #define OXP_HAND_ON_H
@@ -15,8 +14,7 @@
 /* Longest outer IP header and shim without an alternative. */
 #define HEADER_MAX (sizeof(struct ipv6hdr) + GENEVE_SHIM)
 
-/* The outer headers as they leave: to the alternative, from the address that
- * they came to. */
+/* The new outer headers: to the alternative, from the old destination. */
 static __always_inline void rewrite_v4(struct iphdr *ip,
 				       const struct named *named)
 {
@@ -63,7 +61,7 @@ static __always_inline void rewrite_shim(void *shim, const struct named *named,
 	geneve->vni = named->vni;
 }
 
-/* `v4` and `shim`, its length, are constants. */
+/* `v4` and `shim`, a length, are constants. */
 static __always_inline int leave(struct __sk_buff *skb,
 				 const struct tunnel *tunnel,
 				 const struct named *named, const bool v4,
@@ -79,15 +77,15 @@ static __always_inline int leave(struct __sk_buff *skb,
 	else
 		rewrite_v6((void *)header, named, tunnel);
 	rewrite_shim(header + ip, named, shim);
-	/* What goes lies right behind the link header; what stays there is
-	 * written anew. */
+	/* The room removed is right behind the link header, so the remaining
+	 * headers are rewritten. */
 	if (bpf_skb_adjust_room(skb, -(__s32)named->length, BPF_ADJ_ROOM_MAC,
 				BPF_F_ADJ_ROOM_FIXED_GSO))
 		return -1;
 	return bpf_skb_store_bytes(skb, tunnel->link, header, ip + shim, 0);
 }
 
-/* The kernel routes what comes of it; negative: the packet is spoilt. */
+/* The kernel routes the result; negative: the packet is corrupt. */
 static __always_inline int hand_on(struct __sk_buff *skb,
 				   const struct tunnel *tunnel,
 				   const struct named *named)

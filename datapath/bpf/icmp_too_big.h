@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP about a packet that was too big: "fragmentation needed" (RFC 1191) and
- * "packet too big" (RFC 8201), as words that lie in memory as in the packet.
+ * ICMP errors about too big packets: "fragmentation needed" (RFC 1191) and
+ * "packet too big" (RFC 8201), as words in the packet's byte order.
  *
  *   IP header | ICMP, 8 bytes | quote
  */
@@ -11,16 +11,16 @@
 #include "checksum.h"
 #include "protocols.h"
 
-#define QUOTE_V4 520  /* makes 548 bytes: every host takes 576 */
-#define QUOTE_V6 1232 /* makes 1280, the least MTU of IPv6 */
+#define QUOTE_V4 520  /* 548 bytes in total: every host accepts 576 */
+#define QUOTE_V6 1232 /* 1280 bytes in total, the minimum MTU of IPv6 */
 #define LIMIT_V4 576
 #define LIMIT_V6 1280
-#define ANSWER_TOS 0xc0 /* CS6, as the kernel's own */
+#define ANSWER_TOS 0xc0 /* CS6, as in the kernel */
 #define ANSWER_TTL 64
 #define TOO_BIG_V4_HEADERS (sizeof(struct iphdr) + ICMP_HEADER)
 #define TOO_BIG_V6_HEADERS (sizeof(struct ipv6hdr) + ICMP_HEADER)
 
-/* All but the checksum of ICMP, which is word[5]'s upper half, 0. */
+/* All but the checksum of ICMP, the upper half of word[5], which is 0. */
 static __always_inline void
 write_too_big_v4(__u32 *word, __u32 quote, __be32 from, __be32 to, __u32 limit)
 {
@@ -37,7 +37,7 @@ write_too_big_v4(__u32 *word, __u32 quote, __be32 from, __be32 to, __u32 limit)
 	word[6] = bpf_htonl(limit);
 }
 
-/* The same, of word[10]. */
+/* The same; its checksum is in word[10]. */
 static __always_inline void write_too_big_v6(__u32 *word, __u32 quote,
 					     const __be32 *from,
 					     const __be32 *to, __u32 limit)
@@ -53,7 +53,7 @@ static __always_inline void write_too_big_v6(__u32 *word, __u32 quote,
 	word[11] = bpf_htonl(limit);
 }
 
-/* Of the pseudo header that ICMPv6's checksum covers. */
+/* Sum of the pseudo-header that ICMPv6's checksum covers. */
 static __always_inline __u64 pseudo_sum_v6(const __u32 *word, __u32 quote)
 {
 	__u64 sum = (__u64)bpf_htonl(ICMP_HEADER + quote) +

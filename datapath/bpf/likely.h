@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which way the compiler lays out for the usual packet. */
+/* Branch hints, so that the code is laid out for the usual packet. */
 #ifndef OXP_LIKELY_H
 #define OXP_LIKELY_H
 

@@ -7,8 +7,8 @@
 
 #include <bpf/bpf_helpers.h>
 
-/* Words that the library or another CPU writes meanwhile are read and written
- * exactly once. */
+/* For words that the library or another CPU writes concurrently: exactly one
+ * read or write. */
 #define READ_ONCE(word) (*(const volatile __typeof__(word) *)&(word))
 #define WRITE_ONCE(word, value)                                                \
 	(*(volatile __typeof__(word) *)&(word) = (value))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps of layout.h, and what is known when the program is loaded. Sizes
- * that matter are set by the library when the state is created. */
+/* The maps of layout.h, and constants of the loaded program. The library sets
+ * the real sizes when it creates the state. */
 #ifndef OXP_MAPS_H
 #define OXP_MAPS_H
 
@@ -15,28 +15,27 @@
 #include "map_types.h"
 
 /*
- * Set by the library before it loads the program. The verifier takes them for
- * constants: it bounds accesses with them and removes code that they make
- * unreachable.
+ * Set by the library before it loads the program. The verifier treats them as
+ * constants: it uses them as bounds and removes unreachable code.
  */
-/* Elements of `flows`, less one. */
+/* Number of elements of `flows`, less one. */
 const volatile __u32 flow_sets_mask;
-/* Elements of `lookup_v4` and of `lookup_v6`, less one. */
+/* Number of elements of `lookup_v4` and of `lookup_v6`, less one. */
 const volatile __u32 lookup_mask;
 /* half_slice_of() the services, and the members. */
 const volatile __u32 services_half = 1;
 const volatile __u32 members_half = 1;
 /* node_config.seed. */
 const volatile __u64 node_seed;
-/* Whether OXP_NODE_FIB is obeyed; false leaves route lookups out. */
+/* Whether OXP_NODE_FIB is supported; false compiles route lookups out. */
 const volatile bool feature_fib = true;
-/* Whether the node has addresses for NAT; false leaves it out. */
+/* Whether the node has addresses for NAT; false compiles NAT out. */
 const volatile bool feature_nat = false;
 /* Whether the kernel has bpf_xdp_pull_data(). */
 const volatile bool feature_pull;
-/* Whether ages are written; false for simulations, which share the tables. */
+/* Whether to write ages; false for simulations, which share the tables. */
 const volatile bool writes_ages = true;
-/* Whether flows of NAT are, likewise. */
+/* Whether to write NAT flows, likewise. */
 const volatile bool writes_nat = true;
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -53,8 +52,8 @@ const volatile bool writes_nat = true;
 		__uint(value_size, size);                                      \
 	}
 
-/* A section of the program's data, which is a map of one element: where it is
- * need not be looked up. */
+/* A section of the program's data: a map of one element that needs no lookup.
+ */
 struct node_config config SEC(".data.config");
 
 PIECE(segment_map, SEGMENT_SIZE);
@@ -91,7 +90,7 @@ struct nat_index_map {
 	__uint(value_size, sizeof(__u32));
 };
 
-/* The one in force, and while that is being filled the one before. */
+/* The live index, and its predecessor while the live one is being filled. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 2);
@@ -99,7 +98,7 @@ struct {
 	__array(values, struct nat_index_map);
 } nat_index SEC(".maps");
 
-/* An element for each CPU, as big as two halves. */
+/* An element for each CPU, as large as two halves. */
 #define SLICES(name)                                                           \
 	struct {                                                               \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
@@ -124,21 +123,21 @@ HASH_TABLE(nat_owners, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 32768,
 HASH_TABLE(quic_servers, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384,
 	   struct quic_key, __u32);
 
-/* Each map of the list is defined; tests/test_open.c: and no other one. */
+/* Each map of the list is defined; tests/test_open.c: and no other. */
 #define IS_DEFINED(NUMBER, name, format) _Static_assert(sizeof(name), #name);
 OXP_MAPS(IS_DEFINED)
 #undef IS_DEFINED
 
-/* NULL without a slice, and of an index that is none. */
+/* Returns NULL without a slice, and for an index out of range. */
 static __always_inline struct traffic_counters *
 traffic_at(union counters *slice, __u32 half, __u64 index)
 {
-	/* compared in a register, which is the one that is added */
+	/* compare the register that is added below */
 	barrier_var(index);
 	return slice && index < half ? &slice[index].traffic : NULL;
 }
 
-/* Of this CPU. */
+/* For this CPU. */
 static __always_inline struct traffic_counters *
 traffic_in(void *map, __u32 half, __u64 index)
 {

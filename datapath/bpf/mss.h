@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Lowers the MSS that a member offers. A client's segments reach the member
- * inside a tunnel and are as long as the member's SYN-ACK (or SYN) allowed;
- * that segment goes to the client directly and passes no LB node, so that
- * only the member's side, or its hypervisor, can lower it.
+ * inside a tunnel and are as long as the member's SYN-ACK (or SYN) permits.
+ * That segment goes to the client directly and passes no LB node, so only the
+ * member or its hypervisor can lower it.
  */
 #ifndef OXP_MSS_H
 #define OXP_MSS_H
@@ -15,7 +15,7 @@ static __always_inline __be16 swapped(__be16 value)
 	return __builtin_bswap16(value);
 }
 
-/* 1: lowered; negative: half changed. */
+/* 1: lowered; negative: partly changed. */
 static __always_inline int set_mss(void *ctx, const bool skb,
 				   const struct transport *transport,
 				   __u32 option, __u16 limit)
@@ -29,7 +29,7 @@ static __always_inline int set_mss(void *ctx, const bool skb,
 		return 0;
 	if (frame_store(ctx, skb, at, &to, sizeof(to)))
 		return -1;
-	/* Behind an odd number of NOPs the value lies across two words. */
+	/* After an odd number of NOPs the value straddles two words. */
 	if ((at - transport->offset) & 1) {
 		from = swapped(from);
 		to = swapped(to);
@@ -39,7 +39,7 @@ static __always_inline int set_mss(void *ctx, const bool skb,
 	return 1;
 }
 
-/* To `limit`, 0: none. Only of what opens a flow, or answers that. */
+/* `limit` 0: none. Only for segments with SYN. */
 static __always_inline int clamp_mss(void *ctx, const bool skb,
 				     const struct transport *transport,
 				     __u16 limit)
@@ -53,7 +53,7 @@ static __always_inline int clamp_mss(void *ctx, const bool skb,
 		return 0;
 	at = transport->offset + sizeof(tcp);
 	end = transport->offset + tcp.doff * 4;
-	/* 40 bytes of options at most, each of one byte at least */
+	/* at most 40 bytes of options, each at least one byte */
 	for (int i = 0; i < 40; i++) {
 		struct {
 			__u8 kind, length;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tunnel packets that name an alternative: the member that may have the flow
- * where this one has not. Between outer IP header and packet, with the address
- * of the alternative in four bytes (IPv4) or 16:
+ * Tunnel packets that name an alternative: the member that may have the flow if
+ * this one does not. Between the outer IP header and the packet they have, with
+ * the alternative's address in four bytes (IPv4) or 16:
  *   GUE     UDP, four bytes of variant 0 without flags, private data of one
  *           word and the address
  *   Geneve  UDP, eight bytes, one option of two words and the address
  *   SRv6    a segment routing header with the address as its only segment
- * Everything else is the stack's.
+ * Everything else is left to the stack.
  */
 #ifndef OXP_NAMED_H
 #define OXP_NAMED_H
@@ -17,12 +17,12 @@
 
 struct named {
 	struct ip_address alternative;
-	__be32 vni;   /* of the alternative, as it lies in the header */
-	__u32 length; /* of all that a packet without one lacks; 0: none */
+	__be32 vni;   /* of the alternative, as in the header */
+	__u32 length; /* bytes of the alternative; 0: none is named */
 };
 
 struct gue_header {
-	__u8 length; /* version 0, no control message, words behind */
+	__u8 length; /* version 0, no control message, length in words */
 	__u8 protocol;
 	__be16 flags;
 	__be32 private_data;
@@ -55,7 +55,7 @@ static __always_inline __be16 type_of(__u8 protocol)
 	return protocol == IPPROTO_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
-/* Words of the whole alternative. */
+/* Length of the whole alternative in words. */
 static __always_inline __u32 named_words(const struct tunnel *tunnel)
 {
 	return (tunnel->version == 4 ? OXP_ALTERNATIVE_V4
@@ -63,7 +63,7 @@ static __always_inline __u32 named_words(const struct tunnel *tunnel)
 	       4;
 }
 
-/* Behind the address; NULL: it is not all there. */
+/* Returns the end of the address, or NULL if it is not all there. */
 static __always_inline void *read_address(void *at, void *end,
 					  const struct tunnel *tunnel,
 					  struct named *named)

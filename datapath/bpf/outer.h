@@ -9,8 +9,8 @@
  *   GRE      | link | node -> member | GRE, 4 bytes  | client -> VIP ...
  *   Geneve   | link | node -> member | UDP, 16 bytes | client -> VIP ...
  *
- * The client's packet is carried as it came, also its TTL: for the client the
- * node is a part of the destination, not a router.
+ * The client's packet is carried unchanged, including its TTL: to the client
+ * the node is part of the destination, not a router.
  */
 #ifndef OXP_OUTER_H
 #define OXP_OUTER_H
@@ -22,9 +22,9 @@
 #include "protocols.h"
 
 /*
- * Head: the first 8 bytes of the packet's IPv4 header as one word, or those
- * that an IPv6 packet would have in IPv4: version and ihl, TOS, length, id,
- * flags and offset, from the low bits up.
+ * Head: the first 8 bytes of an IPv4 header as one word, for IPv6 packets those
+ * that they would have in IPv4: version and ihl, TOS, length, id, flags and
+ * offset, from the low bits up.
  */
 #define HEAD_TOS 0xff00ULL
 #define HEAD_LENGTH_SHIFT 16
@@ -42,7 +42,7 @@ static __always_inline __u64 head_of_v6(const struct ipv6hdr *ip)
 	__u32 class = bpf_ntohs(*(const __be16 *)ip) >> 4 & 0xff;
 	__u32 length = bpf_ntohs(ip->payload_len) + sizeof(*ip);
 
-	/* 65536 bytes and more do not fit frames */
+	/* 65536 bytes and more do not fit in a frame */
 	return 0x45 | class << 8 | (__u64)bpf_htons(length) << 16 | HEAD_DF;
 }
 
@@ -74,13 +74,12 @@ static __always_inline bool is_outer_v6(__u32 outer_type)
 _Static_assert(OUTER_PORT > OUTER_NONE && !(OUTER_PORT & OUTER_NONE),
 	       "a bit of its own");
 
-/* Without OUTER_PORT. */
 static __always_inline __u32 without_port(__u32 outer_type)
 {
 	return outer_type & ~OUTER_PORT;
 }
 
-/* IPIP, GUE, GRE or Geneve, over IPv4 and IPv6 alike. */
+/* IPIP, GUE, GRE or Geneve, the same over IPv4 and IPv6. */
 #define OUTER_KIND(outer_type) ((outer_type) >> 1)
 
 static __always_inline bool is_kind(__u32 outer_type, const __u32 type)
@@ -88,8 +87,8 @@ static __always_inline bool is_kind(__u32 outer_type, const __u32 type)
 	return OUTER_KIND(outer_type) == OUTER_KIND(type);
 }
 
-/* The types that there are, but OUTER_NONE. One bit each: comparisons cost more
- * where nearly all packets pass. */
+/* All types except OUTER_NONE, one bit each: comparisons would cost more, and
+ * nearly all packets come here. */
 #define OUTER_HEADERS ((1 << OUTER_NONE) - 1 | 3 << OUTER_GENEVE_V4)
 _Static_assert((OUTER_GENEVE_V6 | OUTER_PORT) < 32, "a bit for each");
 static __always_inline bool has_outer_header(__u32 outer_type)
@@ -97,7 +96,7 @@ static __always_inline bool has_outer_header(__u32 outer_type)
 	return outer_type < 32 && OUTER_HEADERS >> outer_type & 1;
 }
 
-/* Whether the node may send outer headers of the family. */
+/* Whether the node has a source for outer headers of this family. */
 static __always_inline bool has_source(const struct node_config *node, bool v6)
 {
 	const __u64 *words = (const __u64 *)node->source_v6;
@@ -107,24 +106,24 @@ static __always_inline bool has_source(const struct node_config *node, bool v6)
 	return words[0] | words[1];
 }
 
-/* The node's address, or the last word of it, with the flow's bits. */
+/* The node's address, or its last word, with the flow's bits. */
 static __always_inline __be32 outer_source(__be32 word, __be32 mask,
 					   __u32 entropy)
 {
 	return (word & ~mask) | (bpf_htonl(entropy) & mask);
 }
 
-/* Bytes between the outer IP header and the packet, of each kind. */
+/* Bytes between the outer IP header and the packet, by kind. */
 #define SHIMS(SHIM)                                                            \
 	SHIM(OUTER_IPIP_V4, 0)                                                 \
 	SHIM(OUTER_GUE_V4, 8) SHIM(OUTER_GRE_V4, 4) SHIM(OUTER_GENEVE_V4, 16)
-/* Of the longest: what bounds and buffers have to have room for. */
+/* Maximum, for bounds and buffers. */
 #define SHIM_MAX 16
 
 /*
- * The same, in one word, five bits a kind, of which the uppermost is the
- * lowest of the next one, whose length is even. The index of an array would
- * have to be checked for the verifier.
+ * The same in one word, as an array's index would need a check for the
+ * verifier. Each kind has five bits; its uppermost is the lowest of the next
+ * kind, whose length is even.
  */
 #define SHIM_LENGTH_SHIFT(outer_type) (4 * OUTER_KIND(outer_type))
 #define SHIFTED(type, length) (length##ULL << SHIM_LENGTH_SHIFT(type)) |
@@ -147,7 +146,7 @@ _Static_assert(OUTER_NONE + 2 == 2 * (SHIMS(ONE_KIND)),
 #undef ASSERT_SHIM
 #undef ONE_KIND
 
-/* Of a type that has an outer header. */
+/* For types with an outer header. */
 static __always_inline __u32 outer_header_length(__u32 outer_type)
 {
 	return 20 + 20 * is_outer_v6(outer_type) + shim_length(outer_type);
@@ -159,19 +158,17 @@ static __always_inline __u32 outer_length(__u32 outer_type)
 }
 
 /*
- * A second chance: who else may have the packet's flow, behind the headers
- * above, in so many bytes over IPv4 and IPv6.
- *   GUE     variant 0 in place of 1: a header of four bytes, and private data
- *           as of GitHub's GLB director: type 0, next hop 0, one hop
- *   Geneve  an option that nobody has to know, with VNI and address
+ * A second chance: the member that may have the packet's flow, after the
+ * headers above, in OXP_ALTERNATIVE_V4 or OXP_ALTERNATIVE_V6 bytes.
+ *   GUE     variant 0 instead of 1: a header of four bytes, and private data
+ *           as in GitHub's GLB director: type 0, next hop 0, one hop
+ *   Geneve  a non-critical option with VNI and address
  *   SRv6    a segment routing header without the first segment (RFC 8986,
  *           section 5.2), which is the destination
  */
-#define ALTERNATIVE_GENEVE_CLASS                                               \
-	0xff4f /* experimental: RFC 8926, section 8                            \
-		*/
+#define ALTERNATIVE_GENEVE_CLASS 0xff4f /* experimental: RFC 8926, 8 */
 #define ALTERNATIVE_GENEVE_TYPE 1
-#define GENEVE_OPTIONS_SHIFT 8 /* their length in the first 16 bits, words */
+#define GENEVE_OPTIONS_SHIFT 8        /* length in the first 16 bits, words */
 #define ALTERNATIVE_GLB 0x00000001    /* type, next hop, hops */
 #define ALTERNATIVE_SEGMENT_ROUTING 4 /* RFC 8754 */
 
@@ -181,14 +178,14 @@ static __always_inline __u32 alternative_length(__u32 outer_type)
 				       : OXP_ALTERNATIVE_V4;
 }
 
-/* Whether UDP to this port carries packets. */
+/* Whether UDP to this port is a tunnel. */
 static __always_inline bool is_outer_port(__be16 port)
 {
 	return port == bpf_htons(OXP_GUE_PORT) ||
 	       port == bpf_htons(OXP_GENEVE_PORT);
 }
 
-/* From the dynamic range, so that routers and receivers spread flows. */
+/* In the dynamic range, so that routers and receivers spread flows. */
 static __always_inline __u16 outer_source_port(__u32 entropy)
 {
 	return 0xc000 | (entropy & 0x3fff);
@@ -200,11 +197,11 @@ static __always_inline void push_udp(__be16 *word, __u16 port, __u32 length,
 	word[0] = bpf_htons(outer_source_port(entropy));
 	word[1] = bpf_htons(port);
 	word[2] = bpf_htons(length);
-	word[3] = 0; /* RFC 6935 */
+	word[3] = 0; /* no checksum: RFC 6935 */
 }
 
-/* UDP header of GUE, GRE header, both headers of Geneve; IPIP has none. The
- * packet has `length` bytes. */
+/* Writes the UDP header of GUE, the GRE header, or both headers of Geneve; IPIP
+ * has none. The packet has `length` bytes. */
 static __always_inline void push_shim(void *shim, __u32 outer_type,
 				      __u32 length, __u32 entropy, __u32 key,
 				      bool v6)
@@ -227,15 +224,15 @@ static __always_inline void push_shim(void *shim, __u32 outer_type,
 	}
 }
 
-/* In the headers of push_shim(), so many bytes. */
+/* Sets the length of options, in bytes, in the headers of push_shim(). */
 static __always_inline void push_options_length(void *shim, __u32 length)
 {
 	((__be16 *)shim)[4] = bpf_htons(length / 4 << GENEVE_OPTIONS_SHIFT);
 }
 
-/* Behind the headers of push_shim(), whose lengths count it already; of SRv6
- * the outer header's protocol is another one then. The alternative's IPv4
- * address is the last word of `address`; `protocol` is that of the packet. */
+/* Writes the alternative after the headers of push_shim(), whose lengths
+ * already include it; for SRv6 the caller changes the outer header's protocol.
+ * An IPv4 address is the last word of `address`; `protocol` is the packet's. */
 static __always_inline void push_alternative(void *alternative,
 					     __u32 outer_type,
 					     const __be32 *address, __u32 key,
@@ -275,7 +272,7 @@ static __always_inline __u8 outer_protocol(__u32 outer_type, bool v6)
 	return IPPROTO_UDP;
 }
 
-/* `outer` has 20 bytes; all outer headers have `more`. */
+/* `outer` has 20 bytes; all outer headers together have `more`. */
 static __always_inline void push_v4(void *outer, __u64 head, __u32 outer_type,
 				    __u32 more, __be32 source,
 				    __be32 destination, bool v6)
@@ -285,12 +282,12 @@ static __always_inline void push_v4(void *outer, __u64 head, __u32 outer_type,
 	__u32 *word = outer, first;
 	__u64 sum;
 
-	/* id and DF as they are: where routers may fragment the packet, the id
-	 * must distinguish it from others */
+	/* keep id and DF: where routers may fragment the packet, the id must
+	 * distinguish it from others */
 	head = (head & (HEAD_DF | HEAD_ID | HEAD_TOS)) | 0x45 |
 	       (__u64)bpf_htons(length) << 16;
 	first = head;
-	asm volatile("" : "+w"(first)); /* or clang takes two shifts for it */
+	asm volatile("" : "+w"(first)); /* or clang uses two shifts for it */
 	sum = first + (head >> 32) + ttl + source + destination;
 	word[0] = first;
 	word[1] = head >> 32;
@@ -299,8 +296,8 @@ static __always_inline void push_v4(void *outer, __u64 head, __u32 outer_type,
 	word[4] = destination;
 }
 
-/* `outer` has 40 bytes, all outer headers `more`; `destination` is aligned to
- * 8. */
+/* `outer` has 40 bytes, all outer headers together have `more`; `destination`
+ * is 8-byte aligned. */
 static __always_inline void push_v6(void *outer, __u64 head, __u32 outer_type,
 				    __u32 more, __u32 entropy,
 				    const struct node_config *node,

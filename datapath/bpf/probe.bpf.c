@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * At the egress of an uplink: probes of the health checker whose mark says
- * through which member a VIP is to be probed get what the forwarding program
- * would give to a client's packet for that member. Answers come from the VIP
- * to the node's own address and are none of our business.
+ * At the egress of an uplink: gives probes of the health checker, whose mark
+ * selects the member through which to probe a VIP, what the forwarding program
+ * would give to a client's packet for that member. Replies go from the VIP to
+ * the node's own address and do not concern this program.
  *
  * The kernel has routed the probe by the VIP, and its link header is that of
- * the uplink's next hop, as it is for traffic. Where the outer packet is of
- * the other family the kernel is asked for the next hop once more.
+ * the uplink's next hop, as for traffic. If the outer packet is of the other
+ * family, the kernel looks up the next hop again.
  *
- * A packet with a mark of ours never leaves as it came.
+ * A packet with one of our marks never leaves unchanged.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -35,7 +35,7 @@ struct {
 	__type(value, __u64);
 } outcomes SEC(".maps");
 
-/* That of the forwarding program. */
+/* The forwarding program's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -44,7 +44,7 @@ struct {
 	__type(value, struct node_config);
 } config SEC(".maps");
 
-/* What is known of the probe before it is changed. */
+/* The probe before it is changed. */
 struct probe {
 	__u64 head; /* see outer.h */
 	__u32 entropy;
@@ -67,8 +67,8 @@ static __always_inline int drop(__u32 outcome)
 	return finish(outcome, TC_ACT_SHOT);
 }
 
-/* Source and destination as one word, as the forwarding program has them; 0 if
- * the protocol has none. */
+/* Source and destination port as one word, in the forwarding program's order; 0
+ * if the protocol has none. */
 static __always_inline __u32 ports_of(struct __sk_buff *skb, __u32 l4,
 				      __u8 protocol)
 {
@@ -81,7 +81,7 @@ static __always_inline __u32 ports_of(struct __sk_buff *skb, __u32 l4,
 	return (__u32)ports[0] << 16 | ports[1];
 }
 
-/* Whether the packet is one to the target's VIP. */
+/* Whether the packet is for the target's VIP. */
 static __always_inline bool parse_v4(struct __sk_buff *skb,
 				     const struct probe_target *target,
 				     struct probe *probe)
@@ -121,8 +121,8 @@ static __always_inline bool parse_v6(struct __sk_buff *skb,
 	return true;
 }
 
-/* By the kernel's route to the packet's present destination. The packet comes
- * by here again, without its mark. */
+/* Sends by the kernel's route to the packet's current destination. The packet
+ * passes here again, without its mark. */
 static __always_inline int by_route(struct __sk_buff *skb)
 {
 	int action = bpf_redirect_neigh(skb->ifindex, NULL, 0, 0);
@@ -133,8 +133,8 @@ static __always_inline int by_route(struct __sk_buff *skb)
 	return finish(OXP_PROBE_SENT, action);
 }
 
-/* What the room is for, so that the kernel segments the packet inside and
- * computes its checksums. */
+/* Type of the added headers, with which the kernel segments the inner packet
+ * and computes its checksums. */
 static __always_inline __u64 room_flags(__u32 outer_type)
 {
 	__u64 flags = is_outer_v6(outer_type) ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6
@@ -179,7 +179,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 	if (bpf_skb_adjust_room(skb, length, BPF_ADJ_ROOM_MAC,
 				room_flags(outer_type)))
 		return drop(OXP_PROBE_DROP_TOO_BIG);
-	/* by constants: older kernels want to see the length */
+	/* constant lengths, for the verifier of older kernels */
 	_Static_assert(SHIM_MAX == 16, "what is stored last");
 	if (bpf_skb_store_bytes(skb, ETH_HLEN, outer, 20, 0) ||
 	    (length >= 24 &&
@@ -202,7 +202,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 	return finish(OXP_PROBE_SENT, TC_ACT_OK);
 }
 
-/* The packet's port becomes the member's; what has no ports stays. */
+/* Sets the packet's port to the member's, if the protocol has ports. */
 static __always_inline int rewrite_port(struct __sk_buff *skb,
 					const struct probe *probe, __be16 port)
 {

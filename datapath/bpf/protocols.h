@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the node's and the member's programs know of Ethernet, IP, ICMP and
- * TCP beyond the kernel's headers. */
+/* Definitions for Ethernet, IP, ICMP and TCP beyond the kernel's headers, for
+ * the node's and the member's programs. */
 #ifndef OXP_PROTOCOLS_H
 #define OXP_PROTOCOLS_H
 
@@ -23,7 +23,7 @@ struct vlan_tag {
 	__be16 type;
 };
 
-/* Link header with two VLAN tags. */
+/* Length of a link header with two VLAN tags. */
 #define LINK_MAX (ETH_HLEN + 2 * 4)
 
 #define IP_DONT_FRAGMENT 0x4000
@@ -33,7 +33,7 @@ struct vlan_tag {
 #define IPV6_MORE_FRAGMENTS 0x0001
 #define IPV6_FRAGMENT_OFFSET 0xfff8
 
-/* IPv6 extension headers of one packet that are walked at most. */
+/* Maximum number of IPv6 extension headers that are parsed. */
 #define EXTENSIONS_MAX 6
 
 /* As in linux/icmp.h, which includes headers of the C library. */
@@ -44,8 +44,8 @@ struct vlan_tag {
 #define ICMP_ECHO 8
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAMETERPROB 12
-#define ICMP_HEADER 8   /* bytes; of ICMPv6 too */
-#define ICMP_CHECKSUM 2 /* offset; of ICMPv6 too */
+#define ICMP_HEADER 8   /* bytes; also for ICMPv6 */
+#define ICMP_CHECKSUM 2 /* offset; also for ICMPv6 */
 
 #define TCP_OPTION_END 0
 #define TCP_OPTION_NOP 1
@@ -67,8 +67,8 @@ static __always_inline bool is_icmp_error(__u8 type, bool v6)
 	       type == ICMP_PARAMETERPROB;
 }
 
-/* Where the checksum that covers the packet's addresses is, from the header of
- * TCP, UDP or ICMPv6 on; 0: there is none. */
+/* Offset, in the header of TCP, UDP or ICMPv6, of the checksum that covers the
+ * packet's addresses; 0: none. */
 static __always_inline __u32 checksum_offset(__u8 protocol, bool v6)
 {
 	switch (protocol) {
@@ -83,7 +83,7 @@ static __always_inline __u32 checksum_offset(__u8 protocol, bool v6)
 	}
 }
 
-/* TOS with another DSCP; ECN stays. */
+/* Replaces the DSCP of a TOS and keeps ECN. */
 static __always_inline __u8 tos_with_dscp(__u8 tos, __u8 dscp)
 {
 	return dscp << 2 | (tos & 3);

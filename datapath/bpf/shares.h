@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sets in which each has a share: share_set.h. */
+/* Sets in which each owner has a share: share_set.h. */
 #ifndef OXP_SHARES_H
 #define OXP_SHARES_H
 
@@ -26,7 +26,7 @@ static __always_inline __u64 share_age(__u64 state, __u32 now)
 			 AGE_AHEAD_MS);
 }
 
-/* How many of a set's states are of the same owner. */
+/* How many of a set's states have the same owner. */
 static __always_inline __u64 count_of_owner(const __u64 *states, __u64 state)
 {
 	__u64 count = 0;
@@ -39,10 +39,11 @@ static __always_inline __u64 count_of_owner(const __u64 *states, __u64 state)
 }
 
 /*
- * The place for one more: a free one, or the oldest of the owner that has most,
- * if that has two more; so who takes a place leaves the other one as many. Else
- * the oldest of the same owner, or of all where it has none. What is older than
- * `age_max` is free. Of equals `tie` decides, so that they are taken in turn.
+ * Selects the place for a new element: a free one; else the oldest of the owner
+ * with most, if that has at least two more, so that the new owner does not end
+ * up with more; else the oldest of the same owner, or of all if it has none.
+ * Elements older than `age_max` count as free. `tie` selects among equals, so
+ * that they are taken in turn.
  */
 static __always_inline __u32 place_in_shares(const __u64 *states, __u64 state,
 					     __u32 tie, __u64 age_max)

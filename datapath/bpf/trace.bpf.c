@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Copies of packets of one VIP, before and after the forwarding program. The
- * kernel calls these two around it while a trace is open, on the same CPU and
- * one packet at a time: what the first one chose, the second one knows.
+ * Copies packets of one VIP before and after the forwarding program. The kernel
+ * runs these two around it while a trace is open, on the same CPU and for one
+ * packet at a time, so that the second program knows what the first selected.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include "octavia_xdp.h"
 #include "protocols.h"
 
-/* BPF_PROG's own */
+/* for BPF_PROG */
 #pragma clang diagnostic ignored "-Wunused-parameter"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -29,7 +29,7 @@ const volatile __u64 numbers_from; /* of this traced program */
 
 __u64 lost;
 
-/* What is used of the kernel's types; where it is, BTF says. */
+/* The kernel's fields in use; their offsets come from BTF. */
 struct net_device {
 	int ifindex;
 } __attribute__((preserve_access_index));
@@ -52,7 +52,7 @@ struct record {
 
 struct state {
 	__u64 seen;   /* packets of the VIP */
-	__u64 number; /* of the packet under way; 0: not chosen */
+	__u64 number; /* of the current packet; 0: not selected */
 	struct record record;
 };
 
@@ -77,7 +77,7 @@ static __always_inline bool read(void *out, __u32 size, const void *from,
 	return from + size <= end && !bpf_probe_read_kernel(out, size, from);
 }
 
-/* As the forwarding program: at most two VLAN tags. */
+/* As in the forwarding program: at most two VLAN tags. */
 static __always_inline bool is_for_vip(const void *at, const void *end)
 {
 	__u32 address[4] = {};
@@ -110,7 +110,7 @@ static __always_inline void copy(struct state *state, struct xdp_buff *xdp,
 
 	if (captured > snaplen)
 		captured = snaplen;
-	/* the bound below is of this value, which is not computed again */
+	/* clang must not recompute the value: it is bounded below */
 	barrier_var(captured);
 	if (captured > OXP_TRACE_SNAPLEN_MAX)
 		captured = OXP_TRACE_SNAPLEN_MAX;

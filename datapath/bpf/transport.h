@@ -15,19 +15,19 @@ static __always_inline struct ip_address mapped(__be32 v4)
 	return out;
 }
 
-/* Begin with zeroes: what a path leaves unset may be any register to the
- * compiler, also one that the verifier knows nothing of. */
+/* Initialise with zeroes: for fields that a path leaves unset, the compiler may
+ * use any register, even one that the verifier considers uninitialised. */
 struct transport {
 	struct ip_address source, destination;
-	__u32 offset; /* of its header, from the frame's begin */
+	__u32 offset; /* of its header, from the start of the frame */
 	__u8 protocol;
 	__u8 version;
-	__u8 later;    /* a fragment without that header */
-	__u8 fragment; /* also the first one, and no atomic one */
+	__u8 later;    /* a fragment without the transport's header */
+	__u8 fragment; /* including the first, but no atomic one */
 	__be32 id;     /* of a fragment */
 };
 
-/* Over at most EXTENSIONS_MAX extension headers. */
+/* Skips at most EXTENSIONS_MAX extension headers. */
 static __always_inline int skip_extensions(void *ctx, const bool skb,
 					   struct transport *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Outer and inner headers of a tunnel packet. Reads the frame only, at
- * addresses: what is not in one piece is no tunnel packet.
+ * Outer and inner headers of a tunnel packet. Uses direct packet access only: a
+ * packet whose headers are not contiguous does not count as a tunnel packet.
  */
 #ifndef OXP_TUNNEL_H
 #define OXP_TUNNEL_H
@@ -9,8 +9,8 @@
 #include "transport.h"
 
 struct tunnel {
-	__u32 link;   /* bytes of Ethernet header and VLAN tags */
-	__u32 length; /* bytes of outer headers */
+	__u32 link;   /* length of Ethernet header and VLAN tags */
+	__u32 length; /* length of the outer headers */
 	__be16 type;  /* Ethertype of the inner packet */
 	__u8 version; /* of the outer header */
 	__u8 tos;     /* outer TOS or traffic class */
@@ -20,19 +20,19 @@ struct tunnel {
 struct outer {
 	struct ip_address source, destination;
 	void *payload;
-	__u32 length; /* of the packet, by its own header */
+	__u32 length; /* of the packet, from its own header */
 	__u32 header;
 	__u8 protocol;
 	__u8 fragment;
-	__u8 wrong; /* the checksum */
+	__u8 wrong; /* the checksum is wrong */
 };
 
 struct geneve_header {
-	__be16 version_options; /* and flags: all zeroes are what nodes send */
+	__be16 version_options; /* and flags: nodes send zeroes */
 	__be16 type;
 	__be32 vni;
 };
-/* Where the IP header begins; its Ethertype in `type`, 0 if there is none. */
+/* Returns the IP header; *type gets its Ethertype, 0 if there is none. */
 static __always_inline void *skip_link(void *data, void *end, __u32 *link,
 				       __be16 *type)
 {
@@ -128,7 +128,7 @@ static __always_inline void *find_inner_of_geneve(const struct outer *outer,
 	return geneve + 1;
 }
 
-/* The inner header; its packet's length, 0 if it is no such header. */
+/* Reads the inner header. Returns its packet's length, 0 if it is invalid. */
 static __always_inline __u32 read_inner(void *ip, void *end,
 					struct tunnel *tunnel,
 					struct ip_address *destination)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bounds that the verifier has to see in the code. */
+/* Bounds for the verifier. */
 #ifndef OXP_VERIFIER_H
 #define OXP_VERIFIER_H
 
-/* value &= mask, where `value` is in these bounds already and clang, which
- * knows that, would leave the instruction out. The verifier forgets bounds of a
- * value that it did not see in a register since, and knows none of what comes
- * from a map. barrier_var() of libbpf, beside this, keeps clang from computing
- * a value in another place or in another way. */
+/* value &= mask, where clang knows that `value` is in bounds and would drop the
+ * instruction. The verifier loses bounds that it has not seen on the register
+ * itself, and knows none for values from maps. libbpf's barrier_var() is the
+ * counterpart: it keeps clang from moving or rewriting a computation. */
 #define MASK(value, mask) asm volatile("%0 &= " #mask : "+r"(value))
 
 #endif

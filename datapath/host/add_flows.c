@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Flows that began on another hypervisor. They are written as the programs
- * write theirs (host.h), which may look at the same time. */
+/* Adds flows that began on another hypervisor. They are written as the programs
+ * write theirs (host.h), which may read and write at the same time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "host_flow_name.h"
 #include "state.h"
 
-static bool is_in(struct host_flow_set *set, uint64_t tag)
+static bool has_tag(struct host_flow_set *set, uint64_t tag)
 {
 	for (int way = 0; way < HOST_FLOW_WAYS; way++)
 		if (__atomic_load_n(host_state(set, way), __ATOMIC_ACQUIRE) &&
@@ -21,7 +21,7 @@ static bool is_in(struct host_flow_set *set, uint64_t tag)
 	return false;
 }
 
-static bool has_more_than(struct host_flow_set *set, uint32_t kept)
+static bool has_room_beyond(struct host_flow_set *set, uint32_t kept)
 {
 	uint32_t room = 0;
 
@@ -31,8 +31,7 @@ static bool has_more_than(struct host_flow_set *set, uint32_t kept)
 	return room > kept;
 }
 
-/* Nobody else's flow gives way, and `kept` places stay free. The tag's line is
- * the first one. */
+/* Takes a free place, the tag's line first, and leaves `kept` places free. */
 static bool write_free(struct oxh_host *host, uint32_t number, uint64_t tag,
 		       const struct ip_address *client, uint64_t state,
 		       uint32_t kept)
@@ -42,12 +41,12 @@ static bool write_free(struct oxh_host *host, uint32_t number, uint64_t tag,
 	struct host_clients *clients =
 		ELEMENTS(host, MAP_FLOW_CLIENTS, struct host_clients) + number;
 
-	for (int i = 0; has_more_than(set, kept) && i < HOST_FLOW_WAYS; i++) {
+	for (int i = 0; has_room_beyond(set, kept) && i < HOST_FLOW_WAYS; i++) {
 		int way = i ^ host_line(tag) * HOST_LINE_WAYS;
-		__u64 *word = host_state(set, way), none = 0;
+		__u64 *word = host_state(set, way), expected = 0;
 
 		if (!__atomic_compare_exchange_n(
-			    word, &none, state | HOST_NO_PLACE, false,
+			    word, &expected, state | HOST_NO_PLACE, false,
 			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
 		__atomic_store_n(host_tag(set, way), tag, __ATOMIC_SEQ_CST);
@@ -84,9 +83,9 @@ static bool add_flow(struct oxh_host *host, const struct oxh_flow *flow)
 			!is_v4(&entry->fixed), settings));
 	first = host_first_set(tag, settings->flow_sets);
 	second = host_second_set(tag, settings->flow_sets);
-	if (is_in(&sets[first], tag) || is_in(&sets[second], tag))
+	if (has_tag(&sets[first], tag) || has_tag(&sets[second], tag))
 		return false;
-	/* the generation before: it is judged at its next packet */
+	/* the previous generation: the flow is checked at its next packet */
 	state = (uint64_t)htons(flow->client_port) << HOST_FLOW_PORT_SHIFT |
 		(uint64_t)((port->generation - 1) & HOST_GENERATION_MASK)
 			<< HOST_FLOW_GENERATION_SHIFT |

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcx links, pinned: they hold the programs without a process. libbpf and the
- * headers of Debian 12 know nothing of them; the kernel's interface is all
- * that it takes. */
+/* Pinned tcx links, which hold the programs without a process. Debian 12's
+ * libbpf and headers do not support them: this uses system calls. */
 #include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
@@ -20,7 +19,7 @@
 #include "pin_path.h"
 #include "state.h"
 
-/* linux/bpf.h, from Linux 6.6 on. */
+/* From linux/bpf.h since Linux 6.6. */
 #define TCX_INGRESS 46
 #define TCX_EGRESS 47
 #define LINK_TYPE_TCX 11
@@ -41,7 +40,7 @@ static int check_hook(uint32_t hook, char *error)
 {
 	return hook < HOST_HOOKS
 		       ? 0
-		       : failure(error, -EINVAL, "there is no hook %u", hook);
+		       : failure(error, -EINVAL, "unknown hook %u", hook);
 }
 
 /* Packets must have an Ethernet header. */
@@ -68,8 +67,8 @@ static int check_interface(uint32_t ifindex, char *error)
 	return 0;
 }
 
-/* A descriptor of the pinned link, if it still holds its interface; -ENODEV:
- * it does not. */
+/* Returns a descriptor of the pinned link if it still holds its interface;
+ * -ENODEV if it does not. */
 static int find_link(const char *path, uint32_t ifindex,
 		     struct bpf_link_info *info)
 {
@@ -80,7 +79,7 @@ static int find_link(const char *path, uint32_t ifindex,
 		return -errno;
 	memset(info, 0, sizeof(*info));
 	status = bpf_obj_get_info_by_fd(link, info, &length);
-	/* that of tcx begins as that of XDP: the interface comes first */
+	/* the tcx struct also starts with the interface, as that of XDP */
 	if (!status && info->type == LINK_TYPE_TCX &&
 	    info->xdp.ifindex == ifindex)
 		return link;
@@ -88,8 +87,8 @@ static int find_link(const char *path, uint32_t ifindex,
 	return status ? status : -ENODEV;
 }
 
-/* The same. A pin that outlived its interface is removed: the number may belong
- * to another one by now. */
+/* The same, but removes a pin that has outlived its interface, whose number may
+ * have been reused. */
 static int open_link(const char *path, uint32_t ifindex,
 		     struct bpf_link_info *info)
 {
@@ -110,8 +109,8 @@ static int tag_of_program(int program, __u8 tag[8])
 	return status;
 }
 
-/* Whether the link has this program already: another load of the same. */
-static bool is_same(__u32 id, int program)
+/* Whether the link has the same program, maybe from another load. */
+static bool has_same_code(__u32 id, int program)
 {
 	int other = bpf_prog_get_fd_by_id(id);
 	__u8 one[8], another[8];
@@ -157,7 +156,7 @@ static int attach_locked(struct oxh_host *host, uint32_t hook, uint32_t ifindex,
 	}
 	if (link < 0)
 		return failure(error, link, "cannot open %s", path);
-	if (is_same(info.prog_id, program)) {
+	if (has_same_code(info.prog_id, program)) {
 		close(link);
 		return 0;
 	}
@@ -213,7 +212,7 @@ int oxh_detach(struct oxh_host *host, uint32_t hook, uint32_t ifindex,
 	return status;
 }
 
-/* Of a pin's name, as link_path() makes them. */
+/* Parses the name of a pin, as in link_path(). */
 static bool parse_name(const char *name, struct oxh_program *out)
 {
 	for (uint32_t hook = 0; hook < HOST_HOOKS; hook++) {
@@ -230,7 +229,7 @@ static bool parse_name(const char *name, struct oxh_program *out)
 	return false;
 }
 
-static void look_at(struct oxh_host *host, struct oxh_program *out)
+static void read_link_state(struct oxh_host *host, struct oxh_program *out)
 {
 	char *path = link_path(host, out->hook, out->ifindex);
 	struct bpf_link_info info;
@@ -241,7 +240,7 @@ static void look_at(struct oxh_host *host, struct oxh_program *out)
 		return;
 	close(link);
 	out->attached = 1;
-	out->current = is_same(info.prog_id, program_of(host, out->hook));
+	out->current = has_same_code(info.prog_id, program_of(host, out->hook));
 }
 
 int oxh_programs_list(struct oxh_host *host, struct oxh_program *out,
@@ -250,7 +249,7 @@ int oxh_programs_list(struct oxh_host *host, struct oxh_program *out,
 	int status = load_programs(host, error);
 	char *path = path_below(host->folder, "links", "");
 	DIR *folder = path ? opendir(path) : NULL;
-	struct oxh_program one;
+	struct oxh_program program;
 	struct dirent *entry;
 	uint32_t count = 0;
 
@@ -258,9 +257,9 @@ int oxh_programs_list(struct oxh_host *host, struct oxh_program *out,
 		status = failure(error, -errno, "cannot read %s/links",
 				 host->folder);
 	while (!status && (entry = readdir(folder)))
-		if (parse_name(entry->d_name, &one) && count++ < capacity) {
-			look_at(host, &one);
-			out[count - 1] = one;
+		if (parse_name(entry->d_name, &program) && count++ < capacity) {
+			read_link_state(host, &program);
+			out[count - 1] = program;
 		}
 	if (folder)
 		closedir(folder);

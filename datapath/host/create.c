@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is pinned where:
+ * Pins:
  *   <folder>/maps/<name of map>
  *   <folder>/links/<hook>-<ifindex>
- * The maps appear together: they are pinned in maps-new, which is renamed.
+ * The maps appear at once: they are pinned in maps-new, which is renamed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 
 static const struct load load = {.what = "the hypervisor's maps"};
 
-/* tcx came with Linux 6.6; rules change behind membarrier(). */
+/* tcx needs Linux 6.6, changes of rules need membarrier(). */
 static int check_kernel(char *error)
 {
 	unsigned int major, minor;
@@ -51,7 +51,7 @@ static int check_kernel(char *error)
 	return 0;
 }
 
-/* A power of two that has room for twice as many. */
+/* The power of two, at least `least`, that has room for twice as many flows. */
 static uint32_t sets_for(uint32_t flows, uint32_t least)
 {
 	uint32_t sets = least;
@@ -142,7 +142,7 @@ static int pin_all(struct host *object, const char *folder)
 	char *to = path_below(folder, "maps", NULL);
 	int status = from && to ? 0 : -ENOMEM;
 
-	remove_folder_below(folder, "maps-new"); /* of one who died here */
+	remove_folder_below(folder, "maps-new"); /* of a process that died */
 	if (!status && mkdir(from, 0700))
 		status = -errno;
 	for (int i = 0; !status && i < MAPS; i++) {
@@ -186,7 +186,7 @@ static int create_locked(const char *folder, const struct geometry *geometry,
 	object = host__open();
 	if (!object)
 		return load_skeleton(&load, NULL, 0, error, OXH_ERROR_LENGTH);
-	/* the maps alone: programs are loaded by who attaches them */
+	/* maps only: oxh_attach() loads the programs */
 	bpf_program__set_autoload(object->progs.oxp_host_nic, false);
 	bpf_program__set_autoload(object->progs.oxp_host_tap_in, false);
 	bpf_program__set_autoload(object->progs.oxp_host_tap_out, false);
@@ -237,7 +237,7 @@ int oxh_create(const char *folder, const struct oxh_sizes *sizes, char *error)
 	return status;
 }
 
-/* Without their pins links and maps go. */
+/* Links and maps are freed with their pins. */
 int oxh_remove(const char *folder, char *error)
 {
 	if (access(folder, F_OK))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries, and the listeners by which a VM's packets find them. */
+/* Entries, and the listeners by which packets from VMs find them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -32,11 +32,11 @@ static bool shares_port(const struct host_entry *one,
 	       !memcmp(&one->fixed, &other->fixed, sizeof(one->fixed));
 }
 
-/* What the listener of this entry's port is: of all entries in use, and of the
- * one that is about to be, at the place `being` if that is not NONE. */
+/* Writes the listener of this entry's port, from all entries in use and the one
+ * that is being added at the place `being`, unless that is NONE. */
 #define NONE UINT32_MAX
 static int write_listener(struct oxh_host *host, const struct host_entry *entry,
-			  uint32_t ifindex, uint32_t being)
+			  uint32_t ifindex, uint32_t added)
 {
 	struct host_listener_key key = listener_key(entry, ifindex);
 	struct host_listener listener = {};
@@ -44,7 +44,7 @@ static int write_listener(struct oxh_host *host, const struct host_entry *entry,
 	if (!ifindex)
 		return 0;
 	for (uint32_t i = host->count[MAP_ENTRIES]; i--;)
-		if (i == being || shares_port(&entries_of(host)[i], entry)) {
+		if (i == added || shares_port(&entries_of(host)[i], entry)) {
 			listener.place = i;
 			listener.count++;
 		}
@@ -96,8 +96,8 @@ static int free_entry(struct oxh_host *host)
 	return -ENOSPC;
 }
 
-static int parse(struct oxh_host *host, const struct oxh_entry *wanted,
-		 struct host_entry *out, char *error)
+static int parse_entry(struct oxh_host *host, const struct oxh_entry *wanted,
+		       struct host_entry *out, char *error)
 {
 	int host_port = find_port(host, wanted->port_id);
 
@@ -108,7 +108,7 @@ static int parse(struct oxh_host *host, const struct oxh_entry *wanted,
 		.vip_port = htons(wanted->vip_port),
 		.port = htons(wanted->port),
 		.protocol = wanted->protocol,
-		.used = HOST_ENTRY_GOING, /* until it is whole */
+		.used = HOST_ENTRY_GOING, /* until it is complete */
 		.key = wanted->key,
 		.host_port = host_port,
 		.mss = wanted->mss,
@@ -138,22 +138,22 @@ static int parse(struct oxh_host *host, const struct oxh_entry *wanted,
 	return 0;
 }
 
-/* What names it. */
-static bool same_name(const struct host_entry *one,
-		      const struct host_entry *other)
+/* Whether the fields that identify an entry are equal. */
+static bool same_identity(const struct host_entry *one,
+			  const struct host_entry *other)
 {
 	return shares_port(one, other) && one->vip_port == other->vip_port &&
 	       !memcmp(&one->vip, &other->vip, sizeof(one->vip));
 }
 
-/* Another key of the same listener and member: its flows are a second's. */
-static int check_others(struct oxh_host *host, const struct host_entry *wanted,
-			char *error)
+/* Refuses a second key for a listener at a member: flows belong to one key. */
+static int check_duplicates(struct oxh_host *host,
+			    const struct host_entry *wanted, char *error)
 {
 	for (uint32_t i = 0; i < host->count[MAP_ENTRIES]; i++) {
 		const struct host_entry *entry = &entries_of(host)[i];
 
-		if (entry->key != wanted->key && same_name(entry, wanted))
+		if (entry->key != wanted->key && same_identity(entry, wanted))
 			return failure(error, -EEXIST,
 				       "key %u: the listener at this member "
 				       "has key %u",
@@ -174,9 +174,9 @@ static void clear_counters(struct oxh_host *host, uint32_t place)
 	free(zeroes);
 }
 
-/* Packets stop finding it; when all have left, its flows go, and its place is
- * free. Can be repeated wherever it ended. */
-static int end_deletion(struct oxh_host *host, uint32_t place, char *error)
+/* Ends a deletion: hides the entry from packets, waits until none uses it,
+ * deletes its flows and frees its place. Can be repeated if interrupted. */
+static int finish_deletion(struct oxh_host *host, uint32_t place, char *error)
 {
 	struct host_entry *entry = &entries_of(host)[place];
 	int status;
@@ -198,33 +198,33 @@ int delete_entry(struct oxh_host *host, uint32_t place, char *error)
 {
 	__atomic_store_n(&entries_of(host)[place].used, HOST_ENTRY_GOING,
 			 __ATOMIC_RELEASE);
-	return end_deletion(host, place, error);
+	return finish_deletion(host, place, error);
 }
 
-/* Those that did not come to their end. */
-static int end_deletions(struct oxh_host *host, char *error)
+/* Ends interrupted deletions. */
+static int finish_deletions(struct oxh_host *host, char *error)
 {
 	int status = 0;
 
 	for (uint32_t i = 0; i < host->count[MAP_ENTRIES] && !status; i++)
 		if (entries_of(host)[i].used == HOST_ENTRY_GOING)
-			status = end_deletion(host, i, error);
+			status = finish_deletion(host, i, error);
 	return status;
 }
 
-static int add(struct oxh_host *host, const struct host_entry *wanted,
-	       char *error)
+static int add_entry(struct oxh_host *host, const struct host_entry *wanted,
+		     char *error)
 {
-	int found = free_entry(host), status;
+	int vacant = free_entry(host), status;
 	struct host_port *port = &ports_of(host)[wanted->host_port];
 	struct host_entry *entry;
-	uint32_t place = found;
+	uint32_t place = vacant;
 
-	if (found < 0)
-		return failure(error, found, "there is room for %u entries",
+	if (vacant < 0)
+		return failure(error, vacant, "there is room for %u entries",
 			       host->count[MAP_ENTRIES]);
 	clear_counters(host, place);
-	/* whole, and found by both, before packets take it for one */
+	/* complete, and found by both lookups, before packets may use it */
 	entry = &entries_of(host)[place];
 	*entry = *wanted;
 	status = write_listener(host, wanted, port->ifindex, place);
@@ -243,23 +243,23 @@ static int set_locked(struct oxh_host *host, const struct oxh_entry *wanted,
 		      char *error)
 {
 	struct host_entry parsed, *entry;
-	int status = end_deletions(host, error), place;
+	int status = finish_deletions(host, error), place;
 
 	if (!status)
-		status = parse(host, wanted, &parsed, error);
+		status = parse_entry(host, wanted, &parsed, error);
 	if (!status)
-		status = check_others(host, &parsed, error);
+		status = check_duplicates(host, &parsed, error);
 	if (status)
 		return status;
 	place = find_entry(host, wanted->key);
 	if (place < 0)
-		return add(host, &parsed, error);
+		return add_entry(host, &parsed, error);
 	entry = &entries_of(host)[place];
-	if (!same_name(entry, &parsed))
+	if (!same_identity(entry, &parsed))
 		return failure(error, -EEXIST,
 			       "key %u is another listener's or member's",
 			       wanted->key);
-	/* a frame may bear half of each: the VM refuses it */
+	/* a frame may get half of each: the VM drops it */
 	memcpy(entry->macs, parsed.macs, sizeof(entry->macs));
 	entry->mss = parsed.mss;
 	entry->reply_mtu = parsed.reply_mtu;
@@ -284,7 +284,7 @@ int oxh_entry_delete(struct oxh_host *host, uint32_t key, char *error)
 
 	if (status)
 		return status;
-	status = end_deletions(host, error);
+	status = finish_deletions(host, error);
 	if (!status) {
 		place = find_entry(host, key);
 		status = place < 0 ? 1 : delete_entry(host, place, error);
@@ -319,25 +319,26 @@ int oxh_entries_list(struct oxh_host *host, struct oxh_entry *out,
 	(void)error;
 	for (uint32_t i = 0; i < host->count[MAP_ENTRIES]; i++) {
 		const struct host_entry *entry = &entries_of(host)[i];
-		struct oxh_entry *one;
+		struct oxh_entry *element;
 
-		/* also one that is going: whoever wants it away may say so */
+		/* interrupted deletions, too: callers can repeat them */
 		if (!entry->used || count++ >= capacity)
 			continue;
-		one = &out[count - 1];
-		*one = (struct oxh_entry){
+		element = &out[count - 1];
+		*element = (struct oxh_entry){
 			.key = entry->key,
 			.vip_port = ntohs(entry->vip_port),
 			.port = ntohs(entry->port),
 			.protocol = entry->protocol,
 			.mss = entry->mss,
 		};
-		memcpy(one->port_id, ports_of(host)[entry->host_port].id, 16);
-		memcpy(&one->vip, &entry->vip, 16);
-		memcpy(&one->fixed, &entry->fixed, 16);
-		memcpy(one->mac, entry->macs, 6);
-		memcpy(one->gateway_mac, entry->macs + 6, 6);
-		add_counters(host, i, one);
+		memcpy(element->port_id, ports_of(host)[entry->host_port].id,
+		       16);
+		memcpy(&element->vip, &entry->vip, 16);
+		memcpy(&element->fixed, &entry->fixed, 16);
+		memcpy(element->mac, entry->macs, 6);
+		memcpy(element->gateway_mac, entry->macs + 6, 6);
+		add_counters(host, i, element);
 	}
 	return count;
 }

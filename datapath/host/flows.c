@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Flows: what is over, what belongs to an entry, and what there is. */
+/* Flows: freeing those that expired or belong to an entry, and listing. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -30,13 +30,13 @@ static uint32_t idle_of(struct oxh_host *host, int table, uint64_t state)
 					  : settings->tcp_idle;
 }
 
-static bool take(__u64 *state, __u64 was)
+static bool clear_state(__u64 *state, __u64 was)
 {
 	return __atomic_compare_exchange_n(state, &was, 0, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* What programs know of a flow that has gone from `flows`. */
+/* Clears the programs' record of a flow that was removed from `flows`. */
 static void forget_usual(struct oxh_host *host, uint64_t tag, uint64_t state)
 {
 	uint32_t set = host_first_set(tag, settings_of(host)->flow_sets);
@@ -51,7 +51,7 @@ static void forget_usual(struct oxh_host *host, uint64_t tag, uint64_t state)
 		uint64_t was = __atomic_load_n(&words[way], __ATOMIC_ACQUIRE);
 
 		if (was && host_usual_is(was, name))
-			take(&words[way], was);
+			clear_state(&words[way], was);
 	}
 }
 
@@ -75,7 +75,7 @@ void forget_flows(struct oxh_host *host, uint32_t place)
 
 				if (!was ||
 				    (was & HOST_FLOW_PLACE_MASK) != place ||
-				    !take(word, was))
+				    !clear_state(word, was))
 					continue;
 				if (table != OXH_CONFIRMED)
 					continue;
@@ -102,7 +102,7 @@ static int tick_table(struct oxh_host *host, int table, uint32_t now,
 			if (!was)
 				continue;
 			if (age_of(was, now) > idle_of(host, table, was)) {
-				freed += take(word, was);
+				freed += clear_state(word, was);
 				continue;
 			}
 			if (table == OXH_CONFIRMED &&
@@ -112,7 +112,7 @@ static int tick_table(struct oxh_host *host, int table, uint32_t now,
 	return freed;
 }
 
-/* Before a time that is long ago seems to be another one. */
+/* Clears old words before their time wraps around. */
 static void tick_usual(struct oxh_host *host, uint32_t now)
 {
 	const struct host_settings *settings = settings_of(host);
@@ -127,7 +127,7 @@ static void tick_usual(struct oxh_host *host, uint32_t now)
 					 HOST_FLOW_TIME_MASK, AGE_AHEAD);
 
 		if (was && age > idle >> HOST_LATE_REFRESH_SHIFT)
-			take(&words[i], was);
+			clear_state(&words[i], was);
 	}
 }
 
@@ -143,7 +143,7 @@ int oxh_tick(struct oxh_host *host, char *error)
 		for (int table = 0; table < TABLES; table++)
 			freed += tick_table(host, table, now, counts);
 		tick_usual(host, now);
-		/* what packets did meanwhile is counted at the next tick */
+		/* changes by packets meanwhile are counted at the next tick */
 		for (uint32_t i = 0; i < host->count[MAP_PORTS]; i++)
 			if (ports_of(host)[i].flows != counts[i])
 				__atomic_store_n(&ports_of(host)[i].flows,
@@ -175,7 +175,7 @@ static void describe(struct oxh_host *host, const struct ip_address *client,
 	memcpy(out->port_id, port->id, 16);
 }
 
-/* Of one port, or of all: `host_port` is a place, or negative. */
+/* Lists flows of one port or all: `host_port` is a place, or negative. */
 static int list_flows(struct oxh_host *host, uint32_t table, int host_port,
 		      struct oxh_flow *out, uint32_t capacity)
 {
@@ -210,7 +210,7 @@ int oxh_flows_list(struct oxh_host *host, uint32_t table, struct oxh_flow *out,
 		   uint32_t capacity, char *error)
 {
 	if (table >= TABLES)
-		return failure(error, -EINVAL, "there is no table %u", table);
+		return failure(error, -EINVAL, "unknown table %u", table);
 	return list_flows(host, table, -1, out, capacity);
 }
 

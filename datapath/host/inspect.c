@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counters, single frames, and traced ones. */
+/* Counters, single frames, and traced packets. */
 #include <errno.h>
 #include <linux/pkt_cls.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static int take_traced(void *context, void *data, size_t size)
 	};
 	memcpy(out->data, event->data, sizeof(out->data));
 	host->traced_count++;
-	/* what is not asked for stays for the next call */
+	/* stop here: the rest stays for the next call */
 	return host->traced_count == host->traced_room ? 1 : 0;
 }
 

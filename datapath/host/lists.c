@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What was set, as it was set: for comparing with what shall be. */
+/* Lists what was set, to compare it with what is wanted. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "error.h"
 #include "state.h"
 
-/* Of the 128 bits. */
+/* `bits` is the prefix length, of 128. */
 static struct oxh_network network_of(const void *address, uint32_t bits)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};

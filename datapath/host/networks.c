@@ -11,10 +11,10 @@
 #include "state.h"
 #include "synchronize.h"
 
-/* Seconds as units, which are a little longer. */
-static uint32_t units(uint32_t seconds, uint32_t otherwise)
+/* Converts seconds to units, which are a little longer. */
+static uint32_t to_units(uint32_t seconds, uint32_t fallback)
 {
-	uint32_t value = seconds ? seconds : otherwise;
+	uint32_t value = seconds ? seconds : fallback;
 
 	return value < HOST_FLOW_AGE_MAX ? value : HOST_FLOW_AGE_MAX;
 }
@@ -32,15 +32,15 @@ int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *wanted,
 	memcpy(&own->local_v4, wanted->local_v4.bytes + 12, 4);
 	memcpy(own->local_v6, wanted->local_v6.bytes, 16);
 	memcpy(own->sid, wanted->sid.bytes, 12);
-	own->tcp_idle = units(wanted->tcp_idle, 7440);
-	own->udp_idle = units(wanted->udp_idle, 180);
-	own->closing_idle = units(wanted->closing_idle, 120);
-	own->half_open_idle = units(wanted->half_open_idle, 60);
+	own->tcp_idle = to_units(wanted->tcp_idle, 7440);
+	own->udp_idle = to_units(wanted->udp_idle, 180);
+	own->closing_idle = to_units(wanted->closing_idle, 120);
+	own->half_open_idle = to_units(wanted->half_open_idle, 60);
 	unlock_host(host);
 	return 0;
 }
 
-/* What a trie has and is to have; `key_size` bytes each, then a value. */
+/* Elements of a trie, wanted or old: a key, maybe with a value. */
 struct list {
 	uint8_t *bytes;
 	size_t size, count, room;
@@ -76,11 +76,11 @@ static int write_networks(int map, struct list *wanted, struct list *old,
 	struct host_network key, *last = NULL;
 
 	for (size_t i = 0; i < wanted->count; i++) {
-		uint8_t *one = wanted->bytes + i * wanted->size;
-		uint32_t is;
+		uint8_t *element = wanted->bytes + i * wanted->size;
+		uint32_t value;
 
-		memcpy(&is, one + sizeof(key), sizeof(is));
-		if (bpf_map_update_elem(map, one, &is, BPF_ANY))
+		memcpy(&value, element + sizeof(key), sizeof(value));
+		if (bpf_map_update_elem(map, element, &value, BPF_ANY))
 			return failure(error, -errno, "cannot set a network");
 	}
 	while (!bpf_map_get_next_key(map, last, &key)) {
@@ -100,19 +100,19 @@ struct element {
 
 static uint32_t choose_nodes(const struct list *wanted, struct host_nodes *out)
 {
-	const struct element *one = (const struct element *)wanted->bytes;
+	const struct element *elements = (const struct element *)wanted->bytes;
 	uint32_t count = 0;
 
 	for (; count < wanted->count && count < HOST_NODES_MAX; count++) {
-		memcpy(out[count].address, &one[count].key.address, 16);
+		memcpy(out[count].address, &elements[count].key.address, 16);
 		memset(out[count].mask, 0xff, 16);
-		mask_address((uint8_t *)out[count].mask, one[count].key.bits);
+		mask_address((uint8_t *)out[count].mask,
+			     elements[count].key.bits);
 	}
 	return count;
 }
 
-/* Packets find nothing in `nodes` while they are written, and look into the
- * map. */
+/* While `nodes` is written, packets find it empty and use the map. */
 static int write_all(struct oxh_host *host, struct list *wanted,
 		     struct list *old, char *error)
 {
@@ -140,16 +140,16 @@ static int write_all(struct oxh_host *host, struct list *wanted,
 static int add_network(struct list *wanted, const struct oxh_network *network,
 		       char *error)
 {
-	struct element one = {.is = 1};
+	struct element added = {.is = 1};
 	int bits = bits_of(network);
 
 	if (bits < 0)
 		return failure(error, bits, "prefix length %u",
 			       network->length);
-	one.key.bits = bits;
-	memcpy(&one.key.address, &network->address, 16);
-	mask_address(one.key.address.bytes, bits);
-	return append(wanted, &one);
+	added.key.bits = bits;
+	memcpy(&added.key.address, &network->address, 16);
+	mask_address(added.key.address.bytes, bits);
+	return append(wanted, &added);
 }
 
 static int check_count(uint32_t count, char *error)
@@ -208,11 +208,11 @@ static int write_set(int map, uint32_t set, struct list *wanted,
 
 	for (size_t i = 0; i < wanted->count; i++) {
 		const void *network = wanted->bytes + i * wanted->size;
-		uint8_t is;
+		uint8_t value;
 
 		memcpy(&key, network, sizeof(key));
-		is = key.bits < 32 + 96 ? HOST_SET_IPV6 : HOST_SET_ANY;
-		if (bpf_map_update_elem(map, network, &is, BPF_ANY))
+		value = key.bits < 32 + 96 ? HOST_SET_IPV6 : HOST_SET_ANY;
+		if (bpf_map_update_elem(map, network, &value, BPF_ANY))
 			return failure(error, -errno,
 				       "cannot set an address of set %u", set);
 	}
@@ -228,9 +228,9 @@ static int write_set(int map, uint32_t set, struct list *wanted,
 	return 0;
 }
 
-/* All ports' flows are judged again: rules do not say to whom a set belongs
- * without reading them all, and judging is cheap. */
-static void judge_all(struct oxh_host *host)
+/* Makes all ports check their flows again: finding the ports that use a set
+ * would need reading all rules, and checking is cheap. */
+static void recheck_all_flows(struct oxh_host *host)
 {
 	for (uint32_t i = 0; i < host->count[MAP_PORTS]; i++) {
 		struct host_port *port = &ports_of(host)[i];
@@ -248,18 +248,18 @@ int oxh_set_set(struct oxh_host *host, uint32_t set,
 {
 	struct list wanted = {.size = sizeof(struct host_set_network)};
 	struct list old = {.size = sizeof(struct host_set_network)};
-	int status = set ? 0 : failure(error, -EINVAL, "set 0 is none");
+	int status = set ? 0 : failure(error, -EINVAL, "set 0 is reserved");
 
 	for (uint32_t i = 0; i < count && !status; i++) {
 		int bits = bits_of(&networks[i]);
-		struct host_set_network one = {.bits = 32 + bits,
+		struct host_set_network key = {.bits = 32 + bits,
 					       .set = htonl(set)};
 
-		memcpy(&one.address, &networks[i].address, 16);
-		mask_address(one.address.bytes, bits);
+		memcpy(&key.address, &networks[i].address, 16);
+		mask_address(key.address.bytes, bits);
 		status = bits < 0 ? failure(error, bits, "prefix length %u",
 					    networks[i].length)
-				  : append(&wanted, &one);
+				  : append(&wanted, &key);
 	}
 	if (!status)
 		status = lock_host(host, error);
@@ -267,7 +267,7 @@ int oxh_set_set(struct oxh_host *host, uint32_t set,
 		status = write_set(host->map[MAP_SETS], set, &wanted, &old,
 				   error);
 		if (old.count)
-			judge_all(host);
+			recheck_all_flows(host);
 		unlock_host(host);
 	}
 	free(wanted.bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A handle: maps, memory and programs of a state that is there. */
+/* The handle: maps, memory and programs of an existing state. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

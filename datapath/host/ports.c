@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ports and their rules. A list of rules is written where packets do not read,
- * and then named by the port: a packet that began with the old one may read on
- * in it, so the next change waits until all have left.
+ * Ports and their rules. A list of rules is written where packets do not read
+ * it, then the port switches to it. Packets may continue with the old list, so
+ * the next change waits until these are done.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -73,7 +73,7 @@ static int parse_rules(const struct oxh_rule *rules, uint32_t count,
 	return status;
 }
 
-/* Packets of the old list have left. */
+/* Waits for packets that use the old list. */
 static int write_rules(struct oxh_host *host, uint32_t place,
 		       const struct host_rules *rules, char *error)
 {
@@ -92,7 +92,7 @@ static int write_rules(struct oxh_host *host, uint32_t place,
 	return 1;
 }
 
-static void judge_again(struct host_port *port)
+static void recheck_flows(struct host_port *port)
 {
 	__atomic_store_n(&port->generation,
 			 (port->generation + 1) & HOST_GENERATION_MASK,
@@ -121,7 +121,7 @@ static int set_locked(struct oxh_host *host, const struct oxh_port *wanted,
 	port->flows_max = wanted->flows_max ? wanted->flows_max : FLOWS_MAX;
 	__atomic_store_n(&port->flags, flags, __ATOMIC_RELEASE);
 	if (port->ifindex != wanted->ifindex) {
-		/* before its listeners are found by the tap */
+		/* before the tap's packets find listeners */
 		if (known && !port->ifindex)
 			__atomic_store_n(&port->arrives_until, HOST_AWAITED,
 					 __ATOMIC_RELEASE);
@@ -133,7 +133,7 @@ static int set_locked(struct oxh_host *host, const struct oxh_port *wanted,
 				 __ATOMIC_RELEASE);
 	}
 	if (changed)
-		judge_again(port);
+		recheck_flows(port);
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What fits the interface by which answers leave. Programs ask the kernel about
- * packets that are larger than their entry says, which takes as long as half of
- * all that they do: so what is here need not be right, and saves that.
+ * The MTU of the interface by which replies leave. Programs ask the kernel
+ * about packets larger than their entry's MTU, which takes half as long as
+ * everything else they do: an MTU here saves that, and need not be right.
  */
 #include <net/if.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "state.h"
 
-#define LARGEST 0xffff /* of an entry */
+#define LARGEST 0xffff /* maximum for an entry */
 
 uint16_t read_mtu(uint32_t ifindex)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handle, and what its files share. */
+/* The handle, and functions shared by the library's files. */
 #ifndef OXH_STATE_H
 #define OXH_STATE_H
 
@@ -21,7 +21,7 @@ enum map {
 	MAP_FLOW_CLIENTS, /* in the order of the two before */
 	MAP_HALF_OPEN_CLIENTS,
 	MAP_USUAL_FLOWS,
-	MAPPED, /* those before are memory */
+	MAPPED, /* number of maps above, which are mapped into memory */
 	MAP_KEYS = MAPPED,
 	MAP_LISTENERS,
 	MAP_NETWORKS,
@@ -42,14 +42,14 @@ struct ring_buffer;
 
 struct oxh_host {
 	char *folder;
-	int lock; /* a descriptor of the folder */
+	int lock; /* descriptor of the folder */
 	int map[MAPS];
 	void *memory[MAPPED];
 	size_t size[MAPPED];
 	uint32_t count[MAPPED]; /* elements */
 	struct host *programs;  /* NULL: not loaded yet */
 	struct ring_buffer *ring;
-	struct oxh_traced *traced; /* where the ring's next ones go */
+	struct oxh_traced *traced; /* destination of the ring's next packets */
 	uint32_t traced_room, traced_count;
 };
 
@@ -78,39 +78,39 @@ static inline struct host_rules *rules_of(struct oxh_host *host)
 int lock_host(struct oxh_host *host, char *error);
 void unlock_host(struct oxh_host *host);
 
-/* The programs over the pinned maps, loaded once. */
+/* Loads the programs over the pinned maps, once. */
 int load_programs(struct oxh_host *host, char *error);
 int program_of(struct oxh_host *host, uint32_t hook);
 
-/* All flows of an entry, in all tables. Its key has gone before. */
+/* Frees all flows of an entry in all tables, after its key was removed. */
 void forget_flows(struct oxh_host *host, uint32_t place);
 
-/* Under the lock. 1: there was none. */
+/* Call with the lock. 1: there was none. */
 int delete_entry(struct oxh_host *host, uint32_t place, char *error);
 
-/* Place of the port; negative: there is none. */
+/* Place of the port; negative: not found. */
 int find_port(struct oxh_host *host, const uint8_t id[16]);
 
-/* Brings the listeners of all entries of a port to another tap. */
+/* Moves the listeners of all entries of a port to another tap. */
 int move_listeners(struct oxh_host *host, uint32_t host_port, uint32_t from,
 		   uint32_t to, char *error);
 
-/* MTU of an interface, 65,535 at most; 0: the kernel does not say. */
+/* MTU of an interface, at most 65,535; 0: unknown. */
 uint16_t read_mtu(uint32_t ifindex);
 
-/* To all entries. */
+/* Sets the MTU of all entries. */
 void write_reply_mtu(struct oxh_host *host, uint16_t mtu);
 
-/* Length in bits of the 128; negative: more than its family has. */
+/* Prefix length, of 128; negative: too long for its family. */
 int bits_of(const struct oxh_network *network);
 
 /* Whether it is ::ffff:a.b.c.d. */
 bool is_v4(const struct ip_address *address);
 
-/* Of 16 bytes those of the first bits stay, the others become 0. */
+/* Keeps the first bits of 16 bytes and clears the others. */
 void mask_address(uint8_t *address, int bits);
 
-/* Time as flows have it, by the clock that the programs read. */
+/* Time in the units of flows, by the clock that the programs read. */
 static inline uint64_t now_in_units(void)
 {
 	struct timespec now;

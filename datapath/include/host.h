@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a hypervisor's programs (bpf/host) and its library (host) share: the
+ * Shared by a hypervisor's programs (bpf/host) and its library (host): the
  * maps, which are pinned and outlive both.
  *
  * Addresses are struct ip_address; ports of packets are in network byte order
@@ -37,14 +37,14 @@
 #include "ip_address.h"
 #include "share_set.h"
 
-/* Grows with each change of the maps. */
+/* Increase with each change of the maps. */
 #define HOST_LAYOUT 7
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
 
-/* What the NIC's program sends to a tap bears it, so that the tap's egress
- * tells it from what came another way. */
+/* Mark of packets that the NIC's program sends to a tap; the tap's egress
+ * program recognises them by it. */
 #define HOST_MARK 0x6f78686f
 
 /* A network of LB nodes. */
@@ -56,37 +56,37 @@ struct host_nodes {
 
 struct host_settings {
 	__u32 layout;
-	__u32 reply_ifindex; /* answers leave by it; 0: nothing is sent */
+	__u32 reply_ifindex; /* interface for replies; 0: none are sent */
 	__be32 local_v4;     /* destination of Geneve over IPv4; 0: none */
 	__be32 local_v6[4];  /* the same over IPv6; all zeroes: none */
 	__be32 sid[3];       /* of the hypervisor's /96; all zeroes: none */
-	/* Units of time, as all of these. A unit is so much more than a second
-	 * that as many, less the sixteenth that a refresh may be late, are no
-	 * fewer seconds. */
+	/* Idle times, in units of 2^30 ns. Such a unit exceeds a second by more
+	 * than the sixteenth by which a refresh may be late, so that n units
+	 * last at least n seconds. */
 	__u32 tcp_idle;
 	__u32 udp_idle;
 	__u32 closing_idle; /* after FIN or RST */
 	__u32 half_open_idle;
-	__u32 flow_sets; /* of flows, a power of two, as all of these */
+	__u32 flow_sets; /* of flows, a power of two; so is half_open_sets */
 	__u32 half_open_sets;
-	__u32 traced_port; /* place + 1; 0: nothing is traced; all ones: all */
-	__u32 nodes_count; /* of `nodes` */
-	__u64 seed[2];     /* secret: names flows */
-	/* Some of what is in `networks`: most sources are found here. Written
-	 * while nodes_count is 0 and no packet reads. */
+	__u32 traced_port; /* place + 1; 0: none; all ones: all ports */
+	__u32 nodes_count; /* in `nodes` */
+	__u64 seed[2];     /* secret: keys the names of flows */
+	/* A subset of `networks`, in which most sources are found. Written
+	 * while nodes_count is 0 and no packet reads it. */
 	struct host_nodes nodes[HOST_NODES_MAX];
 };
 
 enum host_entry_state {
 	HOST_ENTRY_FREE,
 	HOST_ENTRY_USED,
-	/* No packet finds it any more, its flows may still be there: whoever
-	 * changes entries next ends what the library was killed in. */
+	/* Packets no longer find it, but its flows may remain: the next change
+	 * of entries completes a deletion that the library did not survive. */
 	HOST_ENTRY_GOING,
 };
 
-/* A listener at a member. What names it, all but `macs`, `mss` and `reply_mtu`,
- * stays as it is as long as it is in use. */
+/* A listener at a member. All fields but `macs`, `mss` and `reply_mtu` identify
+ * it and do not change while it is in use. */
 struct host_entry {
 	struct ip_address vip;
 	struct ip_address fixed;
@@ -96,10 +96,10 @@ struct host_entry {
 	__u8 used; /* enum host_entry_state */
 	__u16 reserved0;
 	__u32 key;
-	__u32 host_port; /* place of the port */
+	__u32 host_port; /* place of its port */
 	__u8 macs[12];   /* the VM's, then the gateway's */
-	__u16 mss;       /* for what the VM offers; 0: as it is */
-	__u16 reply_mtu; /* the kernel is asked whether larger answers fit */
+	__u16 mss;       /* limit for the MSS that the VM offers; 0: none */
+	__u16 reply_mtu; /* larger replies: ask the kernel whether they fit */
 };
 
 #define HOST_RULES_MAX 128
@@ -111,37 +111,36 @@ enum host_port_flag {
 
 struct host_port {
 	__u8 id[16];   /* the port's UUID */
-	__u32 ifindex; /* of its tap; 0: it is not here */
+	__u32 ifindex; /* of its tap; 0: not on this hypervisor */
 	__u32 flags;
-	__u32 flows; /* confirmed ones; packets count, the library corrects */
+	__u32 flows; /* confirmed; packets count, the library corrects */
 	__u32 flows_max;
 	__u16 generation; /* of rules, in HOST_GENERATION_MASK */
-	__u16 which;      /* of the two places in `rules` is in use */
-	__u32 answers_at; /* unit of time of the last ICMP to its VM */
-	__u32 answers;    /* that it got in this unit */
-	/* HOST_AWAITED: the tap has come, nothing of its VM was seen yet; else
-	 * the unit of time, not masked, with which the VM has arrived, and 0
-	 * from then on */
+	__u16 which;      /* which of its two places in `rules` is in use */
+	__u32 answers_at; /* unit of time of the last ICMP to the VM */
+	__u32 answers;    /* ICMP messages in this unit */
+	/* HOST_AWAITED: the tap has appeared, but the VM has not sent anything
+	 * yet. Then the unit of time, not masked, until which the VM counts as
+	 * arriving; 0 after that. */
 	__u32 arrives_until;
 	__u32 reserved[4];
 };
 
 #define HOST_AWAITED 0xffffffff
-/* In which the flows come that another hypervisor has sent of a VM that moves.
- */
+/* Time for another hypervisor to send the flows of a VM that moves here. */
 #define HOST_ARRIVAL_UNITS 64
 
-/* ICMP that a VM gets of what was too big, at most, in a unit of time. */
+/* Maximum ICMP messages about too big packets to a VM, per unit of time. */
 #define HOST_ANSWERS_MAX 100
 
-/* Whoever it lets in may open flows. */
+/* Flows that may be opened. */
 struct host_rule {
 	__u64 address[2]; /* as in struct ip_address; masked already */
 	__u64 mask[2];
-	__u32 set;      /* a number in `sets`; 0: address and mask */
+	__u32 set;      /* a number in `sets`; 0: use address and mask */
 	__u16 port_min; /* host byte order */
 	__u16 port_max;
-	__u8 protocol; /* 0: each */
+	__u8 protocol; /* 0: any */
 	__u8 family;   /* 4, 6 */
 	__u8 reserved[6];
 };
@@ -162,33 +161,33 @@ struct host_listener_key {
 
 struct host_listener {
 	__u32 place; /* of one of the entries */
-	__u32 count; /* how many share this port of the member */
+	__u32 count; /* entries that share this port of the member */
 };
 
 struct host_network {
-	__u32 bits; /* of the 128; host byte order */
+	__u32 bits; /* prefix length, of 128; host byte order */
 	struct ip_address address;
 };
 
 /* Values in `sets`. */
 enum host_set_is {
 	HOST_SET_ANY = 1,
-	HOST_SET_IPV6 = 2, /* so short a prefix that mapped IPv4 has it too */
+	HOST_SET_IPV6 = 2, /* prefix so short that it includes mapped IPv4 */
 };
 
 struct host_set_network {
-	__u32 bits; /* 32 of the set's, and those of the address */
+	__u32 bits; /* 32 of the set's, plus the address's prefix */
 	__be32 set;
 	struct ip_address address;
 };
 
 /*
- * First fragments that VMs sent: later ones have no ports. A port has a share
- * of each set. The tag is the name (bpf/host/hash.h) of a flow whose ports are
- * the halves of the datagram's id, and whose host port the tap's ifindex; its
- * low bits choose the set. A state is as in share_set.h: the owner is the
- * port's place, and what it is the entry's place, or HOST_NO_PLACE: being
- * written.
+ * First fragments that VMs have sent, as later ones have no ports. A port has a
+ * share of each set. The tag is the name (bpf/host/hash.h) of a flow with the
+ * halves of the datagram's id as ports and the tap's ifindex as host port; its
+ * low bits select the set. States are as in share_set.h: the owner is the
+ * port's place, the content is the entry's place, or HOST_NO_PLACE while it is
+ * being written.
  */
 #define HOST_FRAGMENT_SETS 1024
 #define HOST_FRAGMENT_AGE_MAX 57221 /* 60 s: RFC 8200, section 4.5 */
@@ -199,28 +198,27 @@ struct host_fragment_set {
 };
 
 /*
- * Flows. A set is two cache lines with four flows each. A bit of a flow's tag
- * says which line it takes a place of if there is one. Clients' addresses are
- * apart, for whoever lists flows.
- * The tag is a keyed hash of all that names the flow (bpf/host/hash.h), 56
- * bits of which strangers know nothing, so that it stands for the flow. Its
- * low bits choose the set; in half_open the port does, in part, so that a
- * flood to one port has no more than its share.
+ * Flows. A set is two cache lines with four flows each; a bit of a flow's tag
+ * selects the preferred line. Clients' addresses, for lists of flows, are
+ * apart. The tag is a keyed hash of all that identifies the flow
+ * (bpf/host/hash.h): 56 bits that attackers cannot predict, so that it stands
+ * for the flow. Its low bits select the set; in half_open the port takes part
+ * in that, so that a flood to one port uses no more than the port's share.
  *
- * A state is one word, which CPUs exchange; 0 is a free place:
+ * A state is one word that CPUs exchange atomically; 0 is a free place:
  *   bits 63-48  the client's port, network byte order
- *        47-34  generation of the port's rules that let it in
- *        33-20  time of the last refresh, units of 2^30 ns: a confirmed
- *               flow that only goes on is refreshed when it is older than a
- *               sixteenth of the time after which it would be over
+ *        47-34  generation of the port's rules that allowed it
+ *        33-20  time of the last refresh, units of 2^30 ns: an established
+ *               flow is refreshed when this is older than a sixteenth of its
+ *               idle time
  *        19-16  enum host_flow_flag
  *        15-0   the entry's place, or HOST_NO_PLACE: being written
  * A place is taken by writing HOST_NO_PLACE; tag, client and state follow in
- * this order. Who finds a tag reads the state, and the tag once more.
+ * this order. Readers that find a tag read the state and then the tag again.
  */
 #define HOST_FLOW_WAYS 8
 #define HOST_LINE_WAYS 4
-/* A port has some, or many, if it has more than such a part of all places. */
+/* A port has some or many flows if they exceed this fraction of all places. */
 #define HOST_SOME_FLOWS 1024
 #define HOST_MANY_FLOWS 128
 #define HOST_TAG_BITS 56
@@ -229,13 +227,13 @@ struct host_fragment_set {
 #define HOST_GENERATION_MASK 0x3fff
 #define HOST_FLOW_TIME_SHIFT 20
 #define HOST_FLOW_TIME_MASK 0x3fff
-#define HOST_FLOW_AGE_MAX 16000 /* ages are known modulo the mask */
+#define HOST_FLOW_AGE_MAX 16000 /* ages are modulo the mask */
 #define HOST_FLOW_PLACE_MASK 0xffff
 #define HOST_NO_PLACE 0xffff
 
 enum host_flow_flag {
-	HOST_FLOW_ANSWERED = 1 << 16, /* the VM has */
-	HOST_FLOW_DIRECT = 2 << 16,   /* came another way: half_open only */
+	HOST_FLOW_ANSWERED = 1 << 16, /* the VM has answered */
+	HOST_FLOW_DIRECT = 2 << 16,   /* came by another way: half_open only */
 	HOST_FLOW_CLOSING = 4 << 16,  /* FIN or RST was seen */
 	HOST_FLOW_DATAGRAM = 8 << 16, /* not TCP */
 };
@@ -249,31 +247,28 @@ struct host_flow_set {
 	struct host_flow_line line[HOST_FLOW_WAYS / HOST_LINE_WAYS];
 };
 
-/* Of the flows of a set. */
+/* The clients of a set's flows. */
 struct host_clients {
 	struct ip_address client[HOST_FLOW_WAYS];
 };
 
 /*
- * Confirmed flows that simply go on: a line for each set of `flows`, of which
- * nearly all packets read nothing else. A flow that has no place here, of its
- * first set's, is found in `flows`.
- *   bits 63-56  0: programs write it to the first word, to have the line before
- *               they look at it (bpf/host/usual_flows.h)
- *        55-16  of the tag those above its 16 lowest, which the number of the
- *               line stands for in part, combined by exclusive or with place
- *               and generation of the flow's state
- *        15-2   the state's time: good for a sixteenth of what the flow may be
- *               idle
- *        1-0    enum host_usual_flag; a free place is 0
- * It is written after the state, which is read again then, and goes after the
- * state has changed: whatever is here was true of the state a moment ago.
+ * Confirmed flows in steady state: a line for each set of `flows`, and nearly
+ * all packets read nothing else. A flow without a place in the line of its
+ * first set is found in `flows`.
+ *   bits 63-56  0: programs write it to the first word, to fetch the line
+ * before they read it (bpf/host/usual_flows.h) 55-16  bits of the tag above its
+ * 16 lowest, which the number of the line stands for in part, xor place and
+ * generation of the flow's state 15-2   the state's time: valid for a sixteenth
+ * of the flow's idle time 1-0    enum host_usual_flag; a free place is 0 An
+ * element is written after the state, which is then read again, and removed
+ * after the state has changed: it was true of the state a moment ago.
  */
 #define HOST_USUAL_WAYS 8
 #define HOST_USUAL_NAME_SHIFT 16
 #define HOST_USUAL_TIME_SHIFT 2
 #define HOST_LATE_REFRESH_SHIFT 4
-/* Where in a word the byte is that is 0. */
+/* Index of the zero byte in a word. */
 #define HOST_USUAL_ZERO (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 7 : 0)
 
 enum host_usual_flag {
@@ -285,14 +280,14 @@ struct host_usual_flows {
 	__u64 word[HOST_USUAL_WAYS];
 };
 
-/* What a word has of the flow, with zeroes below. */
+/* The bits of a word that identify the flow; the bits below are zero. */
 static inline __u64 host_usual_name(__u64 tag, __u32 place, __u32 generation)
 {
 	return (tag >> 16 ^ place ^ (__u64)generation << 16)
 	       << HOST_USUAL_NAME_SHIFT;
 }
 
-/* Whether the word is of the flow; a free place may seem to be. */
+/* Whether the word is of this flow; may also be true of a free place. */
 static inline int host_usual_is(__u64 word, __u64 name)
 {
 	return !((word ^ name) >> HOST_USUAL_NAME_SHIFT);
@@ -308,8 +303,8 @@ static inline __u64 *host_state(struct host_flow_set *set, __u32 way)
 	return &set->line[way / HOST_LINE_WAYS].state[way % HOST_LINE_WAYS];
 }
 
-/* The sets of `flows` in which a flow may be; `sets` is their number. Their
- * bits and that of the line are not the same ones. */
+/* The sets of `flows` in which a flow may be; `sets` is their number. The two
+ * functions and host_line() use different bits of the tag. */
 static inline __u32 host_first_set(__u64 tag, __u32 sets)
 {
 	return tag & (sets - 1);
@@ -320,16 +315,16 @@ static inline __u32 host_second_set(__u64 tag, __u32 sets)
 	return tag >> 31 & (sets - 1);
 }
 
-/* The line of `flows` that is the tag's. */
+/* The tag's preferred line of `flows`. */
 static inline __u32 host_line(__u64 tag)
 {
 	return tag >> (HOST_TAG_BITS - 1);
 }
 
 /*
- * Ports may have more flows together than there are places: the last places of
- * a set of `flows` are for ports with few. How many of those that could be
- * taken a port with so many flows leaves.
+ * Ports may together have more flows than there are places: the last places of
+ * a set of `flows` are reserved for ports with few flows. Returns how many of
+ * the free places a port with this many flows must leave.
  */
 static inline __u32 host_kept_places(__u32 flows, __u32 sets)
 {
@@ -339,13 +334,13 @@ static inline __u32 host_kept_places(__u32 flows, __u32 sets)
 	       (flows > places / HOST_MANY_FLOWS);
 }
 
-/* Half-open flows of a port lie in one of so many parts of the table. */
+/* Half-open flows of a port lie in one of this many parts of the table. */
 #define HOST_HALF_OPEN_PARTS 16
 
 struct host_counters {
 	__u64 packets_in, bytes_in; /* bytes of the inner IP packet */
 	__u64 packets_out, bytes_out;
-	__u64 flows; /* that began */
+	__u64 flows; /* flows opened */
 	__u64 drops;
 };
 

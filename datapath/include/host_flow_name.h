@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The name of a flow: a keyed hash that programs and the library compute.
- * bpf/host/hash.h says of what. */
+/* The name of a flow: a keyed hash that programs and the library compute. For
+ * its inputs see bpf/host/hash.h. */
 #ifndef OXP_HOST_FLOW_NAME_H
 #define OXP_HOST_FLOW_NAME_H
 
@@ -63,7 +63,7 @@ static __always_inline __u64 siphash(const struct ip_address *fixed_at,
 	return v0 ^ v1 ^ v2 ^ v3;
 }
 
-/* What the message's last word has besides the length. */
+/* The message's last word, except for the length. */
 static __always_inline __u64 end_of_name(__u32 host_port, __u8 protocol,
 					 __be16 port, __be16 client_port)
 {
@@ -71,7 +71,7 @@ static __always_inline __u64 end_of_name(__u32 host_port, __u8 protocol,
 	       (__u64)port << 24 | (__u64)client_port << 40;
 }
 
-/* HOST_TAG_BITS of it, never 0. */
+/* HOST_TAG_BITS of the hash, never 0. */
 static __always_inline __u64 tag_from(__u64 hash)
 {
 	hash >>= 64 - HOST_TAG_BITS;

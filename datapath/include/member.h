@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the member's programs and its tool share.
+ * Shared by the member's programs and its tool.
  *
  * Addresses are 16 bytes in network byte order, IPv4 as ::ffff:a.b.c.d; ports
- * are in network byte order. Every map is private to one load of the programs
- * and filled before they are attached, but for `counters`, which a new load
- * takes over from the old one, and `record`.
+ * are in network byte order. Every map belongs to one load of the programs and
+ * is filled before they are attached, except `counters`, which a new load takes
+ * over from the old one, and `record`.
  *
  *   addresses  HASH      struct ip_address      __u8 enum member_address_is
  *   nodes      LPM_TRIE  struct member_network      __u8 enum
@@ -15,7 +15,7 @@
  *   dscp       ARRAY     family (0: IPv4, 1: IPv6) * 64 + DSCP
  *                                                   struct member_dscp
  *   counters   PERCPU_ARRAY  enum member_counter    __u64
- *   record     ARRAY of 1                           of the tool, see record.h
+ *   record     ARRAY of 1                           the tool's, see record.h
  */
 #ifndef OXP_MEMBER_H
 #define OXP_MEMBER_H
@@ -24,10 +24,10 @@
 
 #include "ip_address.h"
 
-/* As the kernel shows them. */
+/* Names of the programs in the kernel. */
 #define MEMBER_XDP "oxp_member_xdp" /* decapsulation, XDP */
 #define MEMBER_IN "oxp_member_in"   /* decapsulation, tc ingress */
-#define MEMBER_OUT "oxp_member_out" /* answers, tc egress */
+#define MEMBER_OUT "oxp_member_out" /* replies, tc egress */
 
 #define MEMBER_VIPS_MAX 256
 #define MEMBER_OWN_MAX 64
@@ -38,7 +38,7 @@
 /* GUE variant 1: the packet follows the UDP header. */
 #define MEMBER_GUE_PORT 6080
 #define MEMBER_GENEVE_PORT 6081
-/* Bytes, at most, of what follows the outer IP header. */
+/* Maximum bytes between the outer and the inner IP header. */
 #define MEMBER_SHIM_MAX 16
 /* The same with an alternative, over IPv4 and IPv6. */
 #define MEMBER_SHIM_NAMED_V4 (MEMBER_SHIM_MAX + 12)
@@ -49,16 +49,16 @@ enum member_address_is {
 	MEMBER_ADDRESS_VIP = 2, /* destination of inner headers */
 };
 
-/* What a network is for, in `nodes`. */
+/* Purpose of a network in `nodes`. */
 enum member_network_is {
 	MEMBER_NETWORK_NODE = 1, /* LB nodes: outer source */
-	/* Members of the same services: destination of what is handed on, and
-	 * outer source of what another member did. */
+	/* Members of the same services: destinations for handing packets on,
+	 * and outer sources of packets that other members handed on. */
 	MEMBER_NETWORK_MEMBER = 2,
 };
 
 struct member_network {
-	__u32 bits; /* of the 128; host byte order */
+	__u32 bits; /* prefix length, of 128; host byte order */
 	struct ip_address address;
 };
 
@@ -74,8 +74,8 @@ struct member_dscp {
 	__u32 used;
 };
 
-/* Where the kernel keeps, in bytes, what a socket has sent and received; 0: it
- * does not say. */
+/* Offsets in bytes at which the kernel keeps what a socket has sent and
+ * received; 0: unknown. */
 struct member_socket {
 	__u32 sent;
 	__u32 received;
@@ -85,21 +85,22 @@ struct member_socket {
 struct member_config {
 	__u16 mss_v4; /* largest MSS over IPv4; 0: not clamped */
 	__u16 mss_v6;
-	__u8 any_source; /* the outer source is not looked at */
+	__u8 any_source; /* do not check the outer source */
 	__u8 has_ports;
 	__u8 has_dscp;
-	__u8 hands_on; /* there are networks of other members */
-	/* For tests: as on kernels before 6.3, where a tc program can't say
-	 * which IP version the inner packet has. */
+	__u8 hands_on; /* networks of other members are configured */
+	/* For tests: behave as on kernels before 6.3, where a tc program cannot
+	 * set the IP version of the inner packet. */
 	__u8 old_adjust_room;
 	struct member_socket closed;  /* of struct tcp_timewait_sock */
 	struct member_socket opening; /* of struct tcp_request_sock */
 };
 
 /*
- * PASS: unchanged, the stack's. Every other result of a packet that came in
- * is counted here; what is neither a tunnel to an own address nor a DSCP of
- * ours is not counted at all. First what was taken, by how it came.
+ * PASS leaves a packet unchanged to the stack. Every other result of a received
+ * packet is counted here; packets that are neither a tunnel to an own address
+ * nor marked with one of our DSCPs are not counted. This list: packets taken,
+ * by encapsulation.
  */
 #define MEMBER_TAKEN_LIST(X)                                                   \
 	X(TAKEN_IPIP, "taken_ipip", "IPIP or SRv6, decapsulated")              \
@@ -108,7 +109,7 @@ struct member_config {
 	X(TAKEN_GENEVE, "taken_geneve", "Geneve, decapsulated")                \
 	X(TAKEN_DSCP, "taken_dscp", "DSCP, given the VIP back")
 
-/* All of them. */
+/* All counters. */
 #define MEMBER_COUNTER_LIST(X)                                                 \
 	MEMBER_TAKEN_LIST(X)                                                   \
 	X(PORT_IN, "port_in", "of these, listener's port to member's port")    \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps of the program that sends probes as traffic is sent, read by it and by
+ * Maps of the program that sends probes the way traffic is sent, shared with
  * the library. They are pinned in <pin directory>/probes-<layout> while a node
- * sends probes so, and all they hold can be written again: another layout is
- * another folder.
+ * uses them. All their content can be written again, so another layout simply
+ * uses another folder.
  *   targets   HASH           mark -> struct probe_target
  *   outcomes  PERCPU_ARRAY   __u64 packets by enum oxp_probe_outcome
- * The outer source addresses are those of the map `config` of layout.h.
+ * Outer source addresses are in the map `config` of layout.h.
  */
 #ifndef OXP_PROBE_H
 #define OXP_PROBE_H
@@ -21,15 +21,15 @@
 
 /* Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
 struct probe_target {
-	__be32 vip[4];      /* no other destination is sent */
+	__be32 vip[4];      /* probes to other destinations are not sent */
 	__be32 outer[4];    /* destination of the outer header, or rewritten */
 	__be32 member[4];   /* as given to the library */
 	__u8 outer_type;    /* enum outer_type of layout.h, with OUTER_PORT */
-	__u8 dscp;          /* of OUTER_NONE */
+	__u8 dscp;          /* with OUTER_NONE */
 	__u8 encapsulation; /* enum oxp_encapsulation */
 	__u8 tunnel;        /* as in struct block_member */
 	__u16 sid_function;
-	__be16 port; /* of the member; 0: the probe's stays */
+	__be16 port; /* of the member; 0: the probe's is unchanged */
 	__u32 key;   /* of the tunnel */
 	__u8 keeps_port;
 	__u8 reserved[3];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tables that many use and each has a share of: in each set of them what is
- * new takes the place of whoever has most (bpf/shares.h). A state is one word,
- * which CPUs exchange; 0: the place is free.
- *   bits 63-32  when it was left or last used, units of 2^20 ns of the coarse
- *               clock
- *        31-16  whose it is
- *        15-0   what it is, as each table has it
+ * Tables in which each owner has a share: in each set, a new element replaces
+ * one of the owner with most (bpf/shares.h). A state is one word that CPUs
+ * exchange atomically; 0: the place is free.
+ *   bits 63-32  time of the last use, units of 2^20 ns of the coarse clock
+ *        31-16  owner
+ *        15-0   content, as each table defines it
  */
 #ifndef OXP_SHARE_SET_H
 #define OXP_SHARE_SET_H

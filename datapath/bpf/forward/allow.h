@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * allowed_cidrs: the block that the packet reads names its list of networks, so
- * that they change together with all else. See struct network_list.
+ * allowed_cidrs: the block that the packet reads refers to its list of
+ * networks, so that both change together. See struct network_list.
  */
 #ifndef OXP_ALLOW_H
 #define OXP_ALLOW_H
@@ -9,10 +9,10 @@
 #include "forward/block.h"
 #include "forward/parse.h"
 
-/* Which way a search goes is anybody's guess: arithmetic in place of branches,
- * of which the compiler shall know nothing. By shifts: "and" with 0 or -1 is
- * two ways for the verifier (since Linux 6.16), twice as many with each step.
- */
+/* The direction of a search is unpredictable, so this uses arithmetic instead
+ * of branches, hidden from the compiler. Shifts, because for the verifier
+ * (since Linux 6.16) an "and" with 0 or -1 is two paths, which double with each
+ * step. */
 static __always_inline __u64 top_bit(__u64 word)
 {
 	word >>= 63;
@@ -20,7 +20,7 @@ static __always_inline __u64 top_bit(__u64 word)
 	return word;
 }
 
-/* 1 if left < right. */
+/* Returns 1 if left < right. */
 static __always_inline __u64 is_below(__u64 left, __u64 right)
 {
 	return top_bit((~left & right) | ((~left | right) & (left - right)));
@@ -36,7 +36,7 @@ static __always_inline __u64 is_below_v6(const struct bound_v6 *left,
 	       (same & is_below(left->low, right->low));
 }
 
-/* How many bounds are below the address, of a list at `offset`. */
+/* How many bounds of the list at `offset` are below the address. */
 static __always_inline __u32 bounds_below_v4(void *segment, __u32 offset,
 					     __u32 steps, __u64 address)
 {
@@ -52,7 +52,7 @@ static __always_inline __u32 bounds_below_v4(void *segment, __u32 offset,
 			segment,
 			offset + (below + (1U << steps) - 1) * sizeof(__u32),
 			sizeof(__u32));
-		/* differences of 32 bits: the sign is that of 64 */
+		/* both have 32 bits: the difference's sign is in bit 63 */
 		below += top_bit(bound - address) << steps;
 	}
 	return below;
@@ -84,7 +84,7 @@ static __always_inline __u64 two_words(const __be32 *word)
 	return (__u64)bpf_ntohl(word[0]) << 32 | bpf_ntohl(word[1]);
 }
 
-/* Functions of their own, so that the stack of the fast path stays small. */
+/* Separate functions keep the stack of the fast path small. */
 __noinline int is_inside_v4(__u32 line, __u32 address)
 {
 	__u32 offset = line % SEGMENT_LINES * LINE_SIZE;
@@ -115,7 +115,7 @@ __noinline int is_inside_v6(__u32 line, __u64 high, __u64 low)
 	       1;
 }
 
-/* `source`: the address's last word with IPv4, else all four. */
+/* `source` is the last word of the address for IPv4, else all four. */
 static __always_inline bool is_allowed(const __be32 *source, bool v6,
 				       __u32 line)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A service's block, and what of it a packet reads. Blocks, ages and networks
- * lie anywhere in segments: places are offsets there, and are masked where they
- * are used, because the verifier forgets bounds of values that it did not see
- * in a register since.
+ * A service's block, and how packets read it. Blocks, ages and networks are
+ * anywhere in segments: places are offsets there, masked on each use, because
+ * the verifier loses bounds that it has not seen on the register itself.
  */
 #ifndef OXP_BLOCK_H
 #define OXP_BLOCK_H
@@ -15,8 +14,8 @@
 
 struct block_view {
 	const struct service_block *block;
-	void *segment; /* where it lies */
-	__u32 offset;  /* in it, bytes, modulo SEGMENT_SIZE */
+	void *segment; /* that contains the block */
+	__u32 offset;  /* in the segment, bytes, modulo SEGMENT_SIZE */
 };
 
 static __always_inline void *find_segment(__u32 line)
@@ -27,8 +26,8 @@ static __always_inline void *find_segment(__u32 line)
 	return segment ? bpf_map_lookup_elem(segment, &only) : NULL;
 }
 
-/* `size` bytes at an offset, a power of two that the offset is a multiple of;
- * the masks are of 2^23, SEGMENT_SIZE. */
+/* `size` bytes at an offset; the size is a power of two and divides the offset.
+ * The masks are for SEGMENT_SIZE, 2^23. */
 static __always_inline void *in_segment(void *segment, __u64 offset,
 					const __u32 size)
 {
@@ -47,7 +46,7 @@ static __always_inline void *in_segment(void *segment, __u64 offset,
 	return segment + offset;
 }
 
-/* Returns false if there is none, which cannot be. */
+/* Returns false if the block is missing (unreachable; for the verifier). */
 static __always_inline bool find_block(__u32 line, struct block_view *view)
 {
 	view->segment = find_segment(line);
@@ -66,7 +65,7 @@ member_of(const struct block_view *view, __u32 index)
 			  sizeof(struct member_head));
 }
 
-/* All that the library knows of it, and packets alone with NAT. */
+/* All data of a member, which packets read only with NAT. */
 static __always_inline const struct block_member *
 whole_member_of(const struct block_view *view, __u32 index)
 {
@@ -76,7 +75,7 @@ whole_member_of(const struct block_view *view, __u32 index)
 			  LINE_SIZE);
 }
 
-/* 0 of what is no member. Behind the heads lie other things. */
+/* 0 for an index out of range; other data follows the heads. */
 static __always_inline __u8 flags_of(const struct block_view *view, __u32 index)
 {
 	if (index >= view->block->members)
@@ -84,8 +83,8 @@ static __always_inline __u8 flags_of(const struct block_view *view, __u32 index)
 	return READ_ONCE(member_of(view, index)->flags);
 }
 
-/* Element `index` of those at `line` of the block: a member, or at least
- * `members`. */
+/* Element `index` at the block's line `line`: a member, or at least `members`.
+ */
 static __always_inline __u32 element_of(const struct block_view *view,
 					__u32 line, __u32 index)
 {
@@ -128,8 +127,8 @@ static __always_inline bool is_changed(const struct block_view *view,
 	return READ_ONCE(*bits) >> slot % 8 & 1;
 }
 
-/* Whether the table alone does not say where the slot's flows are. Every open
- * slot is changed where that is known at all. */
+/* Whether the table alone does not decide where the slot's flows are. With
+ * BLOCK_CHANGED every open slot is marked as changed. */
 #define BLOCK_ASK (BLOCK_OPEN | BLOCK_CHANGED)
 static __always_inline bool is_undecided(const struct block_view *view,
 					 __u32 slot)
@@ -138,7 +137,7 @@ static __always_inline bool is_undecided(const struct block_view *view,
 						  : is_open(view, slot);
 }
 
-/* Of a slot that is undecided: whether it is open, too. */
+/* Whether an undecided slot is open, too. */
 static __always_inline bool is_still_open(const struct block_view *view,
 					  __u32 slot)
 {
@@ -147,9 +146,9 @@ static __always_inline bool is_still_open(const struct block_view *view,
 
 /*
  * With many services each packet waits for memory: for the block's header,
- * which says where the slots are, for the slot, and for the head of the member
- * that it names. So lines that most blocks would have are fetched along with
- * the header. Nothing depends on what is read, or whether it is right.
+ * which has the place of the slots, for the slot, and for the head of the
+ * slot's member. So lines where most blocks have them are fetched along with
+ * the header. Nothing depends on the data read.
  */
 #define FETCHED_HEADS 5 /* lines */
 static __always_inline void fetch_ahead(const struct block_view *view,
@@ -171,7 +170,7 @@ static __always_inline void fetch_ahead(const struct block_view *view,
 		(void)line[i * LINE_SIZE];
 }
 
-/* A packet goes to another member than the slot's own. */
+/* To be called when a packet goes to another member than the slot's own. */
 static __always_inline void renew_age(const struct service_block *block,
 				      __u32 slot)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets that the node itself answers: of each kind each CPU has so many a
- * second (of 2^30 ns), and a source a part of them. Whoever pings does not keep
- * others from learning an MTU, and one client not the others from anything.
+ * Budgets for the node's own replies: by kind, per CPU and second (of 2^30 ns),
+ * of which a source may use a part. Pings thus do not keep others from learning
+ * an MTU, and one client does not starve the others.
  */
 #ifndef OXP_BUDGET_H
 #define OXP_BUDGET_H
@@ -20,7 +20,7 @@ static __always_inline __u32 answers_now(struct answers_sent *sent, __u32 now)
 	return sent->packets;
 }
 
-/* `kind`: enum answer. `who`: answered_v4() or answered_v6(). */
+/* `kind` is an enum answer; `who` is from answered_v4() or answered_v6(). */
 static __always_inline bool may_answer(__u32 kind, __u64 who)
 {
 	struct answer_budget *budget = bpf_map_lookup_elem(&icmp_budget, &kind);
@@ -39,8 +39,8 @@ static __always_inline bool may_answer(__u32 kind, __u64 who)
 	return true;
 }
 
-/* A source by its first 64 bits: a host of IPv6 has as many addresses as it
- * likes in its network. */
+/* The first 64 bits of a source: an IPv6 host may have any number of addresses
+ * in its network. */
 static __always_inline __u64 answered_v6(const __be32 *source)
 {
 	return (__u64)source[0] << 32 | source[1];
@@ -71,7 +71,7 @@ static __always_inline __u64 answered_at(struct xdp_md *ctx, __u32 l3, bool v6)
 	return four ? answered_v4(four->saddr) : 0;
 }
 
-/* Back to where the frame came from; VLAN tags stay. */
+/* Returns the frame to its sender; VLAN tags stay. */
 static __always_inline void swap_macs(struct ethhdr *ethernet)
 {
 	__u16 *word = (__u16 *)ethernet;

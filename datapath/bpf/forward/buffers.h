@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Frames of several buffers (xdp.frags, since Linux 5.18): a program reads the
- * first one, and drivers decide what of a frame that is. Headers that are not
- * all there are pulled into it, where the kernel can (since Linux 6.18).
+ * Frames of several buffers (xdp.frags, since Linux 5.18): programs can read
+ * the first one directly, and drivers decide how much of a frame that is.
+ * Missing headers are pulled into it if the kernel can (since Linux 6.18).
  */
 #ifndef OXP_BUFFERS_H
 #define OXP_BUFFERS_H
@@ -10,7 +10,7 @@
 #include "forward/count.h"
 #include "forward/parse.h"
 
-/* What headers take in all but made-up packets. */
+/* Enough for the headers of all but crafted packets. */
 #define HEADERS_MAX 256
 
 extern int bpf_xdp_pull_data(struct xdp_md *ctx, __u32 length) __ksym __weak;
@@ -20,14 +20,14 @@ static __always_inline bool is_split(struct xdp_md *ctx)
 	return first_length(ctx) < frame_length(ctx);
 }
 
-/* Headers of the frame may be in later buffers. */
+/* Whether headers may be in later buffers. */
 static __always_inline bool lacks_headers(struct xdp_md *ctx)
 {
 	return first_length(ctx) < HEADERS_MAX && is_split(ctx);
 }
 
-/* Pulls headers into the first buffer. Returns whether that changed: the
- * frame is to be read anew. */
+/* Pulls headers into the first buffer. Returns whether the buffer changed, so
+ * that the frame must be parsed again. */
 __noinline int pull_headers(struct xdp_md *ctx)
 {
 	__u32 length;
@@ -40,7 +40,7 @@ __noinline int pull_headers(struct xdp_md *ctx)
 	return !bpf_xdp_pull_data(ctx, length);
 }
 
-/* Of a packet to a VIP whose headers could not be read. */
+/* For a packet to a VIP whose headers could not be read. */
 COLD int drop_unread(struct xdp_md *ctx)
 {
 	count(ctx, lacks_headers(ctx) ? OXP_DROP_BUFFERS : OXP_DROP_MALFORMED);

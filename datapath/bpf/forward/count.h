@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counters are each CPU's own, and programs do not nest: plain additions are
- * exact. */
+/* Counters are per CPU and programs do not nest: plain additions are exact. */
 #ifndef OXP_COUNT_H
 #define OXP_COUNT_H
 
 #include "forward/parse.h"
 
-/* For a frame that was changed: `bytes` is the length that it came with. */
+/* For frames that have changed: `bytes` is the original length. */
 static __always_inline void count_bytes(__u32 outcome, __u32 bytes)
 {
 	struct outcome_counters *counters =
@@ -18,18 +17,17 @@ static __always_inline void count_bytes(__u32 outcome, __u32 bytes)
 	}
 }
 
-/* Only where the frame still has the length that it came with. */
+/* Only while the frame still has its original length. */
 static __always_inline void count(struct xdp_md *ctx, __u32 outcome)
 {
 	count_bytes(outcome, frame_length(ctx));
 }
 
-/* Out of line, and cold for the compiler: drops are many in the code and few
- * in the traffic. libbpf takes functions from .text alone. */
+/* Out of line, and cold for the compiler: drops are many in the code and few in
+ * the traffic. libbpf only takes functions from .text. */
 #define COLD __attribute__((cold, section(".text"))) static __noinline
 
-/* As count(), of a packet that no service is known of; drop.h has the others.
- */
+/* count(), for packets whose service is unknown; drop.h has the others. */
 COLD int drop(struct xdp_md *ctx, __u32 outcome)
 {
 	count(ctx, outcome);
@@ -71,7 +69,7 @@ static __always_inline void count_of_member(__u32 index, __u32 bytes,
 	count_in(&member_counters, members_half, index, bytes, opens_flow);
 }
 
-/* Of both, and asks once which CPU this is. */
+/* For both, with a single call for the CPU's number. */
 static __always_inline void count_forwarded(__u32 service, __u32 member,
 					    __u32 bytes, bool opens_flow)
 {
@@ -94,8 +92,8 @@ static __always_inline void count_forwarded(__u32 service, __u32 member,
 	}
 }
 
-/* Adds what this CPU has noted. `cpu` is a copy, as older kernels take no key
- * from a function's argument. */
+/* Executes this CPU's pending additions. `cpu` is a copy, as older kernels
+ * accept no key from a function's argument. */
 __noinline int add_pending(__u32 own)
 {
 	union counters *service, *member;
@@ -108,7 +106,7 @@ __noinline int add_pending(__u32 own)
 	if (!pending || !service || !member)
 		return 0;
 	turns = pending->turns;
-	/* exchanges are barriers */
+	/* atomic exchanges are barriers */
 	__sync_lock_test_and_set(&pending->turns, turns + 1);
 	for (__u32 i = 0; i < PENDING_COUNTS; i++) {
 		const struct pending_count *one = &pending->entry[i];
@@ -123,7 +121,7 @@ __noinline int add_pending(__u32 own)
 	return 0;
 }
 
-/* A packet that opens no flow. */
+/* For packets that do not open a flow. */
 static __always_inline void count_later(__u32 service, __u32 member,
 					__u32 bytes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Drops that are counted for a service as well. By number or by block where
- * either is at hand anyway. The fast path would have to keep one in a register
- * for drops alone: there the packet says once more which service it is for.
+ * Drops that are counted for a service as well, by the service's number or
+ * block if either is at hand anyway. The fast path would need a register just
+ * for drops, so there the service is looked up again from the packet.
  *
- * As drop(): only where the frame still has the length that it came with.
+ * As with drop(): only while the frame still has its original length.
  */
 #ifndef OXP_DROP_H
 #define OXP_DROP_H
@@ -31,8 +31,8 @@ COLD int drop_of(struct xdp_md *ctx, __u32 outcome, __u32 service)
 }
 
 /*
- * By the line of the service's block; 0: it is not known which one it is. Not
- * by drop_of(): each call takes 32 bytes of the 512 of the stack.
+ * Takes the line of the service's block; 0: the service is unknown. Does not
+ * call drop_of(), as each call takes 32 of the stack's 512 bytes.
  */
 COLD int drop_at(struct xdp_md *ctx, __u32 outcome, __u32 line)
 {
@@ -44,8 +44,8 @@ COLD int drop_at(struct xdp_md *ctx, __u32 outcome, __u32 line)
 	return XDP_DROP;
 }
 
-/* The line of the service that a packet is for which has neither IPv4 options
- * nor IPv6 extension headers and is no fragment. */
+/* Finds the line of a packet's service, for packets that have neither IPv4
+ * options nor IPv6 extension headers and are no fragments. */
 static __always_inline __s64 find_plain(struct xdp_md *ctx)
 {
 	const struct ipv6hdr *v6;

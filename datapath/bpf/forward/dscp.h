@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * L3DSR: the member's address takes the VIP's place, and the DSCP is how the
- * member knows which VIP it was.
+ * L3DSR: replaces the VIP with the member's address; the DSCP tells the member
+ * which VIP it was.
  *
  *   before   | link | client -> VIP    ...
  *   after    | link | client -> member ...
@@ -25,7 +25,7 @@ static __always_inline __u16 *covering_checksum(struct xdp_md *ctx, __u32 l4,
 		return NULL;
 	check = at(ctx, l4 + offset, 2);
 	if (check && protocol == IPPROTO_UDP && !*check)
-		return NULL; /* sent without: RFC 768, in IPv6 RFC 6935 */
+		return NULL; /* sent without a checksum: RFC 768, RFC 6935 */
 	return check;
 }
 
@@ -34,7 +34,7 @@ static __always_inline void correct_covering(__u16 *check, __u8 protocol,
 {
 	__u16 value = corrected(*check, was, is);
 
-	/* in UDP 0 means none (RFC 768, RFC 8200) */
+	/* in UDP, 0 means no checksum (RFC 768, RFC 8200) */
 	*check = !value && protocol == IPPROTO_UDP ? 0xffff : value;
 }
 
@@ -66,8 +66,8 @@ static __always_inline void rewrite_v6(struct ipv6hdr *ip, const __be32 *member,
 		address[i] = member[i];
 }
 
-/* Makes the packet one to the member. Returns 0, or -1 if it is not in the
- * frame as it was parsed. */
+/* Addresses the packet to the member. Returns 0, or -1 if the frame does not
+ * match what was parsed. */
 __noinline int rewrite(struct xdp_md *ctx, const struct selected *selected)
 {
 	const struct member_head *member;

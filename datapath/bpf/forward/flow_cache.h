@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Open slots: which of its two owners, or which third member from an earlier
- * change, has the flow. Remembered flows are single words, so that CPUs and
- * the library read them whole; they are replaced by compare and exchange, so
- * that two CPUs never both believe to have the same place.
+ * Open slots: which of the slot's two owners has the flow, or which third
+ * member from an earlier change. Remembered flows are single words, which CPUs
+ * and the library read atomically; they are replaced by compare and exchange,
+ * so that two CPUs never both take the same place.
  */
 #ifndef OXP_FLOW_CACHE_H
 #define OXP_FLOW_CACHE_H
@@ -16,14 +16,14 @@
 #include "forward/flow_end.h"
 #include "forward/parse.h"
 
-/* Ages are known modulo FLOW_TIME_MASK + 1; this leaves room to be late. */
+/* Ages are known modulo FLOW_TIME_MASK + 1; this leaves a margin for delays. */
 #define AGE_MAX 16000
-/* An opened flow that its client has not confirmed may give way then. */
+/* Age from which a flow that its client has not confirmed may be replaced. */
 #define UNCONFIRMED_AGE 2
 
 struct cached_flow {
 	__u64 name;    /* flow_name() */
-	__u64 seen;    /* the flow's entry as it was read, 0: none */
+	__u64 seen;    /* the flow's entry as read, 0: none */
 	__u32 timeout; /* units */
 	__u32 now;
 };
@@ -45,7 +45,7 @@ static __always_inline __u32 age_of(const struct cached_flow *cached,
 	return age_at(cached->now, entry);
 }
 
-/* Seconds as units, which are a little longer. */
+/* Converts seconds to units, which are a little longer. */
 static __always_inline __u32 in_units(__u32 seconds)
 {
 	return seconds < AGE_MAX ? seconds : AGE_MAX;
@@ -59,7 +59,7 @@ static __always_inline __u64 new_entry(const struct cached_flow *cached,
 	       (member & FLOW_MEMBER);
 }
 
-/* The flow's entry, 0: it has none. */
+/* The flow's entry, 0 if it has none. */
 __noinline __u64 find_entry(__u32 number, __u64 name)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
@@ -74,7 +74,7 @@ __noinline __u64 find_entry(__u32 number, __u64 name)
 	return 0;
 }
 
-/* The first of equals. Returns whether the entry was still there. */
+/* Replaces the first matching entry. Returns whether it was still there. */
 __noinline int exchange(__u32 number, __u64 was, __u64 is)
 {
 	struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
@@ -105,8 +105,8 @@ static __always_inline __u32 longest_timeout(const struct cached_flow *cached)
 	return longest > cached->timeout ? longest : cached->timeout;
 }
 
-/* 1 if the entries are of one share. Nor may the compiler see that this is a
- * comparison. */
+/* 1 if the entries have the same share; hides the comparison from the compiler.
+ */
 static __always_inline __u64 has_share_of(__u64 entry, __u64 other)
 {
 	__u64 differs = (entry ^ other) & FLOW_SHARE;
@@ -117,8 +117,8 @@ static __always_inline __u64 has_share_of(__u64 entry, __u64 other)
 
 #define SCORE_FREE (FLOW_TIME_MASK + 1)
 
-/* How well an entry's place would do for another one; 0: it may not be taken.
- * `timeout` is the longest one, as it may be any service's. */
+/* Rates how suitable an entry's place is for another one; 0: it must not be
+ * taken. `timeout` is the longest of all services. */
 static __always_inline __u64 score_of(__u64 entry, __u64 other, __u64 timeout)
 {
 	__u64 age = age_at(other >> FLOW_TIME_SHIFT, entry);
@@ -130,8 +130,8 @@ static __always_inline __u64 score_of(__u64 entry, __u64 other, __u64 timeout)
 	       (is_less(UNCONFIRMED_AGE, age) & loose) * age;
 }
 
-/* Entries of a full set that are of the other one's share, times SHARE_ENTRY,
- * plus those of them that are not confirmed. */
+/* Entries of a full set with the same share as `other`, times SHARE_ENTRY, plus
+ * those of them that are not confirmed. */
 #define SHARE_ENTRY 16
 static __always_inline __u64 count_share(const struct flow_set *set,
 					 __u64 other)
@@ -149,10 +149,9 @@ static __always_inline __u64 count_share(const struct flow_set *set,
 }
 
 /*
- * How well an entry's place would do for one of a share that has `own` places
- * of the set: the oldest one of the share that has most. That has to be two
- * more: so whoever takes a place leaves the other one as many, and does not
- * have to give it back.
+ * Rates an entry's place for a share that has `own` places of the set: the
+ * oldest entry of the share with most. That share must have at least two more,
+ * or the new owner would end up with more and have to give the place back.
  */
 static __always_inline __u64 crowded_score(const struct flow_set *set,
 					   __u64 entry, __u64 other, __u64 own)
@@ -164,10 +163,9 @@ static __always_inline __u64 crowded_score(const struct flow_set *set,
 	       is_less(own + 1, entries);
 }
 
-#define NO_ENTRY (~0ULL) /* which none is */
+#define NO_ENTRY (~0ULL) /* never an entry */
 
-/* What in the set may be taken for a new entry and does best, the first of
- * equals. */
+/* The best entry of the set to replace with a new one, the first of equals. */
 __noinline __u64 find_loose(__u32 number, __u64 entry, __u32 timeout)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
@@ -188,8 +186,8 @@ __noinline __u64 find_loose(__u32 number, __u64 entry, __u32 timeout)
 	return loose;
 }
 
-/* The first one of the new one's share that is older than its own service lets
- * flows be, where other services' may be older. */
+/* The first entry of the new one's share that has exceeded its own service's
+ * timeout, where other services' timeouts are longer. */
 __noinline __u64 find_outdated(__u32 number, __u64 entry, __u32 timeout)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
@@ -207,9 +205,9 @@ __noinline __u64 find_outdated(__u32 number, __u64 entry, __u32 timeout)
 	return NO_ENTRY;
 }
 
-/* The same in a set that is full, for a service that has less than its share;
- * but only if all that it has is confirmed: a flood of SYNs takes one place of
- * a set, and not half of them. */
+/* An entry to replace in a full set, for a service that has less than its
+ * share; but only if all its entries are confirmed: so a flood of SYNs takes
+ * one place of a set and not half of them. */
 __noinline __u64 find_crowded(__u32 number, __u64 entry)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
@@ -234,8 +232,8 @@ __noinline __u64 find_crowded(__u32 number, __u64 entry)
 	return crowded;
 }
 
-/* Remembers the flow, in its own place if it has one. Returns whether it
- * could. */
+/* Remembers the flow, in its own place if it has one. Returns whether it could.
+ */
 static __always_inline bool store(const struct cached_flow *cached,
 				  __u32 member)
 {
@@ -251,9 +249,9 @@ static __always_inline bool store(const struct cached_flow *cached,
 	return was != NO_ENTRY && exchange(number, was, entry);
 }
 
-/* Confirms the flow's entry and refreshes its time, no more often than it has
- * to: the line is shared with other CPUs. What comes long after the flow's end
- * shows that it was none: anybody can send a RST. */
+/* Confirms the flow's entry and refreshes its time, no more often than
+ * necessary, as other CPUs use the same line. A packet long after the flow's
+ * end shows that it has not ended: anybody can send a RST. */
 static __always_inline void confirm(const struct cached_flow *cached, bool ends)
 {
 	__u64 entry = cached->seen;
@@ -268,7 +266,7 @@ static __always_inline void confirm(const struct cached_flow *cached, bool ends)
 		exchange(set_of(cached->name), cached->seen, entry);
 }
 
-/* Whether a packet to `one` can name `other`, who may have its flow. */
+/* Whether a packet to `one` can name `other`, which may have its flow. */
 __noinline int can_name(__u32 line, __u32 one, __u32 other)
 {
 	struct block_view view;
@@ -281,9 +279,9 @@ __noinline int can_name(__u32 line, __u32 one, __u32 other)
 }
 
 struct owners {
-	__u32 now;  /* of new flows; SLOT_NOBODY: none */
-	__u32 old;  /* of flows that are not remembered */
-	__u32 full; /* of new flows that can't be remembered */
+	__u32 now;  /* for new flows; SLOT_NOBODY: none */
+	__u32 old;  /* for flows that are not remembered */
+	__u32 full; /* for new flows that cannot be remembered */
 	__u32 before;
 };
 
@@ -370,9 +368,9 @@ __noinline __u32 open_slot(struct xdp_md *ctx, const struct packet *packet,
 	owners.old = flags_of(&view, owners.before) & MEMBER_KEEPS_FLOWS
 			     ? owners.before
 			     : owners.now;
-	/* Where the next packet goes, which the table alone decides, also if
-	 * that member drains; but with a second chance that packet gets to the
-	 * slot's owner all the same. */
+	/* The member that the table alone selects for the flow's next packets,
+	 * even if that member drains; but with a second chance those packets
+	 * reach the slot's owner anyway. */
 	owners.full = can_name(line, owners.old, owners.now) ? owners.now
 							     : owners.old;
 	taken = owner_of(ctx, packet, name, &view, &owners);
@@ -381,8 +379,8 @@ __noinline __u32 open_slot(struct xdp_md *ctx, const struct packet *packet,
 	return taken;
 }
 
-/* Who else may have the flow of a packet to `taken`, plus 1; 0: nobody, or
- * nobody that the packet can name. */
+/* Another member that may have the flow of a packet to `taken`, plus 1; 0:
+ * none, or none that the packet can name. */
 __noinline __u32 find_alternative(const struct packet *packet, __u32 line,
 				  __u32 position, __u32 taken)
 {

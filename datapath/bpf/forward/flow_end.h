@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a client's packet says that its flow ends. */
+/* Whether a client's packet ends its flow. */
 #ifndef OXP_FLOW_END_H
 #define OXP_FLOW_END_H
 
@@ -11,8 +11,8 @@
 #define SCTP_SHUTDOWN_COMPLETE 14
 #define TCP_FIN_OR_RST 5
 
-/* `l4`: of the transport header, of what is neither a later fragment nor an
- * ICMP error. */
+/* `l4` is the transport header's offset; not for later fragments and ICMP
+ * errors. */
 static __always_inline bool ends_flow(struct xdp_md *ctx, __u32 l4,
 				      __u8 protocol)
 {

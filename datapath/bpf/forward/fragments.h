@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Later fragments have no ports: they follow the first one, or a rule that
- * needs none. */
+/* Later fragments have no ports: they follow the first fragment, or a rule that
+ * needs no ports. */
 #ifndef OXP_FRAGMENTS_H
 #define OXP_FRAGMENTS_H
 
@@ -23,7 +23,7 @@ static __always_inline struct shared_set *fragments_at(__u64 name)
 	return bpf_map_lookup_elem(&fragments, &number);
 }
 
-/* Of a first fragment. */
+/* Records a first fragment. */
 __noinline int leave_fragment(const struct packet *packet, __u32 owner,
 			      __u32 what, __u64 value)
 {
@@ -38,8 +38,8 @@ __noinline int leave_fragment(const struct packet *packet, __u32 owner,
 			    FRAGMENT_AGE_MAX);
 }
 
-/* What the first one of a later fragment has left, and its value; 0: it is not
- * known. */
+/* Returns what the first fragment of a later one's packet has left, and its
+ * value; 0: unknown. */
 static __always_inline __u32 what_first_left(const struct packet *packet,
 					     __u64 *value)
 {
@@ -66,7 +66,7 @@ static __always_inline __s64 find_service(const struct packet *packet,
 	return find_v4(packet->destination[3], port, protocol);
 }
 
-/* Of what goes to a VIP, or to an address of a pool: what names it. */
+/* The owner for a packet to a VIP, or to an address of a pool. */
 __noinline __u32 owner_of_fragment(const struct packet *packet)
 {
 	__u32 found;
@@ -80,7 +80,7 @@ __noinline __u32 owner_of_fragment(const struct packet *packet)
 		       : found & FRAGMENT_VIP;
 }
 
-/* After the first fragment was selected. */
+/* Called after a member was selected for the first fragment. */
 __noinline int remember_fragment(const struct packet *packet,
 				 const struct target *target)
 {
@@ -109,8 +109,8 @@ static __always_inline __be16 port_of_fragments(const struct vip_entry *vip,
 	}
 }
 
-/* Where the first fragment went: returns whether that is known and still
- * holds. */
+/* Selects the first fragment's member. Returns whether that is known and valid.
+ */
 __noinline int follow_first(const struct packet *packet, struct target *target)
 {
 	struct block_view view;
@@ -137,7 +137,7 @@ __noinline int follow_first(const struct packet *packet, struct target *target)
 	return true;
 }
 
-/* The service that takes a VIP's fragments of this protocol. */
+/* The service that gets a VIP's fragments of this protocol. */
 __noinline __s64 fallback_service(const struct packet *packet, __u32 vip)
 {
 	const struct vip_entry *entry;
@@ -158,7 +158,7 @@ static __always_inline int admit_fragment(const struct packet *packet,
 	return is_martian(packet) ? OXP_DROP_MARTIAN : admit(packet, block);
 }
 
-/* A later fragment to the VIP with the index `vip`. */
+/* For a later fragment to the VIP with index `vip`. */
 static __always_inline int select_fragment(struct xdp_md *ctx,
 					   const struct packet *packet,
 					   struct target *target, __u32 vip)
@@ -169,13 +169,13 @@ static __always_inline int select_fragment(struct xdp_md *ctx,
 
 	if (follow_first(packet, target))
 		return admit_fragment(packet, target->block);
-	/* the first one had more extension headers: nothing says of what */
+	/* first fragment had more extension headers: unknown service */
 	if (!has_ports(packet->protocol))
 		return OXP_PASS;
 	number = fallback_service(packet, vip);
 	if (number == NOT_FOUND)
 		return OXP_DROP_FRAGMENT;
-	/* whose ports say what becomes of it */
+	/* NAT needs the ports */
 	if (find_block(number, &view) && view.block->flags & OXP_SERVICE_NAT)
 		return OXP_DROP_FRAGMENT;
 	target->block = number;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP and ICMPv6 to a VIP. Errors follow the flow whose packet they quote: a
- * member sent that packet, from the VIP. The IP header and the ports, the
- * RFC 792 minimum, are all that is needed of it.
+ * ICMP and ICMPv6 to a VIP. Errors follow the flow of the packet that they
+ * quote, which a member sent from the VIP. Only the quoted IP header and ports
+ * are needed, the minimum of RFC 792.
  */
 #ifndef OXP_ICMP_H
 #define OXP_ICMP_H
@@ -54,8 +54,8 @@ static __always_inline bool swap_addresses(struct xdp_md *ctx,
 	return true;
 }
 
-/* Whether the frame has nothing but zeroes in these bytes, in whichever of its
- * buffers. By 32, which keeps the number of rounds, and so of the verifier's
+/* Whether the frame has only zeroes in these bytes, in whichever of its
+ * buffers. Steps of 32 keep the number of rounds, and so of the verifier's
  * branches, low. */
 __noinline int is_all_zeroes(struct xdp_md *ctx, __u32 from, __u32 to)
 {
@@ -74,7 +74,7 @@ __noinline int is_all_zeroes(struct xdp_md *ctx, __u32 from, __u32 to)
 	return from == to;
 }
 
-/* The message of an echo request becomes that of the answer. */
+/* Turns the message of an echo request into that of the reply. */
 static __always_inline bool set_echo_reply(struct xdp_md *ctx,
 					   const struct packet *packet)
 {
@@ -87,8 +87,8 @@ static __always_inline bool set_echo_reply(struct xdp_md *ctx,
 	check = corrected(*(__u16 *)(icmp + 2), icmp[0], type);
 	icmp[0] = type;
 	*(__u16 *)(icmp + 2) = check;
-	/* The message has neither a pseudo header nor, in IPv4, a type other
-	 * than 0. A receiver drops zeroes whose checksum is 0. */
+	/* The message has no pseudo-header, and for IPv4 no type other than 0.
+	 * Receivers drop zeroes with checksum 0. */
 	if (unlikely(!check && is_all_zeroes(ctx, packet->l4, packet->end))) {
 		icmp = in_packet(ctx, packet, packet->l4, 8);
 		if (!icmp)
@@ -119,7 +119,7 @@ __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 	return XDP_TX;
 }
 
-/* Turns the quoted packet, which a member sent, into one of its client's. */
+/* Turns the quoted packet, which a member sent, into one of its client. */
 static __always_inline int flow_of_quote(struct xdp_md *ctx,
 					 struct packet *quote)
 {
@@ -145,8 +145,7 @@ static __always_inline bool same_address(const __be32 *left,
 	       left[2] == right[2] && left[3] == right[3];
 }
 
-/* Turns the ICMP error `packet` into the flow that it is about, and finds its
- * service. */
+/* Turns the ICMP error `packet` into its quoted flow, and finds the service. */
 __noinline __s64 follow_quote(struct xdp_md *ctx, struct packet *packet)
 {
 	__be32 vip[4];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The open hash tables of layout.h. Functions return the key's value, or
- * NOT_FOUND. Nearly every search ends in the home bucket; the others are out
- * of line.
+ * The hash tables of layout.h. Functions return the key's value, or NOT_FOUND.
+ * Nearly every search ends in the home bucket; the others are out of line.
  */
 #ifndef OXP_LOOKUP_H
 #define OXP_LOOKUP_H
@@ -21,7 +20,7 @@ static __always_inline __s64 search_v4(const struct bucket_v4 *bucket,
 	return NOT_FOUND;
 }
 
-/* The buckets behind `number`, the home of the key. */
+/* Searches the buckets after `number`, the key's home. */
 __noinline __s64 search_further_v4(__u64 key, __u32 number)
 {
 	const struct bucket_v4 *bucket;
@@ -97,7 +96,7 @@ __noinline __s64 search_further_v6(const struct key_v6 *key, __u32 number)
 	return NOT_FOUND;
 }
 
-/* `address` has 16 bytes, aligned to 2. */
+/* `address` has 16 bytes, 2-byte aligned. */
 static __always_inline __s64 find_v6(const __be32 *address, __be16 port,
 				     __u8 protocol)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets whose source no client can have. Hypervisors let in what comes from
- * LB nodes, as their probes do: nobody else's packet may come to a member with
- * an address that this node sends from.
+ * Packets whose source no client can have. Hypervisors accept packets from LB
+ * nodes, whose probes come from there: a packet of anybody else with an outer
+ * source of this node must not get to a member.
  */
 #ifndef OXP_MARTIAN_H
 #define OXP_MARTIAN_H
@@ -11,8 +11,8 @@
 #include "maps.h"
 #include "martian_source.h"
 
-/* Among the outer sources. Without any of them these are 0.0.0.0 and what is
- * behind it, where no client is either. */
+/* Whether the source is one of the node's outer sources. If these are not set,
+ * this matches 0.0.0.0 and up, where no client is either. */
 static __always_inline bool is_own_v4(__be32 source)
 {
 	return !((source ^ config.source_v4) & ~config.entropy_v4);

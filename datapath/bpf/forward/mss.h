@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The MSS in a client's SYN limits what the member sends, which goes to the
- * client directly. What the client sends is limited by the member's SYN-ACK,
- * which does not come by here: bpf/mss.h clamps that. Here the client's
- * offer is held to what the path through this node carries, so that members
- * whose stack answers with the smaller of both offers need nothing else. */
+ * client directly. The member's SYN-ACK limits what the client sends, but does
+ * not pass this node: bpf/mss.h clamps that. Here the client's offer is limited
+ * to what the path through this node carries, so that members whose stack
+ * replies with the smaller of both offers need nothing else. */
 #ifndef OXP_MSS_H
 #define OXP_MSS_H
 
@@ -12,7 +12,7 @@
 
 #define TCP_OPTIONS_MAX 10
 
-/* The offset of the option, 0 if there is none. */
+/* Offset of the option, 0 if there is none. */
 __noinline __u32 find_mss(struct xdp_md *ctx, __u32 from, __u32 to)
 {
 	for (int i = 0; i < TCP_OPTIONS_MAX && from + 4 <= to; i++) {
@@ -33,7 +33,7 @@ __noinline __u32 find_mss(struct xdp_md *ctx, __u32 from, __u32 to)
 	return 0;
 }
 
-/* The TCP header at l4, `end` as in struct packet. */
+/* The TCP header is at l4; `end` as in struct packet. */
 __noinline int clamp_mss(struct xdp_md *ctx, __u32 l4, __u32 end, __u32 mss)
 {
 	struct tcphdr *tcp = at(ctx, l4, sizeof(*tcp));
@@ -52,7 +52,7 @@ __noinline int clamp_mss(struct xdp_md *ctx, __u32 l4, __u32 end, __u32 mss)
 	was = value[2] << 8 | value[3];
 	if (was <= mss)
 		return 0;
-	/* In the sum of 16-bit words an odd byte counts shifted. */
+	/* In a sum of 16-bit words a byte at an odd offset counts shifted. */
 	if ((offset - l4) & 1) {
 		tcp->check = corrected(tcp->check, bpf_htons(was) << 8,
 				       bpf_htons(mss) << 8);
@@ -65,8 +65,7 @@ __noinline int clamp_mss(struct xdp_md *ctx, __u32 l4, __u32 end, __u32 mss)
 	return 0;
 }
 
-/* As most SYNs are: without options, or with this one first. All others are
- * clamp_mss()'s. */
+/* For most SYNs: without options, or with MSS first. Others use clamp_mss(). */
 static __always_inline void clamp_first_mss(struct xdp_md *ctx, __u32 l4,
 					    __u32 end, __u32 mss)
 {

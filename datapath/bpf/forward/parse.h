@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a frame to what forwarding needs to know of it.
+ * From a frame to the fields that forwarding needs.
  *
- * Contract of all parsing helpers: positions are offsets from the start of
- * the frame. A helper checks every byte against the end of the frame's first
- * buffer, and of the IP packet once that is known, before it reads it; changes
- * nothing in the frame; decides nothing. It returns 0 and has filled in what it
- * names, or -1 if the packet is cut short or inconsistent.
+ * Contract of all parsing helpers: positions are offsets from the start of the
+ * frame. A helper checks every byte against the end of the frame's first
+ * buffer, and of the IP packet once that is known, before it reads it; it
+ * changes nothing in the frame and decides nothing. It returns 0 and has filled
+ * in its outputs, or -1 if the packet is truncated or inconsistent.
  */
 #ifndef OXP_PARSE_H
 #define OXP_PARSE_H
@@ -14,41 +14,40 @@
 #include "maps.h"
 #include "protocols.h"
 
-/* No first buffer of a frame is longer: drivers give a page at most. */
+/* Longer than any first buffer: drivers use a page at most. */
 #define FRAME_MAX 0x4000
-/* Where packets may end that are forwarded: struct packet and headers have 16
- * bits for it. */
+/* Maximum end of forwarded packets: struct packet and headers have 16 bits. */
 #define PACKET_END_MAX 0xffff
 
 enum packet_kind {
 	KIND_WHOLE,
-	KIND_FIRST,  /* fragment */
-	KIND_LATER,  /* fragment: no ports */
-	KIND_QUOTED, /* ICMP error: the flow is that of the packet it quotes */
+	KIND_FIRST,  /* first fragment */
+	KIND_LATER,  /* later fragment: no ports */
+	KIND_QUOTED, /* ICMP error: the flow is that of the quoted packet */
 };
 
-/* What selection needs. Passed to functions of its own by reference, so
- * without holes. IPv4 addresses are ::ffff:a.b.c.d. */
+/* Input of the selection. Passed by reference to separate functions, so it has
+ * no holes. IPv4 addresses are ::ffff:a.b.c.d. */
 struct packet {
 	__be32 source[4];
 	__be32 destination[4];
 	__u32 l3;  /* offset of the IP header */
-	__u32 l4;  /* of what the IP packet carries */
-	__be32 id; /* of fragments */
-	__u16 end; /* of the byte behind the IP packet, which is in the frame,
-		    * of several buffers maybe in a later one */
+	__u32 l4;  /* of the IP payload */
+	__be32 id; /* of a fragment */
+	__u16 end; /* offset of the end of the IP packet, which is in the frame,
+		    * perhaps in a later buffer */
 	__be16 source_port;
 	__be16 destination_port;
 	__u8 protocol;
 	__u8 v6;
 	__u8 kind; /* enum packet_kind */
 	__u8 opens_flow;
-	__u8 fragment_protocol; /* as the fragment says: may be an extension */
+	__u8 fragment_protocol; /* from the fragment: may be an extension */
 	__u8 reserved;
 };
 
-/* Loads that the compiler must not narrow or keep in 32 bits, as the types in
- * struct xdp_md would let it: they are pointers. */
+/* Loads of pointers, which the types in struct xdp_md would let the compiler
+ * narrow or keep in 32 bits. */
 static __always_inline void *frame_start(struct xdp_md *ctx)
 {
 	void *start;
@@ -69,8 +68,7 @@ static __always_inline void *frame_end(struct xdp_md *ctx)
 	return end;
 }
 
-/* `size` bytes at `offset`, or NULL if they are not all in the frame's first
- * buffer. */
+/* `size` bytes at `offset`, NULL if they are not all in the first buffer. */
 static __always_inline void *at(struct xdp_md *ctx, __u64 offset, __u32 size)
 {
 	void *start = frame_start(ctx);
@@ -84,7 +82,7 @@ static __always_inline void *at(struct xdp_md *ctx, __u64 offset, __u32 size)
 	return start;
 }
 
-/* The same, which must also be in the IP packet. */
+/* The same for bytes that must also be in the IP packet. */
 static __always_inline void *in_packet(struct xdp_md *ctx,
 				       const struct packet *packet,
 				       __u32 offset, __u32 size)
@@ -94,8 +92,7 @@ static __always_inline void *in_packet(struct xdp_md *ctx,
 	return at(ctx, offset, size);
 }
 
-/* Bytes from `start`, a pointer into the frame's first buffer, to the buffer's
- * end. */
+/* Bytes from `start`, a pointer into the first buffer, to that buffer's end. */
 static __always_inline __u32 bytes_from(struct xdp_md *ctx, const void *start)
 {
 	__u64 bytes = frame_end(ctx) - (void *)start;
@@ -109,7 +106,7 @@ static __always_inline __u32 first_length(struct xdp_md *ctx)
 	return bytes_from(ctx, frame_start(ctx));
 }
 
-/* Over all buffers: a call of the kernel, which the fast path does without. */
+/* Over all buffers; a call into the kernel, which the fast path avoids. */
 static __always_inline __u32 frame_length(struct xdp_md *ctx)
 {
 	return bpf_xdp_get_buff_len(ctx);
@@ -123,8 +120,8 @@ static __always_inline void from_v4(__be32 *out, __be32 address)
 	out[3] = address;
 }
 
-/* seeded_hash_v6(), which is inlined, where few packets come by: it needs
- * stack, and there is none left below the fast path. */
+/* seeded_hash_v6() out of line, for rare packets: inlined it needs stack, of
+ * which there is none left below the fast path. */
 static __noinline __u64 called_hash_v6(const __be32 *source,
 				       const __be32 *destination, __u32 ports,
 				       __u8 protocol, __u64 seed)
@@ -132,8 +129,8 @@ static __noinline __u64 called_hash_v6(const __be32 *source,
 	return seeded_hash_v6(source, destination, ports, protocol, seed);
 }
 
-/* SYN without ACK, RST and FIN. */
-/* 0: the segment opens a flow. A difference, as that needs no jump. */
+/* 0: the segment opens a flow (SYN without ACK, RST and FIN). A difference, as
+ * that needs no jump. */
 static __always_inline __u32 is_amid_flow(const struct tcphdr *tcp)
 {
 	return (((const __u8 *)tcp)[13] & 0x17) ^ 0x02;
@@ -144,7 +141,7 @@ static __always_inline bool tcp_opens(const struct tcphdr *tcp)
 	return !is_amid_flow(tcp);
 }
 
-/* The IPv4 header at packet->l3. */
+/* Parses the IPv4 header at packet->l3. */
 static __always_inline int parse_v4(struct xdp_md *ctx, struct packet *packet)
 {
 	const struct iphdr *ip = at(ctx, packet->l3, sizeof(*ip));
@@ -170,8 +167,8 @@ static __always_inline int parse_v4(struct xdp_md *ctx, struct packet *packet)
 	return 0;
 }
 
-/* One IPv6 extension header of type packet->protocol at packet->l4, which
- * moves behind it. */
+/* Parses the IPv6 extension header of type packet->protocol at packet->l4, and
+ * advances packet->l4 beyond it. */
 static __always_inline int parse_extension(struct xdp_md *ctx,
 					   struct packet *packet)
 {
@@ -193,7 +190,7 @@ static __always_inline int parse_extension(struct xdp_md *ctx,
 			packet->kind = KIND_FIRST;
 	} else {
 		length += 8 * header[1];
-		/* the VIP would not be the packet's last stop */
+		/* the VIP would not be the final destination */
 		if (packet->protocol == IPPROTO_ROUTING && header[3])
 			return -1;
 	}
@@ -214,8 +211,8 @@ static __always_inline bool is_extension(__u8 protocol)
 	       protocol == IPPROTO_DSTOPTS || protocol == IPPROTO_FRAGMENT;
 }
 
-/* From packet->l4 to what follows the last extension header, or the one that
- * says that this is a later fragment. */
+/* Advances packet->l4 beyond the last extension header, or beyond the header of
+ * a later fragment. */
 __noinline int walk_extensions(struct xdp_md *ctx, struct packet *packet)
 {
 	if (!packet)
@@ -232,7 +229,7 @@ __noinline int walk_extensions(struct xdp_md *ctx, struct packet *packet)
 	return is_extension(packet->protocol) ? -1 : 0;
 }
 
-/* The IPv6 header at packet->l3, and those behind it. */
+/* Parses the IPv6 header at packet->l3 and its extension headers. */
 static __always_inline int parse_v6(struct xdp_md *ctx, struct packet *packet)
 {
 	const struct ipv6hdr *ip = at(ctx, packet->l3, sizeof(*ip));
@@ -258,7 +255,7 @@ static __always_inline int parse_sctp(struct xdp_md *ctx, struct packet *packet)
 	return 0;
 }
 
-/* Ports, and whether the packet opens a flow, of TCP, UDP or SCTP. */
+/* Parses ports of TCP, UDP or SCTP, and whether the packet opens a flow. */
 static __always_inline int parse_l4(struct xdp_md *ctx, struct packet *packet)
 {
 	const struct udphdr *ports;
@@ -286,8 +283,8 @@ static __always_inline int parse_l4(struct xdp_md *ctx, struct packet *packet)
 }
 
 /*
- * The link header with at most two VLAN tags. Returns the Ethertype behind it,
- * 0 if the frame ends before, and sets *l3.
+ * Parses the link header with at most two VLAN tags. Returns the Ethertype
+ * after it, 0 if the frame ends before that, and sets *l3.
  */
 static __always_inline __be16 parse_link(struct xdp_md *ctx, __u32 *l3)
 {
@@ -298,11 +295,11 @@ static __always_inline __be16 parse_link(struct xdp_md *ctx, __u32 *l3)
 	*l3 = ETH_HLEN;
 	if (start + ETH_HLEN > end)
 		return 0;
-	/* For a group: each node would forward its copy (RFC 1812, 5.3.4). */
+	/* Group address: each node would forward its copy (RFC 1812, 5.3.4). */
 	if (unlikely(*(__u8 *)start & 1))
 		return 0;
 	type = *(__be16 *)(start + 12);
-	/* not is_vlan(), which costs the fast path instructions */
+	/* is_vlan() would cost the fast path instructions */
 	if (likely(type != bpf_htons(ETH_P_8021Q) &&
 		   type != bpf_htons(ETH_P_8021AD)))
 		return type;

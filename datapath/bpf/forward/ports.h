@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OUTER_PORT: the member's port takes the place of the service's, in the
- * client's packet and in the one that an ICMP error quotes, which the member
- * sent. What the member answers does not pass the node: it puts the service's
- * port back itself.
+ * OUTER_PORT: replaces the service's port with the member's in the client's
+ * packet, and in the packet that an ICMP error quotes, which the member sent.
+ * The member's replies do not pass the node: the member restores the service's
+ * port itself.
  *
  *   before   client -> VIP:service      error about VIP:service -> client
  *   after    client -> VIP:member       error about VIP:member -> client
@@ -17,8 +17,8 @@
 #include "forward/quote.h"
 #include "forward/selected.h"
 
-/* The checksum of the quoted packet stays: few quotes are long enough to have
- * it, and nobody verifies it. */
+/* Leaves the quoted packet's checksum unchanged: few quotes are long enough to
+ * include it, and nobody verifies it. */
 __noinline int rewrite_quoted_port(struct xdp_md *ctx, __u32 icmp, __u32 end,
 				   __u32 v6, __u32 port)
 {
@@ -40,7 +40,7 @@ __noinline int rewrite_quoted_port(struct xdp_md *ctx, __u32 icmp, __u32 end,
 	return 0;
 }
 
-/* Returns 0, or -1 if the packet is not in the frame as it was parsed. */
+/* Returns 0, or -1 if the frame does not match what was parsed. */
 __noinline int rewrite_port(struct xdp_md *ctx, const struct selected *selected)
 {
 	struct block_view view;

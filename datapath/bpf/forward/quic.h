@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * QUIC's invariants (RFC 8999) and the connection IDs that servers make for
- * load balancers (draft-ietf-quic-load-balancers, plaintext): the first
- * byte's top three bits name a configuration, the server ID follows it.
+ * QUIC's invariants (RFC 8999), and connection IDs that servers generate for
+ * load balancers (draft-ietf-quic-load-balancers, plaintext): the first byte's
+ * top three bits select a configuration; the server ID follows.
  */
 #ifndef OXP_QUIC_H
 #define OXP_QUIC_H
@@ -12,7 +12,7 @@
 #define QUIC_LONG 0x80
 #define QUIC_FIXED 0x40
 #define QUIC_VERSION_2 0x6b3343cf
-/* Configuration and server ID: what is needed of a connection ID. */
+/* Configuration and server ID, the part of a connection ID that is needed. */
 #define QUIC_ROUTED (1 + OXP_QUIC_SERVER_ID_LENGTH)
 
 static __always_inline bool quic_opens(struct xdp_md *ctx,
@@ -29,7 +29,7 @@ static __always_inline bool quic_opens(struct xdp_md *ctx,
 	return (quic[0] >> 4 & 3) == (version == bpf_htonl(QUIC_VERSION_2));
 }
 
-/* The member whose server ID the packet carries, or -1. */
+/* The member with the server ID in the packet, or -1. */
 static __always_inline int
 quic_member(struct xdp_md *ctx, const struct packet *packet, __u32 service)
 {

@@ -41,9 +41,9 @@ static __always_inline int parse_quote_v6(struct xdp_md *ctx,
 	return 0;
 }
 
-/* The addresses of the quoted header at quote->l3, and where its transport's
- * header is, which has ports. Only what is quoted can be checked: its length is
- * not. */
+/* Parses the quoted header at quote->l3: its addresses, and the offset of its
+ * transport's header, which must have ports. The quote's length cannot be
+ * checked. */
 static __always_inline int parse_quote(struct xdp_md *ctx, struct packet *quote)
 {
 	if (quote->v6 ? parse_quote_v6(ctx, quote) : parse_quote_v4(ctx, quote))

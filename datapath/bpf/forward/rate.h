@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A token bucket for each source of a service that limits new flows. Two CPUs
- * that see the same source at once may each give away the same token: the
- * limit is for floods, not for accounting.
+ * with packets of the same source may give away the same token: the limit is
+ * for floods, not for accounting.
  */
 #ifndef OXP_RATE_H
 #define OXP_RATE_H
@@ -12,7 +12,7 @@
 #include "forward/shared_sets.h"
 
 #define TOKEN 1024
-/* Greatest bucket that fits source_budget.flows. */
+/* Largest bucket that fits in source_budget.flows. */
 #define BURST_MAX (0xffffffffu / TOKEN)
 
 static __always_inline __u64 burst_of(const struct service_block *block)
@@ -38,7 +38,7 @@ static __always_inline __u64 refilled(const union source_budget *budget,
 	return flows < burst * TOKEN ? flows : burst * TOKEN;
 }
 
-/* Says that it was asked for, so that others are older. */
+/* Marks the entry as used, so that others are older. */
 static __always_inline void keep_fresh(struct shared_set *set, __u32 way)
 {
 	__u64 state = READ_ONCE(set->state[way]);
@@ -50,7 +50,7 @@ static __always_inline void keep_fresh(struct shared_set *set, __u32 way)
 			share_state(state >> SHARE_OWNER_SHIFT, SOURCE_KNOWN));
 }
 
-/* Takes a token. A source that is not known has all of them. */
+/* Takes a token. An unknown source has a full bucket. */
 static __always_inline bool may_open(const struct packet *packet,
 				     const struct service_block *block,
 				     __u32 service)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A connection that is refused, or that nobody knows: its packet is answered by
- * a reset, as a host does where nobody listens (RFC 9293, section 3.10.7.1), or
- * dropped.
+ * Replies with a reset to packets of refused or unknown connections, as a host
+ * does for a closed port (RFC 9293, section 3.10.7.1), or drops them.
  *
  *   before   | link | client -> VIP | SYN, sequence number n, m bytes
  *   after    | link | VIP -> client | RST and ACK of n + m + 1
@@ -22,15 +21,15 @@
 #define TCP_RST_ALONE 0x04
 #define TCP_RST_ACK 0x14
 
-/* What a reset says, as it is sent. */
+/* Fields of a reset, in network byte order. */
 struct reset {
-	__be32 ports; /* of what it answers */
+	__be32 ports; /* of the packet that it answers */
 	__be32 sequence;
 	__be32 acked;
 	__u32 flags;
 };
 
-/* `tcp` has 20 bytes; `pseudo` is the sum of the pseudo header. */
+/* `tcp` has 20 bytes; `pseudo` is the sum of the pseudo-header. */
 static __always_inline void write_reset(__u32 *tcp, const struct reset *reset,
 					__u64 pseudo)
 {
@@ -73,7 +72,7 @@ static __always_inline void write_reset_v6(__u32 *ip, const struct reset *reset)
 	write_reset(ip + 10, reset, sum);
 }
 
-/* `length`: of the header and what it carries. */
+/* `length` is that of the header and its data. */
 static __always_inline void reset_of(const struct tcphdr *tcp, __u32 length,
 				     struct reset *reset)
 {
@@ -90,9 +89,8 @@ static __always_inline void reset_of(const struct tcphdr *tcp, __u32 length,
 	reset->flags = TCP_RST_ACK;
 }
 
-/* Whether the TCP header at l4 is that of a whole packet, and the first one
- * behind that of IPv6: of fragments it is not known how much they acknowledge.
- */
+/* Whether the packet with the TCP header at l4 is whole and, for IPv6, has no
+ * extension headers: what a fragment's packet acknowledges is unknown. */
 static __always_inline bool is_answerable(struct xdp_md *ctx, __u32 l3,
 					  __u32 l4, __u32 v6)
 {
@@ -104,9 +102,9 @@ static __always_inline bool is_answerable(struct xdp_md *ctx, __u32 l3,
 	return ip && !(ip->frag_off & bpf_htons(IP_MORE_FRAGMENTS));
 }
 
-/* The packet at l3, with its TCP header at l4, which is a SYN or acknowledges
- * something, becomes the answer. A function of its own: as a part of a caller
- * that has l3, l4 and v6 in a map Linux 6.1 refuses it. */
+/* Turns the packet at l3, with its TCP header at l4, into the reset; it must be
+ * a SYN or acknowledge something. A separate function, as Linux 6.1 rejects it
+ * when inlined into a caller that has l3, l4 and v6 in a map. */
 COLD int answer_reset(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6)
 {
 	const struct tcphdr *tcp = at(ctx, l4, sizeof(*tcp));
@@ -126,7 +124,7 @@ COLD int answer_reset(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6)
 	return true;
 }
 
-/* Beyond the limit of the service whose block is at `line`. */
+/* The connection exceeds the limit of the service whose block is at `line`. */
 COLD int refuse_connection(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6,
 			   __u32 line)
 {

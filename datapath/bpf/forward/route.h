@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* OXP_NODE_FIB: the kernel's routes and neighbours in place of uplinks. The
- * lookup is as of a packet that came in at the device, so the kernel must be
- * allowed to forward there. */
+/* OXP_NODE_FIB: the kernel's routes and neighbours instead of uplinks. The
+ * lookup is for a packet received at the device, so the kernel must be allowed
+ * to forward there. */
 #ifndef OXP_ROUTE_H
 #define OXP_ROUTE_H
 
@@ -13,8 +13,8 @@
 #define AF_INET6 10
 #endif
 
-/* The packet as it will leave: rules and the choice among several next hops
- * may ask for all of it. */
+/* The packet as it will leave: rules, and the choice among several next hops,
+ * may depend on all of it. */
 static __always_inline void from_outer_v6(struct bpf_fib_lookup *fib,
 					  const struct selected *selected)
 {
@@ -49,7 +49,7 @@ static __always_inline void from_shim(struct bpf_fib_lookup *fib,
 	fib->dport = shim[1];
 }
 
-/* Without an outer header it leaves as the client's. */
+/* Without an outer header the packet leaves as the client's. */
 static __always_inline bool from_client(struct bpf_fib_lookup *fib,
 					struct xdp_md *ctx,
 					const struct selected *selected,
@@ -98,9 +98,9 @@ static __always_inline void to_uplink(struct uplink *uplink,
 		v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
 }
 
-/* Fills the uplink for the packet, whose outer packet has `length` bytes.
+/* Fills in the uplink for a packet whose outer packet has `length` bytes.
  * Returns a BPF_FIB_LKUP_RET_* or a negative errno;
- * BPF_FIB_LKUP_RET_FRAG_NEEDED fills in the MTU only. */
+ * BPF_FIB_LKUP_RET_FRAG_NEEDED fills in only the MTU. */
 __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 			  struct uplink *uplink, __u32 length)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a packet of a service to the member that takes its flow. The lookup
- * table names the service's block, and everything after comes from there: the
- * library does not touch a block until all packets are gone that may have read
- * its number.
+ * From a packet of a service to the member for its flow. The lookup table gives
+ * the service's block, and everything else comes from there: the library does
+ * not touch a block while packets may exist that have read its number.
  *
- * select_* return OXP_FORWARDED and fill in the target, or why not.
+ * select_* return OXP_FORWARDED and fill in the target, or the reason why not.
  */
 #ifndef OXP_SELECT_H
 #define OXP_SELECT_H
@@ -18,22 +17,22 @@
 #include "forward/quic.h"
 #include "forward/rate.h"
 
-/* Passed to functions of its own by reference, so without holes. */
+/* Passed by reference to separate functions, so it has no holes. */
 struct target {
 	__u64 name;  /* of the flow, if its slot is open */
-	__u32 block; /* its line */
+	__u32 block; /* the block's line */
 	__u32 position;
 	__u16 member;      /* index within the service, or SLOT_NOBODY */
 	__u16 alternative; /* index plus 1; 0: none */
 	__u32 entropy;
 };
 
-/* What makes a service more than a hash and a table. */
+/* Flags of services that need more than a hash and a table. */
 #define BLOCK_SPECIAL                                                          \
 	(OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED |               \
 	 OXP_SERVICE_NAT)
 
-/* What of a packet decides on its slot. */
+/* The fields of a packet that determine its slot. */
 struct flow {
 	__be32 source[4];
 	__u32 ports;
@@ -50,15 +49,15 @@ static __always_inline __u64 hash_with(const struct packet *packet,
 			      flow->ports, flow->protocol, seed);
 }
 
-/* The flow's name in `flows`, which no stranger can make collide, and which
- * differs between the services of one VIP also where ports do not count. */
+/* The flow's name in `flows`: attackers cannot make names collide, and names
+ * differ between the services of a VIP even where ports do not count. */
 static __always_inline __u64 name_of(__u64 seeded_hash,
 				     const struct service_block *block)
 {
 	return flow_name(seeded_hash, block->service);
 }
 
-/* `length` leading bits of one word of an address, 0 and less: none. */
+/* The `length` leading bits of one word of an address, none for 0 and less. */
 static __always_inline __be32 leading_bits(__be32 word, int length)
 {
 	if (length <= 0)
@@ -68,7 +67,7 @@ static __always_inline __be32 leading_bits(__be32 word, int length)
 	return word & bpf_htonl(~0U << (32 - length));
 }
 
-/* One client for all its flows. */
+/* Reduces a flow to its client. */
 static __always_inline void cut_source(struct flow *flow, bool v6,
 				       const struct service_block *block)
 {
@@ -100,9 +99,9 @@ static __always_inline void flow_of(const struct packet *packet,
 		cut_source(flow, packet->v6, block);
 }
 
-/* By the table. Returns SELECT_OPEN where that does not decide. */
+/* Selects by the table. Returns SELECT_OPEN where that does not decide. */
 #define SELECT_OPEN (-1)
-#define SELECT_CHANGED (-2) /* it decides, and there may be an alternative */
+#define SELECT_CHANGED (-2) /* it decides, but there may be an alternative */
 __noinline int find_slot(const struct packet *packet, struct target *target)
 {
 	struct block_view view;
@@ -147,7 +146,7 @@ static __always_inline int select_slot(struct xdp_md *ctx,
 	return OXP_FORWARDED;
 }
 
-/* By QUIC connection ID: whether it is ours. */
+/* Selects by QUIC connection ID. Returns whether that is one of ours. */
 __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 			   struct target *target)
 {
@@ -169,7 +168,7 @@ __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 	return true;
 }
 
-/* Whether the source may have service, and so much of it. */
+/* Whether the source is allowed and within its rate. */
 __noinline int admit(const struct packet *packet, __u32 line)
 {
 	const struct service_block *block;
@@ -189,7 +188,7 @@ __noinline int admit(const struct packet *packet, __u32 line)
 	return OXP_FORWARDED;
 }
 
-/* All that selection asks, but for martians. */
+/* Runs all checks and the selection, except for martians. */
 static __always_inline int
 select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 {

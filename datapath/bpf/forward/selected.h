@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A packet that was selected for a member: all that sending it takes. */
+/* A packet with its selected member: all that is needed to send it. */
 #ifndef OXP_SELECTED_H
 #define OXP_SELECTED_H
 
 #include "forward/parse.h"
 #include "outer.h"
 
-/* Passed to functions of its own by reference, so without holes. */
+/* Passed by reference to separate functions, so it has no holes. */
 struct selected {
 	__u64 head;
-	__u32 block;       /* its line */
+	__u32 block;       /* the block's line */
 	__u16 member;      /* index within the service */
 	__u16 alternative; /* index plus 1; 0: none */
 	__u32 entropy;
@@ -18,12 +18,12 @@ struct selected {
 	__u8 protocol;
 	__u8 v6;
 	__u8 kind;      /* enum packet_kind */
-	__u8 amid_flow; /* 0: opens one */
+	__u8 amid_flow; /* 0: the packet opens a flow */
 };
 
-/* Where the transport's header of a packet on the fast path is, whose `l4` is
- * not set. Made anew where it is wanted, for which few packets have a use: one
- * made for all would wait on the stack. */
+/* Offset of the transport's header of a packet on the fast path, whose `l4` is
+ * not set. Recomputed where needed, which few packets do: computed once for all
+ * it would be kept on the stack. */
 static __always_inline __u32 plain_l4_of(const struct selected *selected)
 {
 	__u32 l3 = selected->l3;

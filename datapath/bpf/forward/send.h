@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sending: uplink, room, outer header, link header, counters. Functions return
+/* Sending: uplink, MTU, outer header, link header, counters. Functions return
  * the XDP action. */
 #ifndef OXP_SEND_H
 #define OXP_SEND_H
@@ -17,8 +17,8 @@
 #include "forward/watch.h"
 #include "verifier.h"
 
-/* Replaces the link header by the uplink's, which ends where the frame now
- * has an outer header to be filled in. */
+/* Writes the uplink's link header over the frame's. Returns its end, where the
+ * outer header will be. */
 static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 				       const __u8 *link)
 {
@@ -27,11 +27,11 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 
 	if ((void *)(start + 3) > frame_end(ctx))
 		return NULL;
-	/* More than the link header: what is behind follows. */
+	/* More than the link header; the rest is written later. */
 	start[0] = word[0];
 	start[1] = word[1];
 	start[2] = word[2];
-	/* what was compared may be another copy, says the verifier */
+	/* re-mask: the verifier loses the bound after the comparison */
 	_Static_assert(LINK_MAX < 32, "the mask");
 	MASK(length, 31);
 	return (void *)start + length;
@@ -73,7 +73,7 @@ static __always_inline int encapsulate(struct xdp_md *ctx,
 	return OXP_FORWARDED;
 }
 
-/* NULL: the packet names none. */
+/* NULL: the packet names no alternative. */
 static __always_inline const struct member_head *
 named_by(const struct block_view *view, const struct selected *selected)
 {
@@ -84,8 +84,7 @@ named_by(const struct block_view *view, const struct selected *selected)
 	return member_of(view, index);
 }
 
-/* Completes what encapsulate() made of a packet that is longer by the
- * alternative. */
+/* Completes encapsulate() for a packet that the alternative makes longer. */
 static __always_inline int
 name_alternative(struct xdp_md *ctx, const struct selected *selected,
 		 const struct member_head *alternative, __u32 outer_type,
@@ -113,7 +112,7 @@ name_alternative(struct xdp_md *ctx, const struct selected *selected,
 	return OXP_FORWARDED;
 }
 
-/* encapsulate() with an alternative; a function of its own for the stack. */
+/* encapsulate() with an alternative; separate because of the stack. */
 __noinline int encapsulate_named(struct xdp_md *ctx, struct selected *selected,
 				 const struct uplink *uplink)
 {
@@ -150,7 +149,7 @@ __noinline int encapsulate_named(struct xdp_md *ctx, struct selected *selected,
 				link_length);
 }
 
-/* The packet stays, its link header does not. */
+/* Replaces the link header alone. */
 static __always_inline int replace_link(struct xdp_md *ctx,
 					const struct selected *selected,
 					const __u8 *link, __u32 link_length)
@@ -202,7 +201,7 @@ static __always_inline __u32 path_mtu(const struct member_head *member,
 	return member->mtu && member->mtu < mtu ? member->mtu : mtu;
 }
 
-/* By the uplink. The fast path has no part for DSCP, for ports and for
+/* Sends by the uplink. The fast path has no code for DSCP, ports and
  * alternatives. */
 static __always_inline int
 send_by(struct xdp_md *ctx, struct selected *selected,
@@ -223,7 +222,7 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 
 	if (!fast_path && alternative)
 		mtu = path_mtu(alternative, mtu);
-	/* also what the frame carries behind the packet goes out again */
+	/* padding after the packet is sent along */
 	if (unlikely(length - selected->l3 + header > mtu))
 		return refuse(ctx, selected, view,
 			      mtu > header ? mtu - header : 0, fast_path);
@@ -237,9 +236,9 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 		else
 			clamp_mss(ctx, selected->l4, end, mss);
 	}
-	/* before the frame changes: its drops count the length that it has */
+	/* before the frame changes: drops count its original length */
 	if (unlikely(ifindex != ctx->ingress_ifindex)) {
-		/* the kernel would drop it where nobody counts */
+		/* the kernel would drop it without a counter */
 		if (!fast_path && length > first_length(ctx) &&
 		    !sends_buffers(ifindex))
 			return drop_of(ctx, OXP_DROP_BUFFERS,
@@ -265,8 +264,8 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 			fast_path ? outer : outer_header_length(outer_type),
 			link, link_length);
 	}
-	/* NO_ROOM: as it came. INTERNAL is for the verifier: what was looked at
-	 * has more bytes than the link header. */
+	/* NO_ROOM leaves the frame unchanged. INTERNAL is for the verifier: the
+	 * bytes checked exceed the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop_sent(ctx, outcome, view, fast_path);
 	if (unlikely(config.usual_slots) && amid_flow) {
@@ -295,7 +294,7 @@ static __always_inline const struct uplink *choose_uplink(__u32 entropy,
 }
 
 /* Out of line, for the slow path, DSCP, ports, alternatives, OXP_NODE_FIB and
- * flows that are watched. The frame has `length` bytes. */
+ * watched flows. The frame has `length` bytes. */
 __noinline int deliver(struct xdp_md *ctx, struct selected *selected,
 		       __u32 length)
 {
@@ -323,7 +322,7 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected,
 				    length - selected->l3 +
 					    outer_length(outer_type) +
 					    member->alternative);
-		/* with the MTU alone, send_by() finds that it is too big */
+		/* with only the MTU, send_by() finds the packet too big */
 		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
 		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
 			return drop_of(ctx, OXP_DROP_NO_NEXT_HOP,
@@ -346,8 +345,8 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected,
 		       selected->amid_flow, false);
 }
 
-/* Of the link header; beyond LINK_MAX of an uplink whose flows are watched. In
- * 64 bits: of narrower copies older kernels forget what was compared. */
+/* Length of the link header; greater than LINK_MAX for an uplink with watched
+ * flows. In 64 bits, as older kernels lose the bounds of narrower copies. */
 static __always_inline __u64 plain_length(const struct uplink *uplink)
 {
 	__u64 length;
@@ -356,12 +355,12 @@ static __always_inline __u64 plain_length(const struct uplink *uplink)
 			       offsetof(struct uplink, link_length) + 1,
 		       "one number");
 	length = *(const __u16 *)&uplink->link_length;
-	/* read once: what is compared is what is used */
+	/* read once: the value that is compared must be the one that is used */
 	barrier_var(length);
 	return length;
 }
 
-/* From the fast path, which has found the whole packet in the first buffer. */
+/* For the fast path, which has found the whole packet in the first buffer. */
 static __always_inline int deliver_plain(struct xdp_md *ctx,
 					 const struct selected *selected)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What packets leave for later ones in struct shared_set. Who has a value may
- * find that another CPU has given its place away meanwhile: whatever it says is
- * to be checked against what it names. */
+/* What packets leave for later ones in struct shared_set. Another CPU may reuse
+ * a place after its value was read: check a value against what it refers to. */
 #ifndef OXP_SHARED_SETS_H
 #define OXP_SHARED_SETS_H
 
 #include "maps.h"
 #include "shares.h"
 
-/* What is global is verified once and not at each call. */
+/* Global functions are verified once and not at each call. */
 
-/* SHARE_WAYS: it is not there. */
+/* SHARE_WAYS: not found. */
 static __always_inline __u32 way_of_tag(const struct shared_set *set, __u64 tag)
 {
 	__u32 way = 0;
@@ -39,7 +38,7 @@ __noinline int leave_in_set(struct shared_set *set, __u64 tag, __u64 state,
 	way &= SHARE_WAYS - 1;
 	word = &set->state[way];
 	was = READ_ONCE(*word);
-	/* another CPU writes there: it came first */
+	/* another CPU is writing there and came first */
 	if ((was & SHARE_WHAT) == SHARE_BUSY ||
 	    __sync_val_compare_and_swap(word, was, state | SHARE_BUSY) != was)
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets that do not fit the path to the member: the client learns what
- * does, from the VIP, sent back where the packet came from (RFC 1191, RFC
+ * Packets that do not fit the path to the member: tells the client the size
+ * that does, from the VIP, back by the way the packet came (RFC 1191, RFC
  * 8201).
  *
  *   before   | link | client -> VIP ...
@@ -17,7 +17,7 @@
 #include "icmp_too_big.h"
 
 /* The sum of `length` bytes at `offset`, in whichever buffers of the frame,
- * read up to a multiple of 4. */
+ * rounded up to a multiple of 4. */
 __noinline __u64 sum_of(struct xdp_md *ctx, __u32 offset, __u32 length)
 {
 	__u64 sum = 0;
@@ -33,8 +33,8 @@ __noinline __u64 sum_of(struct xdp_md *ctx, __u32 offset, __u32 length)
 	return sum;
 }
 
-/* Moves the link header to the front of what is there now; the frame has
- * grown by `room`. */
+/* Moves the link header to the start of the frame, which has grown by `room`.
+ */
 static __always_inline bool move_link(struct xdp_md *ctx, __u32 l3, __u32 room)
 {
 	__u16 *to = at(ctx, 0, LINK_MAX), *from = at(ctx, room, LINK_MAX);
@@ -48,8 +48,8 @@ static __always_inline bool move_link(struct xdp_md *ctx, __u32 l3, __u32 room)
 	return true;
 }
 
-/* Bytes behind the quote that the checksum's last word would take in. A frame
- * that ends before them grows; what is behind the quote is cut off later. */
+/* Clears the bytes after the quote that are part of the checksum's last word.
+ * If the frame ends before them it is extended; the excess is cut off later. */
 static __always_inline bool clear_behind(struct xdp_md *ctx, __u32 offset)
 {
 	__u32 zero = 0;
@@ -60,8 +60,8 @@ static __always_inline bool clear_behind(struct xdp_md *ctx, __u32 offset)
 	       !bpf_xdp_store_bytes(ctx, offset, &zero, 3);
 }
 
-/* Room for `headers` bytes in front of the packet, which is quoted behind them;
- * its header of `size` bytes, or NULL. */
+/* Makes room for `headers` bytes in front of the packet, which becomes the
+ * quote. Returns its header of `size` bytes, or NULL. */
 static __always_inline const void *begin_answer(struct xdp_md *ctx, __u32 l3,
 						__u32 headers, __u32 size)
 {
@@ -130,9 +130,9 @@ enum too_big_what {
 	TOO_BIG_QUOTED = 4, /* ICMP errors */
 };
 
-/* The packet at l3 has more than `limit` bytes. Returns the XDP action; with
- * XDP_DROP the frame is as it was. The caller counts that for the service: one
- * call more from here would exceed the stack. */
+/* For a packet at l3 with more than `limit` bytes. Returns the XDP action; with
+ * XDP_DROP the frame is unchanged. The caller counts the drop for the service:
+ * one more call from here would exceed the stack. */
 __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 {
 	__be16 fragment = 0;
@@ -163,12 +163,12 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 	    !may_answer(ANSWER_TOO_BIG,
 			answered_at(ctx, l3, what & TOO_BIG_V6)))
 		return drop(ctx, OXP_DROP_TOO_BIG);
-	/* from here on the frame is another one */
+	/* the frame changes from here on */
 	bytes = frame_length(ctx);
 	sent = what & TOO_BIG_V6 ? answer_v6(ctx, l3, limit)
 				 : answer_v4(ctx, l3, limit);
 	if (!sent) {
-		/* in general there was no room, and it is as it was */
+		/* usually for lack of room, with the frame unchanged */
 		count_bytes(OXP_DROP_NO_ROOM, bytes);
 		return XDP_DROP;
 	}
@@ -176,7 +176,7 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 	return XDP_TX;
 }
 
-/* For packets as count_plain_drop() takes them. */
+/* For the packets that count_plain_drop() takes. */
 COLD int too_big_plain(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 {
 	int action = too_big(ctx, l3, limit, what);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Watching flows, so that it is known how many are alive: entries of `watched`
- * that the library counts. A flow is noted by the first packet that does not
- * open it, so that a flood of SYNs notes none, and stays until its client ends
- * it or is silent. Packets come here by their uplink alone: others pay nothing.
+ * Watches flows to know how many are alive: entries of `watched` that the
+ * library counts. The first packet that does not open a flow adds its entry, so
+ * that a flood of SYNs adds none; the entry stays until the client ends the
+ * flow or goes silent. Packets of other uplinks do not come here.
  */
 #ifndef OXP_WATCH_H
 #define OXP_WATCH_H
@@ -27,14 +27,13 @@ enum watch_event {
 	WATCH_ENDS,
 };
 
-/* What the packet says about its flow, and its ports. */
+/* What the packet means for its flow, and its ports. */
 static __always_inline enum watch_event
 read_event(struct xdp_md *ctx, const struct selected *selected, __u32 *ports)
 {
 	const __u8 *l4 = at(ctx, selected->l4, 8);
 
-	/* neither later fragments nor ICMP errors have the flow's ports there
-	 */
+	/* for later fragments and ICMP errors l4 is not the flow's ports */
 	if (selected->kind >= KIND_LATER || !l4)
 		return WATCH_NOTHING;
 	*ports = *(const __u32 *)l4;
@@ -50,10 +49,10 @@ static __always_inline __u64 watch_age(__u64 entry, __u64 now)
 			 AGE_AHEAD);
 }
 
-/* How well an entry's place would do for another flow, 0: it may not be taken.
- * Free ones and those whose time is over, then flows that have ended, then
- * those of which one packet came, the oldest first. Without branches, whose
- * combinations the verifier would all follow. */
+/* Rates how suitable an entry's place is for another flow; 0: it must not be
+ * taken. Free and expired entries first, then flows that have ended, then those
+ * with a single packet, the oldest first. Without branches, as the verifier
+ * would follow all combinations of those. */
 #define WATCH_FREE 0x8000
 #define WATCH_ENDED 0x4000
 static __always_inline __u64 watch_score(__u64 entry, __u64 now, __u64 timeout)
@@ -82,7 +81,7 @@ __noinline __u32 watch_find(__u32 number, __u64 wanted)
 	return WATCH_WAYS;
 }
 
-/* The place that does best for another flow, WATCH_WAYS if none does. */
+/* The best place for another flow, WATCH_WAYS if there is none. */
 __noinline __u32 watch_best(__u32 number, __u32 now, __u32 timeout)
 {
 	const struct watched_set *set = bpf_map_lookup_elem(&watched, &number);
@@ -101,8 +100,8 @@ __noinline __u32 watch_best(__u32 number, __u32 now, __u32 timeout)
 	return best % (2 * WATCH_WAYS);
 }
 
-/* A place that was checked already: the verifier forgets bounds of values that
- * it did not see in a register since. */
+/* `place` was checked, but the verifier loses bounds that it has not seen on
+ * the register itself. */
 static __always_inline __u64 *entry_at(struct watched_set *set, __u64 place)
 {
 	_Static_assert(WATCH_WAYS == 8, "mask of places");
@@ -110,7 +109,7 @@ static __always_inline __u64 *entry_at(struct watched_set *set, __u64 place)
 	return &set->entry[place];
 }
 
-/* What becomes of the flow's entry. */
+/* The new value of the flow's entry. */
 static __always_inline __u64 watch_known(__u64 was, __u64 fresh,
 					 enum watch_event event, __u64 now)
 {
@@ -118,11 +117,11 @@ static __always_inline __u64 watch_known(__u64 was, __u64 fresh,
 
 	if (event == WATCH_ENDS)
 		return fresh | WATCH_CLOSED;
-	/* a client that uses its port again begins with this packet; of a
-	 * flow that is alive it is a repetition or somebody else's */
+	/* a client that reuses its port starts with this packet; for a live
+	 * flow it is a retransmission or forged */
 	if (event == WATCH_OPENS)
 		return closed ? 0 : was;
-	/* the client acknowledges what comes after its end */
+	/* the client acknowledges what follows its end */
 	if (closed && watch_age(was, now) <= WATCH_CLOSED_AGE)
 		return was;
 	if (closed)
@@ -141,8 +140,8 @@ static __always_inline void count_watched(void)
 		load->entry[0]++;
 }
 
-/* The packet is about to leave; it is not changed. `watch`: of the service's
- * block. Returns 0. */
+/* Called when the packet, still unchanged, is about to leave. `watch` is from
+ * the service's block. Returns 0. */
 __noinline int watch(struct xdp_md *ctx, const struct selected *selected,
 		     __u32 service, __u32 watch)
 {
@@ -182,7 +181,7 @@ __noinline int watch(struct xdp_md *ctx, const struct selected *selected,
 		return 0;
 	else
 		next = fresh | (event == WATCH_ENDS ? WATCH_CLOSED : 0);
-	/* who is late does without: another packet of the flow comes */
+	/* on a lost race the flow's next packet updates the entry */
 	if (next != was)
 		__sync_val_compare_and_swap(entry_at(set, place), was, next);
 	return 0;

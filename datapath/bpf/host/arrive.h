@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a frame at the NIC is from an LB node and has a key of ours. Reads
- * only. */
+/* Whether a frame at the NIC is from an LB node with a key of ours. Only reads.
+ */
 #ifndef OXP_HOST_ARRIVE_H
 #define OXP_HOST_ARRIVE_H
 
@@ -11,13 +11,13 @@
 
 _Static_assert(sizeof(struct geneve_header) == HOST_GENEVE_HEADER, "Geneve");
 
-/* Frames are pulled that far, as far as they go: link, outer header with an
+/* Bytes that are made linear, if the frame has them: link, outer header with an
  * alternative, inner header and that of TCP. */
 #define ARRIVE_PULLED                                                          \
 	(ETH_HLEN + sizeof(struct ipv6hdr) + sizeof(struct udphdr) +           \
 	 sizeof(struct geneve_header) + OXP_ALTERNATIVE_V6 +                   \
 	 sizeof(struct ipv6hdr) + sizeof(struct tcphdr))
-/* Whether it is ours is seen in these. */
+/* Bytes that show whether a frame is ours. */
 #define ARRIVE_PEEKED                                                          \
 	(ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr) +             \
 	 sizeof(struct geneve_header))
@@ -40,8 +40,8 @@ static __always_inline bool is_sid(const struct host_settings *node,
 	       word[2] == node->sid[2];
 }
 
-/* The cheap part, for all frames: whether the destination is one of ours and
- * the protocol one that carries packets. */
+/* The cheap check of all frames: whether the destination is one of ours and the
+ * protocol is that of a tunnel. */
 static __always_inline bool may_be_ours(struct __sk_buff *skb,
 					const struct host_settings *node)
 {
@@ -66,17 +66,17 @@ static __always_inline bool may_be_ours(struct __sk_buff *skb,
 	       is_sid(node, &v6->daddr);
 }
 
-/* In a SID. */
+/* For a SID. */
 static __always_inline __u32 key_of_address(const struct ip_address *address)
 {
 	return bpf_ntohl(*(const __be32 *)(address->bytes + 12));
 }
 
-#define NAMED_LENGTH 0xff /* bytes */
-#define NAMED_V6 0x100    /* what is inside is IPv6 */
+#define NAMED_LENGTH 0xff /* length in bytes */
+#define NAMED_V6 0x100    /* the inner packet is IPv6 */
 
-/* What a tunnel packet has that names an alternative, behind the outer IP
- * header; 0: it is another one. Apart from others for the stack. */
+/* Length of what a tunnel packet that names an alternative has for that, maybe
+ * with NAMED_V6; 0: names none. Separate because of the stack. */
 static __noinline __u32 find_named(struct __sk_buff *skb, bool v6, bool routing)
 {
 	void *end = (void *)(long)skb->data_end;
@@ -96,14 +96,14 @@ static __noinline __u32 find_named(struct __sk_buff *skb, bool v6, bool routing)
 	       (tunnel.type == bpf_htons(ETH_P_IPV6) ? NAMED_V6 : 0);
 }
 
-/* What is known of a packet from the NIC before it is decided on. */
+/* Data about a packet from the NIC before the decision. */
 struct chance {
 	__u32 named;     /* find_named(), or 0 */
-	__u32 key;       /* in place of the packet's; 0: that */
+	__u32 key;       /* replaces the packet's; 0: does not */
 	__u32 handed_on; /* by another hypervisor */
 };
 
-/* The key; its protocol's form is checked. False: not one of our tunnels. */
+/* Reads the key and checks the tunnel's format. False: not our tunnel. */
 static __always_inline bool find_tunnel(struct __sk_buff *skb,
 					struct outer *outer, void *end,
 					struct tunnel *tunnel,
@@ -128,8 +128,8 @@ static __always_inline bool find_tunnel(struct __sk_buff *skb,
 		tunnel->length = outer->header + (chance->named & NAMED_LENGTH);
 		return true;
 	}
-	/* OVN's carry Ethernet and an option: with both ends at one address
-	 * this tells them from ours. */
+	/* OVN's tunnels carry Ethernet and an option, which tells them from
+	 * ours if both have the same addresses. */
 	if ((void *)(geneve + 1) > end ||
 	    udp->dest != bpf_htons(HOST_GENEVE_PORT) || udp->check)
 		return false;
@@ -151,7 +151,7 @@ struct arrived {
 	struct host_entry *entry;
 };
 
-/* PASS: not ours; IN: go on; others: the drop. `look` fills in the chance. */
+/* PASS: not ours; IN: continue; others: drop. `look` fills in the chance. */
 static __always_inline enum host_outcome
 arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
        const struct host_settings *node, struct chance *chance, const bool look)
@@ -181,7 +181,7 @@ arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
 	if (place == HOST_NO_PLACE)
 		return HOST_DROP_KEY;
 	out->entry = entries_at(place);
-	/* the key goes first and comes last */
+	/* the key is removed first and added last */
 	if (!out->entry || !is_used(out->entry) || out->entry->key != seen->key)
 		return HOST_DROP_KEY;
 	seen->place = place;
@@ -195,7 +195,7 @@ arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
 	return HOST_IN;
 }
 
-/* So much of the frame is in one piece then, as far as it goes. */
+/* Makes this much of the frame linear, if it has as much. */
 static __always_inline void pull_headers(struct __sk_buff *skb)
 {
 	__u32 linear = skb->data_end - skb->data;

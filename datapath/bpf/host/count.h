@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is known of a packet where it ends, and counting and showing it. */
+/* A packet's data for counting and tracing. */
 #ifndef OXP_HOST_COUNT_H
 #define OXP_HOST_COUNT_H
 
 #include "host/maps.h"
 
 #define NO_PORT 0xffffffff
-#define TO_BE_DECIDED (-2) /* no TC action */
+#define TO_BE_DECIDED (-2) /* not a TC action */
 
 struct seen {
 	__u32 hook;      /* enum host_hook */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Echo requests by which LB nodes probe members, and their replies. A reply
- * says nothing of the VIP that was asked, so each request is kept beside the
+ * does not contain the VIP of its request, so each request is kept with the
  * half-open flows until it is answered. Its name has the identifier, and the
- * sequence number in place of the member's port: a node probes one member for
- * several VIPs. What is found by a tap is named by the tap.
+ * sequence number instead of the member's port, as a node probes one member for
+ * several VIPs. Since replies are looked up by tap, the name has the tap.
  */
 #ifndef OXP_HOST_ECHO_H
 #define OXP_HOST_ECHO_H
@@ -13,7 +13,7 @@
 #include "host/outbound.h"
 #include "host/packet.h"
 
-/* Replies whose request nobody knows are the VM's own affair. */
+/* Replies to unknown requests are the VM's own. */
 static __always_inline __u64 tag_of_echo(const struct host_packet *packet,
 					 const struct ip_address *client,
 					 const struct ip_address *fixed,
@@ -34,7 +34,7 @@ static __always_inline __u64 tag_of_echo(const struct host_packet *packet,
 	return tag_of(&name);
 }
 
-/* HOST_IN or a drop. Others than LB nodes are answered by these. */
+/* Returns HOST_IN or a drop. LB nodes themselves answer others' requests. */
 __noinline int echo_in(const struct host_packet *packet, __u32 place)
 {
 	const struct host_settings *node = &settings;
@@ -59,7 +59,7 @@ __noinline int echo_in(const struct host_packet *packet, __u32 place)
 	return HOST_IN;
 }
 
-/* As flow_out(). */
+/* Returns the same as flow_out(). */
 __noinline __u32 echo_out(const struct host_packet *packet, __u32 ifindex)
 {
 	const struct host_settings *node = &settings;
@@ -79,7 +79,7 @@ __noinline __u32 echo_out(const struct host_packet *packet, __u32 ifindex)
 	place = place_of(flow.state);
 	entry = entries_at(place);
 	port = entry ? ports_at(entry->host_port) : NULL;
-	/* the flow may be older than what is there now */
+	/* the flow may be older than the present entry */
 	if (!port || !is_used(entry) || port->ifindex != ifindex ||
 	    !same_address(&entry->fixed, &packet->transport.source) ||
 	    !exchange(&flow, 0))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tables of flows; host.h says what is in them. */
+/* The tables of flows; host.h describes their contents. */
 #ifndef OXP_HOST_FLOWS_H
 #define OXP_HOST_FLOWS_H
 
@@ -10,9 +10,9 @@
 #include "host/maps.h"
 #include "verifier.h"
 
-#define REFRESH_AGE 1 /* units: lines are shared with other CPUs */
+#define REFRESH_AGE 1 /* units; lines are shared with other CPUs */
 
-/* What is global is verified once and not at each call. */
+/* Global functions are verified once and not at each call. */
 
 enum table {
 	TABLE_FLOWS,
@@ -23,7 +23,7 @@ struct flow {
 	struct host_flow_set *set; /* NULL: none */
 	struct host_clients *clients;
 	__u64 *word; /* of its state */
-	__u64 state; /* as it was read */
+	__u64 state; /* as read */
 };
 
 static __always_inline struct host_flow_set *set_of(__u32 table, __u32 number)
@@ -62,8 +62,8 @@ static __always_inline __u32 generation_of(__u64 state)
 	return state >> HOST_FLOW_GENERATION_SHIFT & HOST_GENERATION_MASK;
 }
 
-/* Before the rules are read, which change first: a flow that the old ones let
- * in must not have the generation of the new ones. */
+/* To be called before the rules are read, which change first: a flow that the
+ * old rules allowed must not get the new rules' generation. */
 static __always_inline __u32 rules_generation(const struct host_port *port)
 {
 	return READ_ONCE(port->generation);
@@ -106,8 +106,8 @@ static __always_inline bool exchange(const struct flow *flow, __u64 to)
 	       flow->state;
 }
 
-/* The state of the flow in a set; NULL: it is not there. Which way it was is
- * hidden from the verifier, which would follow all that comes for each. */
+/* The state of the flow in a set; NULL: not found. Which way it is in is hidden
+ * from the verifier, which would follow all further code for each. */
 static __always_inline __u64 *state_of(struct host_flow_set *set, __u64 tag)
 {
 	__u64 at = 0;
@@ -132,7 +132,7 @@ static __always_inline __u64 *tag_beside(__u64 *word)
 	return word - HOST_LINE_WAYS;
 }
 
-/* False: the flow is not in this set. Sets flow->set all the same. */
+/* Returns whether the flow is in this set. Sets flow->set in any case. */
 static __always_inline bool in_set(struct flow *flow, __u32 table, __u32 number,
 				   __u64 tag)
 {
@@ -148,8 +148,7 @@ static __always_inline bool in_set(struct flow *flow, __u32 table, __u32 number,
 	       READ_ONCE(*tag_beside(flow->word)) == tag;
 }
 
-/* A flow that is not in the first of its sets may be in the second: only when
- * the first was full. */
+/* A flow is in its second set only if the first was full. */
 static __always_inline __u32 first_set(__u64 tag,
 				       const struct host_settings *node)
 {
@@ -169,7 +168,7 @@ static __always_inline bool find_confirmed(struct flow *flow, __u64 tag,
 	       in_set(flow, TABLE_FLOWS, second_set(tag, node), tag);
 }
 
-/* The ports share the parts; which one a port has is no secret. */
+/* Ports share the parts; which part a port uses is no secret. */
 static __always_inline bool find_half_open(struct flow *flow, __u64 tag,
 					   __u32 host_port,
 					   const struct host_settings *node)
@@ -185,8 +184,7 @@ static __always_inline bool find_half_open(struct flow *flow, __u64 tag,
 #define OVER (HOST_FLOW_TIME_MASK + 1) /* and above: scores of free places */
 #define SCORE_SHIFT 3
 
-/* How well a place of `flows` would do for another one; 0: it may not be
- * taken. */
+/* Rates a place of `flows` for another flow; 0: it must not be taken. */
 static __always_inline __u64 score_of(__u64 state, __u64 now,
 				      const struct host_settings *node)
 {
@@ -201,9 +199,8 @@ static __always_inline __u64 score_of(__u64 state, __u64 now,
 		      over * OVER + (closing | over) * age);
 }
 
-/* The best place of a set: its score, and in the low bits the way, which is
- * of the tag's line if there is one as good. 0: no more than `kept` could be
- * taken. */
+/* The best place of a set: its score, with the way in the low bits, preferably
+ * one in the tag's line. 0: no more than `kept` places could be taken. */
 static __always_inline __u64 best_place(struct host_flow_set *set, __u32 now,
 					__u64 tag, __u32 kept,
 					const struct host_settings *node)
@@ -222,7 +219,7 @@ static __always_inline __u64 best_place(struct host_flow_set *set, __u32 now,
 	return chosen(is_less(kept, room), best ^ last, 0);
 }
 
-/* The way of what is best. */
+/* The way in a result of best_place(). */
 static __always_inline __u32 way_of(__u64 best)
 {
 	__u32 way = best % HOST_FLOW_WAYS;
@@ -238,7 +235,7 @@ static __always_inline void take_way(struct flow *flow, __u32 way)
 	flow->state = READ_ONCE(*flow->word);
 }
 
-/* The score of the place in the set, 0: it may not be taken; `way` is set. */
+/* The score of the set's best place, 0: none may be taken; `way` is set. */
 static __always_inline __u32 choose(struct flow *flow, __u32 number, __u64 tag,
 				    __u32 *way, __u32 now, __u32 kept,
 				    const struct host_settings *node)
@@ -255,7 +252,7 @@ static __always_inline __u32 choose(struct flow *flow, __u32 number, __u64 tag,
 	return best >> SCORE_SHIFT;
 }
 
-/* In half_open the oldest gives way, if no place is free. */
+/* In half_open the oldest is replaced if no place is free. */
 static __always_inline __u32 choose_oldest(struct flow *flow, __u64 now)
 {
 	__u64 best = 0;
@@ -274,7 +271,7 @@ static __always_inline __u32 choose_oldest(struct flow *flow, __u64 now)
 	return chosen_way;
 }
 
-/* Another's flow has left `flows`. */
+/* To be called after a flow was removed from `flows`. */
 __noinline int uncount(__u64 state)
 {
 	struct host_entry *entry = entries_at(place_of(state));
@@ -297,7 +294,7 @@ static __always_inline bool write(struct flow *flow, __u32 way, __u64 tag,
 	return true;
 }
 
-/* Into half_open. */
+/* Adds to half_open. */
 static __always_inline bool keep_bounded(struct flow *flow, __u64 tag,
 					 const struct ip_address *client,
 					 __u64 state, __u32 now)
@@ -307,8 +304,8 @@ static __always_inline bool keep_bounded(struct flow *flow, __u64 tag,
 	return write(flow, choose_oldest(flow, now), tag, client, state);
 }
 
-/* Into flows, on account of the port; false: it has enough, or there is no
- * place for it. */
+/* Adds to `flows` and to the port's count; false: the port has reached its
+ * limit, or there is no place. */
 __noinline int keep_confirmed(__u64 tag, const struct ip_address *client,
 			      __u64 state, __u32 host_port)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which entry a VM's fragments leave by: later ones have no ports. host.h says
- * what is remembered of the first ones. */
+/* The entry by which a VM's fragments leave, as later ones have no ports. For
+ * what is kept of first fragments see host.h. */
 #ifndef OXP_HOST_FRAGMENTS_H
 #define OXP_HOST_FRAGMENTS_H
 
@@ -26,7 +26,7 @@ static __always_inline struct host_fragment_set *fragment_set(__u64 tag)
 	return bpf_map_lookup_elem(&fragments, &number);
 }
 
-/* SHARE_WAYS: it is not there. */
+/* SHARE_WAYS: not found. */
 static __always_inline __u32 way_of_fragment(struct host_fragment_set *set,
 					     __u64 tag)
 {
@@ -46,7 +46,7 @@ __noinline __u32 place_for_fragment(__u64 tag, __u64 state)
 		   : 0;
 }
 
-/* Of a first one that leaves by the entry at `place`. */
+/* Records a first fragment that leaves by the entry at `place`. */
 __noinline int keep_fragment(const struct host_packet *packet, __u32 ifindex,
 			     __u32 place)
 {
@@ -68,7 +68,7 @@ __noinline int keep_fragment(const struct host_packet *packet, __u32 ifindex,
 	way &= SHARE_WAYS - 1;
 	word = &set->state[way];
 	was = READ_ONCE(*word);
-	/* another CPU writes there: it came first */
+	/* another CPU is writing there and came first */
 	if ((was && place_of(was) == HOST_NO_PLACE) ||
 	    __sync_val_compare_and_swap(word, was, state | HOST_NO_PLACE) !=
 		    was)
@@ -78,8 +78,8 @@ __noinline int keep_fragment(const struct host_packet *packet, __u32 ifindex,
 	return 0;
 }
 
-/* Whether what is in the place now is of this tap and this address of its VM:
- * it may be another entry, of somebody else, since it was remembered. */
+/* Whether the entry at this place still belongs to this tap and address of its
+ * VM: since it was recorded, the place may have been reused. */
 static __always_inline bool
 is_senders(__u32 place, const struct host_packet *packet, __u32 ifindex)
 {
@@ -91,7 +91,7 @@ is_senders(__u32 place, const struct host_packet *packet, __u32 ifindex)
 	       same_address(&entry->fixed, &packet->transport.source);
 }
 
-/* Of a later one: HOST_OUT and the place, or HOST_PASS. */
+/* For a later fragment: HOST_OUT and the place, or HOST_PASS. */
 static __noinline int find_fragment(const struct host_packet *packet,
 				    __u32 ifindex)
 {

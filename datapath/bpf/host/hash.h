@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The name of a flow: SipHash-1-3 (Aumasson and Bernstein, with one round a
- * word and three at the end) under a secret of the hypervisor. Clients choose
- * addresses and ports, so that with a weaker hash they could find two flows
- * with one name, and enter by the second what the first was let in to.
+ * The name of a flow: SipHash-1-3 (Aumasson and Bernstein; one round per word
+ * and three at the end) keyed with a secret of the hypervisor. Clients choose
+ * addresses and ports: with a weaker hash they could find two flows with the
+ * same name, and use the second to get in where only the first is allowed.
  *
- * The message: fixed address, client's address (of both families 4 or 16
- * bytes each), place of the host's port (2 bytes, little endian), protocol,
- * member's port and client's port as they are in packets. With its length, in
- * the last byte, it is two words of IPv4, and five of IPv6.
+ * The message: fixed address, client's address (4 or 16 bytes each), place of
+ * the host's port (2 bytes, little endian), protocol, and the member's and the
+ * client's port as in packets. With its length in the last byte it has two
+ * words for IPv4 and five for IPv6.
  */
 #ifndef OXP_HOST_HASH_H
 #define OXP_HOST_HASH_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where the last look-ups ended: a hash table of the kernel's costs several
- * calls, and each return from one is a branch that many processors are made to
- * mispredict. A hint is the place of an entry, which says itself whether it is
- * the one: so nothing has to keep hints true, they may begin with zeroes, and
- * two names that share one cost what they cost without.
+ * Results of the last lookups. A hash table of the kernel costs several calls,
+ * and mitigations make many processors mispredict each return from one. A hint
+ * is the place of an entry, and the entry itself tells whether it is the right
+ * one: so hints need not be kept valid, may start as zeroes, and names that
+ * share a hint cost no more than without hints.
  */
 #ifndef OXP_HOST_HINTS_H
 #define OXP_HOST_HINTS_H
@@ -21,13 +21,13 @@ struct {
 	__type(value, __u32);
 } key_hints SEC(".maps"), listener_hints SEC(".maps");
 
-/* In a hint, beside the place of 16 bits, are as many of the name's, so that
- * what has no entry seldom looks at one. */
+/* The upper half of a hint has bits of the name, so that names without an entry
+ * seldom read one. The lower half is the place. */
 #define HINT_NAME 0xffff0000
 
 struct hinted {
 	__u32 name;
-	__u32 *hint; /* NULL: there is none, which cannot be */
+	__u32 *hint; /* NULL is unreachable; for the verifier */
 };
 
 static __always_inline struct hinted hinted_in(void *hints, __u64 name)
@@ -39,7 +39,7 @@ static __always_inline struct hinted hinted_in(void *hints, __u64 name)
 			       bpf_map_lookup_elem(hints, &number)};
 }
 
-/* NULL: nothing is known. The place in *place. */
+/* NULL: no hint. *place gets the entry's place. */
 static __always_inline const struct host_entry *
 entry_of_hint(const struct hinted *hinted, __u32 *place)
 {
@@ -59,7 +59,7 @@ static __always_inline __u32 keep_hint(const struct hinted *hinted, __u32 place)
 	return place;
 }
 
-/* The place of the entry with the key; HOST_NO_PLACE: there is none. */
+/* The place of the entry with the key; HOST_NO_PLACE: none. */
 static __always_inline __u32 place_of_key(__u32 key)
 {
 	struct hinted hinted = hinted_in(&key_hints, key);
@@ -100,7 +100,7 @@ static __always_inline bool is_at(const struct host_entry *entry, __u32 ifindex,
 	return at && at->ifindex == ifindex;
 }
 
-/* The place of an entry of the member's port; HOST_NO_PLACE: nobody's. */
+/* The place of an entry with the member's port; HOST_NO_PLACE: none. */
 static __always_inline __u32 place_of_listener(__u32 ifindex, __u8 protocol,
 					       __be16 port,
 					       const struct ip_address *fixed)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A hypervisor's side, for members that know nothing of it:
+ * A hypervisor's programs, for members that know nothing of them:
  *
  *   LB node -> [tunnel with key] -> oxp_host_nic -> tap -> VM
  *   client <--------------------- oxp_host_tap_in <- tap <- VM
  *
- * oxp_host_tap_out sees what else goes to a VM that has just come from another
- * hypervisor, so that answers to it are told from those of flows that are still
- * to be known here.
+ * oxp_host_tap_out watches the other packets to a VM that has just come from
+ * another hypervisor, so that replies to them can be told from those of flows
+ * that are not known here yet.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -18,8 +18,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* NIC, ingress. Everything else of the hypervisor's comes by here: it is seen
- * by a few comparisons not to be ours. */
+/* NIC, ingress. All other traffic of the hypervisor passes here, too, and is
+ * sorted out by a few comparisons. */
 SEC("tc")
 int oxp_host_nic(struct __sk_buff *skb)
 {
@@ -38,14 +38,14 @@ int oxp_host_nic(struct __sk_buff *skb)
 	return action == TO_BE_DECIDED ? take_in(skb, &chance) : action;
 }
 
-/* A tap's ingress: what a VM sends. */
+/* A tap's ingress: packets from the VM. */
 SEC("tc")
 int oxp_host_tap_in(struct __sk_buff *skb)
 {
 	return take_out(skb);
 }
 
-/* A tap's egress: what a VM gets. */
+/* A tap's egress: packets to the VM. */
 SEC("tc")
 int oxp_host_tap_out(struct __sk_buff *skb)
 {
@@ -61,7 +61,7 @@ int oxp_host_tap_out(struct __sk_buff *skb)
 		    read_any(skb, ETH_HLEN, &packet))
 			return TC_ACT_UNSPEC;
 	}
-	/* of datagrams nobody asks whether they were direct */
+	/* the flag is only used for TCP */
 	if (packet.transport.protocol != IPPROTO_TCP || !packet.has_ports)
 		return TC_ACT_UNSPEC;
 	place = place_of_listener(skb->ifindex, IPPROTO_TCP,

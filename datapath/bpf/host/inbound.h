@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a client's packet does to flows. Each packet has all that makes one:
- * what was lost comes back with the client's next. */
+/* How a client's packet changes flows. Each packet has all data of its flow:
+ * what was lost is restored by the client's next packet. */
 #ifndef OXP_HOST_INBOUND_H
 #define OXP_HOST_INBOUND_H
 
@@ -36,7 +36,7 @@ static __always_inline bool admits(const struct host_entry *entry,
 		     client);
 }
 
-/* The state after a packet of the client's. */
+/* The state after a packet of the client. */
 static __always_inline __u64 seen_in(__u64 state, __u32 now,
 				     const struct host_packet *packet)
 {
@@ -64,13 +64,13 @@ begin_flow(struct flow *flow, const struct flow_name *name, __u64 tag,
 	if (closes(packet))
 		flags |= HOST_FLOW_CLOSING;
 	state = new_state(in->place, name->client_port, generation, now, flags);
-	/* lost against another CPU: the next packet tries again */
+	/* on a lost race with another CPU the next packet tries again */
 	if (keep_bounded(flow, tag, &name->client, state, now) && own)
 		own->flows++;
 	return HOST_IN;
 }
 
-/* A flow that is known: goes on, or is judged again, or is over. */
+/* For a known flow: continues it, checks it again, or ends it. */
 static __always_inline enum host_outcome
 go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
       const struct inbound *in, const struct host_packet *packet, __u32 now,
@@ -102,7 +102,7 @@ go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
 	return HOST_IN;
 }
 
-/* Fills `in` from the place of the entry. */
+/* Fills in `in` from the place of the entry. */
 static __always_inline bool fill(struct inbound *in, __u32 place)
 {
 	in->place = place;
@@ -111,8 +111,7 @@ static __always_inline bool fill(struct inbound *in, __u32 place)
 	return in->port;
 }
 
-/* HOST_IN or a drop. `place` is the entry's, `tag` the flow's; 0: not known
- * yet. */
+/* Returns HOST_IN or a drop. `place` is the entry's, `tag` the flow's, or 0. */
 __noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 {
 	const struct host_settings *node = &settings;
@@ -133,7 +132,7 @@ __noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 		idle = node->half_open_idle;
 		known = find_half_open(&flow, tag, name.host_port, node);
 	}
-	/* after the state was read, so that none is of later */
+	/* read after the state, whose time is then not in the future */
 	now = now_in_units();
 	if (known && age_of(flow.state, now) >
 			     (idle ? idle : idle_of(flow.state, node))) {
@@ -168,7 +167,7 @@ static __always_inline __u64 usual_tag_in(const struct host_packet *packet,
 				packet->transport.version == 6, node));
 }
 
-/* As flow_in(), without a look at all for what nearly each packet is. */
+/* flow_in(), but without a full lookup for nearly all packets. */
 static __always_inline int usual_flow_in(const struct host_packet *packet,
 					 const struct host_port *port,
 					 __u32 place, __u64 tag,
@@ -180,7 +179,7 @@ static __always_inline int usual_flow_in(const struct host_packet *packet,
 	return flow_in(packet, place, tag);
 }
 
-/* Whether the flow of a packet that is no error is known, as one of the entry's
+/* Whether the flow of a packet, which is no ICMP error, is known for the entry
  * at this place. */
 __noinline int is_known(const struct host_packet *packet, __u32 place)
 {
@@ -200,7 +199,7 @@ __noinline int is_known(const struct host_packet *packet, __u32 place)
 			return false;
 		idle = node->half_open_idle;
 	}
-	/* after the state was read, so that none is of later */
+	/* read after the state, whose time is then not in the future */
 	now = now_in_units();
 	return place_of(flow.state) == place &&
 	       !(flow.state & HOST_FLOW_DIRECT) &&
@@ -208,7 +207,7 @@ __noinline int is_known(const struct host_packet *packet, __u32 place)
 		       (idle ? idle : idle_of(flow.state, node));
 }
 
-/* Whether the flow of an ICMP error's quote is known, and still let in. */
+/* Whether the flow of an ICMP error's quote is known and still allowed. */
 __noinline int flow_of_error(const struct host_packet *quote, __u32 place)
 {
 	const struct host_settings *node = &settings;

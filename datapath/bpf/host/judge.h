@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a port's security groups let a client in: judged when a flow begins,
- * and again when rules have changed since. */
+/* Whether a port's security groups allow a client: checked when a flow begins,
+ * and again after rules have changed. */
 #ifndef OXP_HOST_JUDGE_H
 #define OXP_HOST_JUDGE_H
 
 #include "host/maps.h"
 
-/* IPv4, mapped. */
+/* Mapped IPv4. */
 static __always_inline bool is_mapped(const struct ip_address *address)
 {
 	const __u32 *word = (const __u32 *)address;

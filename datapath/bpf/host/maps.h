@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps of host.h. Sizes that matter are set by the library when the state
- * is created; those of what is looked up by number are powers of two. */
+/* The maps of host.h. The library sets the real sizes when it creates the
+ * state; maps that are indexed by hashes have powers of two. */
 #ifndef OXP_HOST_MAPS_H
 #define OXP_HOST_MAPS_H
 
@@ -14,8 +14,8 @@
 #include "host.h"
 #include "map_types.h"
 
-/* A section of the program's data, which is a map of one element: where it is
- * need not be looked up. */
+/* A section of the program's data: a map of one element that needs no lookup.
+ */
 struct host_settings settings SEC(".data.settings");
 
 MMAPPED_ARRAY(entries, 1, struct host_entry);
@@ -68,7 +68,7 @@ static __always_inline bool is_used(const struct host_entry *entry)
 	return entry->used == HOST_ENTRY_USED;
 }
 
-/* Whether it is in a network of LB nodes, of any number of these. */
+/* Whether the address is in a network of LB nodes, of any number of these. */
 static __always_inline bool is_in_networks(const struct ip_address *address)
 {
 	struct host_network key = {.bits = 128, .address = *address};
@@ -81,7 +81,7 @@ __noinline int find_network(const struct ip_address *address)
 	return address && is_in_networks(address);
 }
 
-/* The same, with a look at those that most are in. */
+/* The same, but tries the most common networks first. */
 static __always_inline bool is_of_node(const struct ip_address *address,
 				       const struct host_settings *node)
 {
@@ -99,7 +99,7 @@ static __always_inline bool is_of_node(const struct ip_address *address,
 	return find_network(address);
 }
 
-/* Whether it is in a network of other hypervisors. */
+/* Whether the address is in a network of other hypervisors. */
 static __always_inline bool is_of_peer(const struct ip_address *address)
 {
 	struct host_network key = {.bits = 128, .address = *address};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a member's packet does to flows, and to which listener it belongs. */
+/* How a member's packet changes flows, and to which listener it belongs. */
 #ifndef OXP_HOST_OUTBOUND_H
 #define OXP_HOST_OUTBOUND_H
 
@@ -11,8 +11,7 @@
 #include "host/packet.h"
 #include "host/usual_flows.h"
 
-/* Whether the entry is of what the name names: the flow may be older than it.
- */
+/* Whether the entry matches the name: the flow may be older than the entry. */
 static __always_inline bool fits(const struct host_entry *entry,
 				 const struct flow_name *name)
 {
@@ -45,9 +44,9 @@ static __always_inline void name_out(struct flow_name *name,
 }
 
 /*
- * Whether the VM has just come from another hypervisor, whose flows are not all
- * known here yet. That begins with the first packet `by_vm` that is looked up,
- * for the tap is there before the VM runs.
+ * Whether the VM has just come from another hypervisor, so that not all of its
+ * flows are known here yet. The time starts with the first packet `by_vm` that
+ * is looked up, as the tap exists before the VM runs.
  */
 static __always_inline bool is_arriving(struct host_port *port, bool by_vm)
 {
@@ -71,7 +70,7 @@ static __always_inline bool is_arriving(struct host_port *port, bool by_vm)
 #define PLACE_SHIFT 8
 
 /*
- * HOST_PASS, or a drop or HOST_OUT with the entry's place above, by
+ * Returns HOST_PASS, or a drop or HOST_OUT with the entry's place shifted by
  * PLACE_SHIFT. `first` is the place of one of the entries of the member's port.
  */
 __noinline int flow_out(const struct host_packet *packet, __u32 first)
@@ -98,7 +97,7 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 		idle = node->half_open_idle;
 		known = find_half_open(&flow, tag, name.host_port, node);
 	}
-	/* after the state was read, so that none is of later */
+	/* read after the state, whose time is then not in the future */
 	now = now_in_units();
 	if (known &&
 	    age_of(flow.state, now) > (idle ? idle : idle_of(flow.state, node)))
@@ -131,15 +130,15 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 			follow_usual(tag, flow.state, state);
 		return HOST_OUT | place << PLACE_SHIFT;
 	}
-	/* it may be an answer of a flow that is still to come */
+	/* it may be a reply in a flow that is not known yet */
 	if (arriving && name.protocol == IPPROTO_TCP &&
 	    !(packet->tcp_flags & TCP_SYN))
 		return HOST_DROP_ARRIVING | first << PLACE_SHIFT;
 	return HOST_PASS;
 }
 
-/* A segment to a member's port that came another way while the VM arrives: its
- * answers need not wait until all flows are known. */
+/* Records a segment to a member's port that came by another way while the VM is
+ * arriving: its replies need not wait until all flows are known. */
 __noinline int note_direct(const struct host_packet *packet, __u32 place)
 {
 	const struct host_settings *node = &settings;

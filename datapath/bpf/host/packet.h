@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* An IP packet of a client's or a member's, as far as flows need it. */
+/* The fields of a client's or a member's IP packet that flows need. */
 #ifndef OXP_HOST_PACKET_H
 #define OXP_HOST_PACKET_H
 
@@ -23,23 +23,23 @@ enum echo {
 
 struct host_packet {
 	struct transport transport;
-	__u32 ip;     /* where its IP header begins */
-	__u32 length; /* bytes of the IP packet, by its own header */
+	__u32 ip;     /* offset of its IP header */
+	__u32 length; /* of the IP packet, from its own header */
 	__be16 source_port, destination_port;
-	__be16 check;   /* the transport's, of the usual packet */
-	__u8 tcp_flags; /* of TCP; SYN where SCTP opens an association */
-	__u8 error;     /* an ICMP error */
-	__u8 echo;      /* enum echo; instead of ports: see read_echo() */
+	__be16 check;   /* the transport's; usual packets only */
+	__u8 tcp_flags; /* of TCP; SYN if SCTP opens an association */
+	__u8 error;     /* is an ICMP error */
+	__u8 echo;      /* enum echo; replaces ports, see read_echo() */
 	__u8 has_ports;
 };
 
-/* IPv4's. */
+/* For IPv4. */
 static __always_inline __be32 last_word(const struct ip_address *address)
 {
 	return *(const __be32 *)(address->bytes + 12);
 }
 
-/* What a header of the transport has at least. */
+/* Minimum length of the transport's header. */
 static __always_inline __u32 transport_header(__u8 protocol)
 {
 	switch (protocol) {
@@ -55,9 +55,9 @@ static __always_inline __u32 transport_header(__u8 protocol)
 }
 
 /*
- * The usual packet: no options, no extension headers, no fragment, TCP, UDP
- * or SCTP, all headers in the linear part. Returns whether it is one; says
- * nothing of others. `packet` begins with zeroes.
+ * The usual packet: no options, no extension headers, no fragment, TCP, UDP or
+ * SCTP, all headers in the linear part. Returns whether it is one; leaves
+ * others undefined. `packet` starts as zeroes.
  */
 static __always_inline bool read_usual(struct __sk_buff *skb, __u32 ip,
 				       struct host_packet *packet)
@@ -93,7 +93,7 @@ static __always_inline bool read_usual(struct __sk_buff *skb, __u32 ip,
 		header = sizeof(*v6);
 	}
 	tcp = at + header;
-	/* what is shorter than a header of TCP takes the other way */
+	/* packets shorter than a TCP header use the other function */
 	if (!transport_header(transport->protocol) || (void *)(tcp + 1) > end ||
 	    packet->length < header + sizeof(*tcp) ||
 	    packet->length > skb->len - ip)
@@ -129,8 +129,8 @@ static __always_inline int read_length(struct __sk_buff *skb,
 	return 0;
 }
 
-/* What asks has the identifier as its source port and the sequence number as
- * its destination port, what answers the other way round. */
+/* A request has the identifier as its source port and the sequence number as
+ * its destination port, a reply the other way round. */
 static __always_inline void read_echo(struct host_packet *packet,
 				      const __be16 *icmp)
 {
@@ -173,8 +173,7 @@ static __always_inline int read_first_chunk(struct __sk_buff *skb,
 	return 0;
 }
 
-/* Every packet; negative: its headers are cut short. `packet` begins with
- * zeroes. */
+/* For all packets; negative: truncated headers. `packet` starts as zeroes. */
 __noinline int read_any(struct __sk_buff *skb, __u32 ip,
 			struct host_packet *packet)
 {
@@ -219,7 +218,7 @@ __noinline int read_any(struct __sk_buff *skb, __u32 ip,
 	return 0;
 }
 
-/* The packet that an ICMP error quotes, as far as its ports. */
+/* The packet that an ICMP error quotes, up to its ports. */
 static __always_inline int parse_quote(struct __sk_buff *skb,
 				       const struct host_packet *error,
 				       struct host_packet *quote)
@@ -246,7 +245,7 @@ __noinline int read_quote(struct __sk_buff *skb,
 	return error && quote ? parse_quote(skb, error, quote) : -1;
 }
 
-/* Neither begins a flow nor ends it. */
+/* Whether it neither begins nor ends a flow. */
 static __always_inline bool is_amid_flow(const struct host_packet *packet)
 {
 	return !(packet->tcp_flags & (TCP_FIN | TCP_SYN | TCP_RST));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One address and port of a packet becomes another: in, the destination, out,
- * the source. Checksums are corrected by helpers, which know what the kernel
- * knows of them: a VM's are often not made yet.
+ * Replaces one address and port of a packet: inbound the destination, outbound
+ * the source. Helpers correct the checksums, as they know the kernel's checksum
+ * state: often a VM's checksum is not computed yet.
  */
 #ifndef OXP_HOST_REWRITE_H
 #define OXP_HOST_REWRITE_H
@@ -18,12 +18,12 @@ enum way {
 struct rewriting {
 	struct ip_address from, to;
 	__be16 from_port, to_port;
-	__s8 ecn;  /* of the IP header; negative: as it is */
-	__u8 link; /* whether `macs` are written as well, and the Ethertype */
+	__s8 ecn;  /* for the IP header; negative: unchanged */
+	__u8 link; /* whether to write `macs` and the Ethertype as well */
 	__u8 macs[12];
 };
 
-/* The checksum that covers the addresses. */
+/* Fixes the checksum that covers the addresses. */
 static __always_inline int fix_addresses(struct __sk_buff *skb,
 					 const struct transport *transport,
 					 struct rewriting *change)
@@ -109,12 +109,11 @@ static __always_inline int set_v4(struct __sk_buff *skb, __u32 at,
 }
 
 /*
- * The ports of a usual packet. A helper has corrected the transport's checksum
- * for the addresses, by `addresses`: what it made of what was there says
- * whether the checksum is complete, and covers the ports, or is to be made
- * later, of all but the addresses. Where it does not say, and the sums that are
- * both 0 and 0xffff do not, a helper is asked again, which knows. Pointers
- * into the packet are worth nothing afterwards.
+ * Corrects the checksum for the ports of a usual packet. A helper has already
+ * corrected it by `addresses`: its result shows whether the checksum is
+ * complete and covers the ports, or covers only the addresses and is completed
+ * later. If it does not show that, as for sums that are 0 or 0xffff, another
+ * helper call decides. Pointers into the packet are invalid afterwards.
  */
 static __always_inline int check_of_ports(struct __sk_buff *skb, __u32 at,
 					  __be16 *now, __be16 was,
@@ -135,13 +134,13 @@ static __always_inline int check_of_ports(struct __sk_buff *skb, __u32 at,
 	return 0;
 }
 
-/* Of those that read_usual() knows. */
+/* For packets of read_usual(). */
 static __always_inline bool can_be_rewritten(const struct host_packet *packet)
 {
 	return packet->transport.protocol != IPPROTO_SCTP;
 }
 
-/* By how much the sum of what covers an address changes. */
+/* Change of a sum that covers the address. */
 static __always_inline __u32 change_of_address(const struct ip_address *from,
 					       const struct ip_address *to,
 					       const bool v6)
@@ -154,9 +153,9 @@ static __always_inline __u32 change_of_address(const struct ip_address *from,
 	return fold(sum);
 }
 
-/* TCP or UDP in IPv4 without options or in IPv6, directly behind the link
- * header, whose header of the transport is in one piece. `packet` says which
- * of both it is, `v6` is a constant. */
+/* For TCP or UDP in IPv4 without options or in IPv6, directly after the link
+ * header, with the transport's header in one piece. `packet` says which of the
+ * two it is, `v6` is a constant. */
 static __always_inline int rewrite_headers(struct __sk_buff *skb,
 					   const struct host_packet *packet,
 					   const struct host_entry *entry,
@@ -186,8 +185,8 @@ static __always_inline int rewrite_headers(struct __sk_buff *skb,
 				BPF_F_PSEUDO_HDR |
 					(udp ? BPF_F_MARK_MANGLED_0 : 0)))
 		return -1;
-	/* In IPv6 no header's sum makes up for the address, as the helper
-	 * takes for granted. If there is no sum of all it says so. */
+	/* For IPv6 no header's sum offsets the address's change, as the helper
+	 * assumes. Without a sum of the whole packet this has no effect. */
 	if (v6 && summed)
 		bpf_csum_update(skb, addresses);
 	ethernet = (void *)(long)skb->data;
@@ -244,8 +243,8 @@ static __always_inline int set_v6(struct __sk_buff *skb, __u32 at,
 	if (change->ecn >= 0 &&
 	    set_ecn(skb, true, at, bpf_htons(ETH_P_IPV6), change->ecn))
 		return -1;
-	/* The helper before took the transport's checksum for a change that
-	 * nothing makes up for, as in IPv4: so must this be. */
+	/* The previous helper assumed, as for IPv4, that nothing offsets the
+	 * change of the transport's checksum; so must this one. */
 	if (bpf_skb_store_bytes(skb, at + (way == WAY_IN ? 24 : 8), &change->to,
 				16, BPF_F_RECOMPUTE_CSUM))
 		return -1;
@@ -256,7 +255,7 @@ static __always_inline int set_v6(struct __sk_buff *skb, __u32 at,
 	return bpf_skb_store_bytes(skb, 0, &ethernet, sizeof(ethernet), 0);
 }
 
-/* The header, and the transport's checksum and port. */
+/* Rewrites the IP header, and the transport's checksum and port. */
 static __always_inline int rewrite(struct __sk_buff *skb,
 				   const struct host_packet *packet,
 				   struct rewriting *change, const enum way way)
@@ -270,10 +269,10 @@ static __always_inline int rewrite(struct __sk_buff *skb,
 }
 
 /*
- * Of an ICMP error the packet that it quotes, which went the other way: in,
- * its source is VIP and port, out, its destination the member's. The checksum
- * of a quoted IPv4 header is corrected, that of the quoted transport stays: few
- * quotes are long enough to have it, and nobody verifies it.
+ * Rewrites the packet that an ICMP error quotes, which went the other way:
+ * inbound, its source is the VIP and its port; outbound, its destination is the
+ * member's. Corrects the checksum of a quoted IPv4 header, but not that of the
+ * quoted transport: few quotes include it, and nobody verifies it.
  */
 static __always_inline int rewrite_quote(struct __sk_buff *skb,
 					 const struct host_packet *error,
@@ -299,7 +298,7 @@ static __always_inline int rewrite_quote(struct __sk_buff *skb,
 	     bpf_skb_store_bytes(skb, port, &change->to_port, 2, 0)))
 		return -1;
 	if (v4)
-		/* both changes make up for each other in the error's sum */
+		/* the two changes cancel out in the error's sum */
 		return bpf_l3_csum_replace(skb, quote.ip + 10, from, to, 4) ||
 		       bpf_skb_store_bytes(skb, address, &to, 4, 0);
 	difference = bpf_csum_diff((void *)&change->from, 16,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A packet that names an alternative, and whose connection is not known: it
- * goes to the alternative, here or on another hypervisor.
+ * A packet that names an alternative and whose connection is unknown goes to
+ * the alternative, here or on another hypervisor.
  *
- *   LB node -> [tunnel, alternative] -> this hypervisor, which knows no such
- *                  flow -> [tunnel] -> other hypervisor, if that knows it
+ *   LB node -> [tunnel, alternative] -> this hypervisor, which lacks the
+ *                  flow -> [tunnel] -> other hypervisor, if that has it
  *
- * Only what came from an LB node is handed on, only of connections, and only
- * to networks of hypervisors. From the same networks packets are taken whose
- * flow is known: they open none.
+ * Only packets from LB nodes are handed on, only those of connections, and only
+ * to networks of hypervisors. Packets from those networks are accepted if their
+ * flow is known: they do not open any.
  */
 #ifndef OXP_HOST_SECOND_CHANCE_H
 #define OXP_HOST_SECOND_CHANCE_H
@@ -18,8 +18,8 @@
 #include "host/arrive.h"
 #include "host/inbound.h"
 
-/* Whether it belongs to a connection of the listener's, and opens none. What is
- * no whole packet goes nowhere else than its other parts. */
+/* Whether the packet belongs to a connection of the listener and does not open
+ * it. A fragment goes where the other fragments of its packet go. */
 static __always_inline bool is_of_connection(const struct host_packet *packet,
 					     const struct host_entry *entry)
 {
@@ -29,7 +29,7 @@ static __always_inline bool is_of_connection(const struct host_packet *packet,
 	       (packet->transport.protocol == IPPROTO_TCP && !opens(packet));
 }
 
-/* Of an ICMP error, by what it quotes: from the VIP to a client. */
+/* For an ICMP error, by its quote: from the VIP to a client. */
 static __noinline int is_quote_here(struct __sk_buff *skb,
 				    const struct host_packet *error,
 				    __u32 place)
@@ -54,14 +54,14 @@ is_here(struct __sk_buff *skb, const struct host_packet *packet, __u32 place)
 			     : is_known(packet, place);
 }
 
-/* The alternative that the packet names, in `length` bytes: its address is what
- * the outer headers end with. */
+/* Loads the alternative that the packet names, in `length` bytes: the outer
+ * headers end with its address. */
 static __always_inline int load_named(struct __sk_buff *skb,
 				      const struct tunnel *tunnel, __u32 length,
 				      struct named *out)
 {
 	__u32 end = tunnel->link + tunnel->length;
-	__be32 word[5]; /* in Geneve the first is the VNI */
+	__be32 word[5]; /* with Geneve the first is the VNI */
 
 	out->length = length;
 	if (tunnel->version == 4) {
@@ -92,14 +92,14 @@ static __always_inline bool is_own(const struct host_settings *node,
 
 #define AT_PEER (HOST_NO_PLACE + 1)
 
-/* The place of an alternative that is on this hypervisor itself; AT_PEER: it is
- * on another one; HOST_NO_PLACE: neither. */
+/* The place of an alternative on this hypervisor; AT_PEER: it is on another
+ * one; HOST_NO_PLACE: neither. */
 static __noinline __u32 find_alternative(struct __sk_buff *skb,
 					 const struct tunnel *tunnel,
 					 __u32 length)
 {
 	const struct host_settings *node = &settings;
-	/* with SRv6 there is nothing but the address and what leads to it */
+	/* SRv6 has only the address and its routing header */
 	bool geneve =
 		tunnel->length > sizeof(struct ipv6hdr) + OXP_ALTERNATIVE_V6;
 	struct named named;
@@ -123,8 +123,8 @@ static __always_inline bool is_for(const struct host_packet *packet,
 	       (packet->error || packet->destination_port == entry->vip_port);
 }
 
-/* HOST_IN, to the member whose key the chance has then, HOST_HANDED_ON or a
- * drop. Not for the key's listener: IN, whoever decides drops it. */
+/* Returns HOST_IN, for the member whose key is then in `chance`, HOST_HANDED_ON
+ * or a drop. Packets not for the key's listener are dropped later. */
 static __always_inline int choose_member(struct __sk_buff *skb,
 					 const struct host_packet *packet,
 					 const struct arrived *arrived,
@@ -174,8 +174,8 @@ static __noinline int hand_on_to_peer(struct __sk_buff *skb,
 	return bpf_redirect_neigh(skb->ifindex, NULL, 0, 0);
 }
 
-/* TO_BE_DECIDED, with what is known of the packet now, or the action. Changes
- * nothing but what is handed on. */
+/* Returns TO_BE_DECIDED, with the data in `chance`, or the action. Only changes
+ * packets that it hands on. */
 __noinline int second_chance(struct __sk_buff *skb, struct chance *chance)
 {
 	const struct host_settings *node = &settings;

@@ -24,7 +24,7 @@ __noinline int error_in(struct __sk_buff *skb, const struct host_packet *error,
 	return flow_of_error(&quote, place);
 }
 
-/* The inner packet must be for the key's listener, and its client let in. */
+/* The inner packet must be for the key's listener, and its client allowed. */
 static __always_inline int decide_in(struct __sk_buff *skb,
 				     const struct host_packet *packet,
 				     const struct host_entry *entry,
@@ -39,7 +39,7 @@ static __always_inline int decide_in(struct __sk_buff *skb,
 	if (packet->transport.protocol != entry->protocol ||
 	    (packet->has_ports && packet->destination_port != entry->vip_port))
 		return HOST_DROP_MISMATCH;
-	if (!packet->has_ports) /* a later fragment, which has no flow */
+	if (!packet->has_ports) /* a later fragment, without a flow */
 		return admits(entry, &packet->transport.source)
 			       ? HOST_IN
 			       : HOST_DROP_NOT_ALLOWED;
@@ -55,8 +55,8 @@ static __always_inline void change_in(struct rewriting *change,
 	change->to_port = entry->port;
 }
 
-/* After the outer headers are off, before deliver(). Apart from it, as others
- * are: the stacks of all that call each other are limited. */
+/* To be called after the outer headers are removed, before deliver(). Separate,
+ * as are others, because the combined stack of nested calls is limited. */
 __noinline int deliver_quote(struct __sk_buff *skb,
 			     const struct host_packet *error, __u32 place)
 {
@@ -69,7 +69,7 @@ __noinline int deliver_quote(struct __sk_buff *skb,
 	return rewrite_quote(skb, error, &change, WAY_IN);
 }
 
-/* After the outer headers are off; `ecn` is the new one, or negative. */
+/* After the outer headers are removed; `ecn` is the new value, or negative. */
 __noinline int deliver(struct __sk_buff *skb, const struct host_packet *packet,
 		       __u32 place, int ecn)
 {
@@ -94,8 +94,8 @@ static __always_inline void count_in(const struct seen *seen)
 	}
 }
 
-/* Nearly all packets: usual ones, for the key's listener. take_in() knows all
- * others, and what is wrong with them; nothing has changed until then. */
+/* For nearly all packets: usual ones, for the key's listener. All others, and
+ * errors, are left to take_in(), with nothing changed. */
 __noinline int take_usual_in(struct __sk_buff *skb)
 {
 	const struct host_settings *node = &settings;
@@ -123,7 +123,7 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 		return TO_BE_DECIDED;
 	tag = usual_tag_in(&packet, entry, node);
 	fetch_line(tag, node);
-	/* The decision can wait: the packet goes to the member or nowhere. */
+	/* The lookup can wait: the packet goes to the member or is dropped. */
 	if (decapsulate_skb(skb, &arrived.tunnel, false) ||
 	    rewrite_usual(skb, &packet, entry, WAY_IN))
 		return drop(skb, &seen, HOST_DROP_INTERNAL);

@@ -10,8 +10,8 @@
 #include "host/too_big.h"
 #include "mss.h"
 
-/* What flow_out() says of the packet that a member's ICMP error quotes: a
- * client's, as it came to the member. */
+/* Result of flow_out() for the packet that a member's ICMP error quotes, which
+ * is a client's as it came to the member. */
 __noinline __u32 error_out(struct __sk_buff *skb,
 			   const struct host_packet *error)
 {
@@ -36,7 +36,7 @@ __noinline __u32 error_out(struct __sk_buff *skb,
 	return place == HOST_NO_PLACE ? HOST_PASS : flow_out(&quote, place);
 }
 
-/* Makes a usual packet that rewrite_usual() has changed what it was. */
+/* Undoes the changes of rewrite_usual() to a usual packet. */
 static __always_inline int take_back(struct __sk_buff *skb,
 				     const struct host_packet *packet,
 				     const struct host_entry *entry,
@@ -51,7 +51,7 @@ static __always_inline int take_back(struct __sk_buff *skb,
 	__u32 change = change_of_address(&entry->vip, &entry->fixed, v6);
 	void *data, *ports;
 
-	/* for what the kernel knows of the packet's sum */
+	/* to keep the kernel's checksum state valid */
 	if ((!udp || packet->check) &&
 	    bpf_l4_csum_replace(skb, l4 + at, 0, change, BPF_F_PSEUDO_HDR))
 		return -1;
@@ -76,7 +76,7 @@ static __always_inline int take_back(struct __sk_buff *skb,
 	return 0;
 }
 
-/* Whether the kernel is to be asked if it fits. */
+/* Whether to ask the kernel if the packet fits. */
 static __always_inline bool is_large(struct __sk_buff *skb,
 				     const struct host_entry *entry)
 {
@@ -86,10 +86,10 @@ static __always_inline bool is_large(struct __sk_buff *skb,
 #define OUT_DONE HOST_OUTCOMES /* HOST_OUT, and the packet is rewritten */
 
 /*
- * For what nearly each packet is: of a listener that is the only one, or that
- * the flow is of, and amid a flow. If it is not large it is changed while the
- * flow's line is on its way. OUT_DONE, HOST_OUT or a drop; HOST_PASS: whoever
- * looks at all says, and the packet is what it was.
+ * For nearly all packets: of the only listener, or of the flow's listener, and
+ * amid a flow. Unless the packet is large it is changed while the flow's line
+ * is being loaded. Returns OUT_DONE, HOST_OUT or a drop; HOST_PASS: the full
+ * lookup decides, and the packet is unchanged.
  */
 __noinline int usual_out(struct __sk_buff *skb,
 			 const struct host_packet *packet, __u32 place)
@@ -126,14 +126,14 @@ __noinline int usual_out(struct __sk_buff *skb,
 							   : HOST_PASS;
 }
 
-/* As flow_out(); whether it is `done` already. */
+/* Returns the same as flow_out(); *done: the packet is rewritten. */
 static __always_inline __u32 decide_out(struct __sk_buff *skb,
 					const struct host_packet *packet,
 					bool usual, bool *done)
 {
 	__u32 outcome, place, ifindex = skb->ifindex;
 
-	/* from now on not by an address that is reckoned from the context's */
+	/* from here on not addressed relative to the context */
 	barrier_var(ifindex);
 	if (packet->transport.later)
 		return find_fragment(packet, ifindex);
@@ -141,7 +141,7 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 		return error_out(skb, packet);
 	if (packet->echo)
 		return echo_out(packet, ifindex);
-	/* the VM's own, whatever is known of the flow's name */
+	/* the VM's own connection, even if a flow has its name */
 	if (opens(packet))
 		return HOST_PASS;
 	place = place_of_listener(ifindex, packet->transport.protocol,
@@ -197,7 +197,7 @@ __noinline int send_out(struct __sk_buff *skb, const struct host_packet *packet,
 	return rewrite(skb, packet, &change, WAY_OUT);
 }
 
-/* What usual_out() has not done. */
+/* Rewrites what usual_out() has not. */
 static __always_inline int rewrite_out(struct __sk_buff *skb,
 				       const struct host_packet *packet,
 				       const struct host_entry *entry,
@@ -219,7 +219,7 @@ static __always_inline void count_out(const struct seen *seen)
 	}
 }
 
-/* What is left untouched costs the headers and one look-up. */
+/* Packets that are left alone cost parsing and one lookup. */
 static __always_inline int take_out(struct __sk_buff *skb)
 {
 	struct seen seen = {.hook = HOST_TAP_IN,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Answers of a VM that do not fit the interface by which they leave: the VM
- * learns what does (RFC 1191, RFC 8201), from the client, as it addressed it.
+ * A VM's replies that do not fit the interface by which they leave: tells the
+ * VM the size that does (RFC 1191, RFC 8201), from the client, in the VM's
+ * view.
  *
  *   before   | link | VM -> client ...
  *   after    | link | client -> VM | ICMP, 8 bytes | VM -> client, cut
@@ -15,8 +16,7 @@
 #include "icmp_too_big.h"
 #include "martian_source.h"
 
-/* The MTU that the packet is too large for; 0: it fits, or the kernel does not
- * say. */
+/* The MTU that the packet exceeds; 0: it fits, or the kernel does not tell. */
 __noinline __u32 exceeded_mtu(struct __sk_buff *skb, __u32 ifindex)
 {
 	__u32 mtu = 0;
@@ -24,14 +24,14 @@ __noinline __u32 exceeded_mtu(struct __sk_buff *skb, __u32 ifindex)
 
 	if (status < 0)
 		return 0;
-	/* The helper takes the link header for that of the other interface. */
+	/* The helper assumes the link header of the other interface. */
 	if (skb->gso_size)
 		return status == BPF_MTU_CHK_RET_SEGS_TOOBIG ? mtu : 0;
 	return skb->len - ETH_HLEN > mtu ? mtu : 0;
 }
 
-/* Each VM has so many a unit of time, so that it has its own if another one
- * uses all of its. CPUs that count at once may let some more through. */
+/* Limits messages per VM and unit of time, so that VMs do not affect each
+ * other. CPUs that count at once may let a few more through. */
 static __always_inline bool may_tell(struct host_port *port)
 {
 	__u32 now = now_in_units();
@@ -46,7 +46,7 @@ static __always_inline bool may_tell(struct host_port *port)
 	return true;
 }
 
-/* Whether ICMP may speak of the packet, and the sender asked for it. */
+/* Whether ICMP may be sent about the packet, and the sender requested it. */
 __noinline int may_be_told(struct __sk_buff *skb,
 			   const struct host_packet *packet, __u32 mtu)
 {
@@ -71,7 +71,7 @@ __noinline int may_be_told(struct __sk_buff *skb,
 
 #define CHUNK 64
 
-/* The sum of `length` bytes at `offset`; 0xffffffff: they are not there. */
+/* The sum of `length` bytes at `offset`; 0xffffffff: they do not exist. */
 __noinline __u32 sum_of_skb(struct __sk_buff *skb, __u32 offset, __u32 length)
 {
 	__u32 sum = 0;
@@ -96,8 +96,8 @@ __noinline __u32 sum_of_skb(struct __sk_buff *skb, __u32 offset, __u32 length)
 }
 
 /*
- * Whether the checksum of the transport is left to the device. A helper that
- * corrects one knows, and does nothing to one that is still to be made.
+ * Whether the device has to compute the transport's checksum. The helper that
+ * corrects checksums knows, and leaves such a checksum unchanged.
  */
 static __always_inline int is_sum_left(struct __sk_buff *skb, __u32 at,
 				       __be16 was)
@@ -113,10 +113,10 @@ static __always_inline int is_sum_left(struct __sk_buff *skb, __u32 at,
 }
 
 /*
- * What `quote` bytes of the packet add to the checksum of what quotes them. If
- * a device is to make the transport's, it makes that of what is left: then
- * header and data have the sum that makes up for what is there now, whatever
- * they are. 0xffffffff: nothing is known of it.
+ * The sum of `quote` bytes of the packet, for the checksum of the error that
+ * quotes them. If a device computes the transport's checksum, it does so for
+ * what is left of the packet: the sum of transport header and data then offsets
+ * the field's present value, whatever they are. 0xffffffff: unknown.
  */
 __noinline __u32 sum_of_quote(struct __sk_buff *skb,
 			      const struct host_packet *packet, __u32 quote)
@@ -132,12 +132,12 @@ __noinline __u32 sum_of_quote(struct __sk_buff *skb,
 	if (at) {
 		at += packet->transport.offset;
 		if (at + sizeof(check) > packet->ip + quote)
-			at = 0; /* behind many headers */
+			at = 0; /* after many headers */
 	}
 	if (at) {
 		if (bpf_skb_load_bytes(skb, at, &check, sizeof(check)))
 			return 0xffffffff;
-		/* UDP without any */
+		/* 0: UDP without a checksum */
 		if (check)
 			left = is_sum_left(skb, at, check);
 	}
@@ -157,7 +157,7 @@ union too_big_headers {
 	__u8 bytes[TOO_BIG_V6_HEADERS];
 };
 
-/* Room in front of what is quoted, and what belongs there. */
+/* Makes room in front of the quote and writes the headers there. */
 static __always_inline int write_answer(struct __sk_buff *skb,
 					const union too_big_headers *headers,
 					const bool v6)
@@ -178,7 +178,7 @@ static __always_inline int write_answer(struct __sk_buff *skb,
 				   BPF_F_RECOMPUTE_CSUM);
 }
 
-/* 0: the frame is ICMP now. Otherwise it is none of either. */
+/* 0: the frame is now ICMP. Otherwise it is corrupt. */
 __noinline int make_answer(struct __sk_buff *skb,
 			   const struct host_packet *packet, __u32 mtu)
 {
@@ -193,7 +193,7 @@ __noinline int make_answer(struct __sk_buff *skb,
 	quote = v6 ? QUOTE_V6 : QUOTE_V4;
 	if (quote > packet->length)
 		quote = packet->length;
-	/* what was several segments is one packet then */
+	/* several segments become one packet */
 	if (bpf_skb_change_tail(skb, ETH_HLEN + quote, 0))
 		return -1;
 	sum = sum_of_quote(skb, packet, quote);
@@ -220,7 +220,7 @@ __noinline int make_answer(struct __sk_buff *skb,
 	return write_answer(skb, &headers, false);
 }
 
-/* A packet that fits is TO_BE_DECIDED, and nothing has changed. */
+/* Returns TO_BE_DECIDED for a packet that fits, with nothing changed. */
 __noinline int answer_if_too_big(struct __sk_buff *skb,
 				 const struct host_packet *packet,
 				 const struct seen *seen, __u32 ifindex)

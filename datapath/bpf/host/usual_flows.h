@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The table of flows that simply go on; host.h says what is in it. */
+/* The table of flows in steady state; host.h describes its contents. */
 #ifndef OXP_HOST_USUAL_FLOWS_H
 #define OXP_HOST_USUAL_FLOWS_H
 
 #include "age_since.h"
 #include "host/flows.h"
 
-/* What a flow that simply goes on has of these flags. */
+/* Flags of flows, and their values in steady state. */
 #define USUAL_FLAGS (HOST_FLOW_ANSWERED | HOST_FLOW_CLOSING)
 #define USUAL HOST_FLOW_ANSWERED
 
@@ -19,9 +19,9 @@ usual_of(__u64 tag, const struct host_settings *node)
 }
 
 /*
- * Has the line of the flow brought, which is looked at later. By a write, since
- * no instruction has to wait until it is done, whereas about 200 after a read
- * are all that a processor goes on with; and of what is there already.
+ * Starts loading the flow's line, which is read later. By a write of what is
+ * there already: no instruction has to wait for a write, whereas a processor
+ * continues for only about 200 instructions after a read.
  */
 static __always_inline void fetch_line(__u64 tag,
 				       const struct host_settings *node)
@@ -33,7 +33,7 @@ static __always_inline void fetch_line(__u64 tag,
 		first[HOST_USUAL_ZERO] = 0;
 }
 
-__u64 last_asked; /* of recent_units() */
+__u64 last_asked; /* for recent_units() */
 
 static __always_inline bool is_late(__u64 word, __u32 now,
 				    const struct host_settings *node)
@@ -47,12 +47,12 @@ static __always_inline bool is_late(__u64 word, __u32 now,
 }
 
 /*
- * Whether a packet that neither opens nor closes belongs to a confirmed flow of
- * the entry that nothing is to be said of but that it goes on: which is what
- * nearly all packets are. False: whoever looks at all knows. Without jumps:
- * which way it is nothing could predict, and the processor goes on while the
- * line is on its way. A flow that two CPUs wrote at once, into two ways, has
- * both words in one, which may have a wrong age until it is written again.
+ * Whether a packet that neither opens nor closes a flow belongs to a confirmed
+ * flow of the entry in steady state, as nearly all packets do. False: the full
+ * lookup decides. Without jumps, as the result is unpredictable and the
+ * processor can continue while the line is being loaded. If two CPUs have
+ * written a flow into two ways at once, their words are merged, which may give
+ * a wrong age until the flow is written again.
  */
 static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
 					   __u32 generation,
@@ -80,8 +80,8 @@ static __always_inline __u64 usual_name(__u64 tag, __u64 state)
 	return host_usual_name(tag, place_of(state), generation_of(state));
 }
 
-/* Frees the ways of the flow under either name, but one that has the word
- * already: true if there is one. */
+/* Frees all ways of the flow under either name except one that already has the
+ * word; returns whether there is one. */
 static __always_inline bool clear_usual(struct host_usual_flows *line,
 					__u64 name, __u64 other, __u64 word)
 {
@@ -101,7 +101,7 @@ static __always_inline bool clear_usual(struct host_usual_flows *line,
 	return found;
 }
 
-/* If no way is free the flow is not noted. */
+/* If no way is free the flow is not recorded. */
 static __always_inline void write_usual(struct host_usual_flows *line,
 					__u64 word, __u32 now,
 					const struct host_settings *node)
@@ -117,10 +117,10 @@ static __always_inline void write_usual(struct host_usual_flows *line,
 }
 
 /*
- * After the state of a confirmed flow is another one, or is as it was: notes
- * whether it simply goes on. Another CPU that changes the state meanwhile may
- * have looked here before the word was written, so that the state is read once
- * more: one of both sees what the other has done.
+ * To be called after the state of a confirmed flow was changed or found
+ * unchanged: records whether the flow is in steady state. Another CPU that
+ * changes the state meanwhile may have looked here before the word was written,
+ * so the state is read again: one of the two sees what the other has done.
  */
 __noinline int follow_usual(__u64 tag, __u64 was, __u64 state)
 {

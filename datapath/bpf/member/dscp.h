@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * L3DSR: an LB node wrote the member's address over the VIP and said which VIP
- * by the DSCP. The VIP comes back, the DSCP stays. The source is the client's:
- * there is no LB node to check.
+ * L3DSR: an LB node replaced the VIP with the member's address, and the DSCP
+ * selects the VIP. This restores the VIP and leaves the DSCP. The source is the
+ * client's, so there is no LB node to check.
  */
 #ifndef OXP_MEMBER_DSCP_H
 #define OXP_MEMBER_DSCP_H
 
 #include "member/tunnel.h"
 
-/* The VIP for a packet to an own address; NULL: not one of these packets. */
+/* The VIP for a packet to an own address; NULL: not such a packet. */
 static __always_inline struct member_dscp *find_dscp(void *data, void *end,
 						     struct tunnel *tunnel)
 {
@@ -56,7 +56,7 @@ static __always_inline int fix_transport(void *ctx, const bool skb,
 				transport->protocol == IPPROTO_UDP);
 }
 
-/* Negative: half changed. 1: not a packet that an LB node sends. */
+/* Negative: partly changed. 1: not a packet that LB nodes send. */
 static __always_inline int restore_vip(void *ctx, const bool skb, __u32 ip,
 				       const struct member_dscp *dscp)
 {
@@ -75,7 +75,7 @@ static __always_inline int restore_vip(void *ctx, const bool skb, __u32 ip,
 		break;
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
-		/* Nothing but errors: others are for the member itself. */
+		/* Only errors: others are for the member itself. */
 		if (transport.later ||
 		    frame_load(ctx, skb, transport.offset, &type, 1) ||
 		    !is_error(&transport, type))
@@ -90,8 +90,8 @@ static __always_inline int restore_vip(void *ctx, const bool skb, __u32 ip,
 				       (void *)&vip, 16, 0);
 		if (fix_transport(ctx, skb, &transport, change))
 			return 1;
-		/* The helper before took the transport's checksum for a change
-		 * that nothing makes up for, as in IPv4: so must this be. */
+		/* The previous helper assumed, as for IPv4, that nothing
+		 * offsets the checksum's change; so must this one. */
 		return frame_store_bare(ctx, skb,
 					ip + offsetof(struct ipv6hdr, daddr),
 					&vip, 16);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The member's maps (member.h says what is in them), and counting. */
+/* The member's maps, whose contents member.h describes, and counting. */
 #ifndef OXP_MEMBER_MAPS_H
 #define OXP_MEMBER_MAPS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The member's side: takes off what an LB node put around a client's packet,
- * so that the stack sees client -> VIP, and makes the answers fit. The VIP
- * must be an address of the host, on loopback for example.
+ * The member's programs: remove what an LB node put around a client's packet,
+ * so that the stack sees client -> VIP, and adapt the replies. The VIP must be
+ * an address of the host, for example on loopback.
  *
  *   client -> LB node -> [tunnel] -> oxp_member_xdp -> VIP's socket
  *                                    or oxp_member_in
@@ -53,9 +53,9 @@ static __always_inline enum verdict take_dscp(void *ctx, const bool skb,
 	return rewrite_in(ctx, skb, tunnel.link);
 }
 
-/* Of what names an alternative XDP takes none off: it has no way to route a
- * packet on a host that does not forward, nor to ask a socket what it has sent.
- * It leaves them as they came to oxp_member_in, which is there then, too. */
+/* XDP does not decapsulate packets that name an alternative: it can neither
+ * route a packet on a host that does not forward, nor ask a socket what it has
+ * sent. It leaves them to oxp_member_in, which is then attached, too. */
 static __always_inline enum verdict hand_on_counted(struct __sk_buff *skb,
 						    const struct tunnel *tunnel,
 						    const struct named *named)
@@ -112,15 +112,15 @@ int oxp_member_xdp(struct xdp_md *ctx)
 	return verdict == DROP ? XDP_DROP : XDP_PASS;
 }
 
-/* Other filters of the interface come after this one. */
+/* Other filters of the interface run after this one. */
 SEC("tc")
 int oxp_member_in(struct __sk_buff *skb)
 {
 	enum verdict verdict;
 	__be16 type = skb->protocol;
 
-	/* A tag in the data is the second of two: cutting behind it is
-	 * nothing that the kernel offers. */
+	/* A tag in the data is the second of two, and the kernel offers no way
+	 * to cut after it. */
 	if (type != bpf_htons(ETH_P_IP) && type != bpf_htons(ETH_P_IPV6))
 		return TC_ACT_UNSPEC;
 	if (skb->data_end - skb->data < HEADERS_MAX)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A member that listens on another port than the listener.
+ * For a member that listens on another port than the listener.
  *
  *   in:   client -> VIP:listener   becomes   client -> VIP:local
  *   out:  VIP:local -> client      becomes   VIP:listener -> client
  *
- * An ICMP error quotes a packet of the other direction, as the network saw
- * it: what comes in quotes VIP:listener -> client, what the member sends
- * quotes client -> VIP:local. The checksum of the quoted packet stays as it
- * is: few quotes are long enough to have it, and nobody verifies it.
+ * An ICMP error quotes a packet of the other direction as it was on the
+ * network: incoming errors quote VIP:listener -> client, those that the member
+ * sends quote client -> VIP:local. The checksum of the quoted packet is not
+ * corrected: few quotes are long enough to include it, and nobody verifies it.
  */
 #ifndef OXP_MEMBER_PORTS_H
 #define OXP_MEMBER_PORTS_H
@@ -21,7 +21,7 @@ enum direction {
 	OUT
 };
 
-/* The port that takes the place of `port`; 0: none. */
+/* The replacement of `port`; 0: none. */
 static __always_inline __be16 other_port(const enum direction direction,
 					 const struct ip_address *vip,
 					 __u8 protocol, __be16 port)
@@ -40,7 +40,7 @@ static __always_inline bool has_ports(const struct transport *transport)
 				     transport->protocol == IPPROTO_UDP);
 }
 
-/* Of an ICMP error: the port in the packet that it quotes. */
+/* For an ICMP error: rewrites the port in its quote. */
 static __always_inline int rewrite_quoted(void *ctx, const bool skb,
 					  const struct transport *error,
 					  const enum direction direction)
@@ -68,7 +68,7 @@ static __always_inline int rewrite_quoted(void *ctx, const bool skb,
 	return 0;
 }
 
-/* Negative: the packet is half changed and must not go on. */
+/* Negative: the packet is partly changed and must be dropped. */
 static __always_inline int rewrite_port(void *ctx, const bool skb,
 					const struct transport *transport,
 					const enum direction direction)
@@ -76,7 +76,7 @@ static __always_inline int rewrite_port(void *ctx, const bool skb,
 	const struct ip_address *vip =
 		direction == IN ? &transport->destination : &transport->source;
 	__u32 at = transport->offset + (direction == IN ? 2 : 0);
-	/* used of TCP and UDP only, which have one over both families */
+	/* only used for TCP and UDP, where it is the same for both families */
 	__u32 sum =
 		transport->offset + checksum_offset(transport->protocol, true);
 	__be16 from, to, unused;
@@ -90,8 +90,7 @@ static __always_inline int rewrite_port(void *ctx, const bool skb,
 			return 0;
 		return rewrite_quoted(ctx, skb, transport, direction);
 	}
-	/* A packet that is too short for its checksum is the stack's to
-	 * refuse. */
+	/* A packet too short for its checksum is left to the stack. */
 	if (frame_load(ctx, skb, at, &from, sizeof(from)) ||
 	    frame_load(ctx, skb, sum, &unused, sizeof(unused)))
 		return 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A packet that names an alternative, and whose flow is not here: it goes on
- * to the alternative, without naming one, so that it is handed on once.
+ * A packet that names an alternative and whose flow is not here goes on to the
+ * alternative, without naming one, so that it is handed on once only.
  *
  *   LB node -> [tunnel, alternative] -> this member, which has no such socket
  *                   this member -> [tunnel] -> alternative
  *
- * Only what came from an LB node for a VIP of this member goes on, and only to
- * the networks of its services' other members, which setup was told: a member
- * relays for nobody else. From the same networks it takes what was handed on.
+ * A member does not relay for others: only packets from LB nodes for its VIPs
+ * are handed on, and only to the networks of its services' other members, as
+ * given to setup. Packets that members in these networks hand on are accepted.
  */
 #ifndef OXP_MEMBER_SECOND_CHANCE_H
 #define OXP_MEMBER_SECOND_CHANCE_H
@@ -22,7 +22,7 @@
 #define TCP_ACK 16
 #define TCP_FLAGS 13 /* offset */
 
-/* TCP's, or of the packet that an ICMP error quotes; client first. */
+/* A TCP connection, or the one that an ICMP error quotes; client first. */
 struct connection {
 	struct ip_address client, vip;
 	__be16 client_port, vip_port;
@@ -71,7 +71,7 @@ static __always_inline bool find_connection(void *ctx, const bool skb, __u32 ip,
 	return true;
 }
 
-/* A listener knows of no connection where it answered SYNs by cookies. */
+/* A listener has no state of connections that it answered with SYN cookies. */
 static __always_inline bool is_cookie(struct __sk_buff *skb,
 				      struct bpf_sock *socket,
 				      const struct connection *connection,
@@ -94,11 +94,11 @@ static __always_inline bool is_cookie(struct __sk_buff *skb,
 }
 
 /*
- * A socket that is not whole: it is being opened, or waits for what may be left
- * of a connection that it closed. Its peer has nothing else to acknowledge than
- * all that it sent, or says with a RST that it goes on where the socket has got
- * to. What acknowledges less is an old duplicate, and to the reset that another
- * member may send for it no peer listens (RFC 9293, 3.10.7.4).
+ * Sockets in NEW_SYN_RECV or TIME_WAIT: a connection that is being opened, or
+ * one that was closed and of which packets may still come. The peer can only
+ * acknowledge all that the socket sent, or send a RST with the sequence number
+ * that the socket expects. A packet that acknowledges less is an old duplicate,
+ * and the peer ignores another member's reset for it (RFC 9293, 3.10.7.4).
  */
 static __always_inline __u32 word_of(const void *socket, __u32 offset)
 {
@@ -112,10 +112,10 @@ static __always_inline bool is_next(const struct tcphdr *tcp, __u32 sent,
 			: bpf_ntohl(tcp->seq) == received;
 }
 
-/* A client that uses a port again within a minute may have a connection to
- * another member, and must not get this socket's answer. Where the kernel does
- * not say what the socket has sent, all goes on: this end of the connection has
- * nothing more to say, and a client whose last FIN is reset has closed, too. */
+/* A client that reuses a port within a minute may have a connection to another
+ * member, and must not get this socket's reply. If the kernel does not tell
+ * what the socket has sent, all packets are handed on: this end has nothing
+ * more to send, and a client whose last FIN is reset has closed, too. */
 static __always_inline bool is_of_closed(struct bpf_sock *socket,
 					 const struct tcphdr *tcp)
 {
@@ -128,7 +128,7 @@ static __always_inline bool is_of_closed(struct bpf_sock *socket,
 				 word_of(closed, config.closed.received));
 }
 
-/* The client may have begun here and gone on with another member. */
+/* The client may have begun here and continued with another member. */
 static __always_inline bool is_of_opening(struct bpf_sock *socket,
 					  const struct tcphdr *tcp)
 {
@@ -143,14 +143,14 @@ static __always_inline bool is_of_opening(struct bpf_sock *socket,
 }
 
 /*
- * Whether what the packet acknowledges was ever sent by the socket. A member
- * that was cut off keeps sockets of connections that their clients have given
- * up, and a client uses the port again, for a connection to another member
- * that has the slot meanwhile.
+ * Whether the socket ever sent what the packet acknowledges. A member that was
+ * cut off keeps sockets of connections that their clients have given up, and a
+ * client may reuse the port for a connection to another member that has got the
+ * slot meanwhile.
  *
- * A valid acknowledgment is as old as the connection at most, and no older
- * than the largest window (RFC 7323, 2.3). The socket is not locked: it may
- * have sent or seen acknowledged a little more than it says, UNLOCKED.
+ * A valid acknowledgment is for data of this connection, and no older than the
+ * largest window (RFC 7323, 2.3). The socket is not locked: it may have sent,
+ * or got acknowledged, up to UNLOCKED more than is read.
  */
 #define WINDOW_MAX (1U << 30)
 #define UNLOCKED (1U << 20)
@@ -202,7 +202,7 @@ static __always_inline bool is_of(struct __sk_buff *skb,
 {
 	__u32 state = socket->state;
 
-	/* the kernel has no use for errors about what it has closed */
+	/* the kernel ignores errors about connections it has closed */
 	if (!connection->tcp)
 		return state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT;
 	switch (state) {

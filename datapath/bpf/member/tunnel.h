@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whether a frame is a tunnel packet for this member, and how much of it is
- * the tunnel's. Reads the frame only.
+ * Whether a frame is a tunnel packet for this member, and which part of it is
+ * the tunnel's. Only reads the frame.
  *
- * A tunnel packet has the form that an LB node sends: an outer IPv4 header
+ * A tunnel packet has the format that LB nodes send: an outer IPv4 header
  * without options or an IPv6 header without extensions, then
  *   IPIP, SRv6  protocol 4 or 41, the inner packet
  *   GRE         protocol 47, four bytes: no flags, version 0, Ethertype
  *   GUE         UDP to MEMBER_GUE_PORT, checksum 0 (RFC 6935), the inner packet
  *   Geneve      UDP to MEMBER_GENEVE_PORT, checksum 0, eight bytes: version 0,
  *               no options, Ethertype IPv4 or IPv6, any VNI; the inner packet
- * or with an alternative, as named.h has it. Everything else is the stack's.
+ * or with an alternative as in named.h. Everything else is left to the stack.
  */
 #ifndef OXP_MEMBER_TUNNEL_H
 #define OXP_MEMBER_TUNNEL_H
@@ -20,7 +20,7 @@
 #include "tunnel.h"
 
 #define OUTER_MAX (sizeof(struct ipv6hdr) + MEMBER_SHIM_NAMED_MAX)
-/* What is read at most: link, outer and inner header. */
+/* Maximum that is read: link, outer and inner header. */
 #define HEADERS_MAX (LINK_MAX + OUTER_MAX + sizeof(struct ipv6hdr))
 
 enum verdict {
@@ -41,7 +41,7 @@ _Static_assert(sizeof(struct gre_header) <= MEMBER_SHIM_MAX, "GRE");
 _Static_assert(sizeof(struct udphdr) <= MEMBER_SHIM_MAX, "GUE");
 
 /* 4 and 6 are variant 1 with an IP packet, 0 is variant 0 with an alternative;
- * others are other forms of GUE. */
+ * others are unsupported forms of GUE. */
 static __always_inline void *find_inner_of_gue(const struct outer *outer,
 					       void *end, struct tunnel *tunnel,
 					       struct named *named,
@@ -89,7 +89,7 @@ static __always_inline void *find_inner_of_udp(struct outer *outer, void *end,
 	return find_inner_of_geneve(outer, end, tunnel);
 }
 
-/* Where the inner packet begins, its Ethertype in tunnel->type; NULL: not one
+/* Returns the inner packet, with its Ethertype in tunnel->type; NULL: not one
  * of our tunnels. */
 static __always_inline void *find_inner(struct outer *outer, void *end,
 					struct tunnel *tunnel,
@@ -138,8 +138,8 @@ static __always_inline bool is_node(const struct ip_address *source)
 	return config.any_source || network_is(source, MEMBER_NETWORK_NODE);
 }
 
-/* Whether another member handed the packet on. LB nodes come first: where a
- * network is of both, nobody can tell. */
+/* Whether another member handed the packet on. Without an alternative, packets
+ * from a network that is listed for both count as handed on. */
 static __always_inline bool is_handed_on(const struct ip_address *source,
 					 const struct named *named)
 {
@@ -155,10 +155,10 @@ static __always_inline enum verdict counted(enum verdict verdict,
 }
 
 /*
- * The checks, from "is it ours" to "is it right": a packet is known to be ours
- * by its tunnel, an own address outside and a VIP inside. From an LB node it
- * is ours without the inner header, too: if that is not there, nobody else
- * wants it.
+ * Checks first whether the packet is for us, then whether it is valid. A packet
+ * is for us if it is a tunnel with an own address outside and a VIP inside. A
+ * packet from an LB node is for us even without a readable inner header: nobody
+ * else wants it.
  */
 static __always_inline enum verdict examine(void *data, void *end, __u32 frame,
 					    struct tunnel *tunnel,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* VIPs on lo. The kernel keeps who put an address there: those of others are
- * never taken away. */
+/* VIPs on lo. The kernel records who added an address: those that others added
+ * are never removed. */
 #include <net/if.h>
 #include <string.h>
 
@@ -8,16 +8,17 @@
 
 static struct host_address all[ADDRESSES_MAX];
 
-static bool wants(const struct settings *settings, const struct ip_address *vip)
+static bool wants_vip(const struct settings *settings,
+		      const struct ip_address *vip)
 {
 	return settings && !(settings->flags & NO_ADDRESS) &&
 	       has_vip(settings, vip);
 }
 
-static void drop_wanted(bool *sweep, int count, const struct settings *settings)
+static void keep_wanted(bool *sweep, int count, const struct settings *settings)
 {
 	for (int i = 0; i < count; i++)
-		if (wants(settings, &all[i].address))
+		if (wants_vip(settings, &all[i].address))
 			sweep[i] = false;
 }
 
@@ -34,7 +35,7 @@ int sweep_addresses(unsigned int except, const struct settings *settings)
 		return -1;
 	for (int i = 0; i < count; i++)
 		sweep[i] = all[i].ours;
-	drop_wanted(sweep, count, settings);
+	keep_wanted(sweep, count, settings);
 	interfaces = if_nameindex();
 	for (one = interfaces; one && one->if_index; one++) {
 		if (one->if_index == except ||
@@ -45,7 +46,7 @@ int sweep_addresses(unsigned int except, const struct settings *settings)
 			break;
 		}
 		if (installed.have_record)
-			drop_wanted(sweep, count, &installed.record.settings);
+			keep_wanted(sweep, count, &installed.record.settings);
 		close_installed(&installed);
 	}
 	if (interfaces)
@@ -66,12 +67,12 @@ int put_addresses(const struct settings *settings)
 	if (count < 0)
 		return -1;
 	for (__u32 i = 0; i < settings->vips && !status; i++) {
-		bool there = false;
+		bool exists = false;
 
 		for (int j = 0; j < count; j++)
-			there |= !memcmp(&all[j].address, &settings->vip[i],
-					 sizeof(settings->vip[i]));
-		if (!there)
+			exists |= !memcmp(&all[j].address, &settings->vip[i],
+					  sizeof(settings->vip[i]));
+		if (!exists)
 			status = add_vip_address(&settings->vip[i]);
 	}
 	return status;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a member does what it was set up for, in sentences that say what to
- * do where it does not. */
+/* Checks whether a member does what it was set up for, or prints what to do. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@ enum level {
 };
 
 static bool as_json;
-static int wrong;
+static int problems;
 
 static void say(enum level level, const char *what, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -29,7 +28,7 @@ static void say(enum level level, const char *what, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	wrong += level == WRONG;
+	problems += level == WRONG;
 	if (as_json) {
 		json_open('{', NULL);
 		json_string("level", names[level]);
@@ -41,17 +40,17 @@ static void say(enum level level, const char *what, const char *format, ...)
 	}
 }
 
-/* Whether all of them are there. */
+/* Returns whether all programs are attached. */
 static bool check_programs(const struct interface *interface,
 			   const struct installed *installed)
 {
 	const struct settings *settings = &installed->record.settings;
 	unsigned int mode = installed->xdp >= 0 ? installed->xdp_mode : MODE_TC;
-	bool whole = !installed->mixed && installed->out >= 0 &&
-		     (installed->in >= 0) == wants_filter(settings) &&
-		     mode == settings->mode;
+	bool complete = !installed->mixed && installed->out >= 0 &&
+			(installed->in >= 0) == wants_filter(settings) &&
+			mode == settings->mode;
 
-	if (!whole)
+	if (!complete)
 		say(WRONG, "programs",
 		    "%s has only a part of them, a setup was interrupted: run "
 		    "setup again",
@@ -62,7 +61,7 @@ static bool check_programs(const struct interface *interface,
 	if (!(interface->flags & IFF_UP))
 		say(WRONG, "interface", "%s is down: ip link set %s up",
 		    interface->name, interface->name);
-	return whole;
+	return complete;
 }
 
 static struct host_address all[ADDRESSES_MAX];
@@ -155,12 +154,12 @@ static void check_paths(const struct interface *interface)
 		return;
 	if (effective == 1)
 		say(NOTE, "rp_filter",
-		    "strict on %s: packets of clients to whom the route is "
+		    "strict on %s: packets of clients whose route is by "
 		    "another interface are dropped; setup --sysctl, or sysctl "
 		    "-w net/ipv4/conf/%s/rp_filter=2",
 		    interface->name, interface->name);
 	else
-		say(OK, "rp_filter", "answers may take any route");
+		say(OK, "rp_filter", "replies may take any route");
 }
 
 static void check_ipv6(const struct interface *interface,
@@ -277,8 +276,8 @@ static void check_probe(const struct installed *installed)
 		say(WRONG, "probe", "%s", text);
 	else
 		say(tried ? OK : NOTE, "probe",
-		    "%d packets through a copy of the program became what they "
-		    "should",
+		    "%d packets through a copy of the program were rewritten "
+		    "as expected",
 		    tried);
 }
 
@@ -293,9 +292,9 @@ static void check_arguments(struct arguments *arguments,
 		    "setup would refuse them, see standard error");
 	else if (memcmp(&arguments->settings, settings, sizeof(*settings)))
 		say(WRONG, "arguments",
-		    "another setup than they say is in force: run setup");
+		    "the setup in force is another one: run setup");
 	else
-		say(OK, "arguments", "set up as they say");
+		say(OK, "arguments", "they match the setup in force");
 }
 
 static void check_all(struct arguments *arguments,
@@ -303,7 +302,7 @@ static void check_all(struct arguments *arguments,
 		      const struct installed *installed)
 {
 	const struct settings *settings = &installed->record.settings;
-	bool whole;
+	bool complete;
 	int count;
 
 	if (ingress_program(installed) < 0) {
@@ -318,7 +317,7 @@ static void check_all(struct arguments *arguments,
 		    "set up by another version of this tool: run setup again");
 		return;
 	}
-	whole = check_programs(interface, installed);
+	complete = check_programs(interface, installed);
 	check_arguments(arguments, interface, settings);
 	count = list_addresses(all, ADDRESSES_MAX);
 	if (count < 0) {
@@ -332,8 +331,8 @@ static void check_all(struct arguments *arguments,
 	check_ipv6(interface, settings);
 	check_mtu(interface, settings);
 	check_counters(installed);
-	/* With one that is missing, another would be taken for it. */
-	if (whole)
+	/* If one is missing, the probe would use another in its place. */
+	if (complete)
 		check_probe(installed);
 	else
 		say(NOTE, "probe", "not tried without all programs");
@@ -359,10 +358,10 @@ int check(struct arguments *arguments)
 	check_all(arguments, &interface, &installed);
 	if (as_json) {
 		json_close(']');
-		json_bool("ok", !wrong);
+		json_bool("ok", !problems);
 		json_close('}');
 		putchar('\n');
 	}
 	close_installed(&installed);
-	return wrong ? 1 : 0;
+	return problems ? 1 : 0;
 }

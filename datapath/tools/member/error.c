@@ -10,7 +10,7 @@
 #include "load/load.h"
 #include "tool.h"
 
-/* What the tool's calls take besides loading, which names its own. */
+/* Capabilities for the tool's calls except loading, which names its own. */
 #define NEEDED                                                                 \
 	(CAPABILITY(CAP_NET_ADMIN) | CAPABILITY(CAP_BPF) |                     \
 	 CAPABILITY(CAP_SYS_ADMIN))

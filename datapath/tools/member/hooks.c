@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What is attached to an interface: XDP, and filters of the clsact qdisc.
- * Nothing is pinned: attached programs stay until they are detached, and
- * what they are and were set up with is read from them.
+ * Nothing is pinned: attached programs stay until they are detached, and their
+ * kind and settings are read from them.
  */
 #include <errno.h>
 #include <linux/if_link.h>
@@ -16,11 +16,11 @@
 
 #include "tool.h"
 
-/* Where the filters are among others of the interface; free to choose. */
+/* Place among other filters of the interface; an arbitrary choice. */
 #define FILTER_HANDLE 1
 #define FILTER_PRIORITY 0x584d
 
-/* -ENOENT: it is another's. */
+/* -ENOENT: the program is not ours. */
 static int open_ours(__u32 id, const char *name)
 {
 	struct bpf_prog_info info = {};
@@ -70,7 +70,7 @@ static int find_filter(const struct interface *interface,
 	int *out = in ? &installed->in : &installed->out;
 	int status = bpf_tc_query(&hook, &options);
 
-	/* EINVAL: there is nothing of that priority */
+	/* EINVAL: nothing has that priority */
 	if (status == -ENOENT || status == -EINVAL)
 		return 0;
 	if (!status)
@@ -92,8 +92,8 @@ static __u32 map_id(int map)
 	return bpf_obj_get_info_by_fd(map, &info, &length) ? 0 : info.id;
 }
 
-/* The record of one program. After an interrupted setup there are two: what
- * is to be undone stands in both, or in the one that was last. */
+/* Adds the record of one program. After an interrupted setup there are two:
+ * what is to be undone is in both, or in the later one. */
 static void add_record(struct installed *installed, int program, __u32 *id)
 {
 	struct record *record = &installed->record;
@@ -143,7 +143,7 @@ int find_installed(const struct interface *interface,
 		close_installed(installed);
 		return -1;
 	}
-	/* the settings in force are those of the one that takes packets in */
+	/* the program that takes packets in has the settings in force */
 	add_record(installed, installed->xdp, &id);
 	add_record(installed, installed->in, &id);
 	add_record(installed, installed->out, &id);
@@ -275,11 +275,11 @@ int detach_ingress(const struct interface *interface,
 }
 
 /*
- * Packets are taken at every moment: where a program can't take the place of
- * the old one, because native and generic XDP exclude each other or the new
- * one is at tc, the tc filter is there until the change is done. What both
- * see the first one has uncovered already. Where packets are handed on, which
- * XDP leaves to tc, it stays.
+ * Packets are taken at any moment: if a program cannot replace the old one in
+ * place, because native and generic XDP exclude each other or the new one is at
+ * tc, the tc filter stays until the change is done. If both see a packet, the
+ * first has already decapsulated it. If packets are handed on, which XDP leaves
+ * to tc, the filter stays for good.
  */
 bool wants_filter(const struct settings *settings)
 {
@@ -307,7 +307,7 @@ int attach_ingress(const struct interface *interface,
 			return -1;
 		now.xdp = -1;
 		if (attach_xdp(interface, &now, mode, xdp)) {
-			/* as it was */
+			/* restore the previous state */
 			if (!attach_xdp(interface, &now, installed->xdp_mode,
 					installed->xdp))
 				detach_filter(interface, true);
@@ -320,7 +320,7 @@ int attach_ingress(const struct interface *interface,
 	return keep ? 0 : detach_ingress(interface, &now, false, true);
 }
 
-/* With the qdisc if that is setup's and nobody else uses it. */
+/* Also removes the qdisc if setup created it and nothing else uses it. */
 int detach_out(const struct interface *interface,
 	       const struct installed *installed)
 {

@@ -94,7 +94,7 @@ int write_sysctl(const char *interface, enum sysctl which, int value)
 	return status;
 }
 
-/* The kernel takes the larger one of "all" and the interface's. */
+/* The kernel uses the larger of the values of "all" and the interface. */
 int effective_sysctl(const char *interface, enum sysctl which, int *out)
 {
 	int all;
@@ -107,13 +107,13 @@ int effective_sysctl(const char *interface, enum sysctl which, int *out)
 	return 0;
 }
 
-/* What a member needs; `effective` if that will do. */
+/* The value that a member needs; `effective` if that is sufficient. */
 int sysctl_wanted(enum sysctl which, int effective)
 {
 	switch (which) {
-	case ARP_IGNORE: /* the VIP is answered for by LB nodes alone */
+	case ARP_IGNORE: /* only LB nodes answer ARP for the VIP */
 		return effective ? effective : 1;
-	case ARP_ANNOUNCE: /* nor named as the source of questions */
+	case ARP_ANNOUNCE: /* and no ARP request has the VIP as its source */
 		return 2;
 	default: /* strict becomes loose */
 		return effective == 1 ? 2 : effective;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* JSON on standard output: what the commands say in text, for programs. */
+/* JSON on standard output: the commands' text output for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 
 static bool first = true;
 
-static void quoted(const char *text)
+static void print_quoted(const char *text)
 {
 	putchar('"');
 	for (; *text; text++) {
@@ -23,20 +23,20 @@ static void quoted(const char *text)
 	putchar('"');
 }
 
-static void begin(const char *name)
+static void begin_value(const char *name)
 {
 	if (!first)
 		putchar(',');
 	first = false;
 	if (name) {
-		quoted(name);
+		print_quoted(name);
 		putchar(':');
 	}
 }
 
 void json_open(char bracket, const char *name)
 {
-	begin(name);
+	begin_value(name);
 	putchar(bracket);
 	first = true;
 }
@@ -49,18 +49,18 @@ void json_close(char bracket)
 
 void json_string(const char *name, const char *value)
 {
-	begin(name);
-	quoted(value);
+	begin_value(name);
+	print_quoted(value);
 }
 
 void json_number(const char *name, uint64_t value)
 {
-	begin(name);
+	begin_value(name);
 	printf("%" PRIu64, value);
 }
 
 void json_bool(const char *name, bool value)
 {
-	begin(name);
+	begin_value(name);
 	fputs(value ? "true" : "false", stdout);
 }

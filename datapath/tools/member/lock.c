@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One at a time on a host. The lock ends with the process. */
+/* Only one process at a time per host. The lock ends with the process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* octavia-xdp-member: sets a member up, checks it, takes it back. */
+/* octavia-xdp-member: sets up, checks and removes a member. */
 #include <stdio.h>
 #include <string.h>
 

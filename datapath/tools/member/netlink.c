@@ -13,13 +13,15 @@
 
 #include "tool.h"
 
-/* "Who put the address there", since Linux 5.18; 0 to 3 are the kernel's. */
+/* IFA_PROTO, the origin of an address, since Linux 5.18; 0 to 3 are the
+ * kernel's. */
 #define ADDRESS_PROTOCOL 88
 #define REQUEST_MAX 256
-#define ANSWER_MAX 32768 /* what the kernel fills at most */
+#define ANSWER_MAX 32768 /* maximum that the kernel fills */
 
-/* Sends a message, gives each answer to a function: 0 or a negative errno. */
-static int ask(struct nlmsghdr *message, mnl_cb_t each, void *data)
+/* Sends a message and calls a function for each reply. 0 or a negative errno.
+ */
+static int send_request(struct nlmsghdr *message, mnl_cb_t callback, void *data)
 {
 	struct mnl_socket *handle = mnl_socket_open(NETLINK_ROUTE);
 	char answer[ANSWER_MAX];
@@ -37,8 +39,8 @@ static int ask(struct nlmsghdr *message, mnl_cb_t each, void *data)
 		length = mnl_socket_recvfrom(handle, answer, sizeof(answer));
 		status = length < 0 ? -1
 				    : mnl_cb_run(answer, length,
-						 message->nlmsg_seq, port, each,
-						 data);
+						 message->nlmsg_seq, port,
+						 callback, data);
 	}
 	if (status < 0)
 		status = -errno;
@@ -46,9 +48,10 @@ static int ask(struct nlmsghdr *message, mnl_cb_t each, void *data)
 	return status;
 }
 
-/* A message of REQUEST_MAX zeroed bytes that asks for all of a kind, of every
- * family. Its header has `length` bytes, zeroes. */
-static struct nlmsghdr *ask_for_all(char *buffer, uint16_t type, size_t length)
+/* Builds a dump request for all families in a buffer of REQUEST_MAX zeroes. Its
+ * header has `length` bytes, zeroes. */
+static struct nlmsghdr *put_dump_request(char *buffer, uint16_t type,
+					 size_t length)
 {
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
 
@@ -113,8 +116,8 @@ int list_addresses(struct host_address *out, int max)
 	struct address_list list = {.out = out, .max = max};
 	char buffer[REQUEST_MAX] = {};
 	struct nlmsghdr *message =
-		ask_for_all(buffer, RTM_GETADDR, sizeof(struct ifaddrmsg));
-	int status = ask(message, take_address, &list);
+		put_dump_request(buffer, RTM_GETADDR, sizeof(struct ifaddrmsg));
+	int status = send_request(message, take_address, &list);
 
 	if (status)
 		return complain_status(status, "the host's addresses");
@@ -142,7 +145,7 @@ static int change_address(uint16_t type, uint16_t flags,
 	mnl_attr_put(message, IFA_ADDRESS, v4 ? 4 : 16,
 		     address->bytes + (v4 ? 12 : 0));
 	mnl_attr_put_u8(message, IFA_PROTO, ADDRESS_PROTOCOL);
-	return ask(message, NULL, NULL);
+	return send_request(message, NULL, NULL);
 }
 
 int add_vip_address(const struct ip_address *address)
@@ -172,11 +175,11 @@ int delete_vip_address(const struct ip_address *address)
 			       address_text(address, text));
 }
 
-static int count_one(const struct nlmsghdr *message, void *data)
+static int count_filter(const struct nlmsghdr *message, void *data)
 {
 	const struct tcmsg *header = mnl_nlmsg_get_payload(message);
 
-	/* Those without a handle stand for their chain. */
+	/* Entries without a handle represent a chain. */
 	if (message->nlmsg_type == RTM_NEWTFILTER && header->tcm_handle)
 		++*(int *)data;
 	return MNL_CB_OK;
@@ -192,14 +195,14 @@ int count_filters(unsigned int ifindex)
 
 	for (int i = 0; i < 2; i++) {
 		char buffer[REQUEST_MAX] = {};
-		struct nlmsghdr *message = ask_for_all(buffer, RTM_GETTFILTER,
-						       sizeof(struct tcmsg));
+		struct nlmsghdr *message = put_dump_request(
+			buffer, RTM_GETTFILTER, sizeof(struct tcmsg));
 		struct tcmsg *header = mnl_nlmsg_get_payload(message);
 		int status;
 
 		header->tcm_ifindex = ifindex;
 		header->tcm_parent = parents[i];
-		status = ask(message, count_one, &count);
+		status = send_request(message, count_filter, &count);
 		if (status)
 			return complain_status(status, "tc filters");
 	}
@@ -211,7 +214,7 @@ struct qdisc_search {
 	bool found;
 };
 
-static int look_at_qdisc(const struct nlmsghdr *message, void *data)
+static int match_qdisc(const struct nlmsghdr *message, void *data)
 {
 	const struct tcmsg *header = mnl_nlmsg_get_payload(message);
 	struct qdisc_search *search = data;
@@ -231,12 +234,12 @@ int has_clsact(unsigned int ifindex)
 	struct qdisc_search search = {.ifindex = ifindex};
 	char buffer[REQUEST_MAX] = {};
 	struct nlmsghdr *message =
-		ask_for_all(buffer, RTM_GETQDISC, sizeof(struct tcmsg));
+		put_dump_request(buffer, RTM_GETQDISC, sizeof(struct tcmsg));
 	struct tcmsg *header = mnl_nlmsg_get_payload(message);
 	int status;
 
 	header->tcm_ifindex = ifindex;
-	status = ask(message, look_at_qdisc, &search);
+	status = send_request(message, match_qdisc, &search);
 	if (status)
 		return complain_status(status, "tc qdiscs");
 	return search.found;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The note that a clsact qdisc is about to be made, between which and the
- * first program, with its record, setup could be killed. It has no better
- * place than a file, one for each interface of each network namespace: what
- * is done in another one says nothing about this. The file is named by the
- * namespace's cookie, which the kernel gives out once, where inode numbers
- * come again; it holds the id of the boot, as cookies do, too, after a boot,
- * and a container's /run may outlast one.
+ * The note that a clsact qdisc is about to be created: setup could be killed
+ * between that and the first program, which has the record. The note is a file,
+ * one for each interface of each network namespace, as namespaces do not affect
+ * each other. The file is named by the namespace's cookie, which is never
+ * reused, unlike inode numbers. It contains the boot id, as cookies repeat
+ * after a boot, which a container's /run may outlast.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +50,7 @@ static int name_note(const struct interface *interface, char name[NOTE_NAME])
 	return 0;
 }
 
-/* What a small file holds, as a text; -1: there is none. */
+/* Reads a small file as text; -1: error. */
 static int read_text(const char *name, char text[NOTE_TEXT])
 {
 	int file = open(name, O_RDONLY | O_CLOEXEC);

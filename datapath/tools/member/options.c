@@ -9,7 +9,7 @@
 
 #include "tool.h"
 
-#define HELP 'h' /* on the command line alone */
+#define HELP 'h' /* only on the command line */
 
 enum key {
 	ADDRESS = 256,
@@ -51,7 +51,7 @@ static const struct option keys[] = {
 	{},
 };
 
-static int full(const char *key, unsigned int most)
+static int complain_full(const char *key, unsigned int most)
 {
 	return complain("%s: at most %u", key, most);
 }
@@ -60,7 +60,7 @@ static int set_interface(struct arguments *arguments, const char *value)
 {
 	if (!*value || strlen(value) >= sizeof(arguments->interface) ||
 	    strchr(value, '/'))
-		return complain("%s is no interface's name", value);
+		return complain("%s is not an interface name", value);
 	if (*arguments->interface && strcmp(arguments->interface, value))
 		return complain("one interface at a time: %s or %s",
 				arguments->interface, value);
@@ -99,14 +99,15 @@ static int add_rule(struct arguments *arguments, enum key key,
 		struct port_rule *rule;
 
 		if (settings->ports == MEMBER_PORTS_MAX)
-			return full("port and answer-port", MEMBER_PORTS_MAX);
+			return complain_full("port and answer-port",
+					     MEMBER_PORTS_MAX);
 		rule = &settings->port[settings->ports];
 		wrong = parse_port_rule(value, rule);
 		rule->answers_only = key == ANSWER_PORT;
 		settings->ports++;
 	} else {
 		if (settings->dscps == 2 * MEMBER_DSCPS)
-			return full("dscp", 2 * MEMBER_DSCPS);
+			return complain_full("dscp", 2 * MEMBER_DSCPS);
 		wrong = parse_dscp_rule(value,
 					&settings->dscp[settings->dscps++]);
 	}
@@ -123,14 +124,14 @@ static int add_address(struct arguments *arguments, enum key key,
 	switch (key) {
 	case VIP:
 		if (settings->vips == MEMBER_VIPS_MAX)
-			return full("vip", MEMBER_VIPS_MAX);
+			return complain_full("vip", MEMBER_VIPS_MAX);
 		if (parse_address(value, &settings->vip[settings->vips++]))
 			return complain("vip %s: no IPv4 or IPv6 address",
 					value);
 		return 0;
 	case ADDRESS:
 		if (settings->owns == MEMBER_OWN_MAX)
-			return full("address", MEMBER_OWN_MAX);
+			return complain_full("address", MEMBER_OWN_MAX);
 		settings->flags |= OWN_GIVEN;
 		if (parse_address(value, &settings->own[settings->owns++]))
 			return complain("address %s: no IPv4 or IPv6 address",
@@ -138,7 +139,7 @@ static int add_address(struct arguments *arguments, enum key key,
 		return 0;
 	case MEMBER:
 		if (settings->members == MEMBER_NODES_MAX)
-			return full("member", MEMBER_NODES_MAX);
+			return complain_full("member", MEMBER_NODES_MAX);
 		if (parse_network(value,
 				  &settings->member[settings->members++]))
 			return complain("member %s: no IPv4 or IPv6 network, "
@@ -147,7 +148,7 @@ static int add_address(struct arguments *arguments, enum key key,
 		return 0;
 	default:
 		if (settings->nodes == MEMBER_NODES_MAX)
-			return full("node", MEMBER_NODES_MAX);
+			return complain_full("node", MEMBER_NODES_MAX);
 		if (parse_network(value, &settings->node[settings->nodes++]))
 			return complain("node %s: no IPv4 or IPv6 network, or "
 					"bits behind its prefix",
@@ -213,7 +214,7 @@ static char *stripped(char *text)
 	return text;
 }
 
-/* One line without its comment: 0, or -1 and said so. */
+/* Reads a line without its comment. Returns 0, or -1 after a message. */
 static int read_line(struct arguments *arguments, char *line)
 {
 	char *key = stripped(line), *value = strchr(line, '=');

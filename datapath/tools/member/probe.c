@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Packets as an LB node sends them, through BPF_PROG_TEST_RUN. They go through
- * a copy of the attached program, over the same maps and settings but with
- * counters of its own: those of the attached one count traffic alone.
+ * Sends packets like those of LB nodes through BPF_PROG_TEST_RUN, to a copy of
+ * the attached program with the same maps and settings but counters of its own:
+ * the attached program's only count traffic.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static size_t put_ip(uint8_t *at, uint8_t protocol, size_t payload,
 	return 40;
 }
 
-/* In UDP 0 means none (RFC 768), and is sent as 0xffff. */
+/* In UDP 0 means no checksum (RFC 768), so 0 is sent as 0xffff. */
 static void put_checksum(uint8_t *l4, uint8_t protocol, uint16_t sum)
 {
 	if (protocol == IPPROTO_TCP)
@@ -73,8 +73,8 @@ static void put_checksum(uint8_t *l4, uint8_t protocol, uint16_t sum)
 		put16(l4 + 6, sum ? sum : 0xffff);
 }
 
-/* Client to VIP, without payload; `pseudo` stands for `to` in the checksum of
- * the transport. */
+/* A packet from a client to a VIP, without payload; the transport's checksum
+ * uses `pseudo` instead of `to`. */
 static size_t put_client(uint8_t *at, uint8_t protocol,
 			 const struct ip_address *to, uint8_t tos,
 			 unsigned int port, const struct ip_address *pseudo)
@@ -97,14 +97,14 @@ static size_t put_client(uint8_t *at, uint8_t protocol,
 	} else {
 		put16(l4 + 4, length);
 	}
-	/* the 0xffff of a mapped address counts as zero */
+	/* the 0xffff of a mapped address adds zero */
 	sum = sum16(protocol + length, from.bytes, 16);
 	sum = sum16(sum, pseudo->bytes, 16);
 	put_checksum(l4, protocol, ~sum16(sum, l4, length));
 	return header + length;
 }
 
-static void begin(struct frame *frame, bool v4)
+static void begin_frame(struct frame *frame, bool v4)
 {
 	memset(frame, 0, sizeof(*frame));
 	frame->data[0] = frame->data[6] = 2;
@@ -120,8 +120,8 @@ struct attempt {
 	int tried;
 };
 
-static int run(struct attempt *attempt, const struct frame *in,
-	       const struct frame *expected, const char *what)
+static int run_frame(struct attempt *attempt, const struct frame *in,
+		     const struct frame *expected, const char *what)
 {
 	struct frame out = {};
 	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = in->data,
@@ -140,7 +140,7 @@ static int run(struct attempt *attempt, const struct frame *in,
 	    !memcmp(out.data, expected->data, expected->length))
 		return 0;
 	snprintf(attempt->text, attempt->length,
-		 "%s did not become what it should: run setup again", what);
+		 "%s was not rewritten as expected: run setup again", what);
 	return -1;
 }
 
@@ -154,21 +154,21 @@ static int probe_tunnel(struct attempt *attempt, const struct ip_address *node,
 	uint8_t inner[64];
 	size_t length = put_client(inner, protocol, vip, 0, port, vip);
 
-	begin(&in, is_v4(own));
+	begin_frame(&in, is_v4(own));
 	in.length +=
 		put_ip(in.data + LINK, is_v4(vip) ? IPPROTO_IPIP : IPPROTO_IPV6,
 		       length, node, own, 0);
 	memcpy(in.data + in.length, inner, length);
 	in.length += length;
-	begin(&expected, is_v4(vip));
+	begin_frame(&expected, is_v4(vip));
 	expected.length +=
 		put_client(expected.data + LINK, protocol, vip, 0, local, vip);
 	snprintf(what, sizeof(what), "a tunnel packet to %s for %s, port %u",
 		 address_text(own, one), address_text(vip, other), port);
-	return run(attempt, &in, &expected, what);
+	return run_frame(attempt, &in, &expected, what);
 }
 
-/* Where an LB node of that family may send from; NULL: nowhere. */
+/* A possible source of LB nodes of that family; NULL: none. */
 static const struct ip_address *find_node(const struct settings *settings,
 					  bool v4)
 {
@@ -183,7 +183,7 @@ static const struct ip_address *find_node(const struct settings *settings,
 	return &any;
 }
 
-/* The listener's port that packets to `port` would be for: a rule's first. */
+/* The member's port for packets to the VIP's `port`. */
 static unsigned int local_port(const struct settings *settings,
 			       const struct ip_address *vip, uint8_t protocol,
 			       unsigned int port)
@@ -224,10 +224,10 @@ static int probe_own(struct attempt *attempt, const struct ip_address *own)
 
 		if (is_v4(&rule->vip) != is_v4(own))
 			continue;
-		begin(&in, is_v4(own));
+		begin_frame(&in, is_v4(own));
 		in.length += put_client(in.data + LINK, IPPROTO_UDP, own,
 					rule->dscp << 2, DISCARD, own);
-		begin(&expected, is_v4(own));
+		begin_frame(&expected, is_v4(own));
 		expected.length += put_client(
 			expected.data + LINK, IPPROTO_UDP, &rule->vip,
 			rule->dscp << 2,
@@ -235,7 +235,7 @@ static int probe_own(struct attempt *attempt, const struct ip_address *own)
 			&rule->vip);
 		snprintf(what, sizeof(what), "a packet for DSCP %s",
 			 dscp_text(rule, text));
-		if (run(attempt, &in, &expected, what))
+		if (run_frame(attempt, &in, &expected, what))
 			return -1;
 	}
 	return 0;

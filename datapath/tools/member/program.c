@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loading the programs, and what their maps hold. */
+/* Loads the programs and fills their maps. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +67,9 @@ static int put(struct bpf_map *map, const void *key, const void *value)
 									  : 0;
 }
 
-/* Whether one of the networks contains all of another one. */
-static bool contain(const struct member_network *networks, __u32 count,
-		    const struct member_network *network)
+/* Whether one of the networks contains all of `network`. */
+static bool contains(const struct member_network *networks, __u32 count,
+		     const struct member_network *network)
 {
 	for (__u32 i = 0; i < count; i++) {
 		const struct member_network *one = &networks[i];
@@ -87,8 +87,8 @@ static bool contain(const struct member_network *networks, __u32 count,
 	return false;
 }
 
-/* The map answers with the longest prefix: what the shorter ones are for, it
- * is for as well. */
+/* The map returns the longest prefix, so each network also gets the purposes of
+ * the networks that contain it. */
 static int put_networks(struct member *object, const struct settings *settings,
 			const struct member_network *networks, __u32 count)
 {
@@ -97,9 +97,9 @@ static int put_networks(struct member *object, const struct settings *settings,
 	for (__u32 i = 0; i < count; i++) {
 		__u8 what = 0;
 
-		if (contain(settings->node, settings->nodes, &networks[i]))
+		if (contains(settings->node, settings->nodes, &networks[i]))
 			what |= MEMBER_NETWORK_NODE;
-		if (contain(settings->member, settings->members, &networks[i]))
+		if (contains(settings->member, settings->members, &networks[i]))
 			what |= MEMBER_NETWORK_MEMBER;
 		status |= put(object->maps.nodes, &networks[i], &what);
 	}
@@ -140,7 +140,7 @@ static int fill(struct member *object, const struct settings *settings)
 	return status ? -errno : 0;
 }
 
-/* A map of its own, bound to the programs, which do not use it. */
+/* Binds a separate map to the programs, which do not use it. */
 static int bind_record(struct member *object, const struct record *record)
 {
 	int programs[] = {
@@ -177,8 +177,8 @@ int write_record(int program, const struct record *record)
 	return status;
 }
 
-/* Has `map` be the one of that name which `program` uses. */
-static int share(struct bpf_map *map, int program)
+/* Makes `map` the one of that name that `program` uses. */
+static int share_map(struct bpf_map *map, int program)
 {
 	int fd = program_map(program, bpf_map__name(map));
 	int status = fd < 0 ? -ENOENT : bpf_map__reuse_fd(map, fd);
@@ -188,7 +188,7 @@ static int share(struct bpf_map *map, int program)
 	return status;
 }
 
-/* Counters go on where they fit; another version may have others. */
+/* Keeps the counters if they fit; another version may have others. */
 static void keep_counters(struct member *object, int program)
 {
 	struct bpf_map_info info = {};
@@ -199,7 +199,7 @@ static void keep_counters(struct member *object, int program)
 		return;
 	if (!bpf_obj_get_info_by_fd(fd, &info, &length) &&
 	    info.max_entries == MEMBER_COUNTERS)
-		share(object->maps.counters, program);
+		share_map(object->maps.counters, program);
 	close(fd);
 }
 
@@ -240,14 +240,14 @@ struct member *load_programs(const struct settings *settings,
 static int share_maps(struct member *object, const struct settings *settings,
 		      int attached)
 {
-	int status = share(object->maps.addresses, attached);
+	int status = share_map(object->maps.addresses, attached);
 
 	if (!status)
-		status = share(object->maps.nodes, attached);
+		status = share_map(object->maps.nodes, attached);
 	if (!status && settings->ports)
-		status = share(object->maps.ports_in, attached);
+		status = share_map(object->maps.ports_in, attached);
 	if (!status && settings->dscps)
-		status = share(object->maps.dscp, attached);
+		status = share_map(object->maps.dscp, attached);
 	return status;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tool remembers of a setup: the only entry of the map `record`, which
- * is bound to the programs. It is there exactly as long as they are, belongs
- * to their network namespace, and is replaced together with them.
+ * The tool's record of a setup: the only entry of the map `record`, which is
+ * bound to the programs. It exists exactly as long as they do, belongs to their
+ * network namespace, and is replaced together with them.
  */
 #ifndef MEMBER_RECORD_H
 #define MEMBER_RECORD_H
@@ -11,7 +11,7 @@
 
 #include "member.h"
 
-/* Grows with any change of struct settings; struct undo never changes. */
+/* Increase with any change of struct settings; struct undo never changes. */
 #define RECORD_VERSION 1
 #define RECORD_MAP "record"
 
@@ -23,7 +23,7 @@ enum mode {
 
 enum settings_flag {
 	ANY_SOURCE = 1,
-	NO_ADDRESS = 2, /* VIPs are not put on lo */
+	NO_ADDRESS = 2, /* do not put VIPs on lo */
 	SET_SYSCTL = 4,
 	OWN_GIVEN = 8, /* otherwise: the interface's */
 	MSS_GIVEN = 16,
@@ -32,7 +32,7 @@ enum settings_flag {
 struct port_rule {
 	struct member_port_key key;
 	__be16 local;
-	__u8 answers_only; /* packets come with `local` */
+	__u8 answers_only; /* packets arrive with `local` */
 	__u8 reserved;
 };
 
@@ -63,9 +63,9 @@ enum sysctl {
 	SYSCTLS
 };
 
-/* What was there before. */
+/* What to restore. */
 struct undo {
-	__u32 clsact; /* the qdisc was not */
+	__u32 clsact; /* the qdisc did not exist */
 	struct {
 		__u32 changed;
 		__s32 value;

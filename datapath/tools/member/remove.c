@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Undoes what setup did, the record last: it can end anywhere and be run
- * again. */
+/* Undoes what setup did, the record last, so that it can be repeated. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -29,7 +28,7 @@ int remove_all(struct arguments *arguments)
 	int status = -1;
 
 	if (find_interface(arguments->interface, &interface)) {
-		/* It took its programs and sysctls along. */
+		/* Its programs and sysctls are gone with it. */
 		complain("there is no interface %s", arguments->interface);
 		sweep_addresses(0, NULL);
 		return 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From arguments to settings that make sense together. */
+/* Turns arguments into consistent settings. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ DEFINE_ORDER(member_network)
 DEFINE_ORDER(port_rule)
 DEFINE_ORDER(dscp_rule)
 
-/* Returns how many are left; zeroes behind them. */
+/* Sorts and removes duplicates. Returns how many remain; clears the rest. */
 static __u32 sort(void *list, __u32 count, size_t size,
 		  int (*order)(const void *, const void *))
 {
@@ -47,7 +47,7 @@ bool has_vip(const struct settings *settings, const struct ip_address *address)
 	return false;
 }
 
-/* Whether it can be the address of a load balancer or a host. */
+/* Whether it is possible as an address of a load balancer or a host. */
 static bool is_unicast(const struct ip_address *address)
 {
 	static const uint8_t loopback[16] = {[15] = 1}, unspecified[16];
@@ -71,22 +71,22 @@ static int check_addresses(const struct settings *settings)
 	for (__u32 i = 0; i < settings->owns; i++) {
 		address_text(&settings->own[i], text);
 		if (!is_unicast(&settings->own[i]))
-			return complain("address %s: can't be a host's", text);
+			return complain("address %s: can't be of a host", text);
 		if (has_vip(settings, &settings->own[i]))
 			return complain("%s is a VIP: LB nodes send to another "
 					"address of the host",
 					text);
 	}
 	if (!settings->nodes && !(settings->flags & ANY_SOURCE))
-		return complain("whose tunnel packets are to be taken? Name "
-				"the LB nodes' networks (--node NETWORK) or "
-				"leave that to the fabric (--any-source)");
+		return complain("whose tunnel packets may be accepted? Name "
+				"the LB nodes' networks (--node NETWORK), or "
+				"use --any-source if the fabric filters");
 	if (settings->nodes && settings->flags & ANY_SOURCE)
 		return complain("--node and --any-source contradict each "
 				"other");
 	if (settings->members && settings->flags & ANY_SOURCE)
 		return complain("--member and --any-source contradict each "
-				"other: packets would go on for anybody; name "
+				"other: it would relay for anybody; name "
 				"the LB nodes' networks (--node NETWORK)");
 	return 0;
 }
@@ -103,8 +103,8 @@ static int check_ports(const struct settings *settings)
 			return complain("port %s: its VIP is none of --vip",
 					one);
 		if (rule->local == rule->key.port)
-			return complain("port %s: both are the same, it needs "
-					"no rule",
+			return complain("port %s: both ports are the same, no "
+					"rule is needed",
 					one);
 		for (__u32 j = 0; j < i; j++) {
 			const struct port_rule *before = &settings->port[j];
@@ -162,7 +162,7 @@ static int check_dscps(const struct settings *settings)
 	return 0;
 }
 
-/* Without --address: those of the interface. */
+/* Without --address: uses the interface's addresses. */
 static int find_own(struct settings *settings,
 		    const struct interface *interface)
 {
@@ -193,7 +193,7 @@ static int find_own(struct settings *settings,
 
 unsigned int largest_overhead(const struct settings *settings)
 {
-	/* where packets name an alternative */
+	/* packets may name an alternative */
 	unsigned int v6 =
 		settings->members ? MEMBER_SHIM_NAMED_MAX : MEMBER_SHIM_MAX;
 	unsigned int v4 =

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Makes a member as the arguments say, whatever it was before. In this order,
- * so that it can end anywhere and be run again:
+ * Makes a member what the arguments say, whatever it was before. In this order,
+ * so that it can be interrupted and run again:
  *   1. the egress program, with the record of what has to be undone
  *   2. sysctls, before the VIP could be asked for
  *   3. VIPs on lo
  *   4. the program that takes packets in
- *   5. what is no longer wanted
+ *   5. removal of what is no longer wanted
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #include "tool.h"
 
-/* A sysctl stands in the record once it is changed, or about to be. */
+/* Records each sysctl that is about to be changed. */
 static int note_sysctls(const struct interface *interface,
 			const struct settings *settings, struct undo *undo)
 {
@@ -59,7 +59,7 @@ static int set_sysctls(const struct interface *interface,
 	return 0;
 }
 
-/* Without --sysctl: those that an earlier setup changed go back. */
+/* Without --sysctl: restores those that an earlier setup changed. */
 static int undo_sysctls(const struct interface *interface, int program,
 			struct record *record)
 {
@@ -83,9 +83,9 @@ static int undo_sysctls(const struct interface *interface, int program,
 	return any ? write_record(program, record) : 0;
 }
 
-static int refuse(const struct interface *interface,
-		  const struct installed *installed,
-		  const struct settings *settings)
+static int check_conflicts(const struct interface *interface,
+			   const struct installed *installed,
+			   const struct settings *settings)
 {
 	struct interface lo;
 
@@ -100,8 +100,8 @@ static int refuse(const struct interface *interface,
 	return 0;
 }
 
-static bool converged(const struct installed *installed,
-		      const struct settings *settings, struct member *object)
+static bool is_converged(const struct installed *installed,
+			 const struct settings *settings, struct member *object)
 {
 	const struct record *record = &installed->record;
 	bool tc = settings->mode == MODE_TC;
@@ -141,7 +141,7 @@ static int apply(const struct interface *interface, struct installed *installed,
 				       : -1);
 	if (!object)
 		return -1;
-	if (converged(installed, settings, object)) {
+	if (is_converged(installed, settings, object)) {
 		out = installed->out;
 		if (write_record(out, &record) ||
 		    set_sysctls(interface, settings) || put_addresses(settings))
@@ -175,11 +175,11 @@ int setup(struct arguments *arguments)
 	if (complete_settings(arguments, &interface) ||
 	    find_installed(&interface, &installed))
 		return 1;
-	/* an XDP program of another's does not disturb tc */
+	/* a foreign XDP program does not affect tc */
 	if (arguments->tc && installed.foreign && installed.xdp < 0 &&
 	    !strcmp(installed.foreign, "XDP program"))
 		installed.foreign = NULL;
-	status = refuse(&interface, &installed, &arguments->settings);
+	status = check_conflicts(&interface, &installed, &arguments->settings);
 	if (!status)
 		status = apply(&interface, &installed, &arguments->settings);
 	close_installed(&installed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is set up, as keys and values of a configuration file, and what the
- * programs counted. */
+/* Shows what is set up, as keys and values of a configuration file, and the
+ * programs' counters. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ static const char *const counter_names[] = {
 
 static bool as_json;
 
-static void list(const char *name)
+static void begin_list(const char *name)
 {
 	if (as_json)
 		json_open('[', name);
@@ -26,7 +26,7 @@ static void end_list(void)
 		json_close(']');
 }
 
-static void item(const char *name, const char *value)
+static void print_item(const char *name, const char *value)
 {
 	if (as_json)
 		json_string(NULL, value);
@@ -34,7 +34,7 @@ static void item(const char *name, const char *value)
 		printf("%s = %s\n", name, value);
 }
 
-static void flag(const char *name, bool set)
+static void print_flag(const char *name, bool set)
 {
 	if (as_json)
 		json_bool(name, set);
@@ -47,10 +47,10 @@ static void show_ports(const struct settings *settings, const char *name,
 {
 	char text[RULE_TEXT];
 
-	list(name);
+	begin_list(name);
 	for (__u32 i = 0; i < settings->ports; i++)
 		if (settings->port[i].answers_only == answers_only)
-			item(name, port_text(&settings->port[i], text));
+			print_item(name, port_text(&settings->port[i], text));
 	end_list();
 }
 
@@ -58,38 +58,38 @@ static void show_lists(const struct settings *settings)
 {
 	char text[RULE_TEXT];
 
-	list("vip");
+	begin_list("vip");
 	for (__u32 i = 0; i < settings->vips; i++)
-		item("vip", address_text(&settings->vip[i], text));
+		print_item("vip", address_text(&settings->vip[i], text));
 	end_list();
-	list("address");
+	begin_list("address");
 	for (__u32 i = 0; i < settings->owns; i++)
-		item("address", address_text(&settings->own[i], text));
+		print_item("address", address_text(&settings->own[i], text));
 	end_list();
-	list("node");
+	begin_list("node");
 	for (__u32 i = 0; i < settings->nodes; i++)
-		item("node", network_text(&settings->node[i], text));
+		print_item("node", network_text(&settings->node[i], text));
 	end_list();
-	list("member");
+	begin_list("member");
 	for (__u32 i = 0; i < settings->members; i++)
-		item("member", network_text(&settings->member[i], text));
+		print_item("member", network_text(&settings->member[i], text));
 	end_list();
 	show_ports(settings, "port", false);
 	show_ports(settings, "answer-port", true);
-	list("dscp");
+	begin_list("dscp");
 	for (__u32 i = 0; i < settings->dscps; i++)
-		item("dscp", dscp_text(&settings->dscp[i], text));
+		print_item("dscp", dscp_text(&settings->dscp[i], text));
 	end_list();
 }
 
 static void show_settings(const struct settings *settings)
 {
 	show_lists(settings);
-	flag("tc", settings->mode == MODE_TC);
-	flag("generic", settings->mode == MODE_GENERIC);
-	flag("any-source", settings->flags & ANY_SOURCE);
-	flag("no-address", settings->flags & NO_ADDRESS);
-	flag("sysctl", settings->flags & SET_SYSCTL);
+	print_flag("tc", settings->mode == MODE_TC);
+	print_flag("generic", settings->mode == MODE_GENERIC);
+	print_flag("any-source", settings->flags & ANY_SOURCE);
+	print_flag("no-address", settings->flags & NO_ADDRESS);
+	print_flag("sysctl", settings->flags & SET_SYSCTL);
 	if (as_json) {
 		json_number("mss_v4", settings->mss_v4);
 		json_number("mss_v6", settings->mss_v6);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the kernel keeps what a socket has sent and received that is not whole,
- * as its BTF says. The programs do not ask by relocations (CO-RE): where the
- * kernel has no BTF, libbpf would load none of them.
+ * Offsets in the kernel's BTF of what sockets in TIME_WAIT and SYN_RECV have
+ * sent and received. The programs do not use relocations (CO-RE) for them:
+ * libbpf would not load any program on a kernel without BTF.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #include "tool.h"
 
-/* Bytes, -1: there is none. Also in structures and unions without a name. */
+/* Offset in bytes, -1: not found. Also in unnamed structures and unions. */
 static long find_member(const struct btf *btf, const struct btf_type *type,
 			const char *name)
 {
@@ -35,18 +35,19 @@ static long find_member(const struct btf *btf, const struct btf_type *type,
 	return -1;
 }
 
-static bool find(const struct btf *btf, const char *type, const char *sent,
-		 const char *received, struct member_socket *out)
+static bool find_offsets(const struct btf *btf, const char *type,
+			 const char *sent, const char *received,
+			 struct member_socket *out)
 {
 	__s32 number = btf__find_by_name_kind(btf, type, BTF_KIND_STRUCT);
-	const struct btf_type *found;
+	const struct btf_type *structure;
 	long sent_at, received_at;
 
 	if (number <= 0)
 		return false;
-	found = btf__type_by_id(btf, number);
-	sent_at = find_member(btf, found, sent);
-	received_at = find_member(btf, found, received);
+	structure = btf__type_by_id(btf, number);
+	sent_at = find_member(btf, structure, sent);
+	received_at = find_member(btf, structure, received);
 	if (sent_at <= 0 || received_at <= 0)
 		return false;
 	out->sent = sent_at;
@@ -61,11 +62,11 @@ bool find_sockets(struct member_config *config)
 
 	if (!btf)
 		return false;
-	/* what struct tcp_timewait_sock begins with */
-	known = find(btf, "sock_common", "skc_tw_snd_nxt", "skc_tw_rcv_nxt",
-		     &config->closed);
-	known &= find(btf, "tcp_request_sock", "snt_isn", "rcv_nxt",
-		      &config->opening);
+	/* struct tcp_timewait_sock starts with it */
+	known = find_offsets(btf, "sock_common", "skc_tw_snd_nxt",
+			     "skc_tw_rcv_nxt", &config->closed);
+	known &= find_offsets(btf, "tcp_request_sock", "snt_isn", "rcv_nxt",
+			      &config->opening);
 	btf__free(btf);
 	return known;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Addresses, networks and rules from text and to text. */
+/* Parses and formats addresses, networks and rules. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ int parse_number(const char *text, long low, long high, long *out)
 {
 	char *end;
 
-	/* strtol() would take spaces and a sign. */
+	/* strtol() would accept spaces and a sign. */
 	if (*text < '0' || *text > '9')
 		return -1;
 	errno = 0;
@@ -58,14 +58,14 @@ int parse_network(const char *text, struct member_network *out)
 	if (slash && parse_number(slash, 0, bits, &bits))
 		return -1;
 	out->bits = bits + (is_v4(&out->address) ? 96 : 0);
-	/* no bits behind the prefix */
+	/* no bits after the prefix */
 	for (unsigned int bit = out->bits; bit < 128; bit++)
 		if (out->address.bytes[bit / 8] & 0x80 >> bit % 8)
 			return -1;
 	return 0;
 }
 
-/* "ADDRESS:PORT", "[ADDRESS]:PORT" in place */
+/* Splits "ADDRESS:PORT" or "[ADDRESS]:PORT" in place. */
 static int split_port(char *text, struct ip_address *address, long *port)
 {
 	char *colon = strrchr(text, ':');

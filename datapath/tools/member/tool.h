@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of octavia-xdp-member. Functions return 0, or -1 after
- * they have said what is wrong, unless they say otherwise. */
+/* Shared by the files of octavia-xdp-member. Unless stated otherwise, functions
+ * return 0, or -1 after they have printed an error. */
 #ifndef MEMBER_TOOL_H
 #define MEMBER_TOOL_H
 
@@ -23,8 +23,8 @@ struct arguments {
 	bool json;
 	bool generic, tc;
 	bool given;   /* anything that setup would use */
-	bool options; /* some of it on the command line */
-	int mss;      /* -1: by the MTU, 0: off */
+	bool options; /* any of that on the command line */
+	int mss;      /* -1: from the MTU, 0: off */
 	struct settings settings;
 };
 
@@ -35,19 +35,19 @@ void print_usage(FILE *out);
 
 /* error.c */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same with what `status`, a negative errno, means, and what libbpf or
- * the kernel said last. */
+/* The same with the meaning of `status`, a negative errno, and the last message
+ * of libbpf or the kernel. */
 int complain_status(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* text.c: addresses and rules as text. Parsers return 0 or -1, silently. */
+/* text.c: addresses and rules as text. Parsers print nothing. */
 #define ADDRESS_TEXT 64
 #define RULE_TEXT 96
 bool is_v4(const struct ip_address *address);
 int parse_address(const char *text, struct ip_address *out);
 int parse_network(const char *text, struct member_network *out);
 int parse_number(const char *text, long low, long high, long *out);
-/* NULL, or what is wrong with it. */
+/* Return NULL, or what is wrong. */
 const char *parse_port_rule(const char *text, struct port_rule *out);
 const char *parse_dscp_rule(const char *text, struct dscp_rule *out);
 const char *address_text(const struct ip_address *address, char *out);
@@ -67,7 +67,7 @@ struct interface {
 	bool ethernet;
 };
 
-/* Silent, -1: there is none. */
+/* Returns -1, without a message, if there is none. */
 int find_interface(const char *name, struct interface *out);
 int effective_sysctl(const char *interface, enum sysctl which, int *out);
 int sysctl_wanted(enum sysctl which, int effective);
@@ -78,7 +78,7 @@ const char *sysctl_name(enum sysctl which);
 /* lock.c */
 int lock(void);
 
-/* note.c: a qdisc of ours whose first program is not there yet. */
+/* note.c: marks a qdisc of ours that has no program yet */
 int note_clsact(const struct interface *interface);
 bool noted_clsact(const struct interface *interface);
 int forget_clsact(const struct interface *interface);
@@ -88,34 +88,34 @@ int forget_clsact(const struct interface *interface);
 struct host_address {
 	struct ip_address address;
 	unsigned int interface;
-	bool ours;       /* put there by setup */
-	bool link_local; /* or on loopback's own network */
+	bool ours;       /* added by setup */
+	bool link_local; /* or of loopback's own network */
 };
 
-/* The host's addresses, at most `max`; how many, or -1. */
+/* Lists at most `max` addresses of the host; returns how many, or -1. */
 int list_addresses(struct host_address *out, int max);
 int add_vip_address(const struct ip_address *address);
 int delete_vip_address(const struct ip_address *address);
-/* Filters of the interface's clsact qdisc, in both directions; -1: failed. */
+/* Filters of the interface's clsact qdisc, in both directions; -1: error. */
 int count_filters(unsigned int ifindex);
-/* 1, 0; -1: failed */
+/* 1, 0; -1: error */
 int has_clsact(unsigned int ifindex);
 
 /* settings.c */
-/* Sorts, checks, fills in what follows from the interface. */
+/* Sorts, checks, and fills in settings that depend on the interface. */
 int complete_settings(struct arguments *arguments,
 		      const struct interface *interface);
 bool has_vip(const struct settings *settings, const struct ip_address *address);
-/* Bytes that the largest outer header takes on its way here. */
+/* Bytes of the largest outer header that packets have on their way here. */
 unsigned int largest_overhead(const struct settings *settings);
 
-/* hooks.c: what is attached to an interface. File descriptors are -1 where
- * there is nothing of ours. */
+/* hooks.c: what is attached to an interface. File descriptors are -1 if nothing
+ * of ours is attached. */
 struct installed {
 	int xdp, in, out;
 	unsigned int xdp_mode; /* MODE_XDP or MODE_GENERIC */
-	const char *foreign;   /* hook that is another's, or NULL */
-	bool clsact;           /* there is such a qdisc */
+	const char *foreign;   /* hook of a foreign program, or NULL */
+	bool clsact;           /* the qdisc exists */
 	bool have_record;
 	bool mixed; /* programs of several setups */
 	struct record record;
@@ -132,7 +132,7 @@ int attach_out(const struct interface *interface,
 int attach_ingress(const struct interface *interface,
 		   const struct installed *installed,
 		   const struct settings *settings, struct member *object);
-/* Whether there is a filter at tc ingress, where packets are handed on. */
+/* Whether a tc ingress filter is needed: in tc mode, or to hand packets on. */
 bool wants_filter(const struct settings *settings);
 int detach_ingress(const struct interface *interface,
 		   const struct installed *installed, bool xdp, bool in);
@@ -142,8 +142,8 @@ int detach_out(const struct interface *interface,
 /* program.c */
 struct member *load_programs(const struct settings *settings,
 			     const struct undo *undo, int old);
-/* The programs over the maps of the one that is attached, to try them;
- * NULL: `text` says why not. */
+/* Loads the programs over the maps of the attached one, for test runs. Returns
+ * NULL with the reason in `text` on failure. */
 struct member *load_copy(const struct settings *settings, int attached,
 			 char *text, size_t length);
 int program_map(int program, const char *name);
@@ -152,20 +152,20 @@ int read_counters(int program, uint64_t values[MEMBER_COUNTERS]);
 int write_record(int program, const struct record *record);
 
 /* sockets.c */
-/* Whether the kernel says all of it. */
+/* Returns whether all offsets are known. */
 bool find_sockets(struct member_config *config);
 
 /* addresses.c */
-/* VIPs that setup put on lo and that no interface wants any more go;
- * `settings` stands for `except`, NULL: it wants none. */
+/* Removes VIPs that setup put on lo and no interface wants any more. `settings`
+ * replace those of `except`; NULL: it wants none. */
 int sweep_addresses(unsigned int except, const struct settings *settings);
 int put_addresses(const struct settings *settings);
 
-/* probe.c: how many packets were tried; -1 and a sentence in `text`. */
+/* probe.c: how many packets were tried, or -1 with a sentence in `text`. */
 int probe(const struct settings *settings, int attached, char *text,
 	  size_t length);
 
-/* The commands: exit codes. */
+/* The commands; return exit codes. */
 int setup(struct arguments *arguments);
 int check(struct arguments *arguments);
 int remove_all(struct arguments *arguments);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A flow begins: it has a port, if its group may have one more, and a place
- * among its service's flows and its group's half-open ones.
+ * The begin of a flow: it takes a port, if its group may have one more, and a
+ * place among the flows of its service and the half-open flows of its group.
  */
 #ifndef OXP_NAT_ALLOCATE_H
 #define OXP_NAT_ALLOCATE_H
@@ -10,7 +10,7 @@
 #include "forward/nat/half_open.h"
 #include "forward/nat/search.h"
 
-/* A port for a flow to this member, claimed, or NO_FLOW. */
+/* Claims a port for a flow to this member, or returns NO_FLOW. */
 __noinline __s64 nat_allocate(struct xdp_md *ctx, __u32 line, __u32 index)
 {
 	const struct nat_pools *pools = nat_pools_of_node();
@@ -26,7 +26,7 @@ __noinline __s64 nat_allocate(struct xdp_md *ctx, __u32 line, __u32 index)
 		if (!nat_evict_oldest(group))
 			return NO_FLOW;
 		count(ctx, OXP_NAT_EVICTED);
-		/* which may have had a port of the other family */
+		/* the evicted flow may have had a port of the other family */
 		if (!nat_has_share(view.block, pools, v6))
 			return NO_FLOW;
 	}
@@ -38,7 +38,7 @@ __noinline __s64 nat_allocate(struct xdp_md *ctx, __u32 line, __u32 index)
 	return number;
 }
 
-/* A place among the service's flows, of which there may be a limit. */
+/* Takes a place among the service's flows, whose number may be limited. */
 __noinline int nat_take_place(__u32 service, __u32 limited)
 {
 	struct nat_service *active;
@@ -55,7 +55,7 @@ __noinline int nat_take_place(__u32 service, __u32 limited)
 	return false;
 }
 
-/* The same before a flow begins; the limit is of those that a packet opens. */
+/* The same before a flow begins; the limit is for those that a packet opens. */
 __noinline int nat_reserve(__u32 line, __u32 opens)
 {
 	struct block_view view;
@@ -64,7 +64,7 @@ __noinline int nat_reserve(__u32 line, __u32 opens)
 	       nat_take_place(view.block->service, opens);
 }
 
-/* The flow did not begin. */
+/* To be called if the flow did not begin. */
 static __always_inline void nat_release(__u32 line)
 {
 	struct block_view view;
@@ -73,8 +73,8 @@ static __always_inline void nat_release(__u32 line)
 		nat_count_active(view.block->service, -1);
 }
 
-/* Of a flow that is claimed and filled, and whose place is reserved: from here
- * on it is one, half open. */
+/* Opens a flow that is claimed and filled, and whose place is reserved: it is
+ * half open from here on. */
 __noinline int nat_open(struct xdp_md *ctx, __u32 number)
 {
 	struct nat_flow *flow = nat_flow_at(number);
@@ -85,7 +85,7 @@ __noinline int nat_open(struct xdp_md *ctx, __u32 number)
 	group = flow->group;
 	flow->stamp = stamp;
 	WRITE_ONCE(flow->seen, nat_now());
-	/* an exchange, after which all that was written is seen */
+	/* an atomic exchange, after which all earlier writes are visible */
 	__sync_lock_test_and_set(&flow->state,
 				 NAT_HALF_OPEN | stamp << NAT_STAMP_SHIFT);
 	if (nat_evict(nat_enter_ring(group, (__u64)stamp << 32 | number)))
@@ -93,8 +93,8 @@ __noinline int nat_open(struct xdp_md *ctx, __u32 number)
 	return true;
 }
 
-/* The flow of a client's packet to the member, from a claimed port, which stays
- * claimed. */
+/* Fills in the flow of a client's packet to the member, in a port that is
+ * claimed and stays so. */
 __noinline int nat_fill(const struct packet *packet, __u32 number, __u32 line,
 			__u32 index, __u32 entropy)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Taking a port, from a flow or from nobody, and giving it back. */
+/* Taking a port, free or from another flow, and releasing it. */
 #ifndef OXP_NAT_CLAIM_H
 #define OXP_NAT_CLAIM_H
 
 #include "forward/nat/shares.h"
 #include "verifier.h"
 
-/* Of an address's table: struct nat_ports. */
+/* For an address's table: struct nat_ports. */
 static __always_inline __u64 *nat_taken_in(void *ports, __u64 word)
 {
 	_Static_assert(NAT_PORT_WORDS == 1024, "mask");
@@ -21,7 +21,7 @@ static __always_inline __u64 *nat_full_in(void *ports, __u64 which)
 	return ports + offsetof(struct nat_ports, full) + which * sizeof(__u64);
 }
 
-/* The word that has a bit for the address. */
+/* The word with the bit of the address. */
 static __always_inline __u64 *nat_full_addresses(void *groups, __u32 address)
 {
 	return &nat_group_in(groups, address / 64)->full_addresses;
@@ -29,18 +29,18 @@ static __always_inline __u64 *nat_full_addresses(void *groups, __u32 address)
 
 static __always_inline void nat_clear_bit(__u64 *word, __u64 bit)
 {
-	/* most are: reading alone leaves the line with other CPUs */
+	/* mostly clear: reading alone leaves the line with other CPUs */
 	if (READ_ONCE(*word) & bit)
 		__sync_fetch_and_and(word, ~bit);
 }
 
-/* None of the word's ports is free. */
+/* To be called when no port of the word is free. */
 static __always_inline void nat_set_full(void *ports, __u32 word)
 {
 	__u64 *full = nat_full_in(ports, word / 64);
 
 	__sync_fetch_and_or(full, 1ULL << (word & 63));
-	/* who has freed one meanwhile did not see the bit */
+	/* a CPU that has released a port meanwhile did not see the bit */
 	if (~READ_ONCE(*nat_taken_in(ports, word)))
 		nat_clear_bit(full, 1ULL << (word & 63));
 }
@@ -58,7 +58,7 @@ static __always_inline void nat_set_taken(__u32 number)
 		nat_set_full(ports, word);
 }
 
-/* A port that is claimed. */
+/* Releases a claimed port. */
 __noinline int nat_free(__u32 number)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE), *ports;
@@ -88,8 +88,8 @@ static __always_inline void nat_forget(__u32 which, const struct nat_key *key,
 		bpf_map_delete_elem(index, key);
 }
 
-/* Ends the flow if its state is still this one, or takes a free port: it is the
- * caller's then, to be filled or freed. */
+/* Ends the flow if its state is still this one, or takes a free port. The port
+ * then belongs to the caller, which must fill or free it. */
 __noinline int nat_claim(__u32 number, __u32 state)
 {
 	struct nat_flow *flow = nat_flow_at(number);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The two ends of a packet once it is rewritten. */
+/* The two ends of a rewritten packet. */
 #ifndef OXP_NAT_ENDS_H
 #define OXP_NAT_ENDS_H
 
 #include "forward/nat/flow.h"
 
-/* What becomes of a packet, for functions that take no more arguments. */
+/* How to rewrite a packet, for functions that have no arguments left. */
 enum nat_what {
 	NAT_TO_CLIENT = 1,
-	NAT_ERROR = 2, /* ICMP */
+	NAT_ERROR = 2, /* is an ICMP error */
 	NAT_OUT_V6 = 4,
-	NAT_QUOTED = 8, /* the packet that an error quotes */
+	NAT_QUOTED = 8, /* is the packet that an error quotes */
 };
 
 struct nat_ends {
@@ -20,8 +20,8 @@ struct nat_ends {
 	__be16 destination_port;
 };
 
-/* Pointers into maps. Of a packet that an error quotes, as its sender sent it:
- * the one that the error goes to. */
+/* Sets pointers into maps. With `quoted` these are the ends of the packet that
+ * an error quotes, as its sender, who gets the error, sent it. */
 static __always_inline bool nat_ends_of(__u32 number, __u32 what, bool quoted,
 					struct nat_ends *ends)
 {
@@ -56,14 +56,14 @@ static __always_inline bool nat_ends_of(__u32 number, __u32 what, bool quoted,
 	return true;
 }
 
-/* Whether it leaves as IPv6. */
+/* Whether the packet leaves as IPv6. */
 static __always_inline bool nat_leaves_v6(const struct nat_flow *flow,
 					  __u32 what)
 {
 	return !nat_is_v4(what & NAT_TO_CLIENT ? flow->client : flow->member);
 }
 
-/* Of the words that a pseudo header has of an address. */
+/* Sum of an address's words in a pseudo-header. */
 static __always_inline __u64 nat_sum(const __be32 *address, bool v6)
 {
 	if (!v6)

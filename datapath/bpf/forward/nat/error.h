@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors about flows of NAT (RFC 5508; between families RFC 7915). What
- * the quote carries behind its ports stays where it is; all in front of it is
- * made anew where families differ:
+ * ICMP errors about NAT flows (RFC 5508; between families RFC 7915). What the
+ * quote has after its ports stays in place; if the families differ, everything
+ * in front of it is rebuilt:
  *
  *   before   | link | IP | ICMP, 8 bytes | quoted IP | ports ...
  *
@@ -16,13 +16,12 @@
 #include "forward/nat/transport.h"
 
 #define NO_EQUIVALENT (-1)
-/* Type and code of a message, and its second word. */
+/* Type and code of a message as in its first word. */
 #define ICMP_WORD(type, code) ((type) | (code) << 8)
 
 #define ICMPV6_PTR_NEXT_HEADER 6
 
-/* Pointers of parameter problems: section 4.2, figure 3; section 5.2, figure
- * 6. */
+/* Pointers of parameter problems: RFC 7915, 4.2, figure 3; 5.2, figure 6. */
 static __always_inline int nat_pointer_to_v6(__u32 pointer)
 {
 	if (pointer <= 1)
@@ -58,16 +57,16 @@ static __always_inline int nat_pointer_to_v4(__u32 pointer)
 }
 
 struct nat_message {
-	__u32 first; /* type and code, as they lie */
+	__u32 first; /* type and code, in the packet's order */
 	__be32 second;
 };
 
-/* What an error is made of. */
+/* The parts of an error. */
 struct nat_error {
 	struct nat_head outer;
 	struct nat_head quote;
 	struct nat_message message;
-	__u32 ports; /* of the quoted packet: their offset */
+	__u32 ports; /* offset of the quoted packet's ports */
 };
 
 static __always_inline bool nat_unreachable_to_v6(struct nat_message *message,
@@ -160,8 +159,8 @@ static __always_inline bool nat_message_to_v4(struct nat_message *message)
 	}
 }
 
-/* The sum of a message in front of what stays, without its checksum, and of
- * its pseudo header. 16 bits. */
+/* The sum of a message up to its ports, without its checksum, and of its
+ * pseudo-header. 16 bits. */
 __noinline __u32 nat_sum_error(struct xdp_md *ctx, __u32 l3, __u32 icmp,
 			       __u32 ports, __u32 length)
 {
@@ -185,8 +184,8 @@ static __always_inline __u32 nat_length_of(__u32 length, bool v6)
 	return length | (__u32)v6 << 31;
 }
 
-/* Of the header at packet->l4 + 8, which is quoted: its length is what the
- * packet had. */
+/* Reads the quoted header at packet->l4 + 8, with the length of the whole
+ * quoted packet. */
 static __always_inline bool nat_read_quote(struct xdp_md *ctx,
 					   const struct packet *packet,
 					   __u32 ports, struct nat_head *head)
@@ -212,7 +211,7 @@ static __always_inline bool nat_read_quote(struct xdp_md *ctx,
 	return true;
 }
 
-/* Type, code and the second word. */
+/* Translates type, code and the second word. */
 static __always_inline bool nat_translate_message(struct xdp_md *ctx,
 						  const struct packet *packet,
 						  struct nat_message *message)
@@ -233,10 +232,10 @@ static __always_inline __u32 nat_header_length(__u32 what)
 				 : sizeof(struct iphdr);
 }
 
-/* The link's length is in `what`, from here on. */
+/* From here on `what` includes the link header's length. */
 #define NAT_LINK_SHIFT 8
 
-/* All that is known before the frame changes. Returns the outcome. */
+/* Reads everything before the frame changes. Returns the outcome. */
 __noinline int nat_read_error(struct xdp_md *ctx, const struct packet *packet,
 			      __u32 what, struct nat_error *error)
 {
@@ -256,7 +255,7 @@ __noinline int nat_read_error(struct xdp_md *ctx, const struct packet *packet,
 	return OXP_FORWARDED;
 }
 
-/* An IP header of the other family at `offset`. */
+/* Writes an IP header of the other family at `offset`. */
 __noinline int nat_put_header(struct xdp_md *ctx, __u32 offset, __u32 number,
 			      __u32 what, const struct nat_head *head)
 {
@@ -265,8 +264,8 @@ __noinline int nat_put_header(struct xdp_md *ctx, __u32 offset, __u32 number,
 
 	if (!head || !nat_ends_of(number, what, what & NAT_QUOTED, &ends))
 		return false;
-	/* the bounds of each where it is written: older verifiers do not see
-	 * that both conditions are one */
+	/* check the bounds where each is written: older verifiers do not see
+	 * that both conditions are the same */
 	if (what & NAT_OUT_V6) {
 		ip = at(ctx, offset, sizeof(struct ipv6hdr));
 		if (!ip)
@@ -281,7 +280,7 @@ __noinline int nat_put_header(struct xdp_md *ctx, __u32 offset, __u32 number,
 	return true;
 }
 
-/* The frame begins with `link_length` bytes for the link header. */
+/* The frame starts with `link_length` bytes for the link header. */
 __noinline int nat_put_error(struct xdp_md *ctx, __u32 number, __u32 what,
 			     const struct nat_error *error)
 {
@@ -301,7 +300,7 @@ __noinline int nat_put_error(struct xdp_md *ctx, __u32 number, __u32 what,
 			      what | NAT_QUOTED, &error->quote);
 }
 
-/* The quoted packet's ports, as its sender has them. */
+/* Writes the quoted packet's ports as its sender knows them. */
 __noinline int nat_put_ports(struct xdp_md *ctx, __u32 offset, __u32 number,
 			     __u32 what)
 {
@@ -315,8 +314,8 @@ __noinline int nat_put_ports(struct xdp_md *ctx, __u32 offset, __u32 number,
 	return true;
 }
 
-/* The quoted header within one family: its checksum makes up for its
- * addresses. */
+/* Rewrites the quoted header within one family. Its checksum offsets the change
+ * of its addresses. */
 __noinline int nat_correct_quote(struct xdp_md *ctx,
 				 const struct packet *packet, __u32 number,
 				 __u32 what)
@@ -345,8 +344,8 @@ __noinline int nat_correct_quote(struct xdp_md *ctx,
 	return true;
 }
 
-/* Within one family; `ports`: of the quoted packet. The checksum is corrected
- * by what becomes of all in front of them. */
+/* Rewrites within one family; `ports` is the offset of the quoted ports. The
+ * checksum is corrected by the change of everything up to these. */
 __noinline int nat_correct_error(struct xdp_md *ctx,
 				 const struct packet *packet, __u32 number,
 				 __u32 what, __u32 ports)
@@ -375,7 +374,7 @@ __noinline int nat_correct_error(struct xdp_md *ctx,
 	return OXP_FORWARDED;
 }
 
-/* Between families; `error` has been read. */
+/* Rewrites between families; `error` has been read. */
 __noinline int nat_translate_error(struct xdp_md *ctx,
 				   const struct packet *packet, __u32 number,
 				   __u32 what, const struct nat_error *error)
@@ -400,7 +399,7 @@ __noinline int nat_translate_error(struct xdp_md *ctx,
 		return OXP_DROP_NO_ROOM;
 	if (!nat_put_error(ctx, number, what, error))
 		return OXP_DROP_INTERNAL;
-	/* its own checksum is 0 yet */
+	/* its own checksum is still 0 */
 	is = nat_sum_error(
 		ctx, link_length, link_length + header,
 		link_length + 2 * header + ICMP_HEADER,

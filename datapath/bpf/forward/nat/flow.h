@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Flows of NAT where they lie. A flow is named by its number, and functions
- * look it up where they need it: the stack is short, and of values that were
- * stored there the verifier forgets bounds. Of two CPUs that want one flow the
- * one has it that exchanges its state.
+ * NAT flows in their tables. A flow is identified by its number, and functions
+ * look it up where they need it: the stack is small, and the verifier loses
+ * bounds of values that were stored there. If two CPUs compete for a flow, the
+ * one that exchanges its state wins.
  */
 #ifndef OXP_NAT_FLOW_H
 #define OXP_NAT_FLOW_H
@@ -45,7 +45,7 @@ static __always_inline const struct nat_pools *nat_pools_of_node(void)
 	return bpf_map_lookup_elem(&nat, &only);
 }
 
-/* The address of the pool that the flow has. */
+/* The pool's address that the flow uses. */
 static __always_inline const __be32 *
 nat_pool_address(const struct nat_pools *pools, __u32 number)
 {
@@ -117,7 +117,7 @@ static __always_inline __s64 nat_look_up(__u32 which, const struct nat_key *key)
 	return number ? *number : NO_FLOW;
 }
 
-/* The flow of a client's packet, also in NAT_TIME_WAIT. */
+/* The flow of a client's packet, which may be in NAT_TIME_WAIT. */
 __noinline __s64 nat_find(const struct packet *packet)
 {
 	const struct nat_flow *flow;
@@ -142,7 +142,7 @@ __noinline __s64 nat_find(const struct packet *packet)
 	return number;
 }
 
-/* Of a member's packet to a pool: whether the flow is its own. */
+/* Whether the flow is that of a member's packet to a pool. */
 static __always_inline bool nat_is_from(const struct packet *packet,
 					const struct nat_flow *flow)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Later fragments follow the first one: with its flow, or to the peer that has
- * the flow. */
+/* Later fragments follow the first: with its flow, or to the peer that has it.
+ */
 #ifndef OXP_NAT_FRAGMENTS_H
 #define OXP_NAT_FRAGMENTS_H
 
@@ -9,7 +9,7 @@
 
 #define NO_PEER OXP_NAT_PEERS_MAX
 
-/* After the first fragment, of the flow with this number. */
+/* To be called after the first fragment, which belongs to flow `number`. */
 static __always_inline void nat_remember_fragment(const struct packet *packet,
 						  __u32 number)
 {
@@ -20,7 +20,7 @@ static __always_inline void nat_remember_fragment(const struct packet *packet,
 			       FRAGMENT_OF_NAT, number);
 }
 
-/* After the first fragment, which went to the peer at `place`. */
+/* To be called after the first fragment, which went to the peer at `place`. */
 static __always_inline void nat_remember_peer(const struct packet *packet,
 					      __u32 place)
 {
@@ -30,8 +30,8 @@ static __always_inline void nat_remember_peer(const struct packet *packet,
 			       fragment_value(place, 0, packet->source_port));
 }
 
-/* The flow with this number, if it is the one of a later fragment: it may be
- * another one by now. */
+/* The flow with this number if it can be that of a later fragment; the number
+ * may have been reused. */
 static __always_inline __s64 nat_flow_of_later(const struct packet *packet,
 					       __u32 number)
 {
@@ -45,7 +45,7 @@ static __always_inline __s64 nat_flow_of_later(const struct packet *packet,
 	return same_words(flow->member, packet->source) ? number : NO_FLOW;
 }
 
-/* The flow of a later fragment, which is one that its first one had. */
+/* The flow of a later fragment, which is that of its first fragment. */
 __noinline __s64 nat_follow_fragment(const struct packet *packet)
 {
 	__u64 value = 0;
@@ -55,8 +55,8 @@ __noinline __s64 nat_follow_fragment(const struct packet *packet)
 	return nat_flow_of_later(packet, value);
 }
 
-/* The place of the peer that the first fragment went to, and the client's port,
- * or NO_PEER. */
+/* The place of the peer with the first fragment, and the client's port, or
+ * NO_PEER. */
 __noinline int nat_follow_to_peer(const struct packet *packet, __be16 *port)
 {
 	__u64 value = 0;
@@ -68,7 +68,7 @@ __noinline int nat_follow_to_peer(const struct packet *packet, __be16 *port)
 	return (__u32)value < NO_PEER ? (__u32)value : NO_PEER;
 }
 
-/* Whether a later fragment to a VIP is NAT's. */
+/* Whether a later fragment to a VIP belongs to NAT. */
 __noinline int nat_has_fragment(const struct packet *packet)
 {
 	__u64 value = 0;

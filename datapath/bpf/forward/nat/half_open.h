@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Half-open flows of a group: a ring, in which a new one takes the place of one
- * that began long ago. Queries by UDP stay half open when they are answered:
- * most clients send no more. Nothing waits for them, so they give way first.
+ * Half-open flows of a group: a ring in which a new flow replaces one that
+ * began long ago. UDP queries stay half open after their reply, as most clients
+ * send nothing more. Nothing waits for those, so they are replaced first.
  */
 #ifndef OXP_NAT_HALF_OPEN_H
 #define OXP_NAT_HALF_OPEN_H
@@ -10,16 +10,15 @@
 #include "forward/nat/claim.h"
 #include "verifier.h"
 
-/* Half-open flows that are looked at when the group has all its flows. */
+/* Half-open flows examined at most when the group has all its flows. */
 #define NAT_TRY_EVICT 16
-/* Places of the ring that are looked at where the next one is of a flow that
- * waits. */
+/* Places examined at most if the flow at the next one is waiting. */
 #define NAT_TRY_PLACES 16
 
 enum nat_entry {
-	NAT_ENTRY_OVER, /* of no half-open flow */
+	NAT_ENTRY_OVER, /* not a half-open flow */
 	NAT_ENTRY_ANSWERED,
-	NAT_ENTRY_WAITS, /* for an answer, or for a handshake's end */
+	NAT_ENTRY_WAITS, /* for a reply, or for the end of a handshake */
 };
 
 static __always_inline __u64 *nat_ring_in(void *groups, __u64 group,
@@ -35,7 +34,7 @@ static __always_inline __u64 *nat_ring_in(void *groups, __u64 group,
 	       offsetof(struct nat_group, ring) + place * sizeof(__u64);
 }
 
-/* The flow that a place of the ring names, if it is still half open. */
+/* Ends the flow at a place of the ring if it is still half open. */
 static __always_inline bool nat_evict(__u64 entry)
 {
 	struct nat_flow *flow = nat_flow_at(entry);
@@ -72,22 +71,22 @@ static __always_inline int nat_entry_of(__u64 entry)
 	return entry ? nat_look_at_entry(entry, entry >> 32) : NAT_ENTRY_OVER;
 }
 
-/* The flow at place `waits` gets the place of the one at `answered`. */
+/* Moves the flow at place `waits` to that of the flow at `answered`. */
 static __always_inline void nat_move_up(void *groups, __u32 group, __u32 waits,
 					__u32 answered, __u64 entry)
 {
 	__u64 *place = nat_ring_in(groups, group, waits);
 	__u64 moved = READ_ONCE(*place);
 
-	/* whoever is faster: a flow with two places is as good as with one */
+	/* on a lost race the flow may have two places, which is harmless */
 	if (__sync_val_compare_and_swap(nat_ring_in(groups, group, answered),
 					entry, moved) == entry)
 		__sync_val_compare_and_swap(place, moved, 0);
 }
 
-/* The group's oldest half-open flow, an answered one before others, if it is
- * found soon: what is over and passed here is not looked at again, so that the
- * next search goes on from there. Returns whether one ended. */
+/* Ends the group's oldest half-open flow, preferably an answered one if that is
+ * found soon. Entries that are over are skipped for good, so that the next
+ * search starts after them. Returns whether a flow was ended. */
 __noinline int nat_evict_oldest(__u32 group)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE);
@@ -120,7 +119,7 @@ __noinline int nat_evict_oldest(__u32 group)
 		chosen = entry;
 		break;
 	}
-	/* another CPU may have come further: the next search does again */
+	/* another CPU may have got further: the next search will, too */
 	WRITE_ONCE(ring->tail, tail);
 	return nat_evict(chosen);
 }
@@ -132,9 +131,9 @@ static __always_inline bool nat_waits_at(void *groups, __u32 group,
 	       NAT_ENTRY_WAITS;
 }
 
-/* Where the next place's flow waits: a place ahead whose flow does not, so that
- * those between them stay for another turn. Returns its position, or that of
- * the next one. */
+/* If the flow at the next place is waiting, looks for a later place whose flow
+ * is not, so that those in between stay for another turn. Returns its position,
+ * or that of the next place. */
 static __always_inline __u32 nat_look_ahead(void *groups, __u32 group)
 {
 	__u32 head = READ_ONCE(nat_group_in(groups, group)->head);
@@ -144,9 +143,8 @@ static __always_inline __u32 nat_look_ahead(void *groups, __u32 group)
 		WRITE_ONCE(nat_group_in(groups, group)->looked, head);
 		return head;
 	}
-	/* where the search before has come to: of a long run of flows that wait
-	 * some go until it is passed, and in a flood each packet looks at one
-	 */
+	/* continue the last search: a long run of waiting flows loses some
+	 * until it is passed, and in a flood each packet examines one place */
 	ahead = READ_ONCE(nat_group_in(groups, group)->looked) - head;
 	if (!ahead || ahead >= NAT_RING)
 		ahead = 1;
@@ -159,8 +157,8 @@ static __always_inline __u32 nat_look_ahead(void *groups, __u32 group)
 	return head;
 }
 
-/* Of a flow that has just become half open. Returns the entry whose place it
- * has, which is to be evicted. The caller's stack is nearly used up. */
+/* Enters a flow that has just become half open. Returns the entry that it
+ * replaces, for eviction by the caller, whose stack is nearly full. */
 __noinline __u64 nat_enter_ring(__u32 group, __u64 entry)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE);
@@ -174,7 +172,7 @@ __noinline __u64 nat_enter_ring(__u32 group, __u64 entry)
 	before = READ_ONCE(*place);
 	head = &nat_group_in(groups, group)->head;
 	if (__sync_val_compare_and_swap(place, before, entry) == before) {
-		/* never back */
+		/* never moves back */
 		if ((int)(position - READ_ONCE(*head)) >= 0)
 			WRITE_ONCE(*head, position + 1);
 		return before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The IP header of a packet that is rewritten, and the link header in front of
- * it; between families as RFC 7915 has it:
+ * Rewrites the IP header and makes room for the link header; between families
+ * as in RFC 7915:
  *
  *   before   | link | IPv4, options         | TCP, UDP ...
  *   after    | link | IPv6 | maybe fragment | TCP, UDP ...
@@ -12,8 +12,8 @@
 #include "forward/nat/ends.h"
 #include "outer.h"
 
-/* IPv6 packets of up to so many bytes may meet links of IPv4 that are
- * narrower: RFC 7915, section 5.1. */
+/* IPv6 packets up to this size may have to be fragmented as IPv4: RFC 7915,
+ * 5.1. */
 #define NAT_SMALL 1260
 
 struct nat_fragment_header {
@@ -23,11 +23,11 @@ struct nat_fragment_header {
 	__be32 id;
 };
 
-/* Options of IPv4 that are walked at most. */
+/* Maximum number of IPv4 options that are parsed. */
 #define NAT_OPTIONS 10
 
-/* Whether an IPv4 packet has a source route that goes on (RFC 7915, section
- * 4.1): the length of the option is beyond its pointer. */
+/* Whether an IPv4 packet has a source route that is not finished (RFC 7915,
+ * section 4.1): the option's pointer is not beyond its length. */
 __noinline int nat_is_routed(struct xdp_md *ctx, const struct packet *packet)
 {
 	__u32 offset;
@@ -53,22 +53,21 @@ __noinline int nat_is_routed(struct xdp_md *ctx, const struct packet *packet)
 	return false;
 }
 
-/* Whether a fragment of IPv6 has extension headers behind the fragment header
- * (RFC 7915, section 5.1): its later ones say so too. What is behind that
- * header is then what the packet carries. */
+/* Whether an IPv6 fragment has extension headers after the fragment header (RFC
+ * 7915, section 5.1), as its later fragments do. They count as payload. */
 static __always_inline bool nat_is_extended(const struct packet *packet)
 {
 	return (packet->kind == KIND_FIRST || packet->kind == KIND_LATER) &&
 	       is_extension(packet->fragment_protocol);
 }
 
-/* What stays of a header between families. */
+/* Fields of a header that are kept between families. */
 struct nat_head {
-	__u32 length; /* of what the packet carries */
-	__be32 id;    /* of a fragment; of others one for IPv4 */
-	__u16 offset; /* of a fragment, bytes */
+	__u32 length; /* of the IP payload */
+	__be32 id;    /* of a fragment; of other packets one for IPv4 */
+	__u16 offset; /* of a fragment, in bytes */
 	__u8 tos;
-	__u8 ttl; /* as it came */
+	__u8 ttl; /* as received */
 	__u8 more;
 	__u8 fragment;
 	__u8 protocol;
@@ -94,7 +93,7 @@ static __always_inline void nat_read_v6(const struct ipv6hdr *ip,
 	head->ttl = ip->hop_limit;
 }
 
-/* The header in front of packet->l4, and what it says of a fragment. */
+/* Reads the header in front of packet->l4, including fragment fields. */
 static __always_inline bool nat_read_head(struct xdp_md *ctx,
 					  const struct packet *packet,
 					  struct nat_head *head)
@@ -112,7 +111,7 @@ static __always_inline bool nat_read_head(struct xdp_md *ctx,
 		nat_read_v6(ip, head);
 		if (!head->fragment)
 			return true;
-		/* the last one: !nat_is_extended() */
+		/* the last header, as !nat_is_extended() */
 		fragment = at(ctx, packet->l4 - sizeof(*fragment),
 			      sizeof(*fragment));
 		if (!fragment)
@@ -184,8 +183,8 @@ nat_put_fragment(struct nat_fragment_header *fragment,
 	fragment->id = head->id;
 }
 
-/* Behind the link header, which is `link_length` bytes: the frame begins so
- * that what the packet carries follows. */
+/* Writes the header after `link_length` bytes for the link header; moves the
+ * frame's start so that the payload follows. */
 __noinline int nat_replace_header(struct xdp_md *ctx,
 				  const struct packet *packet, __u32 number,
 				  __u32 what, __u32 link_length)
@@ -252,7 +251,7 @@ static __always_inline void nat_correct_v6(struct ipv6hdr *ip,
 	}
 }
 
-/* Within one family: options and extension headers stay. */
+/* Rewrites within one family: options and extension headers stay. */
 __noinline int nat_correct_header(struct xdp_md *ctx,
 				  const struct packet *packet, __u32 number,
 				  __u32 what, __u32 link_length)

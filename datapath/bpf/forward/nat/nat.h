@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Network address translation; doc/source/contributor/nat.rst is its contract.
- * A packet comes here once it is known to be for a service of NAT, or for an
- * address of a pool, and is parsed anew: what the fast path knows of it does
- * not outlive the call.
+ * Packets come here once they are known to be for a NAT service, or for an
+ * address of a pool. They are parsed again: what the fast path knows does not
+ * outlive the call.
  */
 #ifndef OXP_NAT_H
 #define OXP_NAT_H
@@ -22,12 +22,12 @@
 #include "forward/nat/work.h"
 #include "forward/reset.h"
 
-/* In place of the line of a service's block, for packets to a pool: its number
- * with LOOKUP_POOL. Lines are below. */
+/* For packets to a pool, instead of the line of a service's block: the number
+ * of the address with LOOKUP_POOL. Lines are below that. */
 #define NAT_TO_POOL LOOKUP_POOL
 _Static_assert((__u64)SEGMENTS_MAX *SEGMENT_LINES < LOOKUP_POOL, "lines");
 
-/* Addresses, and all up to the transport's header. */
+/* Parses addresses and everything up to the transport's header. */
 __noinline int nat_parse(struct xdp_md *ctx, struct packet *packet)
 {
 	if (!packet)
@@ -63,7 +63,7 @@ static __always_inline __u32 nat_ttl(struct xdp_md *ctx,
 	return ttl ? *ttl : 0;
 }
 
-/* A flow that is there, as it is to be used; NO_FLOW: begin anew. */
+/* An existing flow, ready for use; NO_FLOW: begin a new one. */
 __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 			   __u32 line)
 {
@@ -101,7 +101,7 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 			nat_release(line);
 		return NO_FLOW;
 	}
-	/* the same ports again */
+	/* reuse the ports */
 	if (again &&
 	    nat_fill(packet, number, line, flow->member_index, flow->entropy) &&
 	    nat_open(ctx, number)) {
@@ -116,7 +116,7 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 	return NO_FLOW;
 }
 
-/* The slot's member or SLOT_NOBODY; the flow's entropy in the upper half. */
+/* The slot's member or SLOT_NOBODY; the flow's entropy is in the upper half. */
 __noinline __u64 nat_select(const struct packet *packet, __u32 line)
 {
 	struct block_view view;
@@ -138,8 +138,8 @@ __noinline __u64 nat_select(const struct packet *packet, __u32 line)
 	return member | (__u64)flow_entropy(hash) << 32;
 }
 
-/* The flow of the packet that an error quotes; where its ports are in *ports.
- * `packet` is the error's own. */
+/* The flow of the packet that an error quotes; *ports gets the offset of the
+ * quoted ports. `packet` is the error itself. */
 __noinline __s64 nat_follow_quote(struct xdp_md *ctx,
 				  const struct packet *packet, __u32 to_pool,
 				  __u32 *ports)
@@ -153,7 +153,7 @@ __noinline __s64 nat_follow_quote(struct xdp_md *ctx,
 	quote.l3 = packet->l4 + ICMP_HEADER;
 	quote.end = packet->end;
 	quote.v6 = packet->v6;
-	/* now as what the other end would send */
+	/* turn it into a packet of the other end */
 	if (flow_of_quote(ctx, &quote) ||
 	    !same_words(quote.destination, packet->destination))
 		return NO_FLOW;
@@ -177,7 +177,7 @@ static __always_inline __u32 nat_line_of(const struct nat_flow *flow)
 	return line == NOT_FOUND ? 0 : line;
 }
 
-/* A packet of the client's that has ports. */
+/* For a client's packet with ports. */
 static __always_inline int
 nat_look_at_request(struct xdp_md *ctx, struct nat_work *work, __u32 line)
 {
@@ -198,7 +198,7 @@ nat_look_at_request(struct xdp_md *ctx, struct nat_work *work, __u32 line)
 	return NAT_GO_ON;
 }
 
-/* A member's packet, an error or a later fragment: of a flow that is there. */
+/* For a member's packet, an error or a later fragment: these need a flow. */
 static __always_inline int nat_look_at_known(struct xdp_md *ctx,
 					     struct nat_work *work,
 					     __s64 number, __u32 otherwise)
@@ -265,7 +265,7 @@ nat_look_at_later(struct xdp_md *ctx, struct nat_work *work, __u32 to_pool)
 	return nat_look_at_known(ctx, work, number, OXP_DROP_FRAGMENT);
 }
 
-/* The first stage: which flow it is. */
+/* The first stage: finds the flow. */
 __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -297,14 +297,14 @@ __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 		return nat_look_at_reply(ctx, work, line);
 	if (work->handed.kind) {
 		line = nat_line_inside(packet);
-		/* of a service that is here no more, or not yet */
+		/* its service was removed from this node, or is yet to come */
 		if (!line)
 			return NAT_UNKNOWN;
 	}
 	return nat_look_at_request(ctx, work, line);
 }
 
-/* The second stage, of a flow that is not there yet. */
+/* The second stage, for a packet without a flow. */
 static __always_inline int nat_begin(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -321,7 +321,7 @@ static __always_inline int nat_begin(struct xdp_md *ctx)
 		return nat_drop_peer(work);
 	if (work->packet.protocol == IPPROTO_TCP && !work->packet.opens_flow)
 		return nat_reset(ctx);
-	/* in a simulation: the port would be another one */
+	/* in a simulation: the node would choose another port */
 	if (!writes_nat)
 		return nat_end(work, drop_at(ctx, OXP_DROP_NO_NAT_FLOW, line));
 	if (!nat_reserve(line, work->packet.opens_flow))
@@ -353,7 +353,7 @@ static __always_inline void nat_find_line(struct nat_work *work,
 		work->line = nat_line_of(flow);
 }
 
-/* The third stage: where it leaves, and whether it fits. */
+/* The third stage: finds the exit and whether the packet fits. */
 __noinline int nat_leave(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -379,7 +379,7 @@ __noinline int nat_leave(struct xdp_md *ctx)
 		return nat_drop(work, OXP_DROP_NAT_UNTRANSLATABLE);
 	exit->more =
 		nat_difference(&work->packet, work->what, work->error.ports);
-	/* also what the frame carries behind the packet goes out again */
+	/* padding after the packet is sent along */
 	length = work->frame - work->packet.l3 + exit->more;
 	outcome = nat_find_exit(ctx, flow, work->number, work->what, length,
 				exit);
@@ -391,7 +391,7 @@ __noinline int nat_leave(struct xdp_md *ctx)
 	return length > exit->mtu ? NAT_UNKNOWN : NAT_GO_ON;
 }
 
-/* In place of the others, of a packet that is too big. */
+/* Replaces the other stages for a packet that is too big. */
 static __always_inline int nat_refuse(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -408,19 +408,19 @@ static __always_inline int nat_refuse(struct xdp_md *ctx)
 	return NAT_DONE;
 }
 
-/* The fourth stage: what there is to do before it is changed. */
+/* The fourth stage: everything to be done before the packet is changed. */
 __noinline int nat_prepare(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
 
 	if (!work)
 		return NAT_DONE;
-	/* what clients send may have to go to another node first */
+	/* clients' packets may have to go to another node first */
 	nat_clamp(ctx, &work->packet, work->what, work->exit.mtu,
 		  work->what & NAT_TO_CLIENT ? nat_peers_overhead() : 0);
 	work->action = XDP_TX;
 	if (work->exit.ifindex != ctx->ingress_ifindex) {
-		/* the kernel would drop it where nobody counts */
+		/* the kernel would drop it without a counter */
 		if (work->frame > first_length(ctx) &&
 		    !sends_buffers(work->exit.ifindex))
 			return nat_drop(work, OXP_DROP_BUFFERS);
@@ -459,7 +459,7 @@ static __always_inline int nat_rewrite_error(struct xdp_md *ctx,
 				   &work->error);
 }
 
-/* Returns the outcome. The frame then begins with room for the link header. */
+/* Returns the outcome. The frame then starts with room for the link header. */
 __noinline int nat_rewrite(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -518,8 +518,8 @@ static __always_inline int nat_look_first(struct xdp_md *ctx, __u32 l3,
 	return nat_look(ctx, l3, v6, line);
 }
 
-/* The packet inside, which is as if it had come itself; the kernel gets none.
- */
+/* For the inner packet, as if it had come by itself, except that the kernel
+ * never gets it. */
 static __always_inline int nat_look_inside(struct xdp_md *ctx, __u32 l3)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -527,7 +527,7 @@ static __always_inline int nat_look_inside(struct xdp_md *ctx, __u32 l3)
 
 	if (!work)
 		return NAT_DONE;
-	/* as many of its headers as of a packet that came without others */
+	/* pull in as many headers as for a packet without outer headers */
 	pull_headers(ctx);
 	stage = nat_look(ctx, l3, work->handed.v6, 0);
 	if (stage == NAT_DONE && work->action == XDP_PASS)
@@ -550,9 +550,9 @@ static __always_inline int nat_action(void)
 	return work ? work->action : XDP_DROP;
 }
 
-/* The packet at l3 of a service whose block is at `line`, or to a pool's
- * address; 0: an ICMP error or a later fragment to a VIP. Returns the XDP
- * action. */
+/* Takes the packet at l3. `line` is that of its service's block, or a pool's
+ * address with NAT_TO_POOL; 0: an ICMP error or a later fragment to a VIP.
+ * Returns the XDP action. */
 __noinline int nat_take(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 {
 	int stage = nat_look_first(ctx, l3, v6, line);

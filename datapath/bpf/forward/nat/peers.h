@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Packets of flows that another node has; doc/source/contributor/nat.rst,
- * "Peers". Between nodes they are behind an outer IP header and that of GRE
- * with a key (RFC 2890), which says how far the search for the owner is.
+ * "Peers". Between nodes they have an outer IP header and a GRE header with a
+ * key (RFC 2890) that contains the state of the search for the owner.
  */
 #ifndef OXP_NAT_PEERS_H
 #define OXP_NAT_PEERS_H
@@ -18,12 +18,12 @@
 #define NAT_OUTER_TTL 64
 
 enum nat_handed_kind {
-	NAT_DIRECT_IN, /* none has handed it on */
-	NAT_SEEK,      /* for the owner, who sends it back: NAT_FOUND */
+	NAT_DIRECT_IN, /* not handed on by any node */
+	NAT_SEEK,      /* looking for the owner, which returns it: NAT_FOUND */
 	NAT_FOUND,     /* to the origin, from the owner */
 	NAT_OWNED,     /* from the origin, to the owner that it knows */
-	NAT_LOST,      /* to the origin, from who is not the owner */
-	NAT_NOBODY,    /* to the origin, when all have been asked */
+	NAT_LOST,      /* to the origin, from a node that is not the owner */
+	NAT_NOBODY,    /* to the origin, after all nodes were asked */
 };
 
 struct nat_gre {
@@ -54,7 +54,7 @@ nat_peer_at(const struct nat_peer_list *list, __u64 place)
 	return list->address[place];
 }
 
-/* Its place, or OXP_NAT_PEERS_MAX. */
+/* The peer's place, or OXP_NAT_PEERS_MAX. */
 static __always_inline __u32 nat_peer_of(const struct nat_peer_list *list,
 					 const __be32 *address)
 {
@@ -78,7 +78,7 @@ static __always_inline __u32 nat_handed_length(bool v6)
 	       sizeof(struct nat_gre);
 }
 
-/* By how much packets of clients have to be able to grow. */
+/* By how much clients' packets must be able to grow. */
 static __always_inline __u32 nat_peers_overhead(void)
 {
 	const struct nat_peer_list *list = nat_peers_of_node();
@@ -86,7 +86,7 @@ static __always_inline __u32 nat_peers_overhead(void)
 	return list ? nat_handed_length(!nat_is_v4(list->address[0])) : 0;
 }
 
-/* What this CPU has sent on searches in this second (of 2^30 ns), or NULL. */
+/* This CPU's counts of searches in this second (of 2^30 ns), or NULL. */
 static __always_inline struct nat_scratch *nat_sought(void)
 {
 	__u32 only = 0, now = nat_now();
@@ -101,8 +101,8 @@ static __always_inline struct nat_scratch *nat_sought(void)
 	return scratch;
 }
 
-/* Packets whose owner is not known cost several nodes work: each CPU sends so
- * many a second on a search. */
+/* Packets with an unknown owner cost work on several nodes: limits how many a
+ * CPU sends per second on a search. */
 static __always_inline bool nat_has_seek_left(bool is_datagram)
 {
 	struct nat_scratch *scratch = nat_sought();
@@ -119,8 +119,8 @@ static __always_inline bool nat_has_seek_left(bool is_datagram)
 	return true;
 }
 
-/* Outer sources can be forged: of each peer's searches so many are passed on,
- * so that who forges one takes nothing from the others. */
+/* Outer sources can be forged: limits how many of each peer's searches are
+ * passed on, so that forged ones do not affect the other peers. */
 static __always_inline bool nat_has_pass_left(const struct nat_work *work)
 {
 	struct nat_scratch *scratch = nat_sought();
@@ -137,8 +137,8 @@ static __always_inline bool nat_has_pass_left(const struct nat_work *work)
 	return true;
 }
 
-/* Any datagram may be the first one of its flow: they are sought only while
- * flows may be on the move. */
+/* Any datagram may be the first of its flow: their owners are looked for only
+ * while flows may be moving. */
 static __always_inline bool nat_may_seek(bool is_datagram)
 {
 	const struct nat_pools *pools = nat_pools_of_node();
@@ -149,7 +149,7 @@ static __always_inline bool nat_may_seek(bool is_datagram)
 	return nat_has_seek_left(is_datagram);
 }
 
-/* What the outer headers say, if they are such. */
+/* Reads the outer headers; false if they are not those of a peer. */
 __noinline int nat_read_outer(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -179,7 +179,7 @@ __noinline int nat_read_outer(struct xdp_md *ctx)
 	return true;
 }
 
-/* Whether what follows the outer headers is of the family that they say. */
+/* Whether the packet after the outer headers is of the stated family. */
 static __always_inline bool nat_is_inside(struct xdp_md *ctx,
 					  const struct nat_work *work)
 {
@@ -193,7 +193,7 @@ static __always_inline bool nat_is_inside(struct xdp_md *ctx,
 	return ip && *ip >> 4 == (work->handed.v6 ? 6 : 4);
 }
 
-/* The link header, up to l3, in front of the packet that is inside. */
+/* Moves the link header, which ends at l3, in front of the inner packet. */
 __noinline int nat_strip_outer(struct xdp_md *ctx, __u32 l3, __u32 length,
 			       __u32 v6)
 {
@@ -222,7 +222,7 @@ __noinline int nat_strip_outer(struct xdp_md *ctx, __u32 l3, __u32 length,
 	return true;
 }
 
-/* The line of the service of NAT that the packet inside is for; 0: none. */
+/* The line of the inner packet's NAT service; 0: none. */
 static __always_inline __u32 nat_line_inside(const struct packet *packet)
 {
 	struct block_view view;
@@ -246,7 +246,7 @@ static __always_inline int nat_drop_peer(struct nat_work *work)
 	return nat_end(work, XDP_DROP);
 }
 
-/* A packet of GRE to a pool: of a peer's, what is inside takes its place. */
+/* For GRE to a pool: if a peer sent it, the inner packet replaces it. */
 static __always_inline int nat_unwrap(struct xdp_md *ctx, struct nat_work *work)
 {
 	const struct nat_peer_list *list = nat_peers_of_node();
@@ -269,7 +269,7 @@ static __always_inline int nat_unwrap(struct xdp_md *ctx, struct nat_work *work)
 	return NAT_INSIDE;
 }
 
-/* Who the origin knows as the owner, or NULL. */
+/* The owner that the origin knows, or NULL. */
 static __always_inline const __be32 *
 nat_owner_of(const struct nat_peer_list *list, const struct packet *packet)
 {
@@ -310,7 +310,7 @@ static __always_inline void nat_learn_owner(const struct packet *packet,
 	bpf_map_update_elem(&nat_owners, &key, &owner, BPF_ANY);
 }
 
-/* To another node, from this one's own address. */
+/* Addresses the packet to another node, from this node's own address. */
 static __always_inline void nat_aim(struct nat_work *work,
 				    const struct nat_peer_list *list,
 				    const __be32 *target, __u32 kind)
@@ -327,8 +327,8 @@ static __always_inline bool nat_is_datagram(const struct nat_work *work)
 	return work->packet.protocol == IPPROTO_UDP;
 }
 
-/* Where a packet goes on that came in here, or is back from a peer. Returns
- * false if nobody is known to have its flow, and it may not be sought. */
+/* Selects the next node for a packet that came in here, or is back from a peer.
+ * Returns false if no owner is known and no search is allowed. */
 static __always_inline bool nat_aim_as_origin(struct nat_work *work,
 					      const struct nat_peer_list *list)
 {
@@ -355,7 +355,7 @@ static __always_inline bool nat_aim_as_origin(struct nat_work *work,
 	return true;
 }
 
-/* The route to work->target, as work->exit. */
+/* Finds the route to work->target, for work->exit. */
 __noinline int nat_exit_to_peer(struct xdp_md *ctx, __u32 entropy)
 {
 	struct nat_work *work = nat_work_in_hand();
@@ -388,8 +388,8 @@ static __always_inline void nat_put_gre(struct nat_gre *gre,
 			     work->handed.hops);
 }
 
-/* The packet's DSCP; no ECN, so that nothing is to be copied back (RFC 6040,
- * compatibility mode). */
+/* The packet's DSCP without ECN, so that nothing has to be copied back (RFC
+ * 6040, compatibility mode). */
 static __always_inline __u8 nat_outer_tos(struct xdp_md *ctx,
 					  const struct packet *packet)
 {
@@ -400,7 +400,7 @@ static __always_inline __u8 nat_outer_tos(struct xdp_md *ctx,
 	return (packet->v6 ? ip[0] << 4 | ip[1] >> 4 : ip[1]) & 0xfc;
 }
 
-/* Never in fragments. */
+/* Sets DF. */
 static __always_inline void nat_put_outer_v4(struct iphdr *ip,
 					     const struct nat_work *work,
 					     __u32 length, __u8 tos)
@@ -457,7 +457,7 @@ __noinline int nat_wrap(struct xdp_md *ctx)
 	return nat_put_link(ctx, &work->exit);
 }
 
-/* Of a packet whose flow is not known. */
+/* For a packet whose flow is unknown. */
 static __always_inline int nat_drop_unknown(struct nat_work *work,
 					    __u32 outcome)
 {
@@ -469,7 +469,7 @@ static __always_inline int nat_drop_unknown(struct nat_work *work,
 	return nat_end(work, XDP_DROP);
 }
 
-/* To its sender. Of what is dropped the outcome is counted already. */
+/* Tells the sender. For drops the outcome is already counted. */
 static __always_inline int
 nat_too_big_for_peer(struct xdp_md *ctx, struct nat_work *work, __u32 outer)
 {
@@ -511,8 +511,7 @@ static __always_inline int nat_send_to_peer(struct xdp_md *ctx,
 	return NAT_DONE;
 }
 
-/* Whether others may have the flow of the packet in hand, as far as is known.
- */
+/* Whether other nodes may have the flow of the current packet. */
 static __always_inline bool nat_may_ask_peers(void)
 {
 	const struct nat_work *work = nat_work_in_hand();
@@ -520,15 +519,15 @@ static __always_inline bool nat_may_ask_peers(void)
 	return work && work->handed.kind != NAT_NOBODY && nat_peers_of_node();
 }
 
-/* Whether a flow that this node does not know may be another one's. */
+/* Whether another node may have a flow that this node does not know. */
 static __always_inline bool nat_may_be_known(const struct nat_work *work)
 {
 	return work->what & NAT_ERROR || nat_is_datagram(work) ||
 	       !work->packet.opens_flow;
 }
 
-/* A packet that is sought for another node, which learns that nobody has its
- * flow from the one before it. */
+/* Passes on another node's search. If all nodes have been asked, the last one
+ * tells the origin. */
 static __always_inline void nat_seek_on(struct nat_work *work,
 					const struct nat_peer_list *list)
 {
@@ -540,7 +539,7 @@ static __always_inline void nat_seek_on(struct nat_work *work,
 		__builtin_memcpy(work->target, next, sizeof(work->target));
 }
 
-/* Where its first fragment went, while that one is a peer. */
+/* Selects the peer that got the first fragment, if it still is one. */
 static __always_inline bool nat_aim_later(struct nat_work *work,
 					  const struct nat_peer_list *list)
 {
@@ -553,7 +552,7 @@ static __always_inline bool nat_aim_later(struct nat_work *work,
 	return true;
 }
 
-/* A packet of a flow that is not here. Returns NAT_UNKNOWN if no other node has
+/* For a packet whose flow is not here. Returns NAT_UNKNOWN if no other node has
  * it either, or none is to be asked. */
 __noinline int nat_hand_on(struct xdp_md *ctx)
 {
@@ -586,7 +585,8 @@ __noinline int nat_hand_on(struct xdp_md *ctx)
 	return nat_send_to_peer(ctx, work);
 }
 
-/* A flow of this node's that another one has sought: back, so that it knows. */
+/* For a flow of this node that another node looks for: returns the packet, so
+ * that the other node learns the owner. */
 __noinline int nat_tell_owner(struct xdp_md *ctx)
 {
 	const struct nat_peer_list *list = nat_peers_of_node();

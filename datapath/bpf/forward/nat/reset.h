@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * TCP packets of connections that no node knows, such as those of a node that
- * has failed: the node itself resets them. A member could not be asked to: the
- * port that the packet would get may be one whose connection the member still
- * has, from before the node lost it, and then it would answer something that
- * the client does not take.
+ * TCP packets of connections unknown to all nodes, such as those of a failed
+ * node: this node resets them itself. Sending them to a member is no option:
+ * the packet might get a port of a connection that the member still has from
+ * before the failure, and its reply would not be acceptable to the client.
  */
 #ifndef OXP_NAT_RESET_H
 #define OXP_NAT_RESET_H
@@ -13,7 +12,7 @@
 #include "forward/nat/state.h"
 #include "forward/reset.h"
 
-/* Whether there is a reset that answers the packet, which opens nothing. */
+/* Whether a reset can answer the packet, which does not open a flow. */
 static __always_inline bool nat_is_answered(struct xdp_md *ctx,
 					    const struct packet *packet)
 {
@@ -23,7 +22,7 @@ static __always_inline bool nat_is_answered(struct xdp_md *ctx,
 	       is_answerable(ctx, packet->l3, packet->l4, packet->v6);
 }
 
-/* From the packet's destination to its source. */
+/* Finds the exit from the packet's destination to its source. */
 static __always_inline bool nat_exit_back(struct xdp_md *ctx,
 					  struct nat_work *work)
 {
@@ -35,7 +34,7 @@ static __always_inline bool nat_exit_back(struct xdp_md *ctx,
 	return nat_exit_to_peer(ctx, (__u32)packet->source_port << 16);
 }
 
-/* The frame, whose packet is the answer, as it leaves. */
+/* Gives the frame, which contains the reset, its final form. */
 static __always_inline bool nat_wrap_reset(struct xdp_md *ctx,
 					   struct nat_work *work)
 {

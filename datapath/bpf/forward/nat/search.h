@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which port a flow gets. While many are free one is drawn (RFC 6056, 3.3.2):
- * nobody can tell which it will be. When few are left they are found by bits,
- * of addresses, of words of an address, and of a word's ports, from a random
- * one on in each. Those in TIME_WAIT come last.
+ * Which port a flow gets. While many are free one is drawn at random (RFC 6056,
+ * 3.3.2), so that nobody can predict it. When few are left, bits of addresses,
+ * of words of an address, and of a word's ports find one, each search starting
+ * at a random position. Ports in TIME_WAIT come last.
  */
 #ifndef OXP_NAT_SEARCH_H
 #define OXP_NAT_SEARCH_H
@@ -12,12 +12,11 @@
 #include "forward/nat/claim.h"
 #include "verifier.h"
 
-/* Ports that are drawn before one is looked for. */
+/* Ports drawn before the search. */
 #define NAT_TRY_DRAWN 4
-/* Ports that bits say are free, where others may be faster, or the bits late.
- */
+/* Ports tried by their bits: other CPUs may be faster, or the bits late. */
 #define NAT_TRY_FREE 32
-/* Addresses that are asked for a port in TIME_WAIT, and ports of each. */
+/* Addresses tried for a port in TIME_WAIT, and ports of each. */
 #define NAT_TRY_ADDRESSES 4
 #define NAT_TRY_PORTS 8
 #define NAT_PORTS (65536 - OXP_NAT_PORT_MIN)
@@ -25,7 +24,7 @@
 enum nat_probed {
 	NAT_TAKEN,
 	NAT_VACANT,
-	NAT_WAITING, /* in TIME_WAIT, of another end than this member's */
+	NAT_WAITING, /* in TIME_WAIT, with another end than this member */
 };
 
 static __always_inline __u32 nat_time_wait(void)
@@ -36,7 +35,7 @@ static __always_inline __u32 nat_time_wait(void)
 	return wanted ? wanted : NAT_TIME_WAIT_TIME;
 }
 
-/* Looks at a port. */
+/* Returns an enum nat_probed for a port. */
 __noinline int nat_probe(__u32 number, __u32 line, __u32 index)
 {
 	const struct nat_flow *flow = nat_flow_at(number);
@@ -92,8 +91,7 @@ static __always_inline __u32 nat_count_of(const struct nat_pools *pools,
 	return count <= OXP_NAT_ADDRESSES_MAX ? count : OXP_NAT_ADDRESSES_MAX;
 }
 
-/* One of the bits that are set, of which there must be one: the next one from
- * bit `first` on. */
+/* A bit that is set, of which there must be one: the next from `first` on. */
 static __always_inline __u32 nat_some_bit(__u64 bits, __u32 first)
 {
 	first &= 63;
@@ -102,7 +100,7 @@ static __always_inline __u32 nat_some_bit(__u64 bits, __u32 first)
 	return (__builtin_popcountll((bits & -bits) - 1) + first) & 63;
 }
 
-/* Takes a port whose bit says that it is free, or learns that it is not. */
+/* Takes a port that is free by its bit, and sets the bit in any case. */
 static __always_inline bool nat_take_free(__u32 number)
 {
 	struct nat_flow *flow = nat_flow_at(number);
@@ -139,7 +137,7 @@ __noinline __s64 nat_draw_port(__u32 v6)
 	return NO_FLOW;
 }
 
-/* An address that has a free port, or -1. */
+/* An address with a free port, or -1. */
 __noinline int nat_find_address(__u32 v6, __u32 random)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE);
@@ -151,11 +149,11 @@ __noinline int nat_find_address(__u32 v6, __u32 random)
 	count = nat_count_of(pools, v6);
 	if (!count)
 		return -1;
-	/* so that it does not overflow */
+	/* avoids overflow */
 	first = random >> 1;
 	for (__u32 i = 0; i < OXP_NAT_ADDRESSES_MAX && i < count; i++) {
-		/* anew each time: what is kept from turn to turn the verifier
-		 * would follow in all of its values */
+		/* computed anew: the verifier would follow all values of a
+		 * variable that is kept between rounds */
 		__u32 address = nat_address_of(pools, v6, (first + i) % count);
 		__u64 full = READ_ONCE(*nat_full_addresses(groups, address));
 
@@ -165,7 +163,7 @@ __noinline int nat_find_address(__u32 v6, __u32 random)
 	return -1;
 }
 
-/* A word of the address's ports of which one is free, or -1. */
+/* A word of the address's ports with a free one, or -1. */
 __noinline int nat_find_word(__u32 address, __u32 random)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE), *ports;
@@ -188,7 +186,7 @@ __noinline int nat_find_word(__u32 address, __u32 random)
 	return -1;
 }
 
-/* Takes a port of the word, `first` is any of them. */
+/* Takes a port of the word; `first` is any port of it. */
 __noinline __s64 nat_take_in_word(__u32 first, __u32 random)
 {
 	__u32 word = (first & 0xffff) / 64, number;
@@ -227,7 +225,7 @@ __noinline __s64 nat_find_free(__u32 v6)
 	return NO_FLOW;
 }
 
-/* In TIME_WAIT for long enough, or of another end than this member's. */
+/* Takes a port whose TIME_WAIT is over, or whose end was not this member. */
 __noinline __s64 nat_find_waiting(__u32 v6, __u32 line, __u32 index)
 {
 	const struct nat_pools *pools = nat_pools_of_node();
@@ -255,7 +253,7 @@ __noinline __s64 nat_find_waiting(__u32 v6, __u32 line, __u32 index)
 	return waiting != NO_FLOW && nat_take_port(waiting) ? waiting : NO_FLOW;
 }
 
-/* A port of an address of this family, claimed, or NO_FLOW. */
+/* Claims a port of an address of this family, or returns NO_FLOW. */
 static __always_inline __s64 nat_find_port(__u32 v6, __u32 line, __u32 index)
 {
 	__s64 number = nat_draw_port(v6);

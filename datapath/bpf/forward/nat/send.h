@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where a packet that is rewritten goes, whether it fits, and what is counted
- * of it. */
+/* The exit of a rewritten packet, whether it fits, and its counters. */
 #ifndef OXP_NAT_SEND_H
 #define OXP_NAT_SEND_H
 
@@ -18,11 +17,11 @@ struct nat_exit {
 	__u32 ifindex;
 	__u32 mtu;
 	__u32 link_length;
-	int more; /* bytes that it has then, less those that it has */
+	int more; /* bytes by which the packet grows, may be negative */
 	__u8 link[24];
 };
 
-/* Bytes by which the packet is longer once it is rewritten. */
+/* Bytes by which rewriting makes the packet longer. */
 static __always_inline int nat_difference(const struct packet *packet,
 					  __u32 what, __u32 ports)
 {
@@ -54,7 +53,7 @@ static __always_inline bool nat_exit_by_uplink(__u32 entropy, bool v6,
 	return exit->link_length <= LINK_MAX;
 }
 
-/* `fib`: without what is the same for all. */
+/* `fib` lacks the fields that are common to all callers. */
 static __always_inline bool nat_exit_of_route(struct xdp_md *ctx,
 					      struct bpf_fib_lookup *fib,
 					      bool v6, struct nat_exit *exit)
@@ -76,7 +75,7 @@ static __always_inline bool nat_exit_of_route(struct xdp_md *ctx,
 	return true;
 }
 
-/* OXP_NODE_FIB: as of a packet that came in at the device. */
+/* OXP_NODE_FIB: routes as for a packet received at the device. */
 __noinline int nat_exit_by_route(struct xdp_md *ctx, __u32 number, __u32 what,
 				 __u32 length, struct nat_exit *exit)
 {
@@ -98,8 +97,8 @@ __noinline int nat_exit_by_route(struct xdp_md *ctx, __u32 number, __u32 what,
 	return nat_exit_of_route(ctx, &fib, v6, exit);
 }
 
-/* Whether the flow's member is there and has this flag: its place may be
- * another one's by now, or nobody's. */
+/* Whether the flow's member still exists with this flag: its index may have
+ * been reused or freed. */
 static __always_inline bool nat_keeps(const struct block_view *view,
 				      const struct nat_flow *flow, __u8 flag)
 {
@@ -124,7 +123,7 @@ static __always_inline __u32 nat_member_mtu(const struct nat_flow *flow,
 	return member_of(&view, flow->member_index)->mtu;
 }
 
-/* Returns OXP_FORWARDED, or why it cannot leave. */
+/* Returns OXP_FORWARDED, or the reason why the packet cannot leave. */
 static __always_inline int nat_find_exit(struct xdp_md *ctx,
 					 const struct nat_flow *flow,
 					 __u32 number, __u32 what, __u32 length,
@@ -140,7 +139,7 @@ static __always_inline int nat_find_exit(struct xdp_md *ctx,
 	return found ? OXP_FORWARDED : OXP_DROP_NO_NEXT_HOP;
 }
 
-/* To whoever sent it: what it may send. Returns the XDP action. */
+/* Tells the sender the size that fits. Returns the XDP action. */
 static __always_inline int nat_too_big(struct xdp_md *ctx,
 				       const struct packet *packet, __u32 what,
 				       int limit)
@@ -149,15 +148,14 @@ static __always_inline int nat_too_big(struct xdp_md *ctx,
 
 	if (packet->kind == KIND_LATER)
 		flags |= TOO_BIG_SILENT;
-	/* Those that may be fragmented are not: the kernel knows nothing of
-	 * the flow. */
+	/* Never fragments packets: the kernel does not know the flow. */
 	if (what & NAT_ERROR || !packet->reserved)
 		flags |= TOO_BIG_QUOTED;
 	return too_big(ctx, packet->l3, limit > 0 ? limit : 0, flags);
 }
 
-/* SYN and SYN-ACK: what both ways take; `less`: bytes that the way to another
- * node takes of it. */
+/* Clamps SYN and SYN-ACK to what both directions carry; `less` is the overhead
+ * on the way to another node. */
 static __always_inline void nat_clamp(struct xdp_md *ctx,
 				      const struct packet *packet, __u32 what,
 				      __u32 mtu, __u32 less)
@@ -174,7 +172,7 @@ static __always_inline void nat_clamp(struct xdp_md *ctx,
 		  mtu - less - (packet->v6 || what & NAT_OUT_V6 ? 60 : 40));
 }
 
-/* The link header of the frame as it leaves. */
+/* Writes the link header of the outgoing frame. */
 static __always_inline bool nat_put_link(struct xdp_md *ctx,
 					 const struct nat_exit *exit)
 {

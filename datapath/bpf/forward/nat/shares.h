@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How many ports a group of services has, and may have. A part of all ports is
- * kept, as much for each group; what groups have beyond it is counted together,
- * and may be as much as is not kept. So a group has what is kept for it
- * whatever all others have, up to its own bound.
+ * kept, an equal number for each group. Ports beyond that are counted for all
+ * groups together, and limited to those that are not kept. So a group gets the
+ * ports kept for it, up to its own limit, no matter how many the others use.
  */
 #ifndef OXP_NAT_SHARES_H
 #define OXP_NAT_SHARES_H
@@ -21,13 +21,13 @@ static __always_inline struct nat_group *nat_group_in(void *groups, __u64 group)
 	return groups + group * sizeof(struct nat_group);
 }
 
-/* Whether the flow's port is of an IPv6 address. */
+/* Whether the flow's port belongs to an IPv6 address. */
 static __always_inline bool nat_port_is_v6(__u32 number)
 {
 	return number >> 16 >= OXP_NAT_ADDRESSES_MAX;
 }
 
-/* The flow begins (1) or ends (-1). */
+/* `change` is 1 if the flow begins, -1 if it ends. */
 static __always_inline void nat_count_flow(struct nat_flow *flow, __u32 number,
 					   int change)
 {
@@ -53,7 +53,7 @@ static __always_inline void nat_count_flow(struct nat_flow *flow, __u32 number,
 		__sync_fetch_and_add(&nat_group_in(groups, v6)->beyond, change);
 }
 
-/* The group's, for another flow from a port of this family. */
+/* Whether the group may have another port of this family. */
 static __always_inline bool nat_has_share(const struct service_block *block,
 					  const struct nat_pools *pools,
 					  bool v6)
@@ -73,7 +73,7 @@ static __always_inline bool nat_has_share(const struct service_block *block,
 	if (!beyond ||
 	    (v6 ? in_v6 : flows - in_v6) < READ_ONCE(pools->kept[v6 ? 1 : 0]))
 		return true;
-	/* who made it right may have been a moment late: below 0 it is none */
+	/* below 0 counts as 0: the correction may have been a moment late */
 	return (int)READ_ONCE(nat_group_in(groups, v6)->beyond) < (int)beyond;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a packet does to its flow's state: doc/source/contributor/nat.rst. */
+/* How a packet changes its flow's state: doc/source/contributor/nat.rst. */
 #ifndef OXP_NAT_STATE_H
 #define OXP_NAT_STATE_H
 
@@ -9,16 +9,16 @@
 #define TCP_SYN 2
 #define TCP_RST 4
 #define TCP_ACK 16
-/* In the TCP header: the sequence number, and that of the acknowledgement. */
+/* Offsets of the sequence and acknowledgement numbers in the TCP header. */
 #define TCP_SEQUENCE 4
 #define TCP_NUMBER 8
-/* As far from a flow's sequence number a packet of its client may be. */
+/* Maximum distance of a client's packet from its flow's sequence number. */
 #define NAT_NEAR (1U << 20)
 
-/* Another CPU may see the other direction's packet at the same time. */
+/* Retries: another CPU may process the other direction at the same time. */
 #define NAT_TOUCH_TRIES 3
 
-/* The TCP header, or NULL of what has none. */
+/* The TCP header, or NULL for packets without one. */
 static __always_inline const __u8 *nat_tcp(struct xdp_md *ctx,
 					   const struct packet *packet)
 {
@@ -27,7 +27,7 @@ static __always_inline const __u8 *nat_tcp(struct xdp_md *ctx,
 	return at(ctx, packet->l4, sizeof(struct tcphdr));
 }
 
-/* Byte of the TCP header; 0 of what has none. */
+/* A byte of the TCP header; 0 for packets without one. */
 static __always_inline __u32 nat_tcp_flags(struct xdp_md *ctx,
 					   const struct packet *packet)
 {
@@ -36,8 +36,8 @@ static __always_inline __u32 nat_tcp_flags(struct xdp_md *ctx,
 	return tcp ? tcp[13] : 0;
 }
 
-/* Whether the flow, in NAT_TIME_WAIT, may be of an earlier connection than the
- * client's packet, which opens nothing. */
+/* Whether the flow, in NAT_TIME_WAIT, may belong to an earlier connection than
+ * the client's packet, which opens none. */
 __noinline int nat_may_be_earlier(struct xdp_md *ctx,
 				  const struct packet *packet, __u32 number)
 {
@@ -56,7 +56,7 @@ __noinline int nat_may_be_earlier(struct xdp_md *ctx,
 				    2 * NAT_NEAR;
 }
 
-/* Of a flow in NAT_TIME_WAIT. */
+/* For a flow in NAT_TIME_WAIT. */
 __noinline int nat_note_sequence(struct xdp_md *ctx,
 				 const struct packet *packet, __u32 number,
 				 __u32 from_member)
@@ -85,9 +85,9 @@ static __always_inline __u32 nat_with_fin(__u32 state, __u32 fin)
 	return state;
 }
 
-/* Nobody looks at a RST's sequence number, so that it may be forged, or the
- * client's own that the member does not take for one. If both go on, other
- * than by further ones, it ended nothing. */
+/* A RST's sequence number is not checked, so the RST may be forged, or be one
+ * of the client's that the member does not accept. If both ends go on sending
+ * anything else, it has ended nothing. */
 static __always_inline __u32 nat_behind_reset(__u32 state, __u32 flags,
 					      bool from_member)
 {
@@ -121,8 +121,9 @@ static __always_inline __u32 nat_next_state(__u32 state, __u32 flags,
 	return nat_with_fin(state, flags & TCP_FIN ? fin : 0);
 }
 
-/* Before the packet is changed. Returns whether it may go on: a flow that a RST
- * seemed to end comes back only if the service's limit has room for it. */
+/* To be called before the packet is changed. Returns whether the packet may
+ * continue: a flow that a RST seemed to end comes back only if the service's
+ * limit has room for it. */
 __noinline int nat_touch(struct xdp_md *ctx, const struct packet *packet,
 			 __u32 number, __u32 from_member)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Ports and checksum of a packet that is rewritten, while its IP header is
- * still the one that it came with. */
+/* Rewrites ports and checksum of a packet with its original IP header. */
 #ifndef OXP_NAT_TRANSPORT_H
 #define OXP_NAT_TRANSPORT_H
 
@@ -8,7 +7,7 @@
 #include "forward/nat/ends.h"
 #include "forward/too_big.h"
 
-/* What sum_of() takes at once. */
+/* Maximum for one call of sum_of(). */
 #define SUM_PIECE 1240
 #define SUM_PIECES 4
 
@@ -33,8 +32,7 @@ __noinline __u64 nat_sum_of(struct xdp_md *ctx, __u32 offset, __u32 length)
 	return sum;
 }
 
-/* UDP without a checksum gets one, over what it is in IPv6. Returns the XDP
- * outcome. */
+/* Sets the checksum of UDP without one, for IPv6. Returns the XDP outcome. */
 static __always_inline int nat_sum_udp(struct xdp_md *ctx,
 				       const struct packet *packet,
 				       const struct nat_ends *ends)
@@ -43,7 +41,7 @@ static __always_inline int nat_sum_udp(struct xdp_md *ctx,
 	struct udphdr *udp;
 	__u64 sum;
 
-	/* all of it is to be in the frame's first buffer */
+	/* all of the datagram must be in the frame's first buffer */
 	if (packet->kind != KIND_WHOLE || length > SUM_PIECES * SUM_PIECE ||
 	    !at(ctx, packet->end - 1, 1))
 		return OXP_DROP_NAT_UNTRANSLATABLE;
@@ -52,7 +50,7 @@ static __always_inline int nat_sum_udp(struct xdp_md *ctx,
 		return OXP_DROP_INTERNAL;
 	udp->source = ends->source_port;
 	udp->dest = ends->destination_port;
-	/* the whole of what IP carries is UDP's, or nobody knows what to sum */
+	/* UDP must fill the IP packet, or it is unclear what to sum */
 	if (bpf_ntohs(udp->len) != length)
 		return OXP_DROP_NAT_UNTRANSLATABLE;
 	sum = nat_sum_of(ctx, packet->l4, length) + nat_sum_ends(ends, true) +
@@ -66,7 +64,7 @@ static __always_inline int nat_sum_udp(struct xdp_md *ctx,
 	return OXP_FORWARDED;
 }
 
-/* Of whole packets and first fragments. */
+/* For whole packets and first fragments. */
 __noinline int nat_rewrite_transport(struct xdp_md *ctx,
 				     const struct packet *packet, __u32 number,
 				     __u32 what)

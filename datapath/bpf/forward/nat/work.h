@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is known of the packet in hand, beside the stack: a packet goes through
- * stages, one called after the other, and each has the stack for itself.
+ * Data of the current packet outside the stack: a packet passes through stages
+ * that are called one after the other, and each has the whole stack.
  */
 #ifndef OXP_NAT_WORK_H
 #define OXP_NAT_WORK_H
@@ -10,28 +10,28 @@
 #include "forward/nat/error.h"
 #include "forward/nat/send.h"
 
-/* A packet that a peer has handed on: what its outer headers said. */
+/* The outer headers of a packet that a peer has handed on. */
 struct nat_handed {
-	__be32 origin[4]; /* the outer source: of the first node */
+	__be32 origin[4]; /* the outer source: the first node */
 	__u8 kind;        /* enum nat_handed_kind */
-	__u8 hops;        /* nodes that have handed it on */
-	__u8 v6;          /* the packet itself */
-	__u8 place;       /* of the origin, among the peers */
+	__u8 hops;        /* number of nodes that have handed it on */
+	__u8 v6;          /* family of the inner packet */
+	__u8 place;       /* of the origin in the list of peers */
 };
 
 struct nat_work {
 	struct packet packet;
 	struct nat_exit exit;
 	struct nat_error error;
-	__u32 line;   /* of the service's block; 0: not asked yet */
+	__u32 line;   /* of the service's block; 0: not looked up yet */
 	__u32 number; /* of the flow */
 	__u32 what;   /* enum nat_what */
-	__u32 frame;  /* bytes as it came */
-	__u8 begins;  /* a flow */
+	__u32 frame;  /* original length in bytes */
+	__u8 begins;  /* the packet begins a flow */
 	__u8 reserved[3];
-	int action;       /* of a packet that is done */
-	__be32 target[4]; /* the peer that it goes on to */
-	/* stays when the packet inside is looked at */
+	int action;       /* for a packet that is done */
+	__be32 target[4]; /* the peer to send it to */
+	/* kept when the inner packet is parsed */
 	struct nat_handed handed;
 };
 
@@ -48,9 +48,9 @@ static __always_inline struct nat_work *nat_work_in_hand(void)
 
 enum nat_stage {
 	NAT_DONE,    /* work->action */
-	NAT_UNKNOWN, /* a flow is to begin */
+	NAT_UNKNOWN, /* a flow must be created */
 	NAT_GO_ON,
-	NAT_INSIDE, /* another packet is inside, which a peer has handed on */
+	NAT_INSIDE, /* a peer has handed on an inner packet */
 };
 
 static __always_inline int nat_end(struct nat_work *work, int action)

@@ -4,9 +4,9 @@
  * forwarding.rst is its contract.
  *
  * This file is the fast path, which nearly every packet takes: TCP and UDP
- * without fragments, IPv4 options and IPv6 extension headers. All else leaves
- * it for a function of its own, most of it for the slow path, also packets that
- * are not whole in the frame's first buffer.
+ * without fragments, IPv4 options and IPv6 extension headers. Other packets,
+ * and those that are not whole in the frame's first buffer, leave it for
+ * separate functions, most of them for the slow path.
  */
 #include "forward/buffers.h"
 #include "forward/martian.h"
@@ -17,28 +17,27 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Version 4, ihl 5, neither offset nor more fragments. */
+/* Version 4, ihl 5, no fragment. */
 #define HEAD_PLAIN_MASK (0xff3fULL << 48 | 0xff)
 #define HEAD_PLAIN 0x45
 
-/* In the place of an XDP action: the frame's first buffer holds no IP header.
- */
+/* Instead of an XDP action: the first buffer ends before the IP header does. */
 #define ENDS_EARLY (-1)
 
-/* What the fast path knows of TCP and UDP. */
+/* Fields of TCP and UDP in the fast path. */
 struct ports {
 	__be16 source;
 	__be16 destination;
-	__u32 amid_flow; /* 0: the packet opens one; for UDP nobody knows */
+	__u32 amid_flow; /* 0: the packet opens a flow; unknown for UDP */
 };
 
-/* As hashes take them. */
+/* In the form for hashes. */
 static __always_inline __u32 both_of(const struct ports *ports)
 {
 	return (__u32)ports->source << 16 | ports->destination;
 }
 
-/* Bytes that the header must have, 0: not for the fast path. */
+/* Minimum length of the transport's header, 0: not for the fast path. */
 static __always_inline __u32 plain_l4(__u8 protocol)
 {
 	if (likely(protocol == IPPROTO_TCP))
@@ -70,24 +69,24 @@ static __always_inline bool is_special(const struct service_block *block)
 	return (block->flags & BLOCK_SPECIAL) | block->new_flow_rate;
 }
 
-/* A hash and a table decide, and nothing else has to be asked. */
+/* Whether a hash and a table decide alone. */
 static __always_inline bool is_plain(const struct service_block *block)
 {
 	return !((block->flags & (BLOCK_SPECIAL | BLOCK_ASK)) |
 		 block->new_flow_rate);
 }
 
-/* The same, where slots are undecided, but not this one. */
+/* The same for blocks with undecided slots, if this slot is decided. */
 static __always_inline bool is_settled(const struct block_view *view,
 				       __u32 position)
 {
-	/* The slot is found anew, rather than kept on the stack. */
+	/* Recompute the slot rather than keep it on the stack. */
 	barrier_var(position);
 	return !is_special(view->block) &&
 	       !is_undecided(view, slot_at(position, view->block->slots));
 }
 
-/* Networks alone keep a packet on the fast path. */
+/* Allowed networks alone keep a packet on the fast path. */
 static __always_inline bool has_only_networks(const struct service_block *block)
 {
 	return (block->flags & BLOCK_SPECIAL) == BLOCK_ALLOWED &&
@@ -106,8 +105,7 @@ static __always_inline bool is_source_allowed(const void *header,
 		       : is_allowed(&v4->saddr, false, networks);
 }
 
-/* Nothing but the client's address keeps flows together, and every slot is
- * decided. */
+/* Only the client's address keeps flows together, and every slot is decided. */
 static __always_inline bool is_only_source(const struct service_block *block)
 {
 	return (block->flags & (BLOCK_SPECIAL | BLOCK_ASK)) ==
@@ -134,8 +132,8 @@ static __always_inline __u64 hash_of_source(const void *header, bool is_v6,
 			      flow.protocol, FLOW_SEED);
 }
 
-/* For the functions that take a packet; inlined, so that it is filled only
- * where they are called. */
+/* For functions that take a packet; inlined, so that it is only filled in where
+ * they are called. */
 static __always_inline void fill(struct packet *packet, const void *header,
 				 const struct selected *selected,
 				 const struct ports *ports)
@@ -176,7 +174,7 @@ static __always_inline __u64 hash_of_flow(const void *header,
 			      selected->protocol, FLOW_SEED);
 }
 
-/* What flow_name() wants. */
+/* The input of flow_name(). */
 static __always_inline __u64 seeded_hash_of(const void *header,
 					    const struct selected *selected,
 					    const struct ports *ports)
@@ -185,7 +183,8 @@ static __always_inline __u64 seeded_hash_of(const void *header,
 	const struct iphdr *v4 = header;
 	struct ports own = *ports;
 
-	/* Not what hash_of_flow() has, which all packets would have to keep. */
+	/* Do not reuse values of hash_of_flow(): all packets would keep them.
+	 */
 	barrier_var(own.source);
 	if (selected->v6)
 		return called_hash_v6((const __be32 *)&v6->saddr,
@@ -195,7 +194,7 @@ static __always_inline __u64 seeded_hash_of(const void *header,
 			      selected->protocol, node_seed);
 }
 
-/* Of a slot that is undecided. */
+/* For a slot that is undecided. */
 static __always_inline void select_open(struct xdp_md *ctx, const void *header,
 					struct selected *selected,
 					const struct ports *ports,
@@ -226,7 +225,7 @@ static __always_inline int take_nat(struct xdp_md *ctx,
 			   : drop_plain(ctx, OXP_DROP_NAT_FULL);
 }
 
-/* Out of line but for NAT. Returns as select_other(). */
+/* Out of line except for NAT. Returns as select_other() does. */
 static __always_inline bool
 select_special(struct xdp_md *ctx, const void *header,
 	       struct selected *selected, const struct ports *ports,
@@ -253,8 +252,8 @@ select_special(struct xdp_md *ctx, const void *header,
 	return false;
 }
 
-/* Of a service that is not plain. Returns whether the packet goes on, and
- * otherwise the XDP action in *action. */
+/* For a service that is not plain. Returns whether to continue with the packet;
+ * if not, *action is the XDP action. */
 static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 					 struct selected *selected,
 					 const struct ports *ports,
@@ -278,7 +277,7 @@ static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 			return false;
 		}
 	}
-	/* as is_settled() does */
+	/* as in is_settled() */
 	barrier_var(position);
 	slot = slot_at(position, block->slots);
 	if (block->flags & BLOCK_ASK && is_undecided(view, slot))
@@ -288,7 +287,7 @@ static __always_inline bool select_other(struct xdp_md *ctx, const void *header,
 	return true;
 }
 
-/* The packet of a service, to its member. */
+/* Forwards a packet of a service to its member. */
 static __always_inline int forward(struct xdp_md *ctx, const void *header,
 				   struct selected *selected,
 				   const struct ports *ports)
@@ -298,7 +297,7 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	struct block_view view;
 	int action;
 
-	/* now, and not in parts that all wait on the stack */
+	/* force evaluation here to avoid spills */
 	barrier_var(hash);
 	position = flow_position(hash);
 	if (!find_block(selected->block, &view))
@@ -360,8 +359,8 @@ static __always_inline int forward_pulled(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* What no service has may be an answer to NAT. Returns whether it is to a
- * pool, and then the XDP action in *action. */
+/* A packet without a service may be a reply to NAT. Returns whether it is to a
+ * pool; *action is then the XDP action. */
 static __always_inline bool take_answer(struct xdp_md *ctx, __s64 vip, __u32 l3,
 					bool v6, int *action)
 {
@@ -371,7 +370,7 @@ static __always_inline bool take_answer(struct xdp_md *ctx, __s64 vip, __u32 l3,
 	return true;
 }
 
-/* What no service has is not ours, but for what looks like a tunnel. */
+/* A packet without a service is not ours unless it looks like a tunnel. */
 static __always_inline bool is_tunnel(__u8 protocol, const struct ports *ports)
 {
 	return protocol == IPPROTO_UDP && is_outer_port(ports->destination);

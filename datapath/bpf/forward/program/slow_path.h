@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The slow path, of all packets that the fast path in forward.bpf.c leaves to
- * it. First of all: are they for a VIP?
+ * The slow path, for all packets that the fast path in forward.bpf.c does not
+ * handle. It starts by checking whether they are for a VIP.
  *
- * Functions return the XDP action, or SELECTED: `selected` is filled, and the
- * caller delivers it, which saves stack. So with SELECTED_NAT.
+ * Functions return the XDP action, or SELECTED: `selected` is filled in and the
+ * caller delivers the packet, which saves stack. The same goes for
+ * SELECTED_NAT.
  */
 #ifndef OXP_SLOW_PATH_H
 #define OXP_SLOW_PATH_H
@@ -70,7 +71,7 @@ static __always_inline bool is_nat(__u32 line)
 	return find_block(line, &view) && view.block->flags & OXP_SERVICE_NAT;
 }
 
-/* `line`: of the service, `block`: what nat_take() is told. */
+/* `line` is the service's; `block` is the argument for nat_take(). */
 static __always_inline int select_nat(struct xdp_md *ctx,
 				      struct selected *selected, __u32 line,
 				      __u32 block)
@@ -142,7 +143,7 @@ static __always_inline int forward_ports(struct xdp_md *ctx,
 	return finish_selection(ctx, packet, target, selected, outcome);
 }
 
-/* A packet to a VIP, parsed up to its protocol. */
+/* For a packet to a VIP, parsed up to its protocol. */
 static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 					       struct packet *packet, __u32 vip,
 					       struct selected *selected)
@@ -178,7 +179,7 @@ static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 	}
 }
 
-/* Fills in the addresses, and returns the VIP's index. */
+/* Fills in the addresses and returns the VIP's index. */
 static __always_inline __s64 find_vip(struct xdp_md *ctx, struct packet *packet)
 {
 	const struct ipv6hdr *v6;
