@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The node that cases are measured on, and their report. */
+/* The node on which cases are measured, and the report. */
 #ifndef OXP_CASES_H
 #define OXP_CASES_H
 
@@ -9,32 +9,31 @@
 #define MEMBERS 10
 
 extern struct oxp_node *node;
-extern int program; /* the node's */
+extern int program; /* the node's program */
 
-/* Of the report, which is Markdown on standard output and JSON at `path`,
- * unless that is NULL; `names`: a part of the names of cases that are wanted,
- * NULL: all. Both return a process's exit code. */
+/* Begin and end the report: Markdown on standard output, and JSON at `path`
+ * unless that is NULL. `names`: substring of the names of cases to run; NULL:
+ * all. Both return a process exit code. */
 int begin_cases(const char *path, const char *names);
 int end_cases(const char *path);
 
-/* Returns the median. Where the traffic does not say otherwise it is for port
- * 80, and sent. */
+/* Returns the median. By default the traffic is for port 80 and is sent. */
 int run_case(const char *name, struct traffic traffic);
 
 void say_ratio(const char *what, int cost, int reference);
 
-/* Everything that a node may be asked to do for all packets is on. */
+/* Everything that a node may have to do for every packet is enabled. */
 void open_node(uint32_t slots_max, const char *pins);
 void close_node(void);
 
-/* MEMBERS of them, from this address on. */
+/* Fill in MEMBERS members with addresses from `first` on. */
 void members_like(struct oxp_member *out, const char *first);
 
-/* A service with `count` of those. */
+/* Set a service with `count` such members. */
 void set(struct oxp_key key, const struct oxp_service_settings *settings,
 	 const char *first, uint32_t count);
 
-/* services.c: nodes of their own with many services. */
+/* services.c: each on a node of its own with many services. */
 void measure_ports(void);
 void measure_vips(void);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The least that an IPIP load balancer can do with a packet: check that it is
- * TCP or UDP over IP, push an outer IPv4 or IPv6 header that is known
- * beforehand, send. No lookup, no hash, no counter. A second one reads a line
- * of memory first that is nobody's neighbour: what any table costs in which
- * each packet is about something else.
+ * TCP or UDP over IP, push a constant outer IPv4 or IPv6 header, send. No
+ * lookup, no hash, no counter. A second program first reads a random line of
+ * memory: the cost of any table when every packet needs another entry.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -18,8 +17,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Room for an outer header of `length` bytes behind the link header, which is
- * written; NULL: there is none. */
+/* Make room for an outer header of `length` bytes and write the link header.
+ * Returns the place of the outer header, or NULL. */
 static __always_inline __u32 *make_room(struct xdp_md *ctx, int length,
 					__be16 type)
 {
@@ -109,7 +108,7 @@ int oxp_floor(struct xdp_md *ctx)
 	return forward(ctx);
 }
 
-/* The line is the hash's of IPv4's addresses, and has nothing but zeroes. */
+/* The line is chosen by a hash of the IPv4 addresses; all lines are zero. */
 SEC("xdp.frags")
 int oxp_floor_line(struct xdp_md *ctx)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The least that a table of flows costs: a line of memory is read that depends
- * on the client's address and port, and a decision on what it has. Nothing
- * else is done with the packet, an encapsulated one (Geneve over IPv4) of TCP
- * over IPv4.
+ * The least cost of a table of flows: read a line of memory that depends on the
+ * client's address and port, and decide by its contents. Nothing else is done
+ * with the packet: TCP over IPv4 in Geneve over IPv4.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -15,11 +14,11 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* As large as `usual_flows`; nothing but zeroes. */
+/* As large as `usual_flows`; all zeroes. */
 MMAPPED_ARRAY(sets, 1, struct host_usual_flows);
 MMAPPED_ARRAY(mask, 1, __u32);
 
-#define CLIENT 62 /* the inner header's source */
+#define CLIENT 62 /* source of the inner header */
 #define PORT 70
 
 SEC("tc")

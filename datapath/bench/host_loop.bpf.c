@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * For measuring a hypervisor's programs as a NIC's driver runs them, packet
- * after packet: makes the frame what it was before the last run, picks a flow
- * at random and goes on in the program under test. The same around a program
- * that does nothing is the cost of the harness.
+ * For measuring a hypervisor's programs as a NIC driver runs them, packet after
+ * packet: restore the frame that the last run changed, pick a random flow, and
+ * tail-call the program under test. The same with a program that does nothing
+ * gives the cost of the harness.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -17,13 +17,13 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define LENGTH (8 * WORDS)
 #define TUNNEL 36 /* IPv4, UDP, Geneve without options */
 
-/* bench/host/loop.py writes it. */
+/* Written by bench/host/loop.py. */
 struct traffic {
 	__u64 frame[WORDS];
-	__u32 client_at; /* the last word of the client's address */
+	__u32 client_at; /* last word of the client's address */
 	__u32 port_at;
 	__u32 flows_mask;
-	__u32 another; /* of each loop: caches have the flows of the last one */
+	__u32 another; /* per loop: caches have the last one's flows */
 };
 const volatile struct traffic traffic;
 __u64 state = 0x2545f4914f6cdd1dULL;
@@ -42,7 +42,7 @@ int oxp_host_nothing(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* The outer headers go, which oxp_host_loop puts on again. */
+/* Remove the outer headers, which oxp_host_loop restores. */
 SEC("tc")
 int oxp_host_bare(struct __sk_buff *skb)
 {

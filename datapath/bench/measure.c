@@ -13,9 +13,9 @@
 
 #define PACKETS 50000
 #define QUIET_RUNS_MAX 40
-#define RUNS_FOR_QUIET 10 /* at most, for each that is wanted */
+#define RUNS_FOR_QUIET 10 /* at most, per quiet run */
 #define RUNS_MAX (RUNS_FOR_QUIET * QUIET_RUNS_MAX)
-#define TOLERANCE 10 /* percent of the harness's least */
+#define TOLERANCE 10 /* percent above the harness's least */
 
 #define SYN 0x02
 #define ACK 0x10
@@ -50,7 +50,7 @@ static void build(struct frame_at *out, const struct traffic *traffic)
 	memset(out, 0, sizeof(*out));
 	out->data[0] = out->data[6] = 2;
 	out->length = 14 + ip_length + l4_length;
-	out->length = (out->length + 7) & ~7UL; /* whole words: padding */
+	out->length = (out->length + 7) & ~7UL; /* pad to whole words */
 	out->ports = 14 + ip_length;
 	out->source = 14 + (v6 ? 20 : 12);
 	if (v6) {
@@ -80,7 +80,7 @@ static void build(struct frame_at *out, const struct traffic *traffic)
 		l4[5] = l4_length;
 }
 
-/* `program` behind a wrapper of its own; -1: the harness alone. */
+/* `program` in a wrapper of its own; -1: only the harness. */
 static struct wrapper *wrap(int program, const struct traffic *traffic)
 {
 	struct wrapper *wrapper = wrapper__open();
@@ -111,7 +111,7 @@ static int by_value(const void *left, const void *right)
 	return *(const int *)left - *(const int *)right;
 }
 
-/* Of all runs of one program in a measurement. */
+/* The batches of all runs of a program in one measurement. */
 struct batches {
 	int took[RUNS_MAX * BATCHES_MAX], count;
 };
@@ -129,8 +129,8 @@ static void add_batches(struct batches *batches, const struct wrapper *wrapper)
 	batches->count += count;
 }
 
-/* ns a packet */
-static double undisturbed(struct batches *batches)
+/* Returns ns per packet. */
+static double undisturbed_cost(struct batches *batches)
 {
 	assert_in_range(batches->count, 100, RUNS_MAX * BATCHES_MAX);
 	qsort(batches->took, batches->count, sizeof(*batches->took), by_value);
@@ -165,7 +165,7 @@ static void run_once(int program, struct traffic traffic, uint8_t flags,
 	wrapper__destroy(wrapper);
 }
 
-static struct cost sorted(int *values, int count)
+static struct cost sorted_cost(int *values, int count)
 {
 	qsort(values, count, sizeof(*values), by_value);
 	return (struct cost){values[0], values[count / 2]};
@@ -196,8 +196,8 @@ struct result measure(int program, const struct traffic *traffic)
 	own = wrap(program, traffic);
 	flood = wrap(program, &spoofed);
 	if (traffic->sets_up_flows) {
-		/* At random, and so many that it is all of them: a packet of
-		 * another one would be answered by a reset. */
+		/* Flows are random, so send enough to cover all: packets of
+		 * unknown ones would be answered by a reset. */
 		run_once(program, *traffic, SYN, 16 * traffic->flows);
 		run_once(program, *traffic, ACK, 16 * traffic->flows);
 	}
@@ -227,13 +227,13 @@ struct result measure(int program, const struct traffic *traffic)
 		cost[0][quiet] = cost[0][i] - before[i];
 		cost[1][quiet++] = cost[1][i] - before[i];
 	}
-	result.floor = sorted(cost[0], quiet);
-	result.program = sorted(cost[1], quiet);
+	result.floor = sorted_cost(cost[0], quiet);
+	result.program = sorted_cost(cost[1], quiet);
 	result.quiet_runs = quiet;
 	result.undisturbed =
-		undisturbed(&batches[2]) - undisturbed(&batches[0]);
+		undisturbed_cost(&batches[2]) - undisturbed_cost(&batches[0]);
 	result.undisturbed_floor =
-		undisturbed(&batches[1]) - undisturbed(&batches[0]);
+		undisturbed_cost(&batches[1]) - undisturbed_cost(&batches[0]);
 	wrapper__destroy(harness);
 	wrapper__destroy(floor);
 	wrapper__destroy(own);

@@ -5,21 +5,21 @@
 
 #include "harness.h"
 
-/* The packets of a case: one frame, parts of which are random. */
+/* The packets of a case: one frame with random parts. */
 struct traffic {
 	const char *destination;
 	uint8_t protocol;
 	uint8_t tcp_flags;
 	uint8_t options;    /* bytes of TCP options, the first is MSS 1460 */
 	uint16_t port;      /* of the service */
-	uint16_t ports;     /* random ones above, a power of two less one */
-	uint16_t vips;      /* so many IPv4 destinations at random */
-	uint32_t flows;     /* power of two, at most 2^24 */
-	bool new_flows;     /* the source port is random, too */
+	uint16_t ports;     /* random ones above it: a power of two less one */
+	uint16_t vips;      /* number of random IPv4 destinations */
+	uint32_t flows;     /* a power of two, at most 2^24 */
+	bool new_flows;     /* random source ports, too */
 	bool flood_before;  /* spoofed SYNs before each round */
-	int action;         /* that the program must return */
-	bool reads_a_line;  /* so does the floor, somewhere in 128 MB */
-	bool sets_up_flows; /* a SYN and an ACK of each flow before all */
+	int action;         /* expected from the program */
+	bool reads_a_line;  /* the floor reads a random line in 128 MB, too */
+	bool sets_up_flows; /* first send a SYN and an ACK of each flow */
 };
 
 struct cost {
@@ -27,9 +27,9 @@ struct cost {
 };
 
 /*
- * Means of quiet rounds; and what batches of packets cost that nothing
- * disturbed, neighbours of the machine neither: the hundredth of all that were
- * run, quiet rounds or not, from the quickest on.
+ * Least and median of quiet rounds; and the first percentile of the cost of
+ * batches in all rounds, quiet or not, which neither this machine nor its
+ * neighbours disturbed.
  */
 struct result {
 	struct cost program, floor;
@@ -37,11 +37,11 @@ struct result {
 	double undisturbed, undisturbed_floor; /* ns */
 };
 
-/* Of each case, 40 at most. */
+/* Per case, at most 40. */
 extern int quiet_runs_wanted;
 
-/* Rounds of harness, floor and program in turn, until enough of them were
- * quiet: the harness took about its least before and after. */
+/* Run harness, floor and program in turn until enough rounds were quiet: the
+ * harness took about its least time before and after. */
 struct result measure(int program, const struct traffic *traffic);
 
 #endif

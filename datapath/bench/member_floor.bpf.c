@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Programs that do nothing: what running one costs. */
+/* Programs that do nothing: the cost of running one. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a packet costs a member, with and without an alternative: Markdown on
- * standard output, and JSON in the file that the first argument names.
+ * The cost of a packet at a member, with and without an alternative: Markdown
+ * on standard output, and JSON in the file named by the first argument.
  *
- * Each packet is a run of its own, as programs here change the frame in ways
- * that another program could not undo at no cost: caches are as warm as a
- * system call leaves them. A program that does nothing runs in turn with it,
- * and is subtracted. What the kernel does with a packet afterwards is not in
- * it: routing and sending, of one that is handed on.
+ * Each packet is a run of its own, as these programs change the frame in ways
+ * that another program could not undo for free: caches are as warm as a system
+ * call leaves them. A program that does nothing runs in turn with it, and its
+ * cost is subtracted. The kernel's further work is not included: routing and
+ * sending of packets that are handed on.
  */
 #include <linux/bpf.h>
 #include <netinet/in.h>
@@ -29,7 +29,7 @@ struct cost {
 static const struct {
 	const char *name;
 	enum kind kind;
-	bool v6; /* outside */
+	bool v6; /* outer header */
 } encapsulations[] = {
 	{"GUE over IPv4", GUE, false},
 	{"GUE over IPv6", GUE, true},
@@ -38,12 +38,12 @@ static const struct {
 	{"SRv6", IPIP, true},
 };
 
-/* Packets of a connection in the order in which a second chance meets them. */
+/* Packets of a connection in the order of a second chance. */
 static const struct bench_case {
 	const char *name;
 	uint16_t client_port;
-	bool named;       /* an alternative */
-	bool from_member; /* which handed it on */
+	bool named;       /* names an alternative */
+	bool from_member; /* was handed on by it */
 	bool goes_on;
 } cases[] = {
 	{"its own, no alternative", HERE, .named = false},

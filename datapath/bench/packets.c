@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a packet costs, by case: Markdown on standard output, and JSON in the
- * file that the first argument names; the second is a part of the names of the
- * cases that are wanted, the third how many quiet rounds of each. Each case is
+ * The cost of a packet, by case: Markdown on standard output, and JSON in the
+ * file named by the first argument. The second is a substring of the names of
+ * cases to run, the third the number of quiet rounds of each. Each case is
  * measured in turn with the floor program, net of the harness.
  */
 #include <linux/bpf.h>
@@ -57,7 +57,7 @@ static const struct bench_case changing[] = {
 /* Ports from 8001 on. */
 static const struct {
 	const char *name;
-	const char *member; /* the last byte counts on */
+	const char *member; /* the last byte counts up */
 	enum oxp_encapsulation encapsulation;
 } outer_headers[] = {
 	{"IPIP, 4 in 6", "fd00:1::1", OXP_IPIP},
@@ -107,11 +107,11 @@ static void measure_outer_headers(void)
 	}
 }
 
-/* Where the frames of a case come from. */
+/* The source of a case's frames. */
 #define SOURCE "20.0.0.0"
 #define SOURCE_PORT 0x8000
 
-/* The frame that a packet of the service becomes. */
+/* Returns the length of the frame that a packet of the service becomes. */
 static size_t frame_length(uint16_t port)
 {
 	const struct flow flow = {SOURCE, VIP, SOURCE_PORT, port, IPPROTO_TCP};
@@ -134,15 +134,15 @@ static void close_slots(void)
 	int open = oxp_slots_age(node, error);
 
 	while (open > 0) {
-		node->config->ticked -= 60000; /* ms that pass */
+		node->config->ticked -= 60000; /* ms */
 		open = oxp_slots_age(node, error);
 	}
 	assert_int_equal(open, 0);
-	/* which begins with the first tick, as few packets come */
+	/* ticks start watching, as there are few packets */
 	stop_watching();
 }
 
-/* Every slot is closed, and had another owner. */
+/* Every slot is closed and had another owner before. */
 static void measure_alternatives(void)
 {
 	const struct oxp_service_settings base = {
@@ -172,7 +172,7 @@ static void measure_alternatives(void)
 	}
 }
 
-/* One member more has changed a tenth of the slots, but not the flow's. */
+/* An additional member has changed a tenth of the slots, but not the flow's. */
 static void measure_beside_changed(void)
 {
 	const struct oxp_service_settings settings = {
@@ -195,7 +195,7 @@ static void measure_beside_changed(void)
 	run_case("GUE over IPv4, beside slots that changed", traffic);
 }
 
-/* `count` networks, of which none touches another one, and the first has all
+/* `count` networks, none adjacent to another; the first contains all
  * clients. */
 static void measure_allowed(const char *name, uint16_t port, uint32_t count)
 {
@@ -241,14 +241,14 @@ static void measure_changing(void)
 {
 	int cost[LENGTH(changing)];
 
-	/* one member more takes a tenth of the slots */
+	/* an additional member takes a tenth of the slots */
 	set(tcp_key(VIP, 80), NULL, "10.1.0.1", MEMBERS);
 	for (size_t i = 0; i < LENGTH(changing); i++)
 		cost[i] = run_case(changing[i].name, changing[i].traffic);
 	say_ratio("Established flows under a SYN flood", cost[2], cost[1]);
 }
 
-/* What an established flow costs whose packets are looked at to count it. */
+/* Measure an established flow whose packets are watched. */
 static void measure_watched(void)
 {
 	const struct traffic one = {VIP, IPPROTO_TCP, 0x10, .flows = 1};
@@ -263,7 +263,7 @@ static void measure_watched(void)
 
 #define POOL "203.0.113.1"
 
-/* Begins a flow of the service. Returns its port of the pool. */
+/* Begin a flow of the service. Returns its pool port. */
 static uint16_t open_nat_flow(uint16_t port)
 {
 	const struct flow flow = {CLIENT, VIP, 40000, port, IPPROTO_TCP};
@@ -278,7 +278,7 @@ static uint16_t open_nat_flow(uint16_t port)
 	return found.pool_port;
 }
 
-/* Of one program, with and without NAT. */
+/* One program, with and without NAT. */
 static void measure_nat(void)
 {
 	const struct oxp_service_settings settings = {.flags = OXP_SERVICE_NAT};
@@ -324,7 +324,7 @@ static void bench(void **state)
 	measure_watched();
 	measure_outer_headers();
 	measure_features();
-	/* before slots are made to close: it has some that are open */
+	/* before slots are closed below: some are open here */
 	measure_changing();
 	measure_alternatives();
 	measure_beside_changed();

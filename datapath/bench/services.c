@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What packets cost with many services: at one VIP, and at one each. */
+/* The cost of packets with many services: at one VIP, and at one VIP each. */
 #include "cases.h"
 
 #include <netinet/in.h>
 
 #include "node/uplinks.h"
 
-/* As an agent does once a second. A node with much to do watches no flows. */
+/* Tick as the agent does every second. A busy node watches no flows. */
 static void tick(void)
 {
 	if (oxp_slots_age(node, error) < 0)
@@ -46,7 +46,7 @@ void measure_ports(void)
 
 #define VIPS 8192
 
-/* One service at each VIP, as tenants have them. */
+/* One service at each VIP, as with many tenants. */
 static void set_vips(void)
 {
 	static struct oxp_wanted_service services[VIPS];
@@ -71,8 +71,8 @@ static void set_vips(void)
 	tick();
 }
 
-/* Their floor reads one line of memory at random, so the ratio says what a
- * packet costs in such reads. */
+/* The floor reads one random line of memory, so the ratio tells the cost of a
+ * packet in such reads. */
 void measure_vips(void)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What tables cost in the library alone, from its call to the last switch,
- * and the same tables written as katran does it: entries of 8 bytes in an
- * array map, one for each slot, in batches. Every sample goes as JSON to the
- * file that is named; bench/tables shows them beside the result handler's.
+ * The cost of tables in the library, from the call to the last switch, and of
+ * the same tables written like katran: 8-byte entries in an array map, one per
+ * slot, in batches. All samples are written as JSON to the named file;
+ * bench/tables shows them beside those of the result handler.
  */
 #include <time.h>
 #include <unistd.h>
@@ -12,11 +12,11 @@
 
 #include "harness.h"
 
-#define MEMBERS 10 /* of each service */
-#define PORTS 2    /* services of each VIP, with equal members */
+#define MEMBERS 10 /* per service */
+#define PORTS 2    /* services per VIP, with equal members */
 #define VIPS 1000
 #define SERVICES (PORTS * VIPS)
-#define SLOTS 13313 /* as many as the same tables have elsewhere */
+#define SLOTS 13313 /* as in the tables to compare with */
 #define ROUNDS_MAX 100
 #define BUILDS (10 * ROUNDS_MAX)
 
@@ -38,13 +38,13 @@ static double now(void)
 	return clock_ms(CLOCK_MONOTONIC);
 }
 
-/* Of all threads: what other work on the machine does not disturb. */
+/* CPU time of all threads, which other work on the machine does not affect. */
 static double cpu(void)
 {
 	return clock_ms(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-static void say(const char *key, const double *samples, int count)
+static void write_samples(const char *key, const double *samples, int count)
 {
 	fprintf(json, ", \"%s\": [", key);
 	for (int i = 0; i < count; i++)
@@ -52,7 +52,7 @@ static void say(const char *key, const double *samples, int count)
 	fprintf(json, "]");
 }
 
-static struct oxp_address numbered(const char *base, uint32_t number)
+static struct oxp_address numbered_address(const char *base, uint32_t number)
 {
 	struct oxp_address out = address(base);
 
@@ -62,14 +62,14 @@ static struct oxp_address numbered(const char *base, uint32_t number)
 	return out;
 }
 
-/* Ports of a VIP have the same addresses, each with a check of its own. */
+/* The ports of a VIP have the same members, each with a check of its own. */
 static void make_all_members(void)
 {
 	for (uint32_t i = 0; i < SERVICES; i++)
 		for (uint32_t j = 0; j < 2 * MEMBERS; j++)
 			members[i][j] = (struct oxp_member){
-				.address = numbered("10.0.0.0",
-						    i / PORTS * 64 + j),
+				.address = numbered_address("10.0.0.0",
+							    i / PORTS * 64 + j),
 				.check = i * MEMBERS + j + 1,
 				.weight = 1,
 				.admin_up = 1,
@@ -84,7 +84,7 @@ static void fill(struct oxp_wanted_service *wanted, uint32_t services,
 	for (uint32_t i = 0; i < services; i++)
 		wanted[i] = (struct oxp_wanted_service){
 			.settings = &settings,
-			.key = {.vip = numbered("192.0.0.1", i / ports),
+			.key = {.vip = numbered_address("192.0.0.1", i / ports),
 				.port = 80 + i % ports,
 				.protocol = 6},
 			.members = members[i],
@@ -113,7 +113,7 @@ static void verify(void)
 		fail_msg("verify: %s", error);
 }
 
-/* As it is done about once a second: no update has to wait for packets. */
+/* As done every second: no update has to wait for packets. */
 static void tick(void)
 {
 	node->config->ticked -= 2000;
@@ -157,14 +157,14 @@ static void measure_health(uint32_t vips)
 		delete_all(wanted, services);
 	}
 	fprintf(json, "{\"members\": %u", services * MEMBERS);
-	say("up", up, rounds);
-	say("down", down, rounds);
-	say("up_cpu", up_cpu, rounds);
-	say("down_cpu", down_cpu, rounds);
+	write_samples("up", up, rounds);
+	write_samples("down", down, rounds);
+	write_samples("up_cpu", up_cpu, rounds);
+	write_samples("down_cpu", down_cpu, rounds);
 }
 
-/* The table of a VIP, computed once by our own builder, goes into the entries
- * of each of its services. */
+/* Compute the table of a VIP once, with our own builder, and write it for each
+ * of its services. */
 static void write_entries(int map, uint32_t vips)
 {
 	static uint16_t table[SLOTS], weights[MEMBERS];
@@ -207,11 +207,11 @@ static void measure_baseline(uint32_t vips)
 		up[round] = now() - start;
 	}
 	close(map);
-	say("baseline_up", up, rounds);
+	write_samples("baseline_up", up, rounds);
 	fprintf(json, "}");
 }
 
-/* A full resync of 1,000 services with 20 members, from nothing. */
+/* A full resync of 1,000 services with 20 members, starting empty. */
 static void measure_resync(void)
 {
 	static struct oxp_wanted_service wanted[VIPS];
@@ -242,9 +242,9 @@ static void measure_resync(void)
 	make_all_members();
 	fprintf(json, ",\n\"resync\": {\"services\": %d, \"members\": %d", VIPS,
 		2 * MEMBERS);
-	say("empty", empty, rounds);
-	say("unchanged", again, rounds);
-	say("one_less", less, rounds);
+	write_samples("empty", empty, rounds);
+	write_samples("unchanged", again, rounds);
+	write_samples("one_less", less, rounds);
 	fprintf(json, "}");
 }
 
@@ -256,13 +256,13 @@ static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 	uint16_t weights[256];
 
 	for (uint32_t i = 0; i < count; i++) {
-		addresses[i] = numbered("10.0.0.0", i);
+		addresses[i] = numbered_address("10.0.0.0", i);
 		weights[i] = weighted ? 1 + i * 7 % 100 : 1;
 	}
 	for (int i = 0; i < 10 * rounds; i++) {
 		double start;
 
-		/* the processor must not learn one table by heart */
+		/* keep the branch predictor from learning one table */
 		for (uint32_t j = 0; j < count; j++)
 			addresses[j].bytes[13] = i;
 		start = now();
@@ -271,7 +271,7 @@ static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 	}
 	fprintf(json, "{\"slots\": %u, \"members\": %u, \"weighted\": %s",
 		slots, count, weighted ? "true" : "false");
-	say("build", took, 10 * rounds);
+	write_samples("build", took, 10 * rounds);
 	fprintf(json, "}");
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * For measuring: restores the frame that the last run left encapsulated,
- * picks a flow at random and goes on in the program under test. The same
- * around `return XDP_TX` is the cost of the harness.
+ * For measuring: restore the frame that the last run encapsulated, pick a
+ * random flow and tail-call the program under test. The same with `return
+ * XDP_TX` gives the cost of the harness.
  */
 #include <linux/bpf.h>
 
@@ -17,21 +17,21 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile __u64 frame[WORDS];
 const volatile __u32 frame_length;   /* a multiple of 8 */
-const volatile __u32 source_at = 26; /* of the low 32 bits of the source */
+const volatile __u32 source_at = 26; /* low 32 bits of the source */
 const volatile __u32 ports_at = 34;
 const volatile __u32 flows_mask;  /* bits of the source, at most 24 */
 const volatile __u16 client_mask; /* bits of the source port, big endian */
 const volatile __u16 port_mask;   /* bits of the destination port */
-const volatile __u16 vips; /* so many IPv4 destinations, from the frame's on */
-/* A frame in so many (a power of two, less one) is as the frame, the others
- * have these TCP flags in place of its own. */
+const volatile __u16 vips;        /* IPv4 destinations, from the frame's on */
+/* One frame in flood_mask + 1 (a power of two) is unchanged; the others have
+ * these TCP flags instead. */
 const volatile __u32 flood_mask;
 const volatile __u32 flood_flows_mask;
 const volatile __u8 flood_flags;
 __u32 state = 1;
 
-/* Nanoseconds for each whole batch of a run, before which `packets` and
- * `batches` are made 0. */
+/* Nanoseconds for each full batch of a run. The user clears `packets` and
+ * `batches` before a run. */
 __u32 packets, batches, took[BATCHES_MAX];
 __u64 began;
 

@@ -10,9 +10,9 @@ extern const uint8_t v4_mapped[12]; /* ::ffff:0:0/96 */
 
 bool is_v4(const void *address);
 
-bool is_zero(const void *address); /* ::, ::ffff:0.0.0.0 */
+bool is_zero(const void *address); /* :: or ::ffff:0.0.0.0 */
 
-/* Text of an address, "key" of a service, in a buffer of the thread. */
+/* Format an address, or the key of a service, in a thread-local buffer. */
 const char *address_text(const void *address);
 
 const char *key_text(const void *vip, __be16 port, uint8_t protocol);

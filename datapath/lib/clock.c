@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The clocks that packets and the library share. */
+/* The clocks that the BPF programs and the library share. */
 #include "clock.h"
 
 #include <time.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What was switched when, and which of it all packets have left: see struct
- * node_config.
+ * Epochs record what was switched when, and what no packet uses any more: see
+ * struct node_config.
  */
 #include "epoch.h"
 
@@ -32,7 +32,7 @@ void begin_change(struct oxp_node *node, bool dirty)
 	struct node_config *config = node->config;
 	uint64_t changes = config->changes + 1;
 
-	/* our own changes keep our idea of counters and lines up to date */
+	/* our own changes keep the derived state of counters and lines valid */
 	if (node->counters_changes == config->changes)
 		node->counters_changes = changes;
 	if (node->lines_changes == config->changes)

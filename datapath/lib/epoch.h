@@ -7,13 +7,14 @@
 
 #include "state.h"
 
-/* The same for what was switched until now; config->waited says so. */
+/* Wait until nothing uses what was switched so far; sets config->waited. */
 int grace_period(struct oxp_node *node, char *error);
 
-/* Marks something that is about to be switched. */
+/* Mark something that is about to be switched. */
 void mark_switched(struct oxp_node *node, __u64 *switched);
 
-/* Announces that services or members come or go. */
+/* Announce a change of services or members. `dirty`: unless end_change()
+ * follows, the state must be repaired. */
 void begin_change(struct oxp_node *node, bool dirty);
 
 void end_change(struct oxp_node *node);

@@ -8,7 +8,7 @@
 int failure(char *error, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Another one that followed, behind what is there. */
+/* Append a further failure to the text in `error`. */
 void add_failure(char *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

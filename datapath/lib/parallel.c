@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The same work many times, on all processors that we may run on. The threads
- * live for one call: they cost 30 us each, and nothing is left that a fork()
- * could lose or a destructor had to end.
+ * Run the same function many times on all processors that we may use. The
+ * threads live for one call: starting one costs 30 us, and nothing remains that
+ * a fork() could lose or that a destructor would have to stop.
  */
 #include "parallel.h"
 
@@ -36,13 +36,13 @@ static uint32_t processors(void)
 {
 	cpu_set_t set;
 
-	/* fails with more processors than the set has room for: one thread */
+	/* more processors than fit in the set: use one thread */
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return 1;
 	return CPU_COUNT(&set);
 }
 
-/* A thread is worth it for so many pieces. */
+/* Start a further thread only for every `pieces_each` pieces. */
 void run_in_parallel(uint32_t count, uint32_t pieces_each,
 		     void (*function)(void *argument, uint32_t piece),
 		     void *argument)
@@ -56,7 +56,7 @@ void run_in_parallel(uint32_t count, uint32_t pieces_each,
 		wanted = WORKERS_MAX;
 	if (wanted > count / pieces_each)
 		wanted = count / pieces_each;
-	/* signals are for the threads of the program */
+	/* signals must reach the program's own threads */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (started + 1 < wanted &&

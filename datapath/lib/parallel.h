@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Calls function(argument, 0 … count - 1), in several threads if
- * that is worth it, and returns after the last. */
+/* Call function(argument, 0 … count - 1), in several threads if that pays off.
+ * Returns after the last call. */
 void run_in_parallel(uint32_t count, uint32_t pieces_each,
 		     void (*function)(void *argument, uint32_t piece),
 		     void *argument);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is pinned where:
+ * Layout of the pin directory:
  *   <pin directory>/maps/<name of map>
  *   <pin directory>/links/<ifindex>
  *   <pin directory>/probes-<layout>/<name of map>, see probe/maps.c
- * The maps appear together: they are pinned in maps-new, which is renamed, or
- * changes places with the maps of another layout (upgrade/upgrade.c). Whoever
- * holds the lock and finds a maps-new that is not its own removes it.
+ * The maps appear together: they are pinned in maps-new, which is then renamed
+ * or exchanged with the maps of another layout (upgrade/upgrade.c). A process
+ * that holds the lock removes any maps-new that it did not create.
  */
 #include "pins.h"
 

@@ -7,7 +7,7 @@
 
 #include "state.h"
 
-/* Paths below the pin directory; the result is to be freed */
+/* Return a path below the pin directory. The caller frees it. */
 char *pin_path(const struct oxp_node *node, const char *folder,
 	       const char *name);
 
@@ -16,12 +16,12 @@ void remove_folder(const struct oxp_node *node, const char *folder);
 int rename_folder(const struct oxp_node *node, const char *from,
 		  const char *to);
 
-/* Puts the folder in the place of `maps`, which gets its name, in one step. */
+/* Exchange the folder with `maps` in one step. */
 int exchange_folder(const struct oxp_node *node, const char *folder);
 
-/* Pins a map at `path`, which is freed, and puts it into a map of maps. Whoever
- * dies in between leaves a pin that the next one replaces. Returns 0 or a
- * negative errno; `path` may be NULL, -ENOMEM then. */
+/* Pin a map at `path` and insert it into a map of maps. Frees `path`. A pin
+ * that a dead process left is replaced. Returns 0 or a negative errno; -ENOMEM
+ * if `path` is NULL. */
 int pin_inner(const struct oxp_node *node, enum map outer, uint32_t number,
 	      int map, char *path);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node that is opened, and the list of its maps. */
+/* An open node, and the list of its maps. */
 #ifndef OXP_STATE_H
 #define OXP_STATE_H
 
@@ -17,10 +17,10 @@ enum map {
 };
 
 extern const char *const map_names[MAPS];
-/* Of maps that packets write, which an upgrade may hand over; else 0. */
+/* Formats of maps that packets write and an upgrade may hand over; else 0. */
 extern const uint32_t map_formats[MAPS];
 
-/* Where a health check's result goes. */
+/* The member that a health check's result applies to. */
 struct check_reference {
 	uint64_t check;
 	uint32_t service;
@@ -28,16 +28,16 @@ struct check_reference {
 };
 
 struct oxp_node {
-	pthread_mutex_t mutex; /* threads; flock is for processes */
+	pthread_mutex_t mutex; /* between threads; flock is between processes */
 	int lock_fd;
 	char *pin_directory;
 	int map[MAPS]; /* file descriptors */
 	struct {
 		void *memory;
 		size_t length;
-	} mapping[MAPS]; /* of those that are mapped */
+	} mapping[MAPS]; /* of the maps that are mapped */
 
-	/* the mapped ones by their types */
+	/* the mapped maps, typed */
 	struct node_config *config;
 	struct uplink_set *uplinks;
 	struct bucket_v4 *lookup_v4;
@@ -49,17 +49,17 @@ struct oxp_node {
 	struct nat_service *nat_services;
 	union counters *service_counters, *member_counters; /* all slices */
 	struct pending_counts *pending;                     /* of all CPUs */
-	/* those of `tables`, mapped; their pins' folder */
+	/* segments of `tables`, mapped; the folder of their pins */
 	char *segment[SEGMENTS_MAX];
 	uint32_t segments;
 	const char *folder;
-	/* in the place of a block where the state is damaged */
+	/* used instead of a block where the state is damaged */
 	uint64_t nothing[2 * LINE_SIZE / sizeof(uint64_t)];
 
-	/* What follows is derived from the maps and good as long as
-	 * config->changes has the value at which it was derived. */
+	/* Derived from the maps. Each group is valid while config->changes
+	 * equals the group's first field. */
 	uint64_t counters_changes;
-	uint64_t *counter_free_since; /* epoch; COUNTER_USED */
+	uint64_t *counter_free_since; /* epoch or COUNTER_USED */
 	uint32_t counter_cursor;
 	uint32_t entry_cursor;
 	uint64_t lines_changes;
@@ -71,22 +71,21 @@ struct oxp_node {
 	uint32_t checks_count;
 
 	struct {
-		uint64_t packets; /* that were watched, when it was looked last
-				   */
+		uint64_t packets; /* that were watched, at the last tick */
 		bool looked;
-		uint64_t calm_ms;     /* since so few that there may be more */
-		uint64_t warm_ms;     /* since choices were added */
-		uint64_t parts_ms;    /* since parts of services grew */
-		uint32_t *of_service; /* entries, scratch */
-	} watch;                      /* of the process that ages slots */
+		uint64_t calm_ms;     /* since the rate was too high for more */
+		uint64_t warm_ms;     /* since choices were last added */
+		uint64_t parts_ms;    /* since parts of services last grew */
+		uint32_t *of_service; /* scratch, by entry */
+	} watch;                      /* used by the process that ages slots */
 
-	/* Of NAT, as long as nat->changes is what it was then. */
+	/* NAT: valid while nat->changes equals `changes`. */
 	struct {
 		uint32_t changes;
-		char *table[NAT_TABLES]; /* mapped when first asked for */
-		uint32_t index_changes;  /* likewise, of the index */
-		int index[2];            /* opened when asked for; 0: not yet */
-		uint32_t cursor; /* of ageing: an address and its first port */
+		char *table[NAT_TABLES]; /* mapped on first use */
+		uint32_t index_changes;  /* same for the index */
+		int index[2];            /* opened on first use; 0: not open */
+		uint32_t cursor; /* of ageing: the last address visited */
 	} nat_state;
 
 	bool handing_over; /* between oxp_handover_begin() and _end() */

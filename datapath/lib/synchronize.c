@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Waiting for packets. membarrier() waits until every CPU has left the code
+ * Waiting for packets. membarrier() returns after every CPU has left the code
  * that held RCU's read lock or had softirqs disabled, as XDP programs do: 8 to
- * 24 ms. Nothing cheaper promises that: expedited membarriers only interrupt
- * CPUs, which a program goes on after. So batches wait once, and
- * oxp_slots_age() waits ahead for those who come next.
+ * 24 ms. Nothing cheaper guarantees this: expedited membarriers only interrupt
+ * CPUs, and the program resumes afterwards. So batches wait once, and
+ * oxp_slots_age() waits in advance for later callers.
  */
 #include "synchronize.h"
 

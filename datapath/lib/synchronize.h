@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns after every packet that was under way at the call has left. */
+/* Returns once all packets in progress at the call have finished. */
 int synchronize(char *error);
 
 bool can_synchronize(void);

@@ -8,8 +8,8 @@
 
 #include <linux/capability.h>
 
-/* Of the thread, as CapEff in /proc/thread-self/status; where that cannot be
- * read, there are none. */
+/* Of this thread, like CapEff in /proc/thread-self/status. If they cannot be
+ * read, all are missing. */
 uint64_t missing_capabilities(uint64_t wanted)
 {
 	struct __user_cap_header_struct head = {

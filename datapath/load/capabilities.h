@@ -4,16 +4,16 @@
 
 #include <stdint.h>
 
-/* Sets of capabilities: bits of CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and
- * CAP_SYS_ADMIN, which have names here. */
+/* Sets of capabilities, as bits. CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and
+ * CAP_SYS_ADMIN have names here. */
 #define CAPABILITY(number) (UINT64_C(1) << (number))
 
-/* Those of `wanted` that are not effective in this thread. */
+/* Returns those of `wanted` that are not effective in this thread. */
 uint64_t missing_capabilities(uint64_t wanted);
 
 #define CAPABILITIES_TEXT 96
 
-/* "CAP_BPF and CAP_PERFMON are missing" */
+/* For example "CAP_BPF and CAP_PERFMON are missing". */
 const char *missing_text(uint64_t missing, char text[CAPABILITIES_TEXT]);
 
 #endif

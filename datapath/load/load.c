@@ -38,8 +38,8 @@ void forget_libbpf_messages(void)
 	message[0] = '\0';
 }
 
-/* CAP_SYS_ADMIN stands for all that a load takes. */
-static uint64_t lacking(const struct load *load)
+/* CAP_SYS_ADMIN includes everything that loading needs. */
+static uint64_t missing_for_load(const struct load *load)
 {
 	uint64_t wanted = CAPABILITY(CAP_BPF) | CAPABILITY(CAP_NET_ADMIN) |
 			  CAPABILITY(CAP_PERFMON);
@@ -55,11 +55,11 @@ static void describe(const struct load *load, int status, char *text,
 		     size_t length)
 {
 	char names[CAPABILITIES_TEXT];
-	/* without CAP_PERFMON the verifier refuses what others may do */
+	/* without CAP_PERFMON the verifier refuses more */
 	bool denied = status == -EPERM || status == -EACCES;
-	uint64_t missing = denied ? lacking(load) : 0;
+	uint64_t missing = denied ? missing_for_load(load) : 0;
 
-	/* libbpf's message would lead astray */
+	/* libbpf's message would be misleading */
 	if (missing)
 		snprintf(text, length, "cannot load %s: %s: %s", load->what,
 			 missing_text(missing, names), strerror(-status));

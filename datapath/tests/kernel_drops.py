@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-drops shows real drops, each with its reason.
+"""Test that octavia-xdp-drops shows real drops, each with its reason.
 
-Two namespaces stand for a client and a node, joined by three links. Needs
-root, tracefs and bcc, and neither the kernel's headers nor the datapath.
+Two namespaces represent a client and a node, connected by three links. Needs
+root, tracefs and bcc, but neither the kernel's headers nor the datapath.
 """
 
 import ipaddress
@@ -35,7 +35,7 @@ PROGRAMS = ROOT / 'datapath/build/foreign.bpf.o'
 
 
 class Tool:
-    """octavia-xdp-drops in a namespace, and what it says."""
+    """octavia-xdp-drops in a namespace, and its output."""
 
     def __init__(self, namespace):
         with namespace.inside():
@@ -58,7 +58,7 @@ class Tool:
             self._changed.notify_all()
 
     def wait(self, function):
-        """Its first true result for a line, from now on or the last one."""
+        """Return the first true function(line), from the last line on."""
         end = time.monotonic() + PATIENCE_S
         with self._changed:
             seen = max(len(self.lines) - 1, 0)
@@ -73,7 +73,7 @@ class Tool:
                     raise AssertionError(f'not shown: {self.lines[-1:]}')
 
     def wait_for(self, **fields):
-        """Total of the packets in rows that have these fields."""
+        """Wait for PACKETS in rows with these fields; return the total."""
         def total(line):
             return sum(row['total'] for row in line.get('drops', ())
                        if fields.items() <= row.items())
@@ -97,7 +97,7 @@ def setUpModule():
         index = ['index', str(OUT)] if number == 2 else []
         node.ip('link', 'add', f'eth{number}', *index, 'type', 'veth',
                 'peer', 'name', f'eth{number}', 'netns', client.name)
-        # Only what the test sends.
+        # Leave no traffic but the test's.
         for one in (client, node):
             if number:
                 one.sysctl(f'net.ipv6.conf.eth{number}.disable_ipv6', '1')
@@ -112,7 +112,7 @@ def setUpModule():
     node.sysctl('net.ipv4.conf.eth0.rp_filter', '1')
     client.ip('route', 'add', f'{VIP}/32', 'via', NODE)
     client.ip('route', 'add', f'{VIP6}/128', 'via', NODE6)
-    # A frame of the node's eth2 can be longer than its other end takes.
+    # The node's eth2 can send longer frames than its peer accepts.
     client.ip('link', 'set', 'eth2', 'mtu', '600')
     tool = Tool(node)
     unittest.addModuleCleanup(tool.close)
@@ -129,7 +129,7 @@ def tearDownModule():
 def send(destination, count=PACKETS):
     family = (socket.AF_INET6 if ipaddress.ip_address(destination).version
               == 6 else socket.AF_INET)
-    # A socket a packet: it would refuse the next one after an ICMP error.
+    # One socket per packet: after an ICMP error a socket refuses the next.
     for _ in range(count):
         with client.socket(family, socket.SOCK_DGRAM) as one:
             one.sendto(b'x', (destination, PORT))
@@ -226,7 +226,7 @@ class XdpTest(unittest.TestCase):
 class EnvironmentTest(unittest.TestCase):
 
     def test_missing_tracefs_is_named_with_the_command_that_mounts_it(self):
-        # Its /sys is a new one, as that of "ip netns exec" is.
+        # Its /sys is mounted anew, as by "ip netns exec".
         done = subprocess.run(
             ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
              'umount --lazy /sys; mount -t sysfs sysfs /sys; exec "$@"',

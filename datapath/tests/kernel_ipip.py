@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A member whose kernel's own tunnel, tunl0, takes the outer header off.
+"""Test a member at which the kernel's tunnel, tunl0, decapsulates packets.
 
-Sends what an LB node sends: IPIP packets with a client's packet inside.
-Two namespaces stand for the fabric and the member. The member is set up as
-doc/source/install/members.rst says. Needs root and the module ipip.
+Sends IPIP packets with a client's packet inside, like an LB node. Two
+namespaces represent the fabric and the member, which is set up as described
+in doc/source/install/members.rst. Needs root and the module ipip.
 """
 
 import pathlib
@@ -77,12 +77,12 @@ class KernelTunnel(unittest.TestCase):
         return listener
 
     def send(self, inner):
-        """As an LB node sends it."""
+        """Send a client's packet like an LB node."""
         self.wire.send(self.header +
                        ipv4(NODE, MEMBER, socket.IPPROTO_IPIP, inner))
 
     def answer(self, protocol):
-        """The payload of what the member sends to the client, not in IPIP."""
+        """Return the payload of the member's answer, which is not in IPIP."""
         end = time.monotonic() + PATIENCE_S
         while True:
             wait = end - time.monotonic()
@@ -127,8 +127,8 @@ class KernelTunnel(unittest.TestCase):
             self.assertEqual(b'question', connection.recv(100))
 
     def test_tunnel_without_address_drops(self):
-        # Why the guide gives tunl0 an address: without any, loose reverse
-        # path filtering is as strict as the strict one.
+        # This is why the guide gives tunl0 an address: without one, loose
+        # reverse path filtering behaves like strict filtering.
         before = self.member.counter('IPReversePathFilter')
         server = self.server(socket.SOCK_DGRAM)
         self.send(udp(b'question'))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests on other kernels share: namespaces, and packets by hand."""
+"""Shared by tests on other kernels: namespaces and packets."""
 
 import contextlib
 import ctypes
@@ -29,7 +29,7 @@ def enter(namespace):
 
 
 class Namespace:
-    """A network namespace of a name that no other run has."""
+    """A network namespace whose name is unique to this run."""
 
     def __init__(self, role):
         self.name = f'oxp-ipip-{os.getpid()}-{role}'
@@ -43,7 +43,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self):
-        """Sockets and /proc/net of this thread are the namespace's."""
+        """Move this thread, its sockets and /proc/net to the namespace."""
         with open('/proc/thread-self/ns/net') as before:
             with open(f'/run/netns/{self.name}') as mine:
                 enter(mine.fileno())
@@ -68,7 +68,7 @@ class Namespace:
         return bytes.fromhex(text.strip().replace(':', ''))
 
     def counter(self, name):
-        """A counter of /proc/net/netstat."""
+        """Return a counter of /proc/net/netstat."""
         with self.inside():
             text = pathlib.Path('/proc/thread-self/net/netstat').read_text()
         lines = iter(text.splitlines())
@@ -80,7 +80,7 @@ class Namespace:
 
 
 def checksum(data):
-    """RFC 1071."""
+    """Return the checksum of RFC 1071."""
     data += b'\0' * (len(data) % 2)
     total = sum(struct.unpack(f'!{len(data) // 2}H', data))
     while total >> 16:

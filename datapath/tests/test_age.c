@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How old something is of which a few bits of its time were kept, and what is
- * made of a time that is still to come: another CPU has read the clock later.
+ * Ages of which only a few bits of the time are kept, and times in the future:
+ * another CPU may have read the clock later.
  */
 #include <bpf/bpf.h>
 
@@ -26,7 +26,7 @@ static void test_ages_are_differences(void **state)
 			 5000000000 - (1ULL << 32));
 }
 
-static void test_bits_above_those_that_were_kept_do_not_matter(void **state)
+static void test_bits_above_the_kept_ones_do_not_matter(void **state)
 {
 	(void)state;
 	assert_int_equal(age(FLOW_TIME_MASK, FLOW_TIME_MASK + 4), 4);
@@ -35,7 +35,7 @@ static void test_bits_above_those_that_were_kept_do_not_matter(void **state)
 	assert_int_equal(age_since(0xfffffffe, 3, ~0U, AGE_AHEAD), 5);
 }
 
-static void test_what_is_to_come_is_0_old(void **state)
+static void test_future_times_have_age_zero(void **state)
 {
 	(void)state;
 	for (uint64_t ahead = 1; ahead <= AGE_AHEAD; ahead++) {
@@ -46,7 +46,7 @@ static void test_what_is_to_come_is_0_old(void **state)
 		age_since(1000 + AGE_AHEAD_MS, 1000, ~0U, AGE_AHEAD_MS), 0);
 }
 
-static void test_flows_that_are_noted_meanwhile_are_alive(void **state)
+static void test_flows_noted_meanwhile_are_alive(void **state)
 {
 	(void)state;
 	open_flows(0, 10);
@@ -56,7 +56,7 @@ static void test_flows_that_are_noted_meanwhile_are_alive(void **state)
 	assert_int_equal(alive(&web), 10);
 }
 
-/* Of all sources that are known. Returns how many there are. */
+/* Set the budgets of all known sources. Returns how many there are. */
 static uint32_t set_budgets(union source_budget budget)
 {
 	int map = node->map[MAP_SOURCES];
@@ -76,9 +76,9 @@ static uint32_t set_budgets(union source_budget budget)
 	return known;
 }
 
-/* A CPU that read the clock before the bucket was filled for the last time
- * fills it no second time. */
-static void test_no_bucket_is_filled_by_a_clock_that_is_late(void **state)
+/* A CPU that read the clock before the last refill of a bucket does not refill
+ * it again. */
+static void test_late_clock_refills_no_bucket(void **state)
 {
 	struct oxp_service_settings settings = {
 		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 2};
@@ -101,11 +101,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ages_are_differences),
-		cmocka_unit_test(
-			test_bits_above_those_that_were_kept_do_not_matter),
-		cmocka_unit_test(test_what_is_to_come_is_0_old),
-		WATCHING(test_flows_that_are_noted_meanwhile_are_alive),
-		TEST(test_no_bucket_is_filled_by_a_clock_that_is_late),
+		cmocka_unit_test(test_bits_above_the_kept_ones_do_not_matter),
+		cmocka_unit_test(test_future_times_have_age_zero),
+		WATCHING(test_flows_noted_meanwhile_are_alive),
+		TEST(test_late_clock_refills_no_bucket),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counters: each packet once, on whichever CPU, whoever reads meanwhile. */
+/* Counters: each packet counts once, on any CPU, even while others read. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 #define SERVICES 40U /* more than are read one by one */
 #define MEMBERS 2U
 #define SYN 2
-#define BYTES 50 /* of the IP packet: 20, 20 and 10 */
+#define BYTES 50 /* IP packet: 20, 20 and 10 */
 
 static struct oxp_options options = {
 	.pin_directory = "/mnt/bpf/counters",
@@ -59,7 +59,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* As on a node with many services: CPUs add what they count in turns. */
+/* As on a node with many services, where CPUs batch what they count. */
 static int set_up_many(void **state)
 {
 	int status = set_up(state);
@@ -76,8 +76,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* So many packets to a port, every other one a SYN, and as many from an
- * impossible source. Returns how many went wrong. */
+/* Send packets to a port, every other one a SYN, and as many from an impossible
+ * source. Returns how many had a wrong result. */
 static int send_packets(int program, uint16_t port, int count)
 {
 	struct flow flow = {CLIENT, VIP, 40000, port, IPPROTO_TCP};
@@ -101,7 +101,7 @@ static int read_services(struct oxp_service *out)
 	return oxp_services_list(node, out, SERVICES, error);
 }
 
-/* Of a service, and all its members together. */
+/* Counters of a service, and the sum over its members. */
 static void expect_one(uint16_t port, uint64_t packets)
 {
 	struct oxp_counters wanted = {packets, packets * BYTES, packets / 2};
@@ -122,8 +122,8 @@ static void expect_one(uint16_t port, uint64_t packets)
 	assert_memory_equal(&sum, &wanted, sizeof(wanted));
 }
 
-/* All that there is to read says this of the service at a port, and nothing
- * of the others. */
+/* All counters agree on the service at a port, and show nothing for the
+ * others. */
 static void expect_counted(uint16_t port, uint64_t packets)
 {
 	struct oxp_counters wanted = {packets, packets * BYTES, packets / 2};
@@ -171,7 +171,7 @@ static void test_packets_on_every_cpu_are_counted_once(void **state)
 	print_message("packets on %d CPUs\n", used);
 	expect_counted(7, 100 * used);
 	close(program);
-	/* a user that is started again */
+	/* reopened by a restarted process */
 	oxp_close(node);
 	open_node();
 	expect_counted(7, 100 * used);
@@ -194,8 +194,8 @@ static void *send_many(void *argument)
 	return NULL;
 }
 
-/* Several senders, and a reader: what is read never falls, is never more than
- * was sent, and in the end is all of it. */
+/* With several senders and a reader: values never decrease, never exceed what
+ * was sent, and are complete at the end. */
 static void test_counters_read_under_traffic_never_fall(void **state)
 {
 	struct oxp_outcome_counters outcomes[OXP_OUTCOMES], dropped = {};
@@ -233,7 +233,7 @@ static void test_counters_read_under_traffic_never_fall(void **state)
 	close(program);
 }
 
-/* A CPU that does what add_pending() does, and takes its time. */
+/* A CPU that does the same as add_pending(), but slowly. */
 struct slow_cpu {
 	pthread_t thread;
 	uint32_t service;
@@ -267,12 +267,12 @@ static void *count_slowly(void *argument)
 		}
 		__atomic_store_n(&pending->count, 0, __ATOMIC_SEQ_CST);
 		__atomic_fetch_add(&pending->turns, 1, __ATOMIC_SEQ_CST);
-		usleep(10); /* not that there is nothing to read, ever */
+		usleep(10); /* give readers a chance */
 	}
 	return NULL;
 }
 
-static void test_what_is_pending_is_read_once(void **state)
+static void test_pending_counts_are_read_once(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 3);
 	struct oxp_service one;
@@ -289,7 +289,7 @@ static void test_what_is_pending_is_read_once(void **state)
 		before = __atomic_load_n(&cpu.counted, __ATOMIC_SEQ_CST);
 		right = !oxp_service_get(node, &key, &one, error);
 		after = __atomic_load_n(&cpu.counted, __ATOMIC_SEQ_CST);
-		/* one may be noted that is not counted yet */
+		/* one may be noted but not yet counted */
 		right = right && one.counters.packets >= before &&
 			one.counters.packets <= after + 1 &&
 			one.counters.bytes == one.counters.packets * BYTES;
@@ -303,8 +303,8 @@ static void test_what_is_pending_is_read_once(void **state)
 			 (unsigned long long)before, (unsigned long long)after);
 }
 
-/* With all counters of the node in use, so that those of new services and
- * members are those of old ones. */
+/* All counters of the node are in use, so new services and members get those of
+ * old ones. */
 static void test_counters_of_new_services_begin_at_zero(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 9), other = tcp_key(VIP, 999);
@@ -329,7 +329,7 @@ static void test_counters_of_new_services_begin_at_zero(void **state)
 		MEMBERS);
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		assert_int_equal(members[i].counters.packets, 0);
-	/* what is still to be added for the old ones */
+	/* counts still pending for the old ones */
 	program = forward_program(node);
 	assert_int_equal(send_packets(program, 7, 2 * PENDING_COUNTS), 0);
 	assert_int_equal(oxp_service_get(node, &other, &after, error), 0);
@@ -353,7 +353,7 @@ int main(void)
 		TEST(test_packets_on_every_cpu_are_counted_once),
 		TEST(test_counters_read_under_traffic_never_fall),
 		TEST(test_counters_of_new_services_begin_at_zero),
-		TEST(test_what_is_pending_is_read_once),
+		TEST(test_pending_counts_are_read_once),
 		MANY(test_packets_on_every_cpu_are_counted_once),
 		MANY(test_counters_read_under_traffic_never_fall),
 		MANY(test_counters_of_new_services_begin_at_zero),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Processes that are killed or race. No packets are under way, so they need not
- * be waited for: the random moments of death fall into the library's own code
- * instead of into one system call.
+ * Processes that are killed or race. There are no packets to wait for, so the
+ * random moments of death fall into the library's own code instead of one
+ * system call.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,14 +11,14 @@
 
 #include "harness.h"
 
-/* All that must hold wherever a process was killed. */
+/* What must hold wherever a process was killed. */
 static void expect_sound(struct oxp_node *node)
 {
 	bool counter_used[512] = {};
 	struct oxp_info info;
 	uint32_t keys, members = 0;
 
-	/* first, so that the node is repaired */
+	/* first, as this repairs the node */
 	assert_int_equal(oxp_info_get(node, &info, error), 0);
 	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
@@ -97,7 +97,7 @@ static int set_some(struct oxp_node *node)
 		settings[i] = *random_settings(quic);
 	}
 	status = oxp_services_set(node, wanted, count, error);
-	/* a key that was drawn twice, and 16 services are not room for 32 */
+	/* the same key drawn twice; and 16 services have no room for 32 */
 	for (int i = 0; i < count; i++)
 		if (wanted[i].status && wanted[i].status != -EINVAL &&
 		    wanted[i].status != -ENOSPC)
@@ -125,7 +125,7 @@ static void random_change(struct oxp_node *node)
 		status = oxp_health_apply(node, results, 8, error);
 		break;
 	case 3:
-		/* as if a second had passed */
+		/* make a tick due */
 		node->config->ticked -= 60000;
 		status = oxp_slots_age(node, error);
 		break;
@@ -142,7 +142,7 @@ static void change_until_killed(unsigned int seed)
 {
 	struct oxp_node *node = open_state();
 
-	/* a fault of its own is not to be the test library's */
+	/* a crash must not be caught by the test library */
 	signal(SIGSEGV, SIG_DFL);
 	srandom(seed);
 	for (;;)
@@ -158,7 +158,7 @@ static void test_state_is_sound_wherever_a_process_is_killed(void **state)
 
 	(void)state;
 	wait_for_packets = false;
-	/* one in twenty leaves something to be repaired */
+	/* one in twenty leaves something to repair */
 	for (round = 0; round < deaths || (!repaired && round < 500); round++) {
 		pid_t child = fork();
 		int status;
@@ -168,12 +168,12 @@ static void test_state_is_sound_wherever_a_process_is_killed(void **state)
 		usleep(200 + random() % 3000);
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, &status, 0), child);
-		/* else it ended by itself, with an error */
+		/* otherwise it exited with an error */
 		assert_true(WIFSIGNALED(status));
 		assert_int_equal(WTERMSIG(status), SIGKILL);
 		repaired += node->config->dirty;
 		expect_sound(node);
-		/* and is of use */
+		/* and still usable */
 		for (int i = 0; i < 3; i++)
 			random_change(node);
 		expect_sound(node);
@@ -185,7 +185,7 @@ static void test_state_is_sound_wherever_a_process_is_killed(void **state)
 	wait_for_packets = true;
 }
 
-/* Death while the state is created or destroyed. */
+/* Kills while the state is created or destroyed. */
 static void test_state_opens_after_a_kill_while_opening(void **state)
 {
 	struct oxp_node *node;

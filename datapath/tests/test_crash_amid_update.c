@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Death amid updates of 1,000 services and 10,000 members at once: each
- * service is as it was or as it was to be. */
+/* Kills during updates of 1,000 services and 10,000 members at once: each
+ * service must be in its old or new state. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,7 +38,7 @@ static void make_many(void)
 	static const struct oxp_service_settings settings = {.slots = 251};
 
 	for (int i = 0; i < MANY; i++) {
-		/* no two have a table in common: they do not switch together */
+		/* no two share a table, so they do not switch together */
 		make_members(many.checks[i], EACH, i, 1 + i * EACH);
 		for (int j = 0; j < EACH; j++)
 			many.checks[i][j].address.bytes[13] = 2 + i / 256;
@@ -77,7 +77,7 @@ static int change_many(struct oxp_node *node, int which)
 	}
 }
 
-/* Returns how many different states services are in. */
+/* Returns how many different states there are. */
 static int count_states(struct oxp_node *node)
 {
 	static struct oxp_service services[MANY];
@@ -100,7 +100,7 @@ static int count_states(struct oxp_node *node)
 	return seen[0] + seen[1] + seen[2];
 }
 
-/* Microseconds of all changes, one after the other. */
+/* Returns the duration of all changes in sequence, in microseconds. */
 static long time_of_changes(struct oxp_node *node)
 {
 	struct timespec from, to;

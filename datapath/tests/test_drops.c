@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packets that are not forwarded, and why. */
+/* Packets that are not forwarded, and the reasons. */
 #include "fixture.h"
 
-/* Broken or in pieces, but for somebody else: the stack's business. */
+/* Broken or fragmented packets to other addresses are left to the stack. */
 static void test_broken_packets_to_other_addresses_pass(void **state)
 {
 	struct flow other = web;
@@ -69,8 +69,8 @@ static void test_martian_sources_are_dropped(void **state)
 	}
 }
 
-/* Cut at every length: never forwarded, dropped if the VIP can be read. */
-static void cut(const struct flow *flow, uint8_t options)
+/* Cut at each length: never forwarded, and dropped once the VIP can be read. */
+static void expect_cut_dropped(const struct flow *flow, uint8_t options)
 {
 	struct variation with = {.options = options};
 	struct frame whole, frame;
@@ -84,7 +84,7 @@ static void cut(const struct flow *flow, uint8_t options)
 		else
 			expect_dropped(&frame, OXP_DROP_MALFORMED);
 	}
-	/* also if the header's length says that it is complete */
+	/* also if the header's length matches the cut */
 	for (size_t length = 34; length < whole.length - 4; length++) {
 		frame = whole;
 		frame.length = length;
@@ -93,7 +93,7 @@ static void cut(const struct flow *flow, uint8_t options)
 		fix_checksum(frame.data + 14);
 		expect_dropped(&frame, OXP_DROP_MALFORMED);
 	}
-	/* or if the frame goes on behind a packet that is too short */
+	/* or if the frame continues after a packet that is too short */
 	for (size_t length = 0; length < whole.length - 18; length++) {
 		frame = whole;
 		frame.data[16] = length >> 8;
@@ -106,10 +106,10 @@ static void cut(const struct flow *flow, uint8_t options)
 static void test_truncated_packets_are_malformed_at_any_length(void **state)
 {
 	(void)state;
-	cut(&web, 0);
-	cut(&web, 10);
-	cut(&dns, 0);
-	cut(&dns, 3);
+	expect_cut_dropped(&web, 0);
+	expect_cut_dropped(&web, 10);
+	expect_cut_dropped(&dns, 0);
+	expect_cut_dropped(&dns, 3);
 }
 
 static void test_impossible_header_lengths_are_malformed(void **state)
@@ -124,7 +124,7 @@ static void test_impossible_header_lengths_are_malformed(void **state)
 	}
 }
 
-static void test_services_without_a_member_up_drop(void **state)
+static void test_services_without_member_up_drop_packets(void **state)
 {
 	struct oxp_key service = tcp_key(VIP, 443);
 	struct flow flow = web;
@@ -190,7 +190,7 @@ static void test_no_uplink_or_source_is_no_next_hop(void **state)
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
 }
 
-/* What the uplinks name and `devices` does not have: found before the frame is
+/* A device in the uplinks that `devices` lacks is detected before the frame is
  * changed. */
 static void test_unknown_device_drops_the_frame_unchanged(void **state)
 {
@@ -210,9 +210,9 @@ static void test_unknown_device_drops_the_frame_unchanged(void **state)
 	expect_forwarded(&frame);
 }
 
-/* The kernel would not forward from the loopback device to anything in
- * `devices`; where it does, network namespaces test. */
-static void test_no_route_is_no_next_hop(void **state)
+/* The kernel forwards nothing from the loopback device to `devices`; tests in
+ * network namespaces cover forwarding. */
+static void test_missing_route_is_no_next_hop(void **state)
 {
 	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 	struct frame frame;
@@ -232,7 +232,7 @@ static void test_no_route_is_no_next_hop(void **state)
 	expect_forwarded(&frame);
 }
 
-static void test_deleted_service_is_not_ours(void **state)
+static void test_deleted_service_is_left_alone(void **state)
 {
 	struct variation with = {.fragment = 0x0064};
 	struct oxp_key keys[] = {tcp_key(VIP, 80), udp_key(VIP, 53)};
@@ -259,12 +259,12 @@ int main(void)
 		TEST(test_martian_sources_are_dropped),
 		TEST(test_truncated_packets_are_malformed_at_any_length),
 		TEST(test_impossible_header_lengths_are_malformed),
-		TEST(test_services_without_a_member_up_drop),
+		TEST(test_services_without_member_up_drop_packets),
 		TEST(test_frames_beyond_the_mtu_are_dropped_with_padding),
 		TEST(test_no_uplink_or_source_is_no_next_hop),
 		TEST(test_unknown_device_drops_the_frame_unchanged),
-		TEST(test_no_route_is_no_next_hop),
-		TEST(test_deleted_service_is_not_ours),
+		TEST(test_missing_route_is_no_next_hop),
+		TEST(test_deleted_service_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

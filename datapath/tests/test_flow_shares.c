@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table of remembered flows is for all services of a node: what one of them
- * does with it costs no other one's flows. Two services have two members each,
- * of which the first one drains, so that its slots are open.
+ * All services of a node share the table of remembered flows: no service may
+ * cost another one its flows. Two services have two members each, of which the
+ * first one drains, so that its slots are open.
  */
 #include <netinet/in.h>
 
@@ -17,7 +17,7 @@
 #define SYN 2
 #define RST 4
 #define ACK 16
-#define DRAINED 1 /* last byte of its address */
+#define DRAINED 1 /* last byte of the member's address */
 #define OTHER 2
 
 static const uint16_t greedy = 80, victim = 81;
@@ -69,7 +69,7 @@ static void set_with_timeout(struct oxp_node *node, uint16_t port,
 	set_service_as(node, &key, &settings, members, 2);
 }
 
-/* The first member had half of the flows. */
+/* Half of the flows were at the first member. */
 static void begin_to_drain(struct oxp_node *node, uint16_t port)
 {
 	set_with_timeout(node, port, IDLE, false);
@@ -82,8 +82,8 @@ static struct client client_of(uint32_t number)
 			       .port = 1024 + (number & 0x3fff)};
 }
 
-/* The same packet of each client; members[i], unless NULL: where client
- * first + i's went. */
+/* Send the same packet for each client. members[i], unless NULL: the member
+ * that client first + i's packet reached. */
 static void send_all(struct oxp_node *node, uint16_t port, uint32_t first,
 		     uint32_t count, uint8_t flags, uint8_t *members)
 {
@@ -104,8 +104,8 @@ static void send_all(struct oxp_node *node, uint16_t port, uint32_t first,
 	}
 }
 
-/* Connections of other clients each time. Returns how many would be reset: SYN
- * and ACK went to two different members. */
+/* Open connections of new clients. Returns how many would be reset: SYN and ACK
+ * went to different members. */
 static uint32_t connect_all(struct oxp_node *node, uint16_t port,
 			    uint32_t first, uint32_t count,
 			    uint32_t *to_drained)
@@ -136,7 +136,7 @@ static uint64_t not_remembered(struct oxp_node *node)
 	return all[OXP_MEMORY_FULL].packets;
 }
 
-/* Until it is full of connections that are alive. */
+/* Fill the table with live connections. */
 static void fill(struct oxp_node *node, uint16_t port)
 {
 	uint32_t to_drained;
@@ -146,7 +146,7 @@ static void fill(struct oxp_node *node, uint16_t port)
 	assert_int_equal(refresh_later(node, 0), PLACES);
 }
 
-static void test_another_service_fills_it(void **state)
+static void test_table_filled_by_another_service_has_room(void **state)
 {
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
@@ -156,13 +156,13 @@ static void test_another_service_fills_it(void **state)
 	begin_to_drain(node, victim);
 	assert_int_equal(connect_all(node, victim, 1 << 20, FLOWS, &to_drained),
 			 0);
-	/* There are four places in each set for them. Two that begin in one
-	 * at once have to wait for each other. */
+	/* Each set has four places for them. Two that begin at once in the same
+	 * set have to wait for each other. */
 	assert_in_range(to_drained, 0, FLOWS / 10);
 	close_node(node);
 }
 
-static void test_a_service_fills_it_itself(void **state)
+static void test_own_flows_beyond_the_table_are_not_remembered(void **state)
 {
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
@@ -178,8 +178,8 @@ static void test_a_service_fills_it_itself(void **state)
 	close_node(node);
 }
 
-/* A flood of SYNs to one service costs another one a place in each set. */
-static void test_a_flood_leaves_others_what_they_have(void **state)
+/* A flood of SYNs to one service costs another one a place per set. */
+static void test_flood_leaves_flows_of_other_services(void **state)
 {
 	static uint8_t before[PLACES], after[PLACES];
 	struct oxp_node *node = open_node();
@@ -202,7 +202,7 @@ static void test_a_flood_leaves_others_what_they_have(void **state)
 	close_node(node);
 }
 
-static void test_connections_that_ended_give_way(void **state)
+static void test_ended_connections_give_way(void **state)
 {
 	static const uint8_t ends[] = {FIN | ACK, RST};
 	struct oxp_node *node = open_node();
@@ -213,7 +213,7 @@ static void test_connections_that_ended_give_way(void **state)
 	fill(node, greedy);
 	for (int i = 0; i < 2; i++) {
 		send_all(node, greedy, i << 20, 8 * PLACES, ends[i], NULL);
-		/* of what the member sends at the end */
+		/* acknowledging the member's last data */
 		send_all(node, greedy, i << 20, 8 * PLACES, ACK, NULL);
 		refresh_later(node, -3);
 		before = not_remembered(node);
@@ -227,8 +227,8 @@ static void test_connections_that_ended_give_way(void **state)
 	close_node(node);
 }
 
-/* Anybody can send a RST: what goes on for long after it is alive. */
-static void test_a_reset_that_ended_nothing(void **state)
+/* Anybody can send a RST: a flow that continues long after one is alive. */
+static void test_flow_that_continues_after_a_reset_stays(void **state)
 {
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
@@ -248,7 +248,7 @@ static void test_a_reset_that_ended_nothing(void **state)
 	close_node(node);
 }
 
-static void test_a_long_timeout_goes_with_its_service(void **state)
+static void test_long_timeout_is_removed_with_its_service(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 82);
 	struct oxp_node *node = open_node();
@@ -272,12 +272,13 @@ static void test_a_long_timeout_goes_with_its_service(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_another_service_fills_it),
-		cmocka_unit_test(test_a_service_fills_it_itself),
-		cmocka_unit_test(test_a_flood_leaves_others_what_they_have),
-		cmocka_unit_test(test_connections_that_ended_give_way),
-		cmocka_unit_test(test_a_reset_that_ended_nothing),
-		cmocka_unit_test(test_a_long_timeout_goes_with_its_service),
+		cmocka_unit_test(test_table_filled_by_another_service_has_room),
+		cmocka_unit_test(
+			test_own_flows_beyond_the_table_are_not_remembered),
+		cmocka_unit_test(test_flood_leaves_flows_of_other_services),
+		cmocka_unit_test(test_ended_connections_give_way),
+		cmocka_unit_test(test_flow_that_continues_after_a_reset_stays),
+		cmocka_unit_test(test_long_timeout_is_removed_with_its_service),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

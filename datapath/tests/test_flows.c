@@ -3,9 +3,9 @@
  * Flows keep their member: 100,000 of them, while members come, go, fail,
  * recover, drain and change weight.
  *
- * The rule that is checked: a flow that was given to a member stays with it for
- * as long as this member can keep flows, whatever happens to the others. Time
- * is made to pass by moving the time of the last oxp_slots_age() back.
+ * The rule: a flow stays with its member for as long as this member can keep
+ * flows, whatever happens to others. Time passes by moving the time of the last
+ * oxp_slots_age() back.
  */
 #include <netinet/in.h>
 #include <string.h>
@@ -22,9 +22,9 @@
 #define ACK 16
 
 static struct client flows[FLOWS];
-/* In quick form a tenth of them. */
+/* Quick runs use a tenth of them. */
 static uint32_t some = FLOWS, some_udp = UDP_FLOWS;
-static uint32_t next_client; /* no two are the same */
+static uint32_t next_client; /* never reused */
 
 static struct oxp_node *open_node(const char *pins, const char *lock)
 {
@@ -81,7 +81,7 @@ static void close_slots(struct oxp_node *node)
 
 /* Packets --------------------------------------------------------------- */
 
-/* SYNs of sources that never existed; where they go does not matter. */
+/* SYNs from spoofed sources; their member does not matter. */
 static void flood(struct world *world, uint32_t count)
 {
 	static struct batch batch;
@@ -97,8 +97,8 @@ static void flood(struct world *world, uint32_t count)
 	}
 }
 
-/* Opens flows[0..count) that have no member. Returns of how many SYN and ACK
- * went to two different members. */
+/* Open flows[0..count) that have no member. Returns for how many SYN and ACK
+ * went to different members. */
 static uint32_t open_flows(struct world *world, uint32_t count)
 {
 	static struct batch batch;
@@ -129,7 +129,7 @@ static uint32_t open_flows(struct world *world, uint32_t count)
 			int member = by_syn[i] - 1;
 
 			assert_true(world_keeps(world, member));
-			/* UDP does not show which flow is new */
+			/* UDP does not show which flows are new */
 			if (world->key.protocol == IPPROTO_TCP)
 				assert_true(world->member[member].weight);
 			opened[i]->member = by_ack[i];
@@ -139,8 +139,8 @@ static uint32_t open_flows(struct world *world, uint32_t count)
 	return failed;
 }
 
-/* Every flow sends. Returns how many changed a member that could keep them;
- * those whose member was lost are ended. */
+/* Send a packet of every flow. Returns how many changed from a member that
+ * could keep them. Flows of lost members are ended. */
 static uint32_t send_all(struct world *world, uint32_t count, uint32_t spoofed)
 {
 	static struct batch batch;
@@ -180,7 +180,7 @@ static uint64_t outcome(struct oxp_node *node, enum oxp_outcome which)
 
 /* Tests ----------------------------------------------------------------- */
 
-/* All members are up, and there are no flows. */
+/* Begin with all members up, and without flows. */
 static void begin(struct world *world, struct oxp_node *node,
 		  struct oxp_key key, uint64_t seed)
 {
@@ -209,9 +209,9 @@ static void run_waves(uint32_t spoofed)
 		      "%u new ones failed, %llu were not remembered\n",
 		      ended, failed,
 		      (unsigned long long)outcome(node, OXP_MEMORY_FULL));
-	/* the waves did something, and slots closed in between */
+	/* the waves had an effect, and slots closed in between */
 	assert_true(ended > some / 4);
-	/* what fails is counted, and happens in a flood only */
+	/* failures are counted, and occur only in a flood */
 	assert_true(failed <= outcome(node, OXP_MEMORY_FULL));
 	if (!spoofed)
 		assert_int_equal(outcome(node, OXP_MEMORY_FULL), 0);
@@ -231,8 +231,8 @@ static void test_flows_stay_under_a_flood_of_spoofed_sources(void **state)
 	run_waves(2);
 }
 
-/* That the test would notice: without `before` and `flows` there is a table
- * for each state of the members and nothing else. */
+/* Proof that the test would notice: without `before` and `flows` there is only
+ * a table for each state of the members. */
 static void test_flows_move_where_nothing_is_remembered(void **state)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
@@ -250,7 +250,7 @@ static void test_flows_move_where_nothing_is_remembered(void **state)
 	close_node(node);
 }
 
-/* A CPU may be a moment behind another one, or behind the library. */
+/* A CPU may be slightly behind another one or the library. */
 static void test_flows_of_a_unit_ahead_keep_their_member(void **state)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
@@ -264,27 +264,27 @@ static void test_flows_of_a_unit_ahead_keep_their_member(void **state)
 	assert_int_equal(open_flows(&world, some), 0);
 	assert_true(refresh_later(node, 1) > 0);
 	assert_int_equal(send_all(&world, some, 0), 0);
-	/* and those whose time is over do not */
+	/* expired flows do not */
 	refresh_later(node, -(IDLE + 3));
 	assert_true(send_all(&world, some, 0) > 0);
 	close_slots(node);
 	close_node(node);
 }
 
-/* Packets ask the clock once in some ticks, and not never. */
+/* Packets read the clock once in some ticks, but not never. */
 static void test_the_time_goes_on(void **state)
 {
 	uint64_t made = coarse_time() >> 30;
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	const struct timespec ticks = {.tv_nsec = 200000000};
 	struct world world;
-	/* which packets write, through another mapping */
+	/* written by packets, through another mapping */
 	const volatile __u64 *asked = &node->config->last_asked;
 	uint64_t before;
 
 	(void)state;
 	begin(&world, node, tcp_key(VIP, 80), 13);
-	/* of the node, and of no tick of the kernel's */
+	/* set when the node was created */
 	assert_in_range(*asked, made, coarse_time() >> 30);
 	open_flows(&world, some_udp);
 	world_next_wave(&world, 6);
@@ -309,8 +309,8 @@ static void test_flows_sent_to_another_node_keep_their_member(void **state)
 	begin(&world, one, tcp_key(VIP, 80), 7);
 	world_begin(&other, two, tcp_key(VIP, 80));
 	for (int i = 0; i < 3; i++) {
-		/* one node sees it event by event, the other one the result,
-		 * health first */
+		/* one node sees each event, the other only the result, health
+		 * first */
 		open_flows(&world, some);
 		world_next_wave(&world, 6);
 		send_all(&world, some, 0);
@@ -334,8 +334,8 @@ static void test_flows_sent_to_another_node_keep_their_member(void **state)
 	close_node(two);
 }
 
-/* UDP does not show that a flow begins: one that sends while the node learns
- * is an old flow and stays, for as long as it goes on sending. */
+/* UDP does not show when a flow begins: one that sends during learning counts
+ * as old and stays for as long as it keeps sending. */
 static void test_udp_flows_that_go_on_sending_stay(void **state)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
@@ -346,7 +346,7 @@ static void test_udp_flows_that_go_on_sending_stay(void **state)
 	assert_int_equal(open_flows(&world, some_udp), 0);
 	for (int wave = 0; wave < 6; wave++) {
 		world_next_wave(&world, 2);
-		/* beyond the time of learning, which is the idle timeout */
+		/* beyond the learning time, which is the idle timeout */
 		for (int i = 0; i < 12; i++) {
 			assert_int_equal(send_all(&world, some_udp, 0), 0);
 			open_flows(&world, some_udp);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is removed or replaced waits for the packets that may still use it, and
- * updates wait no more often than they must. */
+/* What is removed or replaced waits for packets that may still use it, and
+ * updates wait no more often than necessary. */
 #include <errno.h>
 
 #include "service_fixture.h"
 
-/* An index is not given away while a packet could still count for it. */
+/* An index is not reused while a packet could still count for it. */
 static void test_counters_of_removed_members_wait_for_packets(void **state)
 {
 	struct oxp_member members[OXP_MEMBERS_MAX];
@@ -34,7 +34,7 @@ static void count_wait(void)
 	waits++;
 }
 
-/* Also one that another process has released. */
+/* Also for a counter that another process has released. */
 static void test_counters_wait_in_all_processes(void **state)
 {
 	struct oxp_key keys[] = {tcp_key(VIP, 1), tcp_key(VIP, 2),
@@ -57,8 +57,8 @@ static void test_counters_wait_in_all_processes(void **state)
 	oxp_close(other);
 }
 
-/* While a deletion waits, no packet finds the service any more, and nothing
- * of it is free: its index, its members' counters and what they are in. */
+/* While a deletion waits, packets no longer find the service, and nothing of it
+ * is free: its index, its members' counters and their memory. */
 static struct {
 	uint32_t index, times;
 	struct service_block *block, before;
@@ -107,7 +107,7 @@ static void test_updates_share_a_grace_period(void **state)
 	make_members(members, 3, 0, 0);
 	for (http.port = 1; http.port <= 8; http.port++) {
 		set_service(node, &http, members, 1);
-		/* a new one has a free block: not the second one */
+		/* a new service has a free block: use the second one, too */
 		set_service(node, &http, members, 3);
 	}
 	epoch = node->config->epoch;

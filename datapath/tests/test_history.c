@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Earlier owners of slots from a history, on a node that has not seen any of
- * it: what the tables of the Maglev paper say, made for each time in turn.
+ * Earlier owners of slots from a history, on a node that has seen none of it.
+ * They must be those of the Maglev paper's tables for each time in turn.
  */
 #include "history_fixture.h"
 
-/* What a result handler does when an age is to grow once more. Returns the
+/* Tick like a result handler, so that ages grow once. Returns the number of
  * open slots. */
 static uint32_t grow_older(void)
 {
@@ -19,7 +19,7 @@ static uint32_t grow_older(void)
 	return open;
 }
 
-static void test_a_member_was_added(void **state)
+static void test_added_member_leaves_slots_open(void **state)
 {
 	struct oxp_past_weight added = past(2, 0, 25);
 	uint32_t open;
@@ -28,16 +28,16 @@ static void test_a_member_was_added(void **state)
 	set_members(0, 3);
 	assert_int_equal(apply(&added, 1), 1);
 	open = expect_open(two, three);
-	/* nothing was forwarded, and they do not close for that: what is
-	 * forwarded elsewhere counts */
+	/* nothing was forwarded here, but slots stay open: other nodes may have
+	 * forwarded */
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(grow_older(), open);
 	assert_int_equal(grow_older(), 0);
 }
 
-static void test_the_change_is_as_old_as_it_is_said_to_be(void **state)
+static void test_change_has_the_age_that_is_given(void **state)
 {
-	/* 200 s of 400 s: four of nine steps are done */
+	/* 200 s of 400 s: four of nine steps are over */
 	struct oxp_past_weight added = past(2, 0, 200);
 	uint32_t open;
 
@@ -51,7 +51,7 @@ static void test_the_change_is_as_old_as_it_is_said_to_be(void **state)
 	assert_int_equal(grow_older(), 0);
 }
 
-static void test_slots_that_closed_elsewhere_are_closed(void **state)
+static void test_slots_closed_elsewhere_are_closed(void **state)
 {
 	struct oxp_past_weight added = past(2, 0, 450);
 	uint16_t out[TEST_SLOTS];
@@ -64,7 +64,7 @@ static void test_slots_that_closed_elsewhere_are_closed(void **state)
 	assert_memory_equal(out, three, sizeof(out));
 }
 
-/* The packets' other member outlives the slot's closing. */
+/* The other member in packets outlives the slot's closing. */
 static void expect_changed(const uint16_t *earlier, const uint16_t *now)
 {
 	for (uint32_t i = 0; i < TEST_SLOTS; i++) {
@@ -75,7 +75,7 @@ static void expect_changed(const uint16_t *earlier, const uint16_t *now)
 	}
 }
 
-static void test_a_second_chance_names_the_earlier_owner(void **state)
+static void test_second_chance_names_the_earlier_owner(void **state)
 {
 	static const uint32_t ages[] = {25, 450, 16000};
 
@@ -90,8 +90,8 @@ static void test_a_second_chance_names_the_earlier_owner(void **state)
 	}
 }
 
-/* {0, 1}, then {0, 1, 2}, then {0, 1, 2, 3}, all within the idle timeout: what
- * is not remembered stays where it was at first. */
+/* {0, 1}, then {0, 1, 2}, then {0, 1, 2, 3}, all within the idle timeout:
+ * unknown flows stay where they were at first. */
 static void test_several_changes_follow_each_other(void **state)
 {
 	const struct oxp_past_weight changes[] = {past(3, 0, 20),
@@ -113,8 +113,8 @@ static void test_several_changes_follow_each_other(void **state)
 	assert_true(back);
 }
 
-/* The same with slots that have closed in between: the second change alone. */
-static void test_a_slot_closes_between_two_changes(void **state)
+/* The same, but slots closed in between: only the second change counts. */
+static void test_slot_closes_between_two_changes(void **state)
 {
 	const struct oxp_past_weight changes[] = {past(3, 0, 20),
 						  past(2, 0, 800)};
@@ -125,7 +125,7 @@ static void test_a_slot_closes_between_two_changes(void **state)
 	expect_open(three, four);
 }
 
-static void test_weights_were_others(void **state)
+static void test_history_with_other_weights(void **state)
 {
 	/* one change of two members */
 	const struct oxp_past_weight changes[] = {past(0, 3, 10),
@@ -140,7 +140,7 @@ static void test_weights_were_others(void **state)
 	expect_open(earlier, now);
 }
 
-static void test_the_number_of_slots_was_another_one(void **state)
+static void test_history_with_another_number_of_slots(void **state)
 {
 	struct oxp_past_weight changes[] = {past(2, 0, 30), past(1, 0, 90)};
 	uint16_t out[TEST_SLOTS], before[TEST_SLOTS], few[509];
@@ -148,7 +148,7 @@ static void test_the_number_of_slots_was_another_one(void **state)
 
 	(void)state;
 	changes[0].slots = 509;
-	changes[1].slots = 509; /* beyond it nothing counts */
+	changes[1].slots = 509; /* entries beyond it are ignored */
 	owners_of((uint16_t[]){1, 1, 0, 0}, 509, few);
 	set_members(0, 3);
 	assert_int_equal(apply(changes, 2), 1);
@@ -160,7 +160,7 @@ static void test_the_number_of_slots_was_another_one(void **state)
 	assert_true(block()->flags & BLOCK_OPEN);
 }
 
-static void test_unknown_datagrams_are_old_ones_for_what_is_left(void **state)
+static void test_learning_lasts_for_the_remaining_time(void **state)
 {
 	struct oxp_past_weight added = past(2, 0, 100);
 
@@ -172,9 +172,9 @@ static void test_unknown_datagrams_are_old_ones_for_what_is_left(void **state)
 	assert_int_equal(block()->learning, IDLE_S - 100);
 }
 
-/* On a node that boots members are up one after the other, of which other nodes
- * know nothing. */
-static void test_what_this_node_saw_of_health_does_not_count(void **state)
+/* On a booting node members come up one after the other, unlike on other
+ * nodes. */
+static void test_health_seen_by_this_node_does_not_count(void **state)
 {
 	struct oxp_past_weight added = past(2, 0, 25);
 
@@ -195,16 +195,16 @@ static void test_what_this_node_saw_of_health_does_not_count(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_a_member_was_added),
-		TEST(test_the_change_is_as_old_as_it_is_said_to_be),
-		TEST(test_slots_that_closed_elsewhere_are_closed),
-		TEST(test_a_second_chance_names_the_earlier_owner),
+		TEST(test_added_member_leaves_slots_open),
+		TEST(test_change_has_the_age_that_is_given),
+		TEST(test_slots_closed_elsewhere_are_closed),
+		TEST(test_second_chance_names_the_earlier_owner),
 		TEST(test_several_changes_follow_each_other),
-		TEST(test_a_slot_closes_between_two_changes),
-		TEST(test_weights_were_others),
-		TEST(test_the_number_of_slots_was_another_one),
-		TEST(test_unknown_datagrams_are_old_ones_for_what_is_left),
-		TEST(test_what_this_node_saw_of_health_does_not_count),
+		TEST(test_slot_closes_between_two_changes),
+		TEST(test_history_with_other_weights),
+		TEST(test_history_with_another_number_of_slots),
+		TEST(test_learning_lasts_for_the_remaining_time),
+		TEST(test_health_seen_by_this_node_does_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

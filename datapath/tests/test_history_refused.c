@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a history may say, and when it is too late for one. */
+/* What a history may contain, and when it comes too late. */
 #include "history_fixture.h"
 
 static void test_who_is_no_member_gets_nothing(void **state)
@@ -8,13 +8,13 @@ static void test_who_is_no_member_gets_nothing(void **state)
 					    past(0, 2, 5)};
 
 	(void)state;
-	changes[2].port = 8080; /* with this port it is none */
+	changes[2].port = 8080; /* no member has this port */
 	set_members(0, 3);
 	assert_int_equal(apply(changes, 3), 1);
 	expect_open(two, three);
 }
 
-static void test_nobody_took_flows(void **state)
+static void test_history_without_takers_changes_nothing(void **state)
 {
 	const struct oxp_past_weight changes[] = {past(0, 0, 5), past(1, 0, 5)};
 
@@ -24,7 +24,7 @@ static void test_nobody_took_flows(void **state)
 	assert_int_equal(block()->open, 0);
 }
 
-static void test_after_the_first_packet_nothing_is_changed(void **state)
+static void test_history_is_ignored_after_the_first_packet(void **state)
 {
 	struct oxp_past_weight added = past(2, 0, 25);
 	struct variation variation = {.tcp_flags = 2};
@@ -77,8 +77,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_who_is_no_member_gets_nothing),
-		TEST(test_nobody_took_flows),
-		TEST(test_after_the_first_packet_nothing_is_changed),
+		TEST(test_history_without_takers_changes_nothing),
+		TEST(test_history_is_ignored_after_the_first_packet),
 		TEST(test_impossible_values_are_refused_by_name),
 	};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a VM sends of connections that its hypervisor does not know. */
+/* Packets of a VM's connections that its hypervisor does not know. */
 #include "host_harness.h"
 #include "state.h"
 
@@ -9,7 +9,7 @@ static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 1};
 #define OTHER_FIXED "10.7.0.6"
 #define OTHER_KEY (KEY + 1)
 
-/* The first one without a tap. */
+/* The first one has no tap. */
 static struct oxh_host *host_of_two(void)
 {
 	struct oxh_entry one = entry_of(KEY, 1), other = entry_of(OTHER_KEY, 2);
@@ -25,7 +25,7 @@ static struct oxh_host *host_of_two(void)
 	return host;
 }
 
-/* What the VM sends, or gets past the LB nodes. */
+/* Whether the VM's packet is sent; and a direct packet to the VM. */
 static bool is_sent(struct oxh_host *host, const struct segment *segment)
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
@@ -33,7 +33,8 @@ static bool is_sent(struct oxh_host *host, const struct segment *segment)
 	return run(host, OXH_TAP_IN, in, make_out(in, segment), out);
 }
 
-static void get_directly(struct oxh_host *host, const struct segment *segment)
+static void receive_directly(struct oxh_host *host,
+			     const struct segment *segment)
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 
@@ -56,7 +57,7 @@ static void expect_held(struct oxh_host *host, const struct segment *segment)
 	assert_int_equal(outcome(host, OXH_DROP_ARRIVING), drops + 1);
 }
 
-static struct oxh_host *host_that_a_tap_came_to(void)
+static struct oxh_host *host_with_new_tap(void)
 {
 	struct oxh_host *host = host_of_two();
 
@@ -75,7 +76,7 @@ static void test_answers_wait_for_flows_of_a_vm_that_moves(void **state)
 
 	(void)state;
 	NEEDS_TCX();
-	host = host_that_a_tap_came_to();
+	host = host_with_new_tap();
 	assert_int_equal(ports_of(host)[0].arrives_until, HOST_AWAITED);
 	expect_held(host, &answer);
 	assert_int_equal(oxh_flows_add(host, &flow, 1, error), 1);
@@ -84,7 +85,7 @@ static void test_answers_wait_for_flows_of_a_vm_that_moves(void **state)
 	end_host(host);
 }
 
-static void test_a_vm_has_arrived_after_some_time(void **state)
+static void test_vm_has_arrived_after_some_time(void **state)
 {
 	const struct segment answer = {.flags = ACK};
 	struct oxh_host *host;
@@ -92,7 +93,7 @@ static void test_a_vm_has_arrived_after_some_time(void **state)
 
 	(void)state;
 	NEEDS_TCX();
-	host = host_that_a_tap_came_to();
+	host = host_with_new_tap();
 	expect_held(host, &answer);
 	until = ports_of(host)[0].arrives_until;
 	expect_held(host, &answer);
@@ -100,13 +101,13 @@ static void test_a_vm_has_arrived_after_some_time(void **state)
 	ports_of(host)[0].arrives_until = until - HOST_ARRIVAL_UNITS - 1;
 	expect_own(host, &answer);
 	assert_int_equal(ports_of(host)[0].arrives_until, 0);
-	/* other rules, and the same tap */
+	/* other rules with the same tap */
 	set_open_port(host, 1, 7);
 	expect_own(host, &answer);
 	end_host(host);
 }
 
-/* Neither its traffic past the LB nodes nor flows of its own. */
+/* Neither direct traffic of another port nor its flows. */
 static void
 test_another_port_takes_nothing_from_a_direct_connection(void **state)
 {
@@ -115,15 +116,15 @@ test_another_port_takes_nothing_from_a_direct_connection(void **state)
 
 	(void)state;
 	NEEDS_TCX();
-	host = host_that_a_tap_came_to();
+	host = host_with_new_tap();
 	ports_of(host)[1].arrives_until = HOST_AWAITED;
-	get_directly(host, &answer);
+	receive_directly(host, &answer);
 	for (uint16_t i = 0; i < 1000; i++) {
 		const struct segment flood = {.fixed = OTHER_FIXED,
 					      .client_port = 2000 + i,
 					      .flags = ACK};
 
-		get_directly(host, &flood);
+		receive_directly(host, &flood);
 	}
 	expect_own(host, &answer);
 	end_host(host);
@@ -134,7 +135,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			test_answers_wait_for_flows_of_a_vm_that_moves),
-		cmocka_unit_test(test_a_vm_has_arrived_after_some_time),
+		cmocka_unit_test(test_vm_has_arrived_after_some_time),
 		cmocka_unit_test(
 			test_another_port_takes_nothing_from_a_direct_connection),
 	};

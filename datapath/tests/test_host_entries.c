@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hypervisor's ports, rules and entries: what is refused, and lists. */
+/* A hypervisor's ports, rules and entries: refusals and lists. */
 #include <errno.h>
 #include <netinet/in.h>
 
@@ -17,7 +17,7 @@ static void expect_refused(struct oxh_host *host, const struct oxh_entry *entry,
 		fail_msg("\"%s\" does not say \"%s\"", error, text);
 }
 
-static void test_entries_that_cannot_be_are_refused(void **state)
+static void test_impossible_entries_are_refused(void **state)
 {
 	struct oxh_entry entry, good = entry_of(KEY, 1);
 	struct oxh_host *host;
@@ -113,7 +113,7 @@ static void expect_no_rule(struct oxh_host *host, const struct oxh_rule *rules,
 	assert_int_equal(oxh_ports_list(host, NULL, 0, error), 0);
 }
 
-static void test_rules_that_cannot_be_are_refused(void **state)
+static void test_impossible_rules_are_refused(void **state)
 {
 	static struct oxh_rule many[OXH_RULES_MAX + 1];
 	const struct oxh_rule good = {.remote = network("20.0.0.0", 8),
@@ -145,7 +145,7 @@ static void test_rules_that_cannot_be_are_refused(void **state)
 	end_host(host);
 }
 
-static void test_ports_are_judged_again_if_something_changed(void **state)
+static void test_only_changed_ports_are_judged_again(void **state)
 {
 	struct oxh_rule rule = {.remote = network("20.0.0.0", 8),
 				.port_max = 65535,
@@ -174,7 +174,7 @@ static void test_ports_are_judged_again_if_something_changed(void **state)
 	end_host(host);
 }
 
-static void test_ports_have_a_limit_and_take_entries_along(void **state)
+static void test_ports_are_limited_and_removed_with_entries(void **state)
 {
 	struct oxh_entry entry = entry_of(KEY, 2);
 	struct oxh_port third = port_of(3);
@@ -198,14 +198,13 @@ static void test_ports_have_a_limit_and_take_entries_along(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_entries_that_cannot_be_are_refused),
+		cmocka_unit_test(test_impossible_entries_are_refused),
 		cmocka_unit_test(test_keys_and_listeners_belong_to_each_other),
 		cmocka_unit_test(test_macs_and_mss_may_change),
-		cmocka_unit_test(test_rules_that_cannot_be_are_refused),
+		cmocka_unit_test(test_impossible_rules_are_refused),
+		cmocka_unit_test(test_only_changed_ports_are_judged_again),
 		cmocka_unit_test(
-			test_ports_are_judged_again_if_something_changed),
-		cmocka_unit_test(
-			test_ports_have_a_limit_and_take_entries_along),
+			test_ports_are_limited_and_removed_with_entries),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

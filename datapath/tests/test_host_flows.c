@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hypervisor's flows: names, limits, what is over, and checksums. */
+/* A hypervisor's flows: names, limits, expiry and checksums. */
 #include <arpa/inet.h>
 #include <errno.h>
 
@@ -7,7 +7,7 @@
 #include "host_harness.h"
 #include "state.h"
 
-/* One set and a second one: 16 places. */
+/* One set and an alternative: 16 places. */
 static const struct oxh_sizes small = {
 	.entries = 4, .ports = 2, .flows = 1, .half_open = 1};
 #define PLACES 16
@@ -51,7 +51,7 @@ static void sip_rounds(uint64_t v[4], int rounds)
 	}
 }
 
-/* SipHash-1-3 of a message of any length. */
+/* SipHash-1-3 for messages of any length. */
 static uint64_t siphash(const uint64_t key[2], const uint8_t *message,
 			size_t length)
 {
@@ -73,7 +73,7 @@ static uint64_t siphash(const uint64_t key[2], const uint8_t *message,
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* What bpf/host/hash.h says; both addresses have `size` bytes. */
+/* As in bpf/host/hash.h; both addresses have `size` bytes. */
 static uint64_t name_of(struct oxh_host *host, const char *fixed,
 			const char *client, size_t size)
 {
@@ -105,7 +105,7 @@ static bool has_tag(struct oxh_host *host, enum map which, uint64_t tag)
 
 static void test_hash_is_the_one_of_the_reference(void **state)
 {
-	/* key and messages as SipHash's authors have them for 2-4 */
+	/* key and messages as by SipHash's authors for 2-4 */
 	uint64_t key[2] = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
 	const uint8_t message[1] = {0};
 
@@ -163,7 +163,7 @@ static void test_port_has_no_more_flows_than_it_may(void **state)
 	end_host(host);
 }
 
-static void test_full_table_keeps_what_is_alive(void **state)
+static void test_full_table_keeps_live_flows(void **state)
 {
 	const struct segment last = {.client_port = 3000, .flags = ACK};
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
@@ -180,21 +180,21 @@ static void test_full_table_keeps_what_is_alive(void **state)
 	assert_int_equal(oxh_flows_list(host, OXH_CONFIRMED, NULL, 0, error),
 			 flows);
 	assert_true(outcome(host, OXH_FLOWS_FULL) > 0);
-	/* all the same it is served */
+	/* it is served nevertheless */
 	establish(host, &last);
 	assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &last), out));
 	assert_true(run(host, OXH_TAP_IN, in, make_out(in, &last), out));
 	end_host(host);
 }
 
-/* Only `flows` knows them then. */
+/* Then only `flows` has them. */
 static void forget_usual(struct oxh_host *host)
 {
 	memset(host->memory[MAP_USUAL_FLOWS], 0, host->size[MAP_USUAL_FLOWS]);
 }
 
-/* Makes all flows of a table as old as one can be. */
-static void grow_old(struct oxh_host *host, enum map which)
+/* Make all flows of a table as old as possible. */
+static void make_oldest(struct oxh_host *host, enum map which)
 {
 	struct host_flow_set *sets = host->memory[which];
 
@@ -206,7 +206,7 @@ static void grow_old(struct oxh_host *host, enum map which)
 					<< HOST_FLOW_TIME_SHIFT;
 }
 
-/* The way of the one flow that there is. */
+/* Returns the way of the only flow. */
 static int only_way(struct oxh_host *host, uint64_t *tag)
 {
 	struct host_flow_set *sets = host->memory[MAP_FLOWS];
@@ -230,7 +230,7 @@ static void test_flow_is_in_the_line_that_its_tag_names(void **state)
 
 	(void)state;
 	NEEDS_TCX();
-	/* the secret is another one each time */
+	/* the secret differs each time */
 	for (int i = 0; i < 64 && !(seen[0] && seen[1]); i++) {
 		const struct segment segment = {};
 		struct oxh_flow flow = {.client = address(CLIENT),
@@ -244,7 +244,7 @@ static void test_flow_is_in_the_line_that_its_tag_names(void **state)
 		way = only_way(host, &tag);
 		assert_int_equal(way, host_line(tag) * HOST_LINE_WAYS);
 		assert_int_equal(oxh_tick(host, error), 0);
-		/* from another hypervisor too */
+		/* also for a flow from another hypervisor */
 		memset(host->memory[MAP_FLOWS], 0, host->size[MAP_FLOWS]);
 		assert_int_equal(oxh_flows_add(host, &flow, 1, error), 1);
 		assert_int_equal(only_way(host, &moved), way);
@@ -268,7 +268,7 @@ static void test_flows_of_a_full_line_are_found_beside_it(void **state)
 	establish_many(host, 200);
 	count = oxh_flows_list(host, OXH_CONFIRMED, flows, PLACES, error);
 	assert_in_range(count, PLACES / 2, PLACES);
-	/* nobody is let in any more but by what is known */
+	/* now only known flows are let in */
 	memset(host->memory[MAP_HALF_OPEN], 0, host->size[MAP_HALF_OPEN]);
 	ports_of(host)[0].flags &= ~HOST_PORT_OPEN;
 	for (int i = 0; i < count; i++) {
@@ -284,8 +284,8 @@ static void test_flows_of_a_full_line_are_found_beside_it(void **state)
 	end_host(host);
 }
 
-/* As if other CPUs had written them after the clock was read: while somebody
- * waited for the lock, or walked through the tables. */
+/* As if other CPUs had written them after the clock was read: while this one
+ * waited for the lock, or walked the tables. */
 static void test_what_is_written_meanwhile_is_not_over(void **state)
 {
 	const enum map tables[] = {MAP_FLOWS, MAP_HALF_OPEN};
@@ -333,7 +333,7 @@ static uint32_t time_of(uint64_t state)
 	return state >> HOST_FLOW_TIME_SHIFT & HOST_FLOW_TIME_MASK;
 }
 
-/* Whether a packet either way leaves the time as it is, of a flow so old. */
+/* Whether a packet in this direction does not refresh a flow of this age. */
 static bool stays_as_old(struct oxh_host *host, uint8_t protocol, uint32_t age,
 			 bool inwards)
 {
@@ -377,8 +377,8 @@ static void test_flow_is_refreshed_after_a_sixteenth_of_its_time(void **state)
 		set_entry(host, &entry);
 		establish(host, &segment);
 		for (int way = 0; way < 2; way++) {
-			/* the clock may go on by one meanwhile, and packets'
-			 * may be one behind it */
+			/* the clock may advance by one meanwhile, and packets'
+			 * clock may be one behind */
 			assert_true(stays_as_old(host, kinds[i].protocol,
 						 late - 1, way));
 			assert_false(stays_as_old(host, kinds[i].protocol,
@@ -386,14 +386,14 @@ static void test_flow_is_refreshed_after_a_sixteenth_of_its_time(void **state)
 			assert_false(stays_as_old(host, kinds[i].protocol,
 						  kinds[i].idle - 1, way));
 		}
-		/* seconds, less what a refresh may be late */
+		/* seconds, less the delay of a refresh */
 		assert_true((kinds[i].idle - late - 1) * (1ULL << 30) >=
 			    kinds[i].idle * 1000000000ULL);
 		end_host(host);
 	}
 }
 
-static void test_what_is_over_is_freed_and_counted(void **state)
+static void test_expired_flows_are_freed_and_counted(void **state)
 {
 	const struct segment one = {.client_port = 2000, .flags = ACK};
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
@@ -409,9 +409,9 @@ static void test_what_is_over_is_freed_and_counted(void **state)
 	ports_of(host)[0].flows = 77;
 	assert_int_equal(oxh_tick(host, error), 0);
 	assert_int_equal(port_in(host).flows, flows);
-	grow_old(host, MAP_FLOWS);
+	make_oldest(host, MAP_FLOWS);
 	forget_usual(host);
-	/* a packet of a flow that is over begins another one */
+	/* a packet of an expired flow starts a new one */
 	assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &one), out));
 	assert_int_equal(port_in(host).flows, flows - 1);
 	assert_int_equal(oxh_tick(host, error), flows - 1);
@@ -419,7 +419,7 @@ static void test_what_is_over_is_freed_and_counted(void **state)
 	end_host(host);
 }
 
-static void test_flows_of_a_place_go_with_its_entry(void **state)
+static void test_flows_are_removed_with_their_entry(void **state)
 {
 	struct oxh_host *host;
 
@@ -438,8 +438,8 @@ static void test_flows_of_a_place_go_with_its_entry(void **state)
 	end_host(host);
 }
 
-/* All sums that the transport may have, by its payload; some of them with
- * OCTAVIA_XDP_PACKETS=quick. */
+/* All checksums that a transport header may have, by its payload; only some of
+ * them with OCTAVIA_XDP_PACKETS=quick. */
 static void expect_right_sums(struct oxh_host *host, uint8_t protocol,
 			      const char *fixed)
 {
@@ -469,10 +469,10 @@ static void expect_right_sums(struct oxh_host *host, uint8_t protocol,
 	}
 }
 
-static void test_checksums_are_right_whatever_they_are(void **state)
+static void test_checksums_are_right_at_every_value(void **state)
 {
-	/* with the second one the sum of the addresses stays, with the third
-	 * it grows by one */
+	/* the second one keeps the sum of the addresses, the third increases it
+	 * by one */
 	const char *const fixed[] = {FIXED, "2.1.192.0", "192.0.2.2"};
 	const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
 
@@ -498,15 +498,15 @@ int main(void)
 		cmocka_unit_test(test_hash_is_the_one_of_the_reference),
 		cmocka_unit_test(test_names_are_hashes_under_the_hosts_secret),
 		cmocka_unit_test(test_port_has_no_more_flows_than_it_may),
-		cmocka_unit_test(test_full_table_keeps_what_is_alive),
+		cmocka_unit_test(test_full_table_keeps_live_flows),
 		cmocka_unit_test(test_flow_is_in_the_line_that_its_tag_names),
 		cmocka_unit_test(test_flows_of_a_full_line_are_found_beside_it),
 		cmocka_unit_test(
 			test_flow_is_refreshed_after_a_sixteenth_of_its_time),
-		cmocka_unit_test(test_what_is_over_is_freed_and_counted),
+		cmocka_unit_test(test_expired_flows_are_freed_and_counted),
 		cmocka_unit_test(test_what_is_written_meanwhile_is_not_over),
-		cmocka_unit_test(test_flows_of_a_place_go_with_its_entry),
-		cmocka_unit_test(test_checksums_are_right_whatever_they_are),
+		cmocka_unit_test(test_flows_are_removed_with_their_entry),
+		cmocka_unit_test(test_checksums_are_right_at_every_value),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A VM's later fragments leave by the entry that their first one left by. What
- * is remembered of first ones is in one table for all ports of a hypervisor:
- * what one VM sends costs no other one's.
+ * A VM's later fragments leave by the entry of their first one. First fragments
+ * of all ports of a hypervisor are remembered in one table: a VM must not cost
+ * another one its fragments.
  */
 #include <bpf/bpf.h>
 
@@ -19,7 +19,7 @@ static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 64};
 #define PLACES (HOST_FRAGMENT_SETS * SHARE_WAYS)
 #define FEW 100
 
-/* Two VMs, with a flow each. */
+/* Two VMs with a flow each. */
 static struct oxh_host *host_of_two(void)
 {
 	const struct segment flows[] = {{.fixed = VICTIM}, {.fixed = GREEDY}};
@@ -37,9 +37,9 @@ static struct oxh_host *host_of_two(void)
 	return host;
 }
 
-/* Whether a fragment of the VM's leaves by its entry. */
-static bool leaves(struct oxh_host *host, const char *fixed, uint16_t id,
-		   uint16_t fragment)
+/* Whether the VM's fragment leaves by its entry. */
+static bool fragment_leaves(struct oxh_host *host, const char *fixed,
+			    uint16_t id, uint16_t fragment)
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	const struct segment segment = {.fixed = fixed, .flags = ACK};
@@ -61,16 +61,16 @@ static void send_first(struct oxh_host *host, const char *fixed, uint32_t from,
 		       uint32_t count)
 {
 	while (count--)
-		assert_true(leaves(host, fixed, from++, MORE));
+		assert_true(fragment_leaves(host, fixed, from++, MORE));
 }
 
-static uint32_t followed(struct oxh_host *host, const char *fixed,
-			 uint32_t from, uint32_t count)
+static uint32_t count_followed(struct oxh_host *host, const char *fixed,
+			       uint32_t from, uint32_t count)
 {
 	uint32_t left = 0;
 
 	while (count--)
-		left += leaves(host, fixed, from++, 1);
+		left += fragment_leaves(host, fixed, from++, 1);
 	return left;
 }
 
@@ -83,7 +83,7 @@ static void test_another_port_costs_nothing_that_is_there(void **state)
 	host = host_of_two();
 	send_first(host, VICTIM, 0, FEW);
 	send_first(host, GREEDY, 0, 2 * PLACES);
-	assert_int_equal(followed(host, VICTIM, 0, FEW), FEW);
+	assert_int_equal(count_followed(host, VICTIM, 0, FEW), FEW);
 	end_host(host);
 }
 
@@ -97,12 +97,12 @@ static void test_another_port_that_filled_it_gives_way(void **state)
 	send_first(host, GREEDY, 0, 2 * PLACES);
 	send_first(host, VICTIM, 0, FEW);
 	send_first(host, GREEDY, 0, 2 * PLACES);
-	assert_int_equal(followed(host, VICTIM, 0, FEW), FEW);
+	assert_int_equal(count_followed(host, VICTIM, 0, FEW), FEW);
 	end_host(host);
 }
 
-/* One that fills it itself loses the oldest. */
-static void test_the_oldest_of_a_port_go(void **state)
+/* A port that fills the table itself loses its oldest ones. */
+static void test_port_loses_its_oldest_fragments(void **state)
 {
 	uint32_t last = 4 * PLACES - FEW;
 	struct oxh_host *host;
@@ -111,8 +111,9 @@ static void test_the_oldest_of_a_port_go(void **state)
 	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, GREEDY, 0, 4 * PLACES);
-	assert_in_range(followed(host, GREEDY, last, FEW), FEW * 9 / 10, FEW);
-	assert_in_range(followed(host, GREEDY, 0, FEW), 0, FEW / 10);
+	assert_in_range(count_followed(host, GREEDY, last, FEW), FEW * 9 / 10,
+			FEW);
+	assert_in_range(count_followed(host, GREEDY, 0, FEW), 0, FEW / 10);
 	end_host(host);
 }
 
@@ -124,15 +125,15 @@ static void test_only_the_same_datagram_follows(void **state)
 	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, VICTIM, 7, 1);
-	assert_true(leaves(host, VICTIM, 7, 1));
-	assert_true(leaves(host, VICTIM, 7, MORE | 1));
-	assert_false(leaves(host, VICTIM, 8, 1));
-	assert_false(leaves(host, GREEDY, 7, 1));
+	assert_true(fragment_leaves(host, VICTIM, 7, 1));
+	assert_true(fragment_leaves(host, VICTIM, 7, MORE | 1));
+	assert_false(fragment_leaves(host, VICTIM, 8, 1));
+	assert_false(fragment_leaves(host, GREEDY, 7, 1));
 	end_host(host);
 }
 
-/* Makes all that is remembered so much older. */
-static void grow_old(struct oxh_host *host, uint64_t milliseconds)
+/* Make everything that is remembered this much older. */
+static void make_older(struct oxh_host *host, uint64_t milliseconds)
 {
 	int map = host->map[MAP_FRAGMENTS];
 
@@ -149,7 +150,7 @@ static void grow_old(struct oxh_host *host, uint64_t milliseconds)
 	}
 }
 
-/* RFC 8200, section 4.5: a datagram is put together within 60 s, or not. */
+/* RFC 8200, section 4.5: reassembly of a datagram ends after 60 s. */
 static void test_what_is_old_is_not_followed(void **state)
 {
 	struct oxh_host *host;
@@ -158,10 +159,10 @@ static void test_what_is_old_is_not_followed(void **state)
 	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, VICTIM, 0, FEW);
-	grow_old(host, 40000); /* units of 1.05 ms */
-	assert_int_equal(followed(host, VICTIM, 0, FEW), FEW);
-	grow_old(host, 20000);
-	assert_int_equal(followed(host, VICTIM, 0, FEW), 0);
+	make_older(host, 40000); /* units of 1.05 ms */
+	assert_int_equal(count_followed(host, VICTIM, 0, FEW), FEW);
+	make_older(host, 20000);
+	assert_int_equal(count_followed(host, VICTIM, 0, FEW), 0);
 	end_host(host);
 }
 
@@ -170,7 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_another_port_costs_nothing_that_is_there),
 		cmocka_unit_test(test_another_port_that_filled_it_gives_way),
-		cmocka_unit_test(test_the_oldest_of_a_port_go),
+		cmocka_unit_test(test_port_loses_its_oldest_fragments),
 		cmocka_unit_test(test_only_the_same_datagram_follows),
 		cmocka_unit_test(test_what_is_old_is_not_followed),
 	};

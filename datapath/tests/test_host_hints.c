@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What packets find by bpf/host/hints.h is what is there now; and what a
- * deletion leaves that did not come to its end. */
+/* bpf/host/hints.h leads packets to current entries only; and what an
+ * interrupted deletion leaves. */
 #include <arpa/inet.h>
 
 #include "host_harness.h"
@@ -23,7 +23,7 @@ static struct oxh_host *host_with_listener(void)
 	return host;
 }
 
-/* Of another member behind the same tap. */
+/* Set an entry of another member behind the same tap. */
 static void set_other(struct oxh_host *host, uint32_t key)
 {
 	struct oxh_entry entry = entry_of(key, 1);
@@ -49,7 +49,7 @@ static void expect_in(struct oxh_host *host, uint32_t key, const char *fixed)
 	assert_int_equal(destination.s_addr, expected.s_addr);
 }
 
-/* Whether the VM's answer is taken, and not left to go as it would. */
+/* Whether the VM's answer is taken, or left as it is. */
 static void expect_out(struct oxh_host *host, const struct segment *segment,
 		       bool taken)
 {
@@ -60,7 +60,7 @@ static void expect_out(struct oxh_host *host, const struct segment *segment,
 	assert_int_equal(length > 0, taken);
 }
 
-static void test_place_of_another_entry_is_no_hint(void **state)
+static void test_reused_place_is_no_hint(void **state)
 {
 	struct oxh_host *host;
 
@@ -74,7 +74,7 @@ static void test_place_of_another_entry_is_no_hint(void **state)
 	assert_int_equal(oxh_entry_delete(host, KEY, error), 0);
 	expect_in(host, KEY, NULL);
 	expect_out(host, &answer, false);
-	/* the place is taken again */
+	/* the place is used again */
 	set_other(host, KEY + 1);
 	assert_int_equal(entries_of(host)[0].key, KEY + 1);
 	for (int i = 0; i < 2; i++) {
@@ -109,7 +109,7 @@ static void test_entry_that_moves_is_found_again(void **state)
 	end_host(host);
 }
 
-#define KEYS 1000 /* about sixty of which share a hint with another one */
+#define KEYS 1000 /* about sixty of them share a hint */
 
 static uint32_t key_of(uint32_t i)
 {
@@ -157,11 +157,11 @@ static void test_deletion_is_ended_by_the_next_change(void **state)
 	host = host_with_listener();
 	establish(host, &flow);
 	assert_int_equal(oxh_port_flows_list(host, port.id, NULL, 0, error), 1);
-	/* as a library leaves it that is killed at once */
+	/* left by a library that was killed */
 	entries_of(host)[0].used = HOST_ENTRY_GOING;
 	expect_in(host, KEY, NULL);
 	expect_out(host, &answer, false);
-	/* whoever looks has something to delete */
+	/* it is listed, so that it can be deleted */
 	assert_int_equal(oxh_entries_list(host, NULL, 0, error), 1);
 	set_other(host, KEY + 1);
 	assert_int_equal(oxh_entries_list(host, NULL, 0, error), 1);
@@ -176,7 +176,7 @@ static void test_deletion_is_ended_by_the_next_change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_place_of_another_entry_is_no_hint),
+		cmocka_unit_test(test_reused_place_is_no_hint),
 		cmocka_unit_test(test_entry_that_moves_is_found_again),
 		cmocka_unit_test(test_keys_may_share_a_hint),
 		cmocka_unit_test(test_deletion_is_ended_by_the_next_change),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Flows that a hypervisor is sent of ports that have come to it. */
+/* Flows that a hypervisor receives for ports that have moved to it. */
 #include <errno.h>
 
 #include "host_harness.h"
 
-/* One set and a second one: 16 places. */
+/* One set and an alternative: 16 places. */
 static const struct oxh_sizes small = {
 	.entries = 4, .ports = 2, .flows = 1, .half_open = 1};
 #define PLACES 16
 
 #define OTHER_VIP "192.0.2.2"
 
-/* Two listeners at one port of the member: KEY and KEY + 1. */
+/* Two listeners for one port of the member: KEY and KEY + 1. */
 static struct oxh_host *host_of_size(const struct oxh_sizes *sizes,
 				     const struct oxh_port *port)
 {
@@ -30,7 +30,7 @@ static struct oxh_host *host_with_two(const struct oxh_port *port)
 	return host_of_size(&small, port);
 }
 
-static struct oxh_flow moved(uint32_t key, uint16_t client_port)
+static struct oxh_flow moved_flow(uint32_t key, uint16_t client_port)
 {
 	return (struct oxh_flow){.client = address(CLIENT),
 				 .client_port = client_port,
@@ -45,11 +45,12 @@ static size_t push(struct oxh_host *host, uint8_t *out)
 	return run(host, OXH_TAP_IN, in, make_out(in, &data), out);
 }
 
-static void test_flows_that_moved_are_known(void **state)
+static void test_moved_flows_are_known(void **state)
 {
 	const struct segment data = {.flags = ACK, .vip = OTHER_VIP};
-	struct oxh_flow flows[] = {moved(KEY + 1, CLIENT_PORT),
-				   moved(KEY + 2, 2000), moved(KEY, 0)};
+	struct oxh_flow flows[] = {moved_flow(KEY + 1, CLIENT_PORT),
+				   moved_flow(KEY + 2, 2000),
+				   moved_flow(KEY, 0)};
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	struct oxh_address vip = address(OTHER_VIP);
 	struct oxh_port port = port_of(1);
@@ -59,11 +60,11 @@ static void test_flows_that_moved_are_known(void **state)
 	NEEDS_TCX();
 	host = host_with_two(&port);
 	assert_int_equal(push(host, out), 0);
-	/* a key that is not here, and a port that is none, are left out */
+	/* unknown keys and ports are skipped */
 	assert_int_equal(oxh_flows_add(host, flows, 3, error), 1);
 	assert_int_equal(push(host, out), 14 + 42);
 	assert_memory_equal(out + 14 + 12, vip.bytes + 12, 4);
-	/* known already, whatever listener it is said to be of */
+	/* known already, whichever listener it is sent for */
 	flows[0].key = KEY;
 	assert_int_equal(oxh_flows_add(host, flows, 1, error), 0);
 	assert_true(run(host, OXH_NIC, in, make_in(in, KEY + 1, &data), out));
@@ -78,9 +79,9 @@ static void test_flows_that_moved_are_known(void **state)
 	end_host(host);
 }
 
-static void test_flows_that_moved_are_judged_again(void **state)
+static void test_moved_flows_are_judged_again(void **state)
 {
-	struct oxh_flow flow = moved(KEY, CLIENT_PORT);
+	struct oxh_flow flow = moved_flow(KEY, CLIENT_PORT);
 	static uint8_t out[OXH_FRAME_MAX];
 	struct oxh_port port = port_of(1);
 	struct oxh_host *host;
@@ -96,7 +97,7 @@ static void test_flows_that_moved_are_judged_again(void **state)
 	end_host(host);
 }
 
-static void test_flows_that_moved_take_no_place_of_others(void **state)
+static void test_moved_flows_take_no_place_of_others(void **state)
 {
 	struct oxh_port port = port_of(1);
 	struct oxh_flow flows[200];
@@ -107,7 +108,7 @@ static void test_flows_that_moved_take_no_place_of_others(void **state)
 	NEEDS_TCX();
 	port.flows_max = 3;
 	for (uint16_t i = 0; i < 200; i++)
-		flows[i] = moved(KEY, 3000 + i);
+		flows[i] = moved_flow(KEY, 3000 + i);
 	host = host_with_two(&port);
 	assert_int_equal(oxh_flows_add(host, flows, 200, error), 3);
 	end_host(host);
@@ -129,9 +130,8 @@ static void test_flows_that_moved_take_no_place_of_others(void **state)
 
 #define MANY 65536
 
-/* Without a limit of the port's: all that is left out is what finds no place.
- */
-static void test_a_table_that_is_nearly_empty_has_a_place_for_each(void **state)
+/* Without a limit of the port only flows that find no place are left out. */
+static void test_nearly_empty_table_has_a_place_for_each(void **state)
 {
 	const struct oxh_sizes sizes = {.entries = 4, .ports = 2};
 	struct oxh_flow *flows = calloc(MANY, sizeof(*flows));
@@ -141,7 +141,7 @@ static void test_a_table_that_is_nearly_empty_has_a_place_for_each(void **state)
 	(void)state;
 	assert_non_null(flows);
 	for (uint32_t i = 0; i < MANY; i++) {
-		flows[i] = moved(KEY, 1024 + i % 4096);
+		flows[i] = moved_flow(KEY, 1024 + i % 4096);
 		flows[i].client.bytes[14] = i / 4096;
 	}
 	if (!has_tcx()) {
@@ -152,7 +152,7 @@ static void test_a_table_that_is_nearly_empty_has_a_place_for_each(void **state)
 	assert_int_equal(oxh_flows_add(host, flows, MANY, error), MANY);
 	assert_int_equal(oxh_port_flows_list(host, port.id, NULL, 0, error),
 			 MANY);
-	/* each is what it was, and there once */
+	/* unchanged, and not duplicated */
 	assert_int_equal(oxh_flows_add(host, flows, MANY, error), 0);
 	end_host(host);
 	free(flows);
@@ -161,11 +161,10 @@ static void test_a_table_that_is_nearly_empty_has_a_place_for_each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flows_that_moved_are_known),
-		cmocka_unit_test(test_flows_that_moved_are_judged_again),
-		cmocka_unit_test(test_flows_that_moved_take_no_place_of_others),
-		cmocka_unit_test(
-			test_a_table_that_is_nearly_empty_has_a_place_for_each),
+		cmocka_unit_test(test_moved_flows_are_known),
+		cmocka_unit_test(test_moved_flows_are_judged_again),
+		cmocka_unit_test(test_moved_flows_take_no_place_of_others),
+		cmocka_unit_test(test_nearly_empty_table_has_a_place_for_each),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

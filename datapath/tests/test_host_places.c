@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ports with many flows leave places to those with few. */
+/* Ports with many flows leave places to ports with few. */
 #include "host_harness.h"
 #include "state.h"
 
@@ -7,7 +7,7 @@
 #define PLACES (SETS * HOST_FLOW_WAYS)
 #define SOME (PLACES / HOST_SOME_FLOWS)
 #define MANY (PLACES / HOST_MANY_FLOWS)
-/* Of each set two places are left. */
+/* Two places of each set are left. */
 #define LARGEST (SETS * (HOST_FLOW_WAYS - 2))
 #define PORTS 4
 #define TRIES 12000
@@ -18,8 +18,8 @@ static const struct oxh_sizes sizes = {
 static const char *const fixed[PORTS] = {"10.7.0.1", "10.7.0.2", "10.7.0.3",
 					 "10.7.0.4"};
 
-/* Each with an address, a tap and a listener's key of its own; key and number
- * of the port are its place here, plus 1. */
+/* Each has an address, a tap and a listener's key of its own. Key and number of
+ * the port are its index here plus 1. */
 static struct oxh_host *host_with_ports(void)
 {
 	struct oxh_host *host = fresh_host(&sizes);
@@ -54,7 +54,7 @@ static void flood(struct oxh_host *host, int i, int tries)
 	}
 }
 
-static void test_a_port_alone_leaves_two_places_of_each_set(void **state)
+static void test_single_port_leaves_two_places_per_set(void **state)
 {
 	struct oxh_host *host;
 
@@ -62,7 +62,7 @@ static void test_a_port_alone_leaves_two_places_of_each_set(void **state)
 	NEEDS_TCX();
 	host = host_with_ports();
 	flood(host, 0, TRIES);
-	/* nearly all of the others: a flow has two sets */
+	/* nearly all others: a flow has two sets */
 	assert_in_range(flows_of(host, 0), LARGEST * 95 / 100, LARGEST);
 	assert_int_equal(outcome(host, OXH_FLOWS_FULL),
 			 TRIES - flows_of(host, 0));
@@ -79,16 +79,16 @@ static void test_ports_together_leave_places_to_one_with_few_flows(void **state)
 	host = host_with_ports();
 	for (uint32_t i = 0; i < last; i++)
 		flood(host, i, TRIES);
-	/* what they may have until they have many */
+	/* what they may take until they have many */
 	assert_true(oxh_flows_list(host, OXH_CONFIRMED, NULL, 0, error) <=
 		    LARGEST + (int)last * (MANY + 1));
-	/* of some of its flows both sets have what the others took meanwhile */
+	/* some flows find both sets taken by the others */
 	flood(host, last, MANY);
 	assert_in_range(flows_of(host, last), MANY * 9 / 10, MANY);
 	end_host(host);
 }
 
-/* Takes all places of a set but one, as if for flows that go on. */
+/* Take all places of a set but one, as active flows would. */
 static void take_others(struct host_flow_set *set)
 {
 	uint64_t state = now_in_units() << HOST_FLOW_TIME_SHIFT |
@@ -98,7 +98,7 @@ static void take_others(struct host_flow_set *set)
 		*host_state(set, way) = state;
 }
 
-static void test_the_last_place_is_for_ports_with_few_flows_alone(void **state)
+static void test_last_place_is_for_ports_with_few_flows(void **state)
 {
 	struct host_flow_set *sets;
 	struct oxh_host *host;
@@ -116,7 +116,7 @@ static void test_the_last_place_is_for_ports_with_few_flows_alone(void **state)
 	end_host(host);
 }
 
-static void test_flows_that_moved_leave_as_many(void **state)
+static void test_moved_flows_leave_as_many_places(void **state)
 {
 	static struct oxh_flow flows[TRIES];
 	struct oxh_host *host;
@@ -138,13 +138,11 @@ static void test_flows_that_moved_leave_as_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_a_port_alone_leaves_two_places_of_each_set),
+		cmocka_unit_test(test_single_port_leaves_two_places_per_set),
 		cmocka_unit_test(
 			test_ports_together_leave_places_to_one_with_few_flows),
-		cmocka_unit_test(
-			test_the_last_place_is_for_ports_with_few_flows_alone),
-		cmocka_unit_test(test_flows_that_moved_leave_as_many),
+		cmocka_unit_test(test_last_place_is_for_ports_with_few_flows),
+		cmocka_unit_test(test_moved_flows_leave_as_many_places),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What entries have of the MTU by which answers leave. */
+/* The MTU of the interface for answers, as recorded in entries. */
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -45,7 +45,7 @@ static uint32_t mtu_of(struct oxh_host *host, uint32_t place)
 	return entries_of(host)[place].reply_mtu;
 }
 
-static void test_entries_have_it_from_the_beginning(void **state)
+static void test_new_entries_have_the_mtu(void **state)
 {
 	struct oxh_host *host;
 	struct oxh_entry entry;
@@ -66,7 +66,7 @@ static void test_entries_have_it_from_the_beginning(void **state)
 	end_host(host);
 }
 
-static void test_settings_bring_it_to_all_entries(void **state)
+static void test_settings_update_the_mtu_of_all_entries(void **state)
 {
 	struct oxh_host *host;
 
@@ -82,13 +82,13 @@ static void test_settings_bring_it_to_all_entries(void **state)
 	assert_int_equal(mtu_of(host, 0), 0);
 	reply_by(host, 0);
 	assert_int_equal(mtu_of(host, 0), 0);
-	/* places that are free stay so */
+	/* free places stay empty */
 	assert_int_equal(mtu_of(host, 1), 0);
 	end_host(host);
 }
 
-/* As entries of an older library are: the kernel is asked about all. */
-static void test_entries_without_any_are_served(void **state)
+/* As in entries of an older library: the kernel is asked for each packet. */
+static void test_entries_without_mtu_are_served(void **state)
 {
 	const struct segment answer = {.flags = ACK};
 	uint8_t data[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
@@ -111,9 +111,9 @@ static void test_entries_without_any_are_served(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_entries_have_it_from_the_beginning),
-		cmocka_unit_test(test_settings_bring_it_to_all_entries),
-		cmocka_unit_test(test_entries_without_any_are_served),
+		cmocka_unit_test(test_new_entries_have_the_mtu),
+		cmocka_unit_test(test_settings_update_the_mtu_of_all_entries),
+		cmocka_unit_test(test_entries_without_mtu_are_served),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

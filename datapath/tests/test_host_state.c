@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hypervisor's state: created, opened, removed, and what is set in it. */
+/* A hypervisor's state: creating, opening, removing and setting it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -40,7 +40,7 @@ static void test_state_is_made_once_and_removed_once(void **state)
 	assert_int_equal(oxh_remove(FOLDER, error), 1);
 }
 
-static void test_what_a_killed_process_left_is_no_state(void **state)
+static void test_leftovers_of_a_killed_process_are_no_state(void **state)
 {
 	struct oxh_host *host;
 
@@ -117,7 +117,7 @@ static void test_times_have_defaults_and_a_limit(void **state)
 	end_host(host);
 }
 
-static void test_networks_that_are_none_are_refused(void **state)
+static void test_impossible_networks_are_refused(void **state)
 {
 	static struct oxh_network many[OXH_NETWORKS_MAX + 1];
 	struct oxh_network wrong = network("10.0.0.0", 33);
@@ -137,7 +137,7 @@ static void test_networks_that_are_none_are_refused(void **state)
 	end_host(host);
 }
 
-/* Whether a packet of the node finds its key. */
+/* Whether a packet of the node is accepted. */
 static bool is_taken(struct oxh_host *host)
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
@@ -165,7 +165,7 @@ static void test_networks_of_nodes_are_all_found(void **state)
 	assert_int_equal(oxh_networks_set(host, &around, 1, error), 0);
 	assert_true(is_taken(host));
 	assert_int_equal(settings_of(host)->nodes_count, 1);
-	/* some are found at once, and the others in the map */
+	/* some are found directly, others in the map */
 	assert_int_equal(oxh_networks_set(host, all, 7, error), 0);
 	assert_int_equal(settings_of(host)->nodes_count, HOST_NODES_MAX);
 	assert_true(is_taken(host));
@@ -284,7 +284,7 @@ static void test_programs_and_settings_are_listed(void **state)
 	assert_int_equal(got.udp_idle, 180);
 	assert_int_equal(oxh_programs_list(host, out, 4, error), 0);
 	assert_int_equal(oxh_attach(host, OXH_TAP_OUT, LO, error), 1);
-	/* a pin whose interface is another, and a file that is none */
+	/* a pin of another interface, and a file that is no pin */
 	assert_int_equal(
 		rename(FOLDER "/links/tap-out-1", FOLDER "/links/tap-in-99"),
 		0);
@@ -303,7 +303,7 @@ static void test_programs_and_settings_are_listed(void **state)
 	end_host(host);
 }
 
-/* As a kernel with nohz_full has none that is global. */
+/* Without global membarrier, like a kernel with nohz_full. */
 static void take_membarrier(void)
 {
 	struct sock_filter filter[] = {
@@ -346,12 +346,13 @@ int main(void)
 		cmocka_unit_test(test_kernel_without_tcx_is_refused_by_name),
 		cmocka_unit_test(test_kernel_without_membarrier_is_refused),
 		cmocka_unit_test(test_state_is_made_once_and_removed_once),
-		cmocka_unit_test(test_what_a_killed_process_left_is_no_state),
+		cmocka_unit_test(
+			test_leftovers_of_a_killed_process_are_no_state),
 		cmocka_unit_test(test_other_layout_is_refused),
 		cmocka_unit_test(test_sizes_are_as_asked_for),
 		cmocka_unit_test(test_sizes_have_limits),
 		cmocka_unit_test(test_times_have_defaults_and_a_limit),
-		cmocka_unit_test(test_networks_that_are_none_are_refused),
+		cmocka_unit_test(test_impossible_networks_are_refused),
 		cmocka_unit_test(test_networks_of_nodes_are_all_found),
 		cmocka_unit_test(test_networks_are_listed_as_they_were_set),
 		cmocka_unit_test(test_rules_are_listed_as_they_were_set),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a hypervisor notes of flows that simply go on. */
+/* What a hypervisor notes of flows that simply continue. */
 #include "host_harness.h"
 #include "state.h"
 
@@ -27,7 +27,7 @@ static uint64_t *words_of(struct oxh_host *host)
 	return host->memory[MAP_USUAL_FLOWS];
 }
 
-/* How many there are; `last` is one of them. */
+/* Count the words; `last` becomes one of them. */
 static int count_words(struct oxh_host *host, uint64_t *last)
 {
 	int count = 0;
@@ -45,7 +45,7 @@ static void forget(struct oxh_host *host, enum map which)
 	memset(host->memory[which], 0, host->size[which]);
 }
 
-/* Who has no flow that is known gets nothing. */
+/* Only known flows get through. */
 static void close_port(struct oxh_host *host)
 {
 	forget(host, MAP_HALF_OPEN);
@@ -66,7 +66,7 @@ static bool goes_out(struct oxh_host *host, const struct segment *segment)
 	return run(host, OXH_TAP_IN, in, make_out(in, segment), out);
 }
 
-/* Tag and state of the only flow. */
+/* Returns the tag of the only flow, and its state. */
 static uint64_t only_flow(struct oxh_host *host, uint64_t *state)
 {
 	struct host_flow_set *sets = host->memory[MAP_FLOWS];
@@ -81,7 +81,7 @@ static uint64_t only_flow(struct oxh_host *host, uint64_t *state)
 	return 0;
 }
 
-/* Words of nobody's flows, so old, in all ways. */
+/* Fill all ways with words of unknown flows of this age. */
 static void fill_lines(struct oxh_host *host, uint32_t age)
 {
 	uint32_t time = (now_in_units() - age) & HOST_FLOW_TIME_MASK;
@@ -117,7 +117,7 @@ static void test_confirmed_flow_is_noted(void **state)
 	end_host(host);
 }
 
-static void test_noted_flow_is_looked_for_nowhere_else(void **state)
+static void test_noted_flow_is_searched_nowhere_else(void **state)
 {
 	struct oxh_host *host;
 
@@ -134,7 +134,7 @@ static void test_noted_flow_is_looked_for_nowhere_else(void **state)
 	end_host(host);
 }
 
-static void test_flow_that_was_not_noted_is_at_its_next_packet(void **state)
+static void test_unnoted_flow_is_noted_by_its_next_packet(void **state)
 {
 	struct oxh_host *host;
 	uint64_t word;
@@ -151,7 +151,7 @@ static void test_flow_that_was_not_noted_is_at_its_next_packet(void **state)
 	end_host(host);
 }
 
-static void test_flow_that_closes_is_noted_no_more(void **state)
+static void test_closing_flow_is_not_noted_any_more(void **state)
 {
 	const struct segment end = {.flags = FIN | ACK};
 
@@ -171,7 +171,7 @@ static void test_flow_that_closes_is_noted_no_more(void **state)
 	}
 }
 
-static void test_flow_goes_with_its_entry(void **state)
+static void test_flow_is_removed_with_its_entry(void **state)
 {
 	struct oxh_entry other = entry_of(KEY, 1);
 	struct oxh_host *host;
@@ -182,7 +182,7 @@ static void test_flow_goes_with_its_entry(void **state)
 	host = host_with_flow();
 	assert_int_equal(oxh_entry_delete(host, KEY, error), 0);
 	assert_int_equal(count_words(host, &word), 0);
-	/* at its place another listener of the same port of the member */
+	/* at its place, another listener for the same port of the member */
 	other.vip_port = LISTENER + 1;
 	set_entry(host, &other);
 	close_port(host);
@@ -208,7 +208,7 @@ static void test_another_listeners_packet_is_not_of_the_flow(void **state)
 	end_host(host);
 }
 
-static void test_judged_again_it_has_one_place(void **state)
+static void test_flow_judged_again_has_one_place(void **state)
 {
 	struct oxh_host *host;
 	uint64_t before = 0, after = 0;
@@ -244,12 +244,12 @@ static void test_two_words_of_a_flow_become_one(void **state)
 	for (int i = 0; i < WORDS; i++)
 		words_of(host)[i] = word - (i << HOST_USUAL_TIME_SHIFT);
 	assert_true(comes_in(host, &again));
-	/* the other line's are not looked at */
+	/* the other line is not searched */
 	assert_int_equal(count_words(host, &word), HOST_USUAL_WAYS + 1);
 	end_host(host);
 }
 
-static void test_full_line_leaves_a_flow_where_it_is(void **state)
+static void test_full_line_leaves_flows_in_place(void **state)
 {
 	const struct segment more = {.client_port = 2000, .flags = ACK};
 	struct oxh_host *host;
@@ -268,7 +268,7 @@ static void test_full_line_leaves_a_flow_where_it_is(void **state)
 	end_host(host);
 }
 
-static void test_what_is_late_gives_way_and_goes(void **state)
+static void test_late_words_give_way_and_are_removed(void **state)
 {
 	struct oxh_host *host;
 	uint64_t word = 0;
@@ -293,17 +293,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_confirmed_flow_is_noted),
-		cmocka_unit_test(test_noted_flow_is_looked_for_nowhere_else),
-		cmocka_unit_test(
-			test_flow_that_was_not_noted_is_at_its_next_packet),
-		cmocka_unit_test(test_flow_that_closes_is_noted_no_more),
-		cmocka_unit_test(test_flow_goes_with_its_entry),
+		cmocka_unit_test(test_noted_flow_is_searched_nowhere_else),
+		cmocka_unit_test(test_unnoted_flow_is_noted_by_its_next_packet),
+		cmocka_unit_test(test_closing_flow_is_not_noted_any_more),
+		cmocka_unit_test(test_flow_is_removed_with_its_entry),
 		cmocka_unit_test(
 			test_another_listeners_packet_is_not_of_the_flow),
-		cmocka_unit_test(test_judged_again_it_has_one_place),
+		cmocka_unit_test(test_flow_judged_again_has_one_place),
 		cmocka_unit_test(test_two_words_of_a_flow_become_one),
-		cmocka_unit_test(test_full_line_leaves_a_flow_where_it_is),
-		cmocka_unit_test(test_what_is_late_gives_way_and_goes),
+		cmocka_unit_test(test_full_line_leaves_flows_in_place),
+		cmocka_unit_test(test_late_words_give_way_and_are_removed),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

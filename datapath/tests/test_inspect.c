@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Looking at a node leaves nothing in it, and sees what packets would. */
+/* Inspecting a node leaves no trace in it and shows what packets meet. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -7,13 +7,13 @@
 
 #include "fixture.h"
 
-/* All that packets change, as bytes. */
+/* Everything that packets change, as bytes. */
 struct memory {
 	struct oxp_outcome_counters outcomes[OXP_OUTCOMES];
 	struct service_counts services[2];
 	struct oxp_counters members[2];
 	uint8_t ages[2][TEST_SLOTS];
-	/* flows, fragments, sources; of products: none may move either */
+	/* flows, fragments, sources: sums of products, so that moves show */
 	uint64_t sums[3];
 };
 
@@ -29,7 +29,7 @@ static uint64_t sum_of(int map, size_t count)
 	return sum;
 }
 
-static void remember(struct memory *memory)
+static void save_memory(struct memory *memory)
 {
 	memset(memory, 0, sizeof(*memory));
 	assert_int_equal(
@@ -78,8 +78,8 @@ static uint32_t run_in(struct oxp_simulation *simulation, struct frame *in,
 	return frame.action;
 }
 
-/* Two members, and half of the slots open: the second one came just now. Two
- * frames of flows that go to the second one if they are new. */
+/* Two members, the second one just added: half of the slots are open. New flows
+ * of the two frames go to the second one. */
 static void open_slots(void)
 {
 	struct oxp_key http = tcp_key(VIP, 80);
@@ -147,7 +147,7 @@ static void test_simulation_changes_nothing_in_the_node(void **state)
 	open_slots();
 	for (int i = 0; i < 2; i++)
 		memset(ages_of(node, live_block(node, i)), 3, TEST_SLOTS);
-	remember(&before);
+	save_memory(&before);
 	simulation = simulate();
 	flow = moving_flow(simulation);
 
@@ -157,7 +157,7 @@ static void test_simulation_changes_nothing_in_the_node(void **state)
 	for (int i = 0; i < OXP_OUTCOMES; i++)
 		assert_int_equal(outcomes[i], 0);
 	make_frame(&frame, &flow, 0, NULL);
-	/* the simulation remembers */
+	/* the simulation itself remembers */
 	assert_int_equal(run_in(simulation, &frame, &out, NULL), XDP_TX);
 	expect_encapsulated(&frame, &out, "10.1.0.2");
 	flow.source_port++;
@@ -168,12 +168,12 @@ static void test_simulation_changes_nothing_in_the_node(void **state)
 	assert_int_equal(outcomes[OXP_DROP_MALFORMED], 1);
 	oxp_simulation_close(simulation);
 
-	remember(&after);
+	save_memory(&after);
 	assert_memory_equal(&before, &after, sizeof(before));
-	/* that the comparison would notice */
+	/* prove that the comparison would notice */
 	make_frame(&frame, &dns, 8, &first);
 	run(program, &frame, NULL);
-	remember(&after);
+	save_memory(&after);
 	assert_int_equal(after.services[1].counters.packets,
 			 before.services[1].counters.packets + 1);
 	for (int i = 1; i < 3; i++)
@@ -251,9 +251,9 @@ static void test_simulation_knows_remembered_fragments(void **state)
 	oxp_simulation_close(simulation);
 }
 
-static void test_simulation_knows_the_tokens_of_sources(void **state)
+static void test_simulation_knows_tokens_of_sources(void **state)
 {
-	/* so slow that no token comes during the test */
+	/* too slow to gain a token during the test */
 	struct oxp_service_settings settings = {
 		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 600};
 	struct oxp_address client = address(CLIENT);
@@ -356,7 +356,7 @@ int main(void)
 		TEST(test_simulation_changes_nothing_in_the_node),
 		TEST(test_simulation_knows_remembered_flows),
 		TEST(test_simulation_knows_remembered_fragments),
-		TEST(test_simulation_knows_the_tokens_of_sources),
+		TEST(test_simulation_knows_tokens_of_sources),
 		TEST(test_settings_and_uplinks_are_listed_as_set),
 		TEST(test_all_faults_are_listed),
 	};

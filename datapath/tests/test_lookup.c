@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lookup tables against a list. */
+/* The lookup tables compared with a list. */
 #include <arpa/inet.h>
 #include <errno.h>
 
@@ -19,7 +19,7 @@ static struct lookup_key random_key(bool v6, int which)
 {
 	struct oxp_address vip = address(v6 ? "2001:db8::" : "192.0.2.0");
 
-	/* some differ in one part only */
+	/* some differ in only one part */
 	vip.bytes[15] = which % 20;
 	return lookup_key(vip.bytes, htons(which / 40),
 			  which % 40 < 20 ? 6 : 17);
@@ -45,7 +45,7 @@ static uint32_t check_all(const struct known *known)
 	return there;
 }
 
-/* Inserts a key that is not there or removes one that is, and says which. */
+/* Insert the key if it is absent, otherwise remove it. */
 static void change(struct known *one, uint64_t *refused)
 {
 	if (one->place >= 0) {
@@ -70,7 +70,7 @@ static void check_family(bool v6)
 
 	for (int i = 0; i < KEYS; i++)
 		known[i] = (struct known){random_key(v6, i), -1, 0};
-	/* 160 places: now nearly empty, now more than full */
+	/* 160 places: alternately nearly empty and more than full */
 	for (int step = 0; step < 20000; step++) {
 		struct known *one = &known[random() % KEYS];
 
@@ -96,7 +96,7 @@ static void check_family(bool v6)
 				 0);
 }
 
-static void test_table_finds_what_a_list_holds(void **state)
+static void test_table_agrees_with_a_list(void **state)
 {
 	(void)state;
 	node = fresh_state();
@@ -106,7 +106,7 @@ static void test_table_finds_what_a_list_holds(void **state)
 	oxp_close(node);
 }
 
-/* Half of the keys at random lose their place, and counts are spoilt. */
+/* Half of the keys, at random, are not kept, and counts are damaged. */
 static void test_repair_keeps_marked_keys_and_restores_counts(void **state)
 {
 	uint64_t bits[2][3] = {};
@@ -135,7 +135,7 @@ static void test_repair_keeps_marked_keys_and_restores_counts(void **state)
 	oxp_close(node);
 }
 
-/* Sizes at which a node works have room for all keys, whatever the seed. */
+/* At sizes that a node may have all keys find room, whatever the seed. */
 static void test_every_key_has_a_place_whatever_the_seed(void **state)
 {
 	struct oxp_options options = {
@@ -155,7 +155,7 @@ static void test_every_key_has_a_place_whatever_the_seed(void **state)
 
 		node->config->seed = (uint64_t)random() << 33 ^ random();
 		assert_true(lookup_places(node) / 64 <= 4096);
-		/* each service with a VIP of its own: two keys */
+		/* each service with its own VIP: two keys */
 		for (uint32_t i = 0; i < 4096; i++) {
 			struct oxp_address vip = address("10.0.0.0");
 			struct lookup_key key;
@@ -176,7 +176,7 @@ static void test_every_key_has_a_place_whatever_the_seed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table_finds_what_a_list_holds),
+		cmocka_unit_test(test_table_agrees_with_a_list),
 		cmocka_unit_test(
 			test_repair_keeps_marked_keys_and_restores_counts),
 		cmocka_unit_test(test_every_key_has_a_place_whatever_the_seed),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Balance and disruption of tables; equality with the paper's algorithm is
- * checked against a model in Python. */
+/* Balance and disruption of tables. A model in Python checks them against the
+ * paper's algorithm. */
 #include <errno.h>
 
 #include "harness.h"
@@ -39,7 +39,7 @@ static void test_equal_weights_differ_by_at_most_one_slot(void **state)
 		build(addresses, weights, count, 13313, table);
 		for (int slot = 0; slot < 13313; slot++)
 			shares[table[slot]]++;
-		/* turns are taken in rounds: nobody is ahead by more than 1 */
+		/* turns come in rounds: no member is ahead by more than 1 */
 		for (uint32_t j = 0; j < count; j++)
 			assert_in_range(shares[j], 13313 / count,
 					13313 / count + 1);
@@ -92,8 +92,8 @@ static void test_table_equals_the_algorithm_of_the_paper(void **state)
 	}
 }
 
-/* Whoever is not concerned keeps nearly all slots. The paper's figure 12
- * shows few needless changes for tables of 100 slots a member and more. */
+/* Members not concerned keep nearly all slots. The paper's figure 12 shows few
+ * needless changes for tables of 100 slots per member and more. */
 static void test_few_slots_move_when_a_member_goes(void **state)
 {
 	struct oxp_address addresses[256];
@@ -135,14 +135,14 @@ static void test_sizes_that_make_no_table_are_refused(void **state)
 		-EINVAL);
 }
 
-/* Flows spread over slots as they would by chance. */
+/* Flows must spread over slots as if at random. */
 static void test_flow_hash_spreads_flows_as_chance_would(void **state)
 {
 	uint32_t shares[1009] = {};
 	double chi = 0;
 
 	(void)state;
-	/* one client subnet, consecutive ports: what a poor hash clusters */
+	/* one client subnet, consecutive ports: a poor hash clusters */
 	for (uint32_t host = 0; host < 64; host++)
 		for (uint32_t port = 0; port < 16384; port++)
 			shares[flow_slot(

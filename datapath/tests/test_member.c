@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The member's programs: what they decapsulate, and what comes of it. */
+/* The member's programs: what they decapsulate, and the result. */
 #include "member_tunnel_fixture.h"
 
-static void test_every_tunnel_is_taken_off(void **state)
+static void test_every_tunnel_is_decapsulated(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -28,7 +28,7 @@ static void test_every_tunnel_is_taken_off(void **state)
 	assert_int_equal(all_counters(&bench), taken);
 }
 
-static void test_geneve_is_taken_off_with_any_vni(void **state)
+static void test_geneve_is_decapsulated_with_any_vni(void **state)
 {
 	static const uint32_t vnis[] = {0, 1, 0xabcdef, 0xffffff};
 	struct packet packet;
@@ -45,7 +45,7 @@ static void test_geneve_is_taken_off_with_any_vni(void **state)
 	}
 }
 
-/* What the frame carries behind the packet stays there. */
+/* What the frame carries after the packet stays. */
 static void test_padding_behind_the_packet_stays(void **state)
 {
 	struct frame in, expected;
@@ -64,7 +64,7 @@ static void test_padding_behind_the_packet_stays(void **state)
 	}
 }
 
-static void test_inner_fragments_are_taken_out_whole(void **state)
+static void test_inner_fragments_are_decapsulated_whole(void **state)
 {
 	static const uint16_t fragments[] = {0x2000, 0x2007, 0x0007};
 	struct packet packet;
@@ -82,7 +82,7 @@ static void test_inner_fragments_are_taken_out_whole(void **state)
 	}
 }
 
-/* Two tags in the data are more than tc can cut behind. */
+/* tc cannot cut behind two tags in the data. */
 static void test_two_tags_are_left_to_the_stack_at_tc(void **state)
 {
 	struct frame in;
@@ -156,10 +156,10 @@ static void test_ecn_is_combined_as_rfc_6040_says(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_every_tunnel_is_taken_off),
-		TEST(test_geneve_is_taken_off_with_any_vni),
+		TEST(test_every_tunnel_is_decapsulated),
+		TEST(test_geneve_is_decapsulated_with_any_vni),
 		TEST(test_padding_behind_the_packet_stays),
-		TEST(test_inner_fragments_are_taken_out_whole),
+		TEST(test_inner_fragments_are_decapsulated_whole),
 		TEST(test_two_tags_are_left_to_the_stack_at_tc),
 		TEST(test_any_source_takes_tunnels_from_everywhere),
 		TEST(test_ecn_is_combined_as_rfc_6040_says),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The member's programs where the DSCP stands for the VIP (L3DSR). */
+/* The member's programs when the DSCP selects the VIP (L3DSR). */
 #include "member_rewrite_fixture.h"
 
 static const struct member_config all = {.has_ports = 1, .has_dscp = 1};
@@ -19,7 +19,7 @@ static void check_dscp(const struct packet *seen, const char *own)
 	}
 }
 
-static void test_dscp_brings_the_vip_back(void **state)
+static void test_dscp_restores_the_vip(void **state)
 {
 	static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP,
 					    IPPROTO_SCTP};
@@ -98,7 +98,7 @@ static void test_dscp_and_ports_are_rewritten_together(void **state)
 	make_plain(&in, &sent, 0);
 	make_plain(&expected, &seen, 0);
 	expect_taken(&bench, &in, &expected);
-	/* and tunnels go on working */
+	/* tunnels still work */
 	sent = request(false, IPPROTO_TCP, LISTENER);
 	seen = request(false, IPPROTO_TCP, LOCAL);
 	check_in(&sent, &seen);
@@ -127,7 +127,7 @@ static void test_other_dscps_and_addresses_are_left(void **state)
 	packet.to = VIP;
 	make_plain(&in, &packet, 0);
 	expect_passed(&bench, &in);
-	/* GRE with that DSCP, to the member */
+	/* GRE with this DSCP, to the member */
 	packet.to = OWN;
 	make_plain(&in, &packet, 0);
 	in.data[14 + 9] = IPPROTO_GRE;
@@ -138,7 +138,7 @@ static void test_other_dscps_and_addresses_are_left(void **state)
 	packet.tos = 7 << 2;
 	make_plain(&in, &packet, 0);
 	expect_passed(&bench, &in);
-	/* too short for its checksum */
+	/* too short to have a checksum */
 	packet = request(false, IPPROTO_TCP, LISTENER);
 	packet.to = OWN;
 	packet.tos = 7 << 2;
@@ -152,7 +152,7 @@ static void test_other_dscps_and_addresses_are_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_dscp_brings_the_vip_back),
+		TEST(test_dscp_restores_the_vip),
 		TEST(test_dscp_takes_icmp_errors_and_no_pings),
 		TEST(test_dscp_and_ports_are_rewritten_together),
 		TEST(test_other_dscps_and_addresses_are_left),

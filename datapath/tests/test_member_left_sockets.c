@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Packets that name an alternative, of the ports of a connection that was
- * closed here or is being opened: taken if they go on where it was left, and
- * else handed on, as they are of another member's.
+ * Packets that name an alternative, with the ports of a connection that was
+ * closed here or is being opened: taken if they continue it, otherwise handed
+ * on, as they belong to another member.
  */
 #include "member_second_chance_fixture.h"
 #include "tools/member/tool.h"
@@ -10,7 +10,7 @@
 static struct member_config hands_on = {.hands_on = 1};
 static bool sockets_known;
 
-/* A packet of a client's that goes on where the connection was left. */
+/* A client's packet that continues the connection. */
 static void name_left(unsigned int n, uint16_t port, uint8_t flags,
 		      struct packet *packet, struct outer *outer)
 {
@@ -27,8 +27,8 @@ static void name_left(unsigned int n, uint16_t port, uint8_t flags,
 
 static const uint16_t left[] = {CLOSED, OPENING};
 
-/* The last FIN that comes again, a RST, data. */
-static void test_what_goes_on_is_taken(void **state)
+/* A repeated last FIN, a RST, data. */
+static void test_continued_connection_is_taken(void **state)
 {
 	static const uint8_t flags[] = {ACK, ACK | FIN, ACK | RST, RST};
 	struct packet packet;
@@ -36,20 +36,20 @@ static void test_what_goes_on_is_taken(void **state)
 
 	begin(state, &hands_on);
 	if (!sockets_known)
-		skip(); /* a kernel without BTF */
+		skip(); /* the kernel has no BTF */
 	for (unsigned int n = 0; n < NAMED; n++)
 		for (int i = 0; i < 4; i++)
 			for (int j = 0; j < 2; j++) {
 				name_left(n, left[j], flags[i], &packet,
 					  &outer);
-				/* a FIN that comes again has its own number */
+				/* a repeated FIN has its original number */
 				packet.sequence -= flags[i] & FIN;
 				expect_taken_here(&packet, &outer, &packet);
 			}
 }
 
-/* Of a connection of the same ports to another member. */
-static void test_what_goes_on_elsewhere_is_handed_on(void **state)
+/* Of a connection with the same ports to another member. */
+static void test_connection_continued_elsewhere_is_handed_on(void **state)
 {
 	static const uint8_t flags[] = {ACK, ACK | FIN, ACK | RST, ACK | SYN};
 	static const int64_t others[] = {-1, 1, 1 << 20, 1LL << 31, -(1 << 30)};
@@ -70,8 +70,8 @@ static void test_what_goes_on_elsewhere_is_handed_on(void **state)
 			}
 }
 
-/* Where a kernel does not say what sockets have sent. */
-static void test_without_btf_a_closed_connection_keeps_nothing(void **state)
+/* If the kernel does not tell what sockets have sent. */
+static void test_without_btf_closed_connections_keep_nothing(void **state)
 {
 	static const uint8_t flags[] = {ACK, ACK | FIN, ACK | RST, RST};
 	const struct member_config blind = {.hands_on = 1};
@@ -89,8 +89,8 @@ static void test_without_btf_a_closed_connection_keeps_nothing(void **state)
 		}
 }
 
-/* Also with the ports of a connection that was closed, or is being opened. */
-static void test_what_opens_a_connection_is_taken(void **state)
+/* Also with the ports of a connection that was closed or is being opened. */
+static void test_packet_that_opens_a_connection_is_taken(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -106,10 +106,10 @@ static void test_what_opens_a_connection_is_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST_XDP(test_what_goes_on_is_taken),
-		TEST_XDP(test_what_goes_on_elsewhere_is_handed_on),
-		TEST_XDP(test_without_btf_a_closed_connection_keeps_nothing),
-		TEST_XDP(test_what_opens_a_connection_is_taken),
+		TEST_XDP(test_continued_connection_is_taken),
+		TEST_XDP(test_connection_continued_elsewhere_is_handed_on),
+		TEST_XDP(test_without_btf_closed_connections_keep_nothing),
+		TEST_XDP(test_packet_that_opens_a_connection_is_taken),
 	};
 
 	sockets_known = find_sockets(&hands_on);

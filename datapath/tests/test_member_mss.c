@@ -39,7 +39,7 @@ static struct packet segment(bool v6, uint8_t flags, const uint8_t *options,
 	};
 }
 
-/* `expected` are the options that leave. */
+/* `expected`: the options that leave. */
 static void check(bool v6, uint8_t flags, const uint8_t *options,
 		  const uint8_t *expected, size_t length)
 {
@@ -161,7 +161,7 @@ static void test_mss_is_left_without_a_limit(void **state)
 	check_left(true, SYN, large, sizeof(large));
 }
 
-/* One segment whose port and MSS both change. */
+/* One segment in which both port and MSS change. */
 static void test_mss_and_port_of_one_segment_change(void **state)
 {
 	const struct member_config both = {

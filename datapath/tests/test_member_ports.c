@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The member's programs where listeners and servers have different ports: both
- * ways, and in ICMP errors. */
+/* The member's programs if listeners and servers have different ports: in both
+ * directions, and in ICMP errors. */
 #include "member_rewrite_fixture.h"
 
 static const struct member_config ports = {.has_ports = 1};
@@ -16,7 +16,7 @@ static void check_out(const struct packet *sent, const struct packet *seen)
 	}
 }
 
-/* Clients' packets to one port, seen by the server at the other. */
+/* Clients send to one port, the server sees the other. */
 static void check_port_in(bool v6, uint8_t protocol, uint16_t sent_to,
 			  uint16_t seen_at)
 {
@@ -72,7 +72,7 @@ static void test_other_ports_and_sctp_are_left(void **state)
 		check_out(&sent, &sent);
 		sent = answer(v6, IPPROTO_SCTP, LOCAL);
 		check_out(&sent, &sent);
-		/* no VIP's */
+		/* not from a VIP */
 		sent = answer(v6, IPPROTO_TCP, LOCAL);
 		sent.from = v6 ? OWN6 : OWN;
 		check_out(&sent, &sent);
@@ -98,7 +98,7 @@ static void test_answers_have_the_listeners_port(void **state)
 	assert_int_equal(counter(&bench, MEMBER_PORT_OUT), 2 * 4 * 3);
 }
 
-/* A UDP checksum that comes out as 0 is sent as 0xffff, and is no "none". */
+/* A UDP checksum of 0 is sent as 0xffff, as 0 means none. */
 static void test_udp_checksum_of_0_is_sent_as_0xffff(void **state)
 {
 	uint8_t payload[2];
@@ -152,7 +152,7 @@ static void test_first_fragments_alone_have_a_port(void **state)
 	}
 }
 
-/* Quotes of the least length, and long ones. */
+/* Quotes of minimal length, and long ones. */
 static void test_ports_quoted_by_icmp_errors_are_rewritten(void **state)
 {
 	static const size_t lengths[] = {8, 12, 20, 40};
@@ -165,18 +165,18 @@ static void test_ports_quoted_by_icmp_errors_are_rewritten(void **state)
 		bool v6 = i & 1;
 
 		header = (v6 ? 40 : 20) + lengths[i / 2];
-		/* the network quotes what the client would have got */
+		/* the network quotes what the client would have received */
 		quoted = answer(v6, IPPROTO_TCP, LISTENER);
 		make_error(&sent, one, &quoted, header);
 		quoted = answer(v6, IPPROTO_TCP, LOCAL);
 		make_error(&seen, other, &quoted, header);
-		/* the quoted checksum stays as it is */
+		/* the quoted checksum is not changed */
 		if (lengths[i / 2] > 16)
 			memcpy(other + header - lengths[i / 2] + 16,
 			       one + header - lengths[i / 2] + 16, 2);
 		check_in(&sent, &seen);
 
-		/* the member quotes what it has got */
+		/* the member quotes what it received */
 		quoted = request(v6, IPPROTO_TCP, LOCAL);
 		make_error(&sent, one, &quoted, header);
 		quoted = request(v6, IPPROTO_TCP, LISTENER);
@@ -204,7 +204,7 @@ static void test_quotes_of_other_ports_are_left(void **state)
 		quoted = answer(v6, IPPROTO_TCP, LISTENER + 1);
 		make_error(&error, payload, &quoted, header + 8);
 		check_in(&error, &error);
-		/* a ping with the same bytes is no error */
+		/* a ping with the same bytes is not an error */
 		quoted = answer(v6, IPPROTO_TCP, LISTENER);
 		make_error(&error, payload, &quoted, header + 8);
 		error.type = v6 ? 128 : 8;
@@ -214,7 +214,7 @@ static void test_quotes_of_other_ports_are_left(void **state)
 		check_in(&error, &error);
 		make_error(&error, payload, &quoted, header - 1);
 		check_in(&error, &error);
-		/* an error of one family about a packet of the other */
+		/* an error in one family about a packet of the other */
 		quoted = answer(!v6, IPPROTO_TCP, LISTENER);
 		make_error(&error, payload, &quoted, (v6 ? 20 : 40) + 8);
 		error.from = v6 ? CLIENT6 : CLIENT;
@@ -222,7 +222,7 @@ static void test_quotes_of_other_ports_are_left(void **state)
 		error.protocol = v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
 		error.type = v6 ? 2 : 3;
 		check_in(&error, &error);
-		/* a later fragment has no ports to quote */
+		/* a later fragment quotes no ports */
 		quoted = answer(v6, IPPROTO_TCP, LISTENER);
 		quoted.fragment = 9;
 		quoted.length = 64;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The member's programs: what they leave to the host, and what they drop. */
+/* The member's programs: what they leave to the host and what they drop. */
 #include "member_tunnel_fixture.h"
 
-/* However short it is: left, or dropped and counted, and never changed. */
+/* At any length: left, or dropped and counted, but never changed. */
 static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
 {
 	struct packet packet;
@@ -20,7 +20,7 @@ static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
 		whole = in.length;
 		link = 14 + 4 * outer.tags;
 		outer_header = is_ipv4(outer.from) ? 20 : 40;
-		/* what it takes to know that it is a tunnel of ours */
+		/* needed to recognize one of our tunnels */
 		known = link + outer_header;
 		if (outer.kind == GRE)
 			known += 4;
@@ -28,7 +28,7 @@ static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
 			known += 9;
 		else if (outer.kind == GENEVE)
 			known += 16;
-		/* The kernel makes no skb with less than an IP header. */
+		/* The kernel makes no skb shorter than an IP header. */
 		in.length = bench.program == XDP ? 14 : link + outer_header;
 		for (; in.length < whole; in.length++) {
 			if (in.length < known)
@@ -58,10 +58,10 @@ static void test_wrong_lengths_and_checksums_are_malformed(void **state)
 		inner = good.length -
 			(is_ipv4(packet.from) ? 60 : 80); /* TCP, 20 bytes */
 
-		in = good; /* inner length one less than the tunnel's */
+		in = good; /* inner length is one less than the tunnel's */
 		in.data[inner + (is_ipv4(packet.from) ? 3 : 5)]--;
 		expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
-		in = good; /* and one more */
+		in = good; /* one more */
 		in.data[inner + (is_ipv4(packet.from) ? 3 : 5)]++;
 		expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
 		if (is_ipv4(packet.from)) {
@@ -70,33 +70,33 @@ static void test_wrong_lengths_and_checksums_are_malformed(void **state)
 			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
 		}
 		if (is_ipv4(outer.from)) {
-			in = good; /* the outer header's checksum */
+			in = good; /* checksum of the outer header */
 			in.data[ip + 8]--;
 			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
 		}
 		if (has_udp(outer.kind)) {
-			in = good; /* the UDP length */
+			in = good; /* UDP length */
 			in.data[inner - (outer.kind == GUE ? 3 : 11)]++;
 			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
 		}
 		if (outer.kind != GUE) {
-			in = good; /* another version than was announced */
+			in = good; /* not the version that was announced */
 			in.data[inner] ^= 0x20;
 			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
 		}
 	}
 }
 
-static void test_what_is_no_tunnel_is_left(void **state)
+static void test_other_packets_are_left(void **state)
 {
 	static const struct {
 		size_t at;
 		uint8_t value;
 	} geneve[] = {
-		{6, 1},     /* a checksum */
-		{8, 0x40},  /* another version */
-		{8, 0x01},  /* an option */
-		{9, 0x80},  /* a control packet */
+		{6, 1},     /* checksum */
+		{8, 0x40},  /* wrong version */
+		{8, 0x01},  /* option */
+		{9, 0x80},  /* control packet */
 		{9, 0x40},  /* critical options */
 		{10, 0x65}, /* neither IPv4 nor IPv6 */
 	};
@@ -109,7 +109,7 @@ static void test_what_is_no_tunnel_is_left(void **state)
 	make_plain(&in, &web6, 0);
 	expect_passed(&bench, &in);
 
-	make_tunnel(&in, &web, &usual); /* ARP, say */
+	make_tunnel(&in, &web, &usual); /* such as ARP */
 	in.data[12] = 8;
 	in.data[13] = 6;
 	expect_passed(&bench, &in);
@@ -121,7 +121,7 @@ static void test_what_is_no_tunnel_is_left(void **state)
 	expect_passed(&bench, &in);
 
 	outer.kind = GRE;
-	make_tunnel(&in, &web, &outer); /* a key is announced */
+	make_tunnel(&in, &web, &outer); /* announces a key */
 	in.data[34] = 0x20;
 	expect_passed(&bench, &in);
 	make_tunnel(&in, &web, &outer); /* Ethernet in GRE */
@@ -130,13 +130,13 @@ static void test_what_is_no_tunnel_is_left(void **state)
 	expect_passed(&bench, &in);
 
 	outer.kind = GUE;
-	make_tunnel(&in, &web, &outer); /* another port */
+	make_tunnel(&in, &web, &outer); /* wrong port */
 	in.data[37] = 0;
 	expect_passed(&bench, &in);
-	make_tunnel(&in, &web, &outer); /* a checksum */
+	make_tunnel(&in, &web, &outer); /* checksum */
 	in.data[40] = 1;
 	expect_passed(&bench, &in);
-	make_tunnel(&in, &web, &outer); /* GUE with a header of its own */
+	make_tunnel(&in, &web, &outer); /* GUE header of its own */
 	in.data[42] = 0x00;
 	expect_passed(&bench, &in);
 
@@ -160,11 +160,11 @@ static void test_tunnels_to_others_or_to_no_vip_are_left(void **state)
 	for (unsigned int n = 0; n < COMBINATIONS; n++) {
 		if (!combine(n, &packet, &outer))
 			continue;
-		/* on its way to another member, through this host */
+		/* to another member, through this host */
 		outer.to = is_ipv4(outer.to) ? "10.1.0.2" : "2001:db8:1::2";
 		make_tunnel(&in, &packet, &outer);
 		expect_passed(&bench, &in);
-		/* the VIP itself is no end of tunnels */
+		/* a VIP is not the end of a tunnel */
 		outer.to = is_ipv4(outer.to) ? VIP : VIP6;
 		make_tunnel(&in, &packet, &outer);
 		expect_passed(&bench, &in);
@@ -220,7 +220,7 @@ static void test_tunnels_from_outside_the_networks_are_dropped(void **state)
 		outer.from = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
 		make_tunnel(&in, &packet, &outer);
 		expect_dropped(&bench, &in, MEMBER_DROP_SOURCE);
-		/* not ours beyond doubt */
+		/* not certainly ours */
 		in.length = 14 + 4 * outer.tags + 50;
 		if (is_ipv4(outer.from))
 			in.length -= 20;
@@ -233,7 +233,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_cut_tunnels_are_left_or_dropped_unchanged),
 		TEST(test_wrong_lengths_and_checksums_are_malformed),
-		TEST(test_what_is_no_tunnel_is_left),
+		TEST(test_other_packets_are_left),
 		TEST(test_tunnels_to_others_or_to_no_vip_are_left),
 		TEST(test_outer_fragments_are_left_and_counted),
 		TEST(test_tunnels_from_outside_the_networks_are_dropped),

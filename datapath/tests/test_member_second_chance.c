@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Packets that name an alternative: taken where their connection is, handed on
- * where it is not, whole and without the alternative. Connections are real
- * ones, over loopback.
+ * Packets that name an alternative: taken where their connection is, otherwise
+ * handed on complete, without the alternative. Connections are real, over
+ * loopback.
  */
 #include "member_second_chance_fixture.h"
 
 static const struct member_config hands_on = {.hands_on = 1};
 
-/* A packet of the connection that is here, which has sent `more` than that. */
+/* A packet of the connection here, acknowledging `more` bytes beyond it. */
 static void name_own(unsigned int n, int64_t more, struct packet *packet,
 		     struct outer *outer)
 {
@@ -47,11 +47,10 @@ static void test_packets_of_connections_here_are_taken(void **state)
 	assert_int_equal(all_counters(&bench), NAMED);
 }
 
-/* A socket that was left here of an earlier connection of the same port. */
+/* A socket left here by an earlier connection of the same port. */
 #define SENT (4 << 20)
-#define UNSURE (1 << 20) /* the program may not know of so much */
-static void
-test_what_acknowledges_bytes_of_another_member_is_handed_on(void **state)
+#define UNSURE (1 << 20) /* the program may be this far behind */
+static void test_packet_acknowledging_unsent_bytes_is_handed_on(void **state)
 {
 	static const int64_t others[] = {UNSURE + 1, 1 << 30, 1LL << 31,
 					 -SENT - 2 * UNSURE, -(1 << 30)};
@@ -77,7 +76,7 @@ test_what_acknowledges_bytes_of_another_member_is_handed_on(void **state)
 	}
 }
 
-static void test_what_opens_a_connection_is_taken(void **state)
+static void test_packet_that_opens_a_connection_is_taken(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -90,8 +89,8 @@ static void test_what_opens_a_connection_is_taken(void **state)
 	}
 }
 
-/* Neither UDP nor fragments say which connection they are of. */
-static void test_what_shows_no_connection_is_taken(void **state)
+/* UDP and fragments do not tell which connection they belong to. */
+static void test_packet_without_connection_is_taken(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -116,7 +115,7 @@ static void test_errors_follow_the_connection_that_they_quote(void **state)
 	struct packet packet, quoted, error;
 	struct outer outer;
 
-	/* the kernel has no use for those about what it has closed */
+	/* the kernel ignores errors about what it has closed */
 	begin(state, &hands_on);
 	for (unsigned int n = 0; n < NAMED; n++)
 		for (uint16_t port = HERE; port <= CLOSED; port++) {
@@ -137,7 +136,7 @@ static void test_errors_follow_the_connection_that_they_quote(void **state)
 		}
 }
 
-/* Where the server listens on another port than the listener. */
+/* The server's port differs from the listener's. */
 static void test_ports_are_those_of_the_server(void **state)
 {
 	const struct member_config config = {.hands_on = 1, .has_ports = 1};
@@ -158,8 +157,8 @@ static void test_ports_are_those_of_the_server(void **state)
 	}
 }
 
-/* A member is no relay: not to others, and not for others. */
-static void test_nothing_goes_to_others_than_members(void **state)
+/* A member is no relay: neither to others nor for others. */
+static void test_nothing_is_handed_on_to_non_members(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -176,7 +175,7 @@ static void test_nothing_goes_to_others_than_members(void **state)
 	assert_int_equal(counter(&bench, MEMBER_KEPT), 2 * NAMED);
 }
 
-static void test_nothing_is_handed_on_for_others_than_nodes(void **state)
+static void test_nothing_is_handed_on_for_non_nodes(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -197,7 +196,7 @@ static void test_nothing_is_handed_on_for_others_than_nodes(void **state)
 	}
 }
 
-static void test_what_a_member_handed_on_is_taken(void **state)
+static void test_packet_handed_on_by_a_member_is_taken(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -213,7 +212,7 @@ static void test_what_a_member_handed_on_is_taken(void **state)
 	assert_int_equal(all_counters(&bench), 2 * NAMED);
 }
 
-static void test_without_members_networks_everything_is_taken(void **state)
+static void test_without_member_networks_everything_is_taken(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -232,7 +231,7 @@ static void test_without_members_networks_everything_is_taken(void **state)
 	}
 }
 
-/* Of the forms of an alternative the one that LB nodes send. */
+/* Only the form of alternatives that LB nodes send is accepted. */
 static void test_other_forms_are_left_to_the_stack(void **state)
 {
 	struct packet packet;
@@ -252,8 +251,8 @@ static void test_other_forms_are_left_to_the_stack(void **state)
 			at += 16;
 		make_tunnel(&good, &packet, &outer);
 		for (size_t i = 0; i < 4; i++) {
-			/* GUE: flags; SRv6: left, flags; a protocol is one of
-			 * two */
+			/* GUE: flags; SRv6: left, flags; there are two valid
+			 * protocols */
 			in = good;
 			in.data[at + i] ^= 0x80;
 			expect_passed(&bench, &in);
@@ -267,15 +266,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_packets_of_connections_elsewhere_are_handed_on),
 		TEST(test_packets_of_connections_here_are_taken),
-		TEST(test_what_acknowledges_bytes_of_another_member_is_handed_on),
-		TEST(test_what_opens_a_connection_is_taken),
-		TEST(test_what_shows_no_connection_is_taken),
+		TEST(test_packet_acknowledging_unsent_bytes_is_handed_on),
+		TEST(test_packet_that_opens_a_connection_is_taken),
+		TEST(test_packet_without_connection_is_taken),
 		TEST(test_errors_follow_the_connection_that_they_quote),
 		TEST(test_ports_are_those_of_the_server),
-		TEST(test_nothing_goes_to_others_than_members),
-		TEST(test_nothing_is_handed_on_for_others_than_nodes),
-		TEST(test_what_a_member_handed_on_is_taken),
-		TEST(test_without_members_networks_everything_is_taken),
+		TEST(test_nothing_is_handed_on_to_non_members),
+		TEST(test_nothing_is_handed_on_for_non_nodes),
+		TEST(test_packet_handed_on_by_a_member_is_taken),
+		TEST(test_without_member_networks_everything_is_taken),
 		TEST(test_other_forms_are_left_to_the_stack),
 	};
 

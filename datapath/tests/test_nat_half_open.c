@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Half-open flows of NAT beyond their number: what is answered, or over, gives
- * way before what still waits.
+ * Too many half-open NAT flows: those answered or over give way before those
+ * that still wait.
  */
 #include "nat_fixture.h"
 
-/* Queries of this many clients and more, so that each place of a group's ring
- * was another flow's several times. */
+/* Enough queries that each place of a group's ring is reused several times. */
 #define TURNS (5 * OXP_NAT_HALF_OPEN_MAX)
 #define OTHERS 100000 /* clients from here on */
 
@@ -29,7 +28,7 @@ static void ask_and_answer(uint32_t first, uint32_t count)
 	}
 }
 
-/* Returns how many of the clients have their answer. */
+/* Returns how many of the clients get their answer. */
 static uint32_t answer_all(uint32_t count)
 {
 	uint32_t answered = 0;
@@ -50,8 +49,8 @@ static void test_a_query_waits_while_others_are_answered(void **state)
 	answer(find_flow(0, &ours_udp));
 }
 
-/* One in eight takes long. */
-static void test_many_that_wait_among_others(void **state)
+/* One in eight is slow. */
+static void test_many_slow_queries_wait_among_others(void **state)
 {
 	(void)state;
 	for (uint32_t i = 0; i < 400; i++) {
@@ -62,9 +61,9 @@ static void test_many_that_wait_among_others(void **state)
 	assert_int_equal(answer_all(400), 400);
 }
 
-/* A member has stopped for a moment. Room for others is found behind them in
+/* A member stalls for a moment. Room for others is found behind its flows, in
  * steps. */
-static void test_most_of_a_run_of_queries_waits(void **state)
+static void test_most_of_a_burst_of_queries_waits(void **state)
 {
 	uint32_t answered;
 
@@ -77,7 +76,7 @@ static void test_most_of_a_run_of_queries_waits(void **state)
 	assert_in_range(answered, 450, 500);
 }
 
-/* A slow handshake among connections that are made at once. */
+/* A slow handshake among connections that open at once. */
 static void test_a_handshake_outlasts_those_that_are_over(void **state)
 {
 	struct nat_flow *slow = open_flow(0, &ours);
@@ -90,8 +89,8 @@ static void test_a_handshake_outlasts_those_that_are_over(void **state)
 	expect_alive(0, &ours);
 }
 
-/* What a flood may take stays the same after one, and is taken in turn. */
-static void test_queries_that_nobody_answers_go_in_turn(void **state)
+/* A flood always has the same share, and its flows are replaced in turn. */
+static void test_unanswered_queries_are_ended_in_turn(void **state)
 {
 	(void)state;
 	ask_and_answer(0, 100);
@@ -100,7 +99,7 @@ static void test_queries_that_nobody_answers_go_in_turn(void **state)
 	assert_int_equal(flows_of(OURS), OXP_NAT_HALF_OPEN_MAX);
 	for (uint32_t i = 0; i < OXP_NAT_HALF_OPEN_MAX; i++)
 		assert_non_null(find_flow(OTHERS + TURNS - 1 - i, &ours_udp));
-	/* and then it is over */
+	/* afterwards all is as before */
 	ask(0);
 	for (uint32_t i = OTHERS; i < OTHERS + TURNS; i++) {
 		struct nat_flow *flow = find_flow(i, &ours_udp);
@@ -112,7 +111,7 @@ static void test_queries_that_nobody_answers_go_in_turn(void **state)
 	answer(find_flow(0, &ours_udp));
 }
 
-static void test_a_group_without_ports_ends_what_is_answered(void **state)
+static void test_group_without_ports_ends_answered_flows(void **state)
 {
 	const struct oxp_service_settings settings = {
 		.nat_group = OURS,
@@ -131,11 +130,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		NAT_TEST(test_a_query_waits_while_others_are_answered),
-		NAT_TEST(test_many_that_wait_among_others),
-		NAT_TEST(test_most_of_a_run_of_queries_waits),
+		NAT_TEST(test_many_slow_queries_wait_among_others),
+		NAT_TEST(test_most_of_a_burst_of_queries_waits),
 		NAT_TEST(test_a_handshake_outlasts_those_that_are_over),
-		NAT_TEST(test_queries_that_nobody_answers_go_in_turn),
-		NAT_TEST(test_a_group_without_ports_ends_what_is_answered),
+		NAT_TEST(test_unanswered_queries_are_ended_in_turn),
+		NAT_TEST(test_group_without_ports_ends_answered_flows),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process that is killed while it ends a flow of NAT: after each of its
- * changes, seen instruction by instruction. The next tick ends the flow, once.
+ * A process killed while it ends a NAT flow: after each of its changes,
+ * single-stepped. The next tick ends the flow, exactly once.
  */
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -10,7 +10,7 @@
 
 #include "nat_fixture.h"
 
-/* What an end changes where others see it. */
+/* What ending a flow changes in shared state. */
 struct seen {
 	uint32_t state;
 	uint32_t flows;
@@ -19,7 +19,7 @@ struct seen {
 	uint32_t ending;
 };
 
-static struct seen look(const struct nat_flow *flow)
+static struct seen read_seen(const struct nat_flow *flow)
 {
 	const struct nat_group *group = &nat_groups(node)[OURS];
 
@@ -30,7 +30,7 @@ static struct seen look(const struct nat_flow *flow)
 	};
 }
 
-static void end_it(struct nat_flow *flow)
+static void end_in_child(struct nat_flow *flow)
 {
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	signal(SIGSEGV, SIG_DFL);
@@ -39,16 +39,16 @@ static void end_it(struct nat_flow *flow)
 	_exit(0);
 }
 
-/* Returns whether it was killed, and not done before. */
+/* Returns whether it was killed before it was done. */
 static bool kill_after(pid_t child, const struct nat_flow *flow,
 		       uint32_t changes)
 {
-	struct seen before = look(flow);
+	struct seen before = read_seen(flow);
 	int status;
 
 	assert_int_equal(waitpid(child, &status, 0), child);
 	while (WIFSTOPPED(status)) {
-		struct seen now = look(flow);
+		struct seen now = read_seen(flow);
 
 		if (memcmp(&now, &before, sizeof(now)) && !--changes)
 			kill(child, SIGKILL);
@@ -60,7 +60,7 @@ static bool kill_after(pid_t child, const struct nat_flow *flow,
 	return WIFSIGNALED(status);
 }
 
-/* One that stays, and one that is to end; both as if of IPv6 as well. */
+/* A flow that stays and one to end, both counted as IPv6 as well. */
 static struct nat_flow *make_flows(void)
 {
 	struct nat_flow *flow = establish(0, &ours),
@@ -75,7 +75,7 @@ static struct nat_flow *make_flows(void)
 
 static void expect_ended(const struct nat_flow *flow)
 {
-	const struct seen now = look(flow);
+	const struct seen now = read_seen(flow);
 
 	assert_int_equal(now.state, NAT_FREE);
 	assert_int_equal(now.flows, 1);
@@ -86,7 +86,7 @@ static void expect_ended(const struct nat_flow *flow)
 	expect_alive(1, &ours);
 }
 
-static void test_a_flow_ends_once_wherever_who_ends_it_is_killed(void **state)
+static void test_flow_ends_once_wherever_the_process_is_killed(void **state)
 {
 	uint32_t deaths = 0;
 	bool killed = true;
@@ -97,26 +97,26 @@ static void test_a_flow_ends_once_wherever_who_ends_it_is_killed(void **state)
 		pid_t child = fork();
 
 		if (!child)
-			end_it(flow);
+			end_in_child(flow);
 		killed = kill_after(child, flow, deaths + 1);
 		deaths += killed;
 		if (killed)
 			age();
-		/* the first death comes before the flow is claimed */
+		/* the first death is before the claim */
 		if (nat_state_of(flow->state) == NAT_ESTABLISHED)
 			assert_true(end_nat_flow(node, flow - pool_table(),
 						 flow, flow->state));
 		expect_ended(flow);
 	}
 	print_message("%u deaths\n", deaths);
-	/* the claim, three counts, and that the port is free */
+	/* the claim, three counts, and the free port */
 	assert_true(deaths >= 5);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_a_flow_ends_once_wherever_who_ends_it_is_killed),
+		NAT_TEST(test_flow_ends_once_wherever_the_process_is_killed),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

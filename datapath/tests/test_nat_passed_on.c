@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How much of what others seek is passed on, whoever says to be a peer. */
+/* How much of what peers seek is passed on, whoever claims to be a peer. */
 #include <stdlib.h>
 
 #include <bpf/bpf.h>
@@ -10,9 +10,9 @@
 #define NEXT "192.0.2.1"
 #define FIRST "192.0.2.9"
 #define LAST "192.0.2.17"
-/* Its place among the peers. */
+/* Its index in the list of peers. */
 #define OF_FIRST 2
-/* The outer headers, and what a search says in its GRE key. */
+/* The outer headers, and the GRE key of a search. */
 #define OUTER 28
 #define A_SECOND 40000
 #define SEEK_KEY 0x4f580101
@@ -30,7 +30,7 @@ static void put_address(uint8_t *at, const char *text)
 	memcpy(at, one.bytes + 12, 4);
 }
 
-/* A packet of a connection that nobody has, from this peer. */
+/* A packet of an unknown connection, from this peer. */
 static void make_sought(struct frame *frame, const char *origin)
 {
 	const struct variation with = {.tcp_flags = ACK};
@@ -52,9 +52,9 @@ static void make_sought(struct frame *frame, const char *origin)
 	put(outer + 24, SEEK_KEY, 4);
 }
 
-/* As if each CPU had passed on so many of the first one's in this second, which
- * is returned. */
-static uint32_t have_passed(uint16_t packets)
+/* As if each CPU had passed on this many packets of the first peer in the
+ * current second, which is returned. */
+static uint32_t set_passed(uint16_t packets)
 {
 	int cpus = libbpf_num_possible_cpus();
 	struct nat_scratch *all = calloc(cpus, sizeof(*all));
@@ -72,8 +72,7 @@ static uint32_t have_passed(uint16_t packets)
 	return now;
 }
 
-/* The second may be over before the packet has come: then there is another
- * one. */
+/* If the second ends before the packet arrives, try again in the next one. */
 static void expect_outcome(const char *origin, uint16_t passed, uint32_t which)
 {
 	struct frame frame;
@@ -82,14 +81,14 @@ static void expect_outcome(const char *origin, uint16_t passed, uint32_t which)
 
 	do {
 		make_sought(&frame, origin);
-		begin = have_passed(passed);
+		begin = set_passed(passed);
 		before = outcome(which).packets;
 		run(program, &frame, NULL);
 	} while (nat_now() != begin);
 	assert_int_equal(outcome(which).packets, before + 1);
 }
 
-static void test_each_peer_has_a_budget_of_its_own(void **state)
+static void test_each_peer_has_its_own_budget(void **state)
 {
 	const struct oxp_address peers[] = {address(POOL), address(NEXT),
 					    address(FIRST), address(LAST)};
@@ -107,7 +106,7 @@ static void test_each_peer_has_a_budget_of_its_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_each_peer_has_a_budget_of_its_own),
+		NAT_TEST(test_each_peer_has_its_own_budget),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who gets ports for NAT: groups and their bounds, floods of SYNs, and when a
- * port that was used is given to another flow.
+ * Allocation of NAT ports: groups and their limits, floods of SYNs, and when a
+ * used port goes to another flow.
  */
 #include "nat_fixture.h"
 
@@ -26,7 +26,7 @@ static void expect_all_alive(uint32_t from, uint32_t count,
 		expect_alive(i, to);
 }
 
-/* Spoofed clients. Returns how many got no port. */
+/* Send from spoofed clients. Returns how many got no port. */
 static uint32_t flood(uint32_t count, const struct flow *to)
 {
 	uint32_t refused = 0;
@@ -37,17 +37,17 @@ static uint32_t flood(uint32_t count, const struct flow *to)
 	return refused;
 }
 
-static void test_each_flow_has_a_port_of_its_own(void **state)
+static void test_each_flow_has_its_own_port(void **state)
 {
 	(void)state;
 	establish_some(0, 1000, &ours);
 	assert_int_equal(flows_of(OURS), 1000);
-	/* a port that two had would be found for one of them alone */
+	/* with a shared port only one of both would be found */
 	expect_all_alive(0, 1000, &ours);
 	assert_int_equal(evicted(), 0);
 }
 
-static void test_a_group_has_so_many_flows_and_no_more(void **state)
+static void test_group_gets_no_more_flows_than_its_limit(void **state)
 {
 	struct nat_flow *ended;
 
@@ -57,7 +57,7 @@ static void test_a_group_has_so_many_flows_and_no_more(void **state)
 	expect_full(256, &ours);
 	assert_int_equal(flows_of(OURS), 256);
 	establish_some(0, 300, &theirs);
-	/* a flow in TIME_WAIT still has its port */
+	/* flows in TIME_WAIT still have their port */
 	ended = find_flow(7, &ours);
 	assert_int_equal(from_client(7, &ours, RST), XDP_TX);
 	expect_full(256, &ours);
@@ -71,7 +71,7 @@ static void test_a_group_has_so_many_flows_and_no_more(void **state)
 	expect_all_alive(8, 249, &ours);
 }
 
-static void test_without_a_limit_half_of_all_ports_are_left(void **state)
+static void test_without_limit_half_of_all_ports_stay_free(void **state)
 {
 	(void)state;
 	establish_some(0, POOL_PORTS / 2, &ours);
@@ -100,7 +100,7 @@ static void test_established_flows_are_not_ended_for_others(void **state)
 	expect_alive(0, &ours);
 }
 
-static void test_a_flood_ends_nothing_but_what_is_half_open(void **state)
+static void test_flood_ends_only_half_open_flows(void **state)
 {
 	(void)state;
 	establish_some(0, 100, &ours);
@@ -111,7 +111,7 @@ static void test_a_flood_ends_nothing_but_what_is_half_open(void **state)
 	assert_int_equal(flows_of(OURS), 100 + OXP_NAT_HALF_OPEN_MAX);
 	assert_int_equal(service_of(&ours).active_flows,
 			 100 + OXP_NAT_HALF_OPEN_MAX);
-	/* the established ones went through the ring as well */
+	/* established ones passed through the ring as well */
 	assert_int_equal(evicted(), FLOOD - OXP_NAT_HALF_OPEN_MAX);
 	expect_all_alive(0, 100, &ours);
 	expect_all_alive(0, 100, &theirs);
@@ -120,7 +120,7 @@ static void test_a_flood_ends_nothing_but_what_is_half_open(void **state)
 		assert_non_null(find_flow(i, &theirs));
 }
 
-static void test_the_oldest_half_open_flows_go_first(void **state)
+static void test_oldest_half_open_flows_end_first(void **state)
 {
 	uint32_t last = FLOODING + FLOOD - 1;
 
@@ -132,13 +132,13 @@ static void test_the_oldest_half_open_flows_go_first(void **state)
 	assert_null(find_flow(FLOODING, &ours));
 }
 
-/* With all its flows, and fewer of them half open than there may be. */
-static void test_a_flood_leaves_a_small_group_room_for_clients(void **state)
+/* The group has all its flows, with fewer half-open ones than allowed. */
+static void test_flood_leaves_room_in_a_small_group(void **state)
 {
 	(void)state;
 	set_nat(&ours, OURS, 256, 8080);
 	establish_some(0, 100, &ours);
-	/* the search passes the established ones first, 16 at once */
+	/* the search first passes the established ones, 16 at once */
 	assert_int_equal(flood(1000, &ours), 100 / 16);
 	assert_int_equal(flows_of(OURS), 256);
 	assert_int_equal(evicted(), 1000 - 156 - 100 / 16);
@@ -149,9 +149,8 @@ static void test_a_flood_leaves_a_small_group_room_for_clients(void **state)
 	expect_all_alive(0, 101, &ours);
 }
 
-/* Ends that were half open long ago are many, and it is them that the search
- * meets first. */
-static void test_a_large_group_that_is_full_gives_half_open_flows(void **state)
+/* Many flows became established long ago, and the search meets these first. */
+static void test_full_large_group_ends_half_open_flows(void **state)
 {
 	uint32_t tries = 0;
 
@@ -168,7 +167,7 @@ static void test_a_large_group_that_is_full_gives_half_open_flows(void **state)
 	expect_all_alive(0, 3000, &ours);
 }
 
-static void test_a_port_in_time_wait_is_not_for_the_same_member(void **state)
+static void test_port_in_time_wait_is_kept_from_the_same_member(void **state)
 {
 	(void)state;
 	fill_pool_in_time_wait();
@@ -183,11 +182,11 @@ static void test_a_port_in_time_wait_is_not_for_the_same_member(void **state)
 	assert_int_equal(evicted(), 0);
 }
 
-static void test_a_port_in_time_wait_is_for_another_end(void **state)
+static void test_port_in_time_wait_serves_another_member_port(void **state)
 {
 	(void)state;
 	fill_pool_in_time_wait();
-	/* the same address, another port */
+	/* the same address with another port */
 	establish_some(0, 100, &theirs);
 	assert_int_equal(flows_of(THEIRS), 100);
 	assert_int_equal(flows_of(OURS), POOL_PORTS - 100);
@@ -196,16 +195,16 @@ static void test_a_port_in_time_wait_is_for_another_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_each_flow_has_a_port_of_its_own),
-		NAT_TEST(test_a_group_has_so_many_flows_and_no_more),
-		NAT_TEST(test_without_a_limit_half_of_all_ports_are_left),
+		NAT_TEST(test_each_flow_has_its_own_port),
+		NAT_TEST(test_group_gets_no_more_flows_than_its_limit),
+		NAT_TEST(test_without_limit_half_of_all_ports_stay_free),
 		NAT_TEST(test_established_flows_are_not_ended_for_others),
-		NAT_TEST(test_a_flood_ends_nothing_but_what_is_half_open),
-		NAT_TEST(test_the_oldest_half_open_flows_go_first),
-		NAT_TEST(test_a_flood_leaves_a_small_group_room_for_clients),
-		NAT_TEST(test_a_large_group_that_is_full_gives_half_open_flows),
-		NAT_TEST(test_a_port_in_time_wait_is_not_for_the_same_member),
-		NAT_TEST(test_a_port_in_time_wait_is_for_another_end),
+		NAT_TEST(test_flood_ends_only_half_open_flows),
+		NAT_TEST(test_oldest_half_open_flows_end_first),
+		NAT_TEST(test_flood_leaves_room_in_a_small_group),
+		NAT_TEST(test_full_large_group_ends_half_open_flows),
+		NAT_TEST(test_port_in_time_wait_is_kept_from_the_same_member),
+		NAT_TEST(test_port_in_time_wait_serves_another_member_port),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

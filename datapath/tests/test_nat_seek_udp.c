@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* For how long datagrams of unknown flows are sought among the peers. */
+/* How long owners of unknown UDP flows are sought among the peers. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static void seek(uint32_t seconds)
 		fail_msg("seek: %s", error);
 }
 
-static uint32_t left(void)
+static uint32_t seconds_left(void)
 {
 	uint32_t seconds = UINT32_MAX;
 
@@ -32,29 +32,29 @@ static uint32_t left(void)
 	return seconds;
 }
 
-/* The test may take time itself, on an emulated processor much. */
+/* The test itself takes time, with emulation a lot. */
 #define PATIENCE 900
 
 static void expect_about(uint32_t seconds)
 {
-	assert_in_range(left(), seconds - PATIENCE, seconds);
+	assert_in_range(seconds_left(), seconds - PATIENCE, seconds);
 }
 
-static void test_it_ends_by_itself(void **state)
+static void test_search_ends_by_itself(void **state)
 {
 	(void)state;
-	assert_int_equal(left(), 0);
+	assert_int_equal(seconds_left(), 0);
 	seek(3000);
 	expect_about(3000);
 	node->nat->seek_udp_until -= 2000;
 	expect_about(1000);
 	node->nat->seek_udp_until = nat_now();
-	assert_int_equal(left(), 0);
+	assert_int_equal(seconds_left(), 0);
 	node->nat->seek_udp_until = nat_now() - 1;
-	assert_int_equal(left(), 0);
+	assert_int_equal(seconds_left(), 0);
 }
 
-static void test_another_time_takes_its_place(void **state)
+static void test_new_time_replaces_the_old_one(void **state)
 {
 	(void)state;
 	seek(OXP_NAT_SEEK_UDP_MAX);
@@ -62,10 +62,10 @@ static void test_another_time_takes_its_place(void **state)
 	seek(1000);
 	expect_about(1000);
 	seek(0);
-	assert_int_equal(left(), 0);
+	assert_int_equal(seconds_left(), 0);
 }
 
-static void test_what_is_too_long_is_refused(void **state)
+static void test_too_long_time_is_refused(void **state)
 {
 	(void)state;
 	seek(1000);
@@ -74,7 +74,7 @@ static void test_what_is_too_long_is_refused(void **state)
 	expect_about(1000);
 }
 
-static void test_it_stays_with_pools_and_peers(void **state)
+static void test_search_outlives_pools_and_peers(void **state)
 {
 	(void)state;
 	seek(1000);
@@ -85,8 +85,8 @@ static void test_it_stays_with_pools_and_peers(void **state)
 	expect_about(1000);
 }
 
-/* As if each CPU had sought for so many in this second, which is returned. */
-static uint32_t have_sought(uint16_t others, uint16_t datagrams)
+/* As if each CPU had sought this many in this second, which is returned. */
+static uint32_t set_sought(uint16_t others, uint16_t datagrams)
 {
 	int cpus = libbpf_num_possible_cpus();
 	struct nat_scratch *all = calloc(cpus, sizeof(*all));
@@ -105,8 +105,7 @@ static uint32_t have_sought(uint16_t others, uint16_t datagrams)
 	return now;
 }
 
-/* The second may be over before the packet has come: then there is another
- * one. */
+/* If the second ends before the packet arrives, try again in the next one. */
 static void expect_outcome(const struct flow *to, uint8_t flags,
 			   uint16_t others, uint16_t datagrams, uint32_t which)
 {
@@ -115,7 +114,7 @@ static void expect_outcome(const struct flow *to, uint8_t flags,
 	uint32_t begin;
 
 	do {
-		begin = have_sought(others, datagrams);
+		begin = set_sought(others, datagrams);
 		before = outcome(which).packets;
 		from_client(++client, to, flags);
 	} while (nat_now() != begin);
@@ -128,13 +127,13 @@ static void expect_begun(uint16_t others, uint16_t datagrams)
 	uint32_t begin;
 
 	do {
-		begin = have_sought(others, datagrams);
+		begin = set_sought(others, datagrams);
 		assert_int_equal(from_client(++client, &ours_udp, 0), XDP_TX);
 	} while (nat_now() != begin);
 	assert_non_null(find_flow(client, &ours_udp));
 }
 
-static void test_each_kind_has_a_budget_of_its_own(void **state)
+static void test_each_kind_has_its_own_budget(void **state)
 {
 	(void)state;
 	set_peers();
@@ -151,11 +150,11 @@ static void test_each_kind_has_a_budget_of_its_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_it_ends_by_itself),
-		NAT_TEST(test_another_time_takes_its_place),
-		NAT_TEST(test_what_is_too_long_is_refused),
-		NAT_TEST(test_it_stays_with_pools_and_peers),
-		NAT_TEST(test_each_kind_has_a_budget_of_its_own),
+		NAT_TEST(test_search_ends_by_itself),
+		NAT_TEST(test_new_time_replaces_the_old_one),
+		NAT_TEST(test_too_long_time_is_refused),
+		NAT_TEST(test_search_outlives_pools_and_peers),
+		NAT_TEST(test_each_kind_has_its_own_budget),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

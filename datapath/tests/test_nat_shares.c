@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What of NAT's ports is kept for a group whatever others take, and that a free
- * port is found however few there are.
+ * Ports kept for a group whatever others take; and a free port is found however
+ * few there are.
  */
 #include "nat_fixture.h"
 
@@ -30,8 +30,7 @@ static uint32_t begin(uint32_t clients, const struct flow *to)
 	return count;
 }
 
-/* Clients are given connections, as long as there are any. Returns how many
- * there are then. */
+/* Open connections until no more are possible. Returns how many there are. */
 static uint32_t take_all(const struct flow *to, uint16_t group)
 {
 	for (uint32_t i = 0; from_client(i, to, SYN) == XDP_TX; i++)
@@ -39,8 +38,7 @@ static uint32_t take_all(const struct flow *to, uint16_t group)
 	return flows_of(group);
 }
 
-/* As many flows as packets may have, but for the last one, which is like
- * them. */
+/* All flows that packets may have but one. The flows are all alike. */
 static void take_half(const struct flow *to)
 {
 	fill_ports_like(establish(0, to),
@@ -55,8 +53,8 @@ static void test_two_groups_leave_a_third_its_part(void **state)
 	take_half(&ours);
 	taken = take_all(&theirs, THEIRS);
 	print_message("two have %u and %u\n", flows_of(OURS), taken);
-	/* of a half that is kept each of three has a quarter, and one more that
-	 * may come */
+	/* one half is kept: a quarter of it for each of three groups and for
+	 * one more */
 	assert_true(taken >= POOL_PORTS / 8);
 	assert_true(flows_of(OURS) + taken >= POOL_PORTS * 3 / 4);
 	assert_int_equal(begin(1000, &others), 1000);
@@ -65,7 +63,7 @@ static void test_two_groups_leave_a_third_its_part(void **state)
 	expect_full(POOL_PORTS / 8, &others);
 }
 
-static void test_a_group_that_comes_has_its_part(void **state)
+static void test_new_group_gets_its_share(void **state)
 {
 	(void)state;
 	take_half(&ours);
@@ -77,7 +75,7 @@ static void test_a_group_that_comes_has_its_part(void **state)
 	assert_int_equal(begin(1000, &ours_udp), 1000);
 }
 
-static void test_what_others_give_back_can_be_had(void **state)
+static void test_ports_given_back_can_be_taken(void **state)
 {
 	uint32_t before;
 
@@ -91,7 +89,7 @@ static void test_what_others_give_back_can_be_had(void **state)
 	assert_int_equal(flows_of(THEIRS), POOL_PORTS / 2);
 }
 
-/* Every so many ports one is free. Returns how many are. */
+/* Leave one port in `step` free. Returns how many are free. */
 static uint32_t free_every(uint32_t step)
 {
 	struct nat_flow *table = pool_table(), *like = establish(0, &ours);
@@ -119,7 +117,7 @@ static void test_the_last_free_ports_are_found(void **state)
 	for (uint32_t i = 0; i < left; i++)
 		establish(i, &theirs);
 	expect_full(left, &theirs);
-	/* what ends is found again, whoever ends it */
+	/* ended flows free their ports, whoever ends them */
 	assert_int_equal(from_client(0, &theirs, RST), XDP_TX);
 	silent_for(find_flow(0, &theirs), NAT_TIME_WAIT_TIME + 1);
 	age();
@@ -127,8 +125,8 @@ static void test_the_last_free_ports_are_found(void **state)
 	expect_full(left + 1, &theirs);
 }
 
-/* One in twenty is free, and nobody has said which. */
-static void test_free_ports_are_found_where_bits_are_of_no_use(void **state)
+/* One in twenty is free, but not recorded. */
+static void test_free_ports_are_found_without_useful_bits(void **state)
 {
 	(void)state;
 	free_every(20);
@@ -151,8 +149,8 @@ static void test_ageing_finds_free_ports_that_bits_hide(void **state)
 	assert_int_equal(begin(left, &theirs), left);
 }
 
-/* Also the one address among others that has any. */
-static void test_the_address_with_free_ports_is_found(void **state)
+/* Even if only one of several addresses has any. */
+static void test_address_with_free_ports_is_found(void **state)
 {
 	const struct oxp_network pools = {address("203.0.113.0"), 29};
 	const struct nat_flow flow = *establish(0, &ours);
@@ -188,8 +186,8 @@ static void set_member(const struct flow *to, uint16_t group,
 	set_service_as(node, &key, &settings, &one, 1);
 }
 
-/* A family's ports are none of the other's. */
-static void test_families_have_parts_of_their_own(void **state)
+/* A family cannot use the other's ports. */
+static void test_families_have_shares_of_their_own(void **state)
 {
 	const struct oxp_network pools[] = {{address(POOL), 32},
 					    {address(POOL_V6), 128}};
@@ -221,13 +219,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SHARES_TEST(test_two_groups_leave_a_third_its_part),
-		SHARES_TEST(test_a_group_that_comes_has_its_part),
-		SHARES_TEST(test_what_others_give_back_can_be_had),
+		SHARES_TEST(test_new_group_gets_its_share),
+		SHARES_TEST(test_ports_given_back_can_be_taken),
 		SHARES_TEST(test_the_last_free_ports_are_found),
-		SHARES_TEST(test_free_ports_are_found_where_bits_are_of_no_use),
+		SHARES_TEST(test_free_ports_are_found_without_useful_bits),
 		SHARES_TEST(test_ageing_finds_free_ports_that_bits_hide),
-		SHARES_TEST(test_the_address_with_free_ports_is_found),
-		SHARES_TEST(test_families_have_parts_of_their_own),
+		SHARES_TEST(test_address_with_free_ports_is_found),
+		SHARES_TEST(test_families_have_shares_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

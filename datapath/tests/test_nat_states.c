@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * States of NAT's flows: what packets of both directions do to them, when they
- * end without any, and what is counted.
+ * States of NAT flows: transitions by packets of both directions, time-outs,
+ * and counters.
  */
 #include <errno.h>
 
 #include "nat_fixture.h"
 
-#define TCP_IDLE 7440 /* s, where a service has no other */
+#define TCP_IDLE 7440 /* s, unless a service sets another */
 #define UDP_IDLE 300
-#define TCP_FIN_ALONE 1 /* which acknowledges nothing */
-/* Less than a timeout: the test may take time itself. */
+#define TCP_FIN_ALONE 1 /* acknowledges nothing */
+/* Margin below a time-out: the test itself takes time. */
 #define SHORT_OF 20
 
 static uint32_t state_of(const struct nat_flow *flow)
@@ -18,7 +18,7 @@ static uint32_t state_of(const struct nat_flow *flow)
 	return nat_state_of(flow->state);
 }
 
-/* The flow lives nearly so long without a packet, and no longer. */
+/* Without packets the flow lives nearly this long, and no longer. */
 static void expect_timeout(struct nat_flow *flow, uint32_t seconds)
 {
 	uint32_t before = flow->state;
@@ -33,13 +33,13 @@ static void expect_timeout(struct nat_flow *flow, uint32_t seconds)
 	assert_int_equal(service_of(&ours).active_flows, 0);
 }
 
-static void test_a_flow_is_established_once_both_have_sent(void **state)
+static void test_flow_is_established_once_both_have_sent(void **state)
 {
 	struct nat_flow *flow = open_flow(0, &ours);
 
 	(void)state;
 	assert_int_equal(state_of(flow), NAT_HALF_OPEN);
-	/* nor by what the client sends by itself, or repeats */
+	/* neither by what the client sends alone nor repeats */
 	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
 	assert_int_equal(state_of(flow), NAT_HALF_OPEN);
 	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
@@ -112,7 +112,7 @@ static void expect_closed_by_fins(struct nat_flow *flow)
 	assert_int_equal(flows_of(OURS), 1);
 	silent_for(flow, NAT_TIME_WAIT_TIME - SHORT_OF);
 	seen = flow->seen;
-	/* the last ACK, and what is repeated */
+	/* the last ACK, and repetitions */
 	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
 	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
 	assert_int_equal(flow->seen, seen);
@@ -133,7 +133,7 @@ static void test_fins_of_both_end_a_flow(void **state)
 	expect_closed_by_fins(flow);
 }
 
-/* Packets that follow renew it, as they would if the RST was forged. */
+/* Later packets renew it, in case the RST was forged. */
 static void expect_reset(struct nat_flow *flow)
 {
 	assert_int_equal(state_of(flow), NAT_TIME_WAIT);
@@ -145,7 +145,7 @@ static void expect_reset(struct nat_flow *flow)
 	expect_timeout(flow, NAT_TIME_WAIT_TIME);
 }
 
-static void test_a_reset_of_either_ends_a_flow(void **state)
+static void test_reset_by_either_side_ends_a_flow(void **state)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
@@ -157,7 +157,7 @@ static void test_a_reset_of_either_ends_a_flow(void **state)
 	expect_reset(flow);
 }
 
-static void test_a_reset_refuses_a_half_open_flow(void **state)
+static void test_reset_ends_a_half_open_flow(void **state)
 {
 	struct nat_flow *flow = open_flow(0, &ours);
 
@@ -166,7 +166,7 @@ static void test_a_reset_refuses_a_half_open_flow(void **state)
 	expect_reset(flow);
 }
 
-/* Its sequence number was wrong, say. */
+/* For example because its sequence number was wrong. */
 static void test_a_flow_whose_ends_go_on_was_not_reset(void **state)
 {
 	struct nat_flow *flow = establish(0, &ours);
@@ -179,7 +179,7 @@ static void test_a_flow_whose_ends_go_on_was_not_reset(void **state)
 		assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
 		assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
 		assert_int_equal(state_of(flow), NAT_TIME_WAIT);
-		/* a further one: it is another packet's answer */
+		/* another one, in answer to another packet */
 		assert_int_equal(from_client(0, &ours, RST), XDP_TX);
 		assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
 		assert_int_equal(state_of(flow), NAT_TIME_WAIT);
@@ -190,8 +190,8 @@ static void test_a_flow_whose_ends_go_on_was_not_reset(void **state)
 	expect_timeout(flow, TCP_IDLE);
 }
 
-/* RFC 6191: whether it is too early is for the member to say. */
-static void test_a_client_begins_again_with_its_own_port(void **state)
+/* RFC 6191: the member decides whether it is too early. */
+static void test_client_may_reopen_from_the_same_port(void **state)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
@@ -258,8 +258,8 @@ static void test_packets_of_both_directions_are_counted(void **state)
 	assert_int_equal(service_of(&theirs).active_flows, 0);
 }
 
-/* What opens nothing takes no port, however much of it comes. */
-static void test_connections_that_nobody_knows_are_reset(void **state)
+/* Packets that open nothing take no port, however many there are. */
+static void test_unknown_connections_are_reset(void **state)
 {
 	struct nat_flow *flow;
 
@@ -274,7 +274,7 @@ static void test_connections_that_nobody_knows_are_reset(void **state)
 	assert_int_equal(flows_of(OURS), 0);
 	assert_int_equal(service_of(&ours).active_flows, 0);
 	assert_int_equal(service_of(&ours).drops, 2);
-	/* nor does it hinder what begins */
+	/* new flows are not affected */
 	flow = establish(0, &ours);
 	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
 }
@@ -299,7 +299,7 @@ static void expect_refused(uint32_t client)
 			 before + 1);
 }
 
-static void test_a_service_has_as_many_connections_as_its_limit(void **state)
+static void test_service_has_as_many_connections_as_its_limit(void **state)
 {
 	struct nat_flow *first;
 
@@ -313,13 +313,13 @@ static void test_a_service_has_as_many_connections_as_its_limit(void **state)
 	assert_int_equal(service_of(&ours).active_flows, 3);
 	assert_int_equal(service_of(&ours).open_connections, 3);
 	assert_int_equal(service_of(&ours).drops, 1);
-	/* a SYN that is repeated is none more */
+	/* a repeated SYN does not count again */
 	assert_int_equal(from_client(2, &ours, SYN), XDP_TX);
-	/* the service of others has no limit */
+	/* the other service has no limit */
 	establish(3, &theirs);
 	assert_int_equal(from_client(0, &ours, RST), XDP_TX);
 	establish(3, &ours);
-	/* not even with the port that it still has */
+	/* not even with a port it still has */
 	expect_refused(0);
 	assert_int_equal(state_of(first), NAT_TIME_WAIT);
 	set_limit(4, 0);
@@ -341,7 +341,7 @@ static void test_connections_beyond_the_limit_are_reset(void **state)
 	expect_alive(0, &ours);
 }
 
-/* Who sees one direction takes forged packets for connections. */
+/* With one direction only, forged packets would count as connections. */
 static void test_a_limit_is_for_tcp_with_nat(void **state)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
@@ -365,7 +365,7 @@ static void test_a_limit_is_for_tcp_with_nat(void **state)
 			 -EPROTONOSUPPORT);
 }
 
-static void test_a_limit_goes_with_its_service(void **state)
+static void test_limit_is_removed_with_its_service(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 
@@ -382,24 +382,24 @@ static void test_a_limit_goes_with_its_service(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_a_flow_is_established_once_both_have_sent),
+		NAT_TEST(test_flow_is_established_once_both_have_sent),
 		NAT_TEST(test_half_open_flows_end_after_four_minutes),
 		NAT_TEST(test_established_flows_end_after_the_idle_timeout),
 		NAT_TEST(test_udp_flows_without_an_answer_end_sooner),
 		NAT_TEST(test_packets_of_both_directions_renew_a_flow),
 		NAT_TEST(test_half_closed_flows_end_after_four_minutes),
 		NAT_TEST(test_fins_of_both_end_a_flow),
-		NAT_TEST(test_a_reset_of_either_ends_a_flow),
+		NAT_TEST(test_reset_by_either_side_ends_a_flow),
 		NAT_TEST(test_a_flow_whose_ends_go_on_was_not_reset),
-		NAT_TEST(test_a_reset_refuses_a_half_open_flow),
-		NAT_TEST(test_a_client_begins_again_with_its_own_port),
+		NAT_TEST(test_reset_ends_a_half_open_flow),
+		NAT_TEST(test_client_may_reopen_from_the_same_port),
 		NAT_TEST(test_only_the_member_of_the_flow_answers),
 		NAT_TEST(test_packets_of_both_directions_are_counted),
-		NAT_TEST(test_connections_that_nobody_knows_are_reset),
-		NAT_TEST(test_a_service_has_as_many_connections_as_its_limit),
+		NAT_TEST(test_unknown_connections_are_reset),
+		NAT_TEST(test_service_has_as_many_connections_as_its_limit),
 		NAT_TEST(test_connections_beyond_the_limit_are_reset),
 		NAT_TEST(test_a_limit_is_for_tcp_with_nat),
-		NAT_TEST(test_a_limit_goes_with_its_service),
+		NAT_TEST(test_limit_is_removed_with_its_service),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Time-outs of NAT's flows that somebody has set: they hold at once, also for
- * flows that are there, for the library as for packets.
+ * Configured time-outs of NAT flows: effective at once, for existing flows as
+ * well, in the library and for packets.
  */
 #include <errno.h>
 
 #include "nat_fixture.h"
 
-/* Less than a timeout: the test may take time itself. */
+/* Margin below a time-out: the test itself takes time. */
 #define SHORT_OF 5
 
 static const struct oxp_nat_timeouts others = {
@@ -31,8 +31,8 @@ static void expect_timeouts(const struct oxp_nat_timeouts *wanted)
 	assert_memory_equal(&is, wanted, sizeof(is));
 }
 
-/* The flow lives nearly so long without a packet, and no longer; what is told
- * about it says so too. */
+/* Without packets the flow lives nearly this long, and no longer; what is
+ * listed agrees. */
 static void expect_end(uint32_t client, const struct flow *to, uint32_t seconds)
 {
 	struct nat_flow *flow = find_flow(client, to);
@@ -50,7 +50,7 @@ static void expect_end(uint32_t client, const struct flow *to, uint32_t seconds)
 	assert_int_equal(flow->state, NAT_FREE);
 }
 
-static void test_they_hold_for_flows_that_are_there(void **state)
+static void test_timeouts_apply_to_existing_flows(void **state)
 {
 	(void)state;
 	open_flow(0, &ours);
@@ -65,11 +65,11 @@ static void test_they_hold_for_flows_that_are_there(void **state)
 	expect_end(0, &ours_udp, others.udp_opening_s);
 	expect_end(1, &ours, others.tcp_closing_s);
 	expect_end(2, &ours, others.time_wait_s);
-	/* which has another time-out than these */
+	/* it has another time-out */
 	expect_end(3, &ours, 7440);
 }
 
-static void test_none_are_the_usual_ones(void **state)
+static void test_zero_timeouts_are_the_defaults(void **state)
 {
 	static const struct oxp_nat_timeouts none, usual = {
 							   .tcp_opening_s = 240,
@@ -101,7 +101,7 @@ static void expect_refused(const struct oxp_nat_timeouts *wanted,
 	expect_timeouts(&others);
 }
 
-static void test_what_no_flow_could_have_is_refused(void **state)
+static void test_impossible_timeouts_are_refused(void **state)
 {
 	const struct oxp_nat_timeouts ends = {10, 16000, 10, 16000};
 
@@ -142,7 +142,7 @@ static void test_established_flows_follow_their_service(void **state)
 	expect_end(1, &ours, 16000);
 }
 
-static void test_a_closing_flow_ends_no_later_than_another(void **state)
+static void test_closing_flow_ends_no_later_than_others(void **state)
 {
 	(void)state;
 	set_idle_timeout(100);
@@ -155,7 +155,7 @@ static void test_a_closing_flow_ends_no_later_than_another(void **state)
 	expect_end(1, &ours, others.tcp_closing_s);
 }
 
-static void test_packets_take_ports_that_have_waited_so_long(void **state)
+static void test_packets_take_ports_after_the_time_wait(void **state)
 {
 	(void)state;
 	fill_pool_in_time_wait();
@@ -172,12 +172,12 @@ static void test_packets_take_ports_that_have_waited_so_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_they_hold_for_flows_that_are_there),
-		NAT_TEST(test_none_are_the_usual_ones),
-		NAT_TEST(test_what_no_flow_could_have_is_refused),
+		NAT_TEST(test_timeouts_apply_to_existing_flows),
+		NAT_TEST(test_zero_timeouts_are_the_defaults),
+		NAT_TEST(test_impossible_timeouts_are_refused),
 		NAT_TEST(test_established_flows_follow_their_service),
-		NAT_TEST(test_a_closing_flow_ends_no_later_than_another),
-		NAT_TEST(test_packets_take_ports_that_have_waited_so_long),
+		NAT_TEST(test_closing_flow_ends_no_later_than_others),
+		NAT_TEST(test_packets_take_ports_after_the_time_wait),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -29,10 +29,10 @@ static void test_backups_take_over_and_drained_members_keep_flows(void **state)
 	members[2].weight = 0;
 	set_service(node, &http, members, 3);
 	assert_int_equal(show().enabled, 0);
-	assert_true(show().open_slots > 0); /* old flows go on */
+	assert_true(show().open_slots > 0); /* old flows continue */
 }
 
-/* Without one slots would close at once. */
+/* Without a flow slots would close at once. */
 static void begin_a_flow(void)
 {
 	static const struct flow flow = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
@@ -60,7 +60,7 @@ static void test_open_slots_close_after_the_idle_timeout(void **state)
 		node->config->ticked -= 350000 / 8;
 		assert_true(oxp_slots_age(node, error) > 0);
 	}
-	/* too early for the next one */
+	/* too early for another step */
 	assert_true(oxp_slots_age(node, error) > 0);
 	node->config->ticked -= 350000 / 8;
 	assert_int_equal(oxp_slots_age(node, error), 0);
@@ -113,7 +113,7 @@ static void test_state_of_another_layout_is_not_opened(void **state)
 
 static int waits;
 
-/* Packets may have found what a killed process had begun to delete. */
+/* Packets may still use what a killed process began to delete. */
 static void look_at_repair(void)
 {
 	waits++;
@@ -133,8 +133,8 @@ static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service(node, &http, &member, 1);
-	/* what a creation or deletion may leave that was cut off: keys
-	 * without entries, an entry without key, others' leftovers */
+	/* leftovers of an interrupted creation or deletion: keys without
+	 * entries, an entry without key, and others */
 	assert_true(lookup_insert(node, &service, 18) >= 0);
 	assert_true(lookup_insert(node, &vip, 4) >= 0);
 	node->vips[4].services = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What opening a node refuses: clear errors, and nothing is left behind. */
+/* Opening a node fails with clear errors, and leaves nothing behind. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
@@ -44,7 +44,7 @@ static void expect_refused(int status, const char *text)
 	assert_int_not_equal(access(PINS "/maps-new", F_OK), 0);
 }
 
-/* The same options, with the cause gone. */
+/* The same options work once the cause is gone. */
 static void expect_opens(void)
 {
 	struct oxp_node *node;
@@ -92,7 +92,7 @@ static void test_unusable_folders_and_files_are_named(void **state)
 	expect_opens();
 }
 
-/* Runs in a process of its own, as what it gives up does not come back. */
+/* Run in a child process, which cannot regain what it gives up. */
 static void in_child(int (*function)(void))
 {
 	pid_t child = fork();
@@ -131,8 +131,8 @@ static void test_missing_capabilities_are_named(void **state)
 	expect_opens();
 }
 
-/* Updates of a process that gets no more memory: the service stays as it is,
- * and the node is sound. */
+/* Updates in a process that gets no more memory: the service does not change,
+ * and the node stays sound. */
 static int without_memory(void)
 {
 	static struct oxp_member members[2][OXP_MEMBERS_MAX];
@@ -179,7 +179,7 @@ static void test_failed_allocation_leaves_services_as_they_were(void **state)
 	expect_opens();
 }
 
-/* maps.h refuses to be compiled without one of the list. */
+/* Maps missing from the program make maps.h fail to compile. */
 static void test_program_has_no_map_beyond_the_list(void **state)
 {
 	struct forward *object = forward__open();

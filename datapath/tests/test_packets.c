@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packets that are forwarded or not ours, byte by byte. */
+/* Packets that are forwarded or not for us, byte by byte. */
 #include "fixture.h"
 
 static void test_packets_of_a_service_are_encapsulated(void **state)
@@ -135,7 +135,7 @@ static void test_service_and_member_count_what_is_forwarded(void **state)
 	assert_int_equal(member.counters.bytes, 180);
 }
 
-/* The least echo request that there is: nothing but its type is not zero. */
+/* The smallest echo request: all zero but for its type. */
 static void make_echo_of_zeroes(struct frame *out, size_t payload)
 {
 	static const struct flow ping = {CLIENT, VIP, 0, 0, IPPROTO_ICMP};
@@ -148,8 +148,8 @@ static void make_echo_of_zeroes(struct frame *out, size_t payload)
 	out->data[37] = 0xff;
 }
 
-/* Zeroes whose checksum is 0 as well are not what a receiver takes: their sum
- * is 0, and has to be 0xffff (RFC 1071). */
+/* Receivers do not accept zeroes with a checksum of 0: their sum is 0, and must
+ * be 0xffff (RFC 1071). */
 static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
 {
 	static const size_t payloads[] = {0, 1, 23, 24, 25, 56, 1400};
@@ -167,7 +167,7 @@ static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
 		assert_int_equal(out.data[36] << 8 | out.data[37], 0xffff);
 		assert_int_equal(checksum(out.data + 34, 8 + payloads[i]), 0);
 
-		/* another message with that sum, whose checksum is 0 */
+		/* another message with that sum has the checksum 0 */
 		other = frame;
 		other.data[38] = other.data[39] = 0xff;
 		assert_int_equal(run(program, &other, &out), XDP_TX);
@@ -176,7 +176,7 @@ static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
 	}
 }
 
-/* The library says where packets go; the program must agree. */
+/* The library tells where packets go; the program must agree. */
 static void test_library_picks_the_member_that_the_program_picks(void **state)
 {
 	struct oxp_key service = tcp_key(VIP, 80);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* oxp_test_pick() names the member to which the program then sends, and
- * QUIC server IDs are those of RFC 3720's CRC. */
+/* oxp_test_pick() returns the member to which the program then sends, and QUIC
+ * server IDs are CRCs as in RFC 3720. */
 #include <errno.h>
 
 #include "crc32c.h"
@@ -46,7 +46,7 @@ static void make_frame_v6(struct frame *out, const struct oxp_address *source,
 	out->length = 14 + 40 + 20;
 }
 
-/* The outer header's destination: members are IPv4, with IPv4 around. */
+/* Returns the outer destination; members are IPv4. */
 static struct oxp_address sent_to(const struct frame *frame)
 {
 	struct oxp_address out = address("0.0.0.0");
@@ -58,9 +58,9 @@ static struct oxp_address sent_to(const struct frame *frame)
 	return out;
 }
 
-/* Clients in different networks at both ends of the address; how many
- * different members they get. */
-static uint32_t compare(const struct oxp_key *key, const char *first)
+/* Clients differ at both ends of their addresses. Returns how many different
+ * members they get. */
+static uint32_t compare_picks(const struct oxp_key *key, const char *first)
 {
 	struct oxp_address client = address(first), picked, sent;
 	bool seen[256] = {};
@@ -104,8 +104,8 @@ static void test_pick_names_the_member_that_packets_go_to(void **state)
 	(void)state;
 	set_service(node, &v4, members, MEMBERS);
 	set_service(node, &v6, members, MEMBERS);
-	assert_int_equal(compare(&v4, "198.18.0.1"), MEMBERS);
-	assert_int_equal(compare(&v6, "2001:db8:5::1"), MEMBERS);
+	assert_int_equal(compare_picks(&v4, "198.18.0.1"), MEMBERS);
+	assert_int_equal(compare_picks(&v6, "2001:db8:5::1"), MEMBERS);
 }
 
 static void test_pick_by_source_ignores_ports(void **state)
@@ -118,19 +118,20 @@ static void test_pick_by_source_ignores_ports(void **state)
 	(void)state;
 	set_service_as(node, &v4, &settings, members, MEMBERS);
 	set_service_as(node, &v6, &settings, members, MEMBERS);
-	assert_int_equal(compare(&v4, "198.18.0.1"), MEMBERS);
-	assert_int_equal(compare(&v6, "2001:db8:5::1"), MEMBERS);
+	assert_int_equal(compare_picks(&v4, "198.18.0.1"), MEMBERS);
+	assert_int_equal(compare_picks(&v6, "2001:db8:5::1"), MEMBERS);
 	assert_int_equal(oxp_test_pick(node, &v4, &client, 1, &one, error), 0);
 	assert_int_equal(oxp_test_pick(node, &v4, &client, 2, &other, error),
 			 0);
 	assert_memory_equal(&one, &other, sizeof(one));
-	/* lengths within a byte, so that a part of one counts */
+	/* lengths within a byte, so that part of it counts */
 	settings.source_length_v4 = 13;
 	settings.source_length_v6 = 63;
 	set_service_as(node, &v4, &settings, members, MEMBERS);
 	set_service_as(node, &v6, &settings, members, MEMBERS);
-	assert_in_range(compare(&v4, "198.18.0.1"), 2, MEMBERS);
-	assert_int_equal(compare(&v6, "2001:db8:5::1"), 2); /* 0 and 1, 2 */
+	assert_in_range(compare_picks(&v4, "198.18.0.1"), 2, MEMBERS);
+	assert_int_equal(compare_picks(&v6, "2001:db8:5::1"),
+			 2); /* 0 and 1, 2 */
 }
 
 static void test_pick_refuses_what_has_no_member(void **state)
@@ -153,8 +154,8 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.flags = OXP_SERVICE_QUIC};
-	/* The generator itself, 33 bits with the highest power first: adding
-	 * it anywhere leaves the remainder as it was. */
+	/* The generator itself, 33 bits with the highest power first: adding it
+	 * anywhere leaves the remainder unchanged. */
 	uint64_t generator = 1 | 0x82f63b78ULL << 1;
 	struct oxp_key key = udp_key(VIP, 443);
 	uint8_t named[18] = {[16] = 8080 >> 8, [17] = 8080 & 255};
@@ -162,7 +163,7 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 	struct oxp_service service;
 
 	(void)state;
-	/* the check value of the CRC catalogue */
+	/* check value from the CRC catalogue */
 	assert_int_equal(crc32c((const uint8_t *)"123456789", 9), 0xe3069283);
 	for (int i = 0; i < MEMBERS; i++)
 		assert_int_equal(quic_server_id(&members[i].address, 0),
@@ -181,7 +182,7 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 	assert_non_null(strstr(error, "2001:db8::1 "));
 	assert_non_null(strstr(error, "2001:db8::f"));
 	assert_int_equal(oxp_service_get(node, &key, &service, error), -ENOENT);
-	/* one of them may be there, and the refused one changes nothing */
+	/* one of them can exist, and refusing the other changes nothing */
 	set_service_as(node, &key, &settings, colliding, 1);
 	assert_int_equal(oxp_service_set(node, &key, &settings, colliding, 2,
 					 NULL, error),

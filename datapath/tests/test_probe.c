@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Probes by mark: what the program makes of them is what the forwarding
- * program makes of a client's packet, and nothing else leaves. */
+/* Probes by mark: the program treats them as the forwarding program treats a
+ * client's packet, and changes nothing else. */
 #include <arpa/inet.h>
 #include <linux/pkt_cls.h>
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 
 #define CLIENT_V6 "2001:db8:c::7"
 
-/* Runs a frame that has the mark; the mark afterwards in *mark. */
+/* Run a frame with a mark; *mark becomes the mark afterwards. */
 static int run_marked(const struct frame *in, struct frame *out, uint32_t *mark)
 {
 	struct __sk_buff before = {.mark = *mark}, after = {};
@@ -45,7 +45,7 @@ static void put16(uint8_t *at, uint16_t value)
 	at[1] = value;
 }
 
-/* An IPv6 packet in place of the frame's IPv4 packet. */
+/* Replace the frame's IPv4 packet by an IPv6 packet. */
 static void to_v6(struct frame *frame, const char *source, const char *vip)
 {
 	uint8_t *ip = frame->data + 14, protocol = ip[9];
@@ -63,9 +63,9 @@ static void to_v6(struct frame *frame, const char *source, const char *vip)
 	frame->length += 20;
 }
 
-/* The checksum as a receiver would compute it over the packet at `ip`; 0 if
- * that in the packet is right. */
-static uint16_t wrong_by(const uint8_t *ip)
+/* Compute the checksum over the packet at `ip` like a receiver; 0 if it is
+ * correct. */
+static uint16_t checksum_error(const uint8_t *ip)
 {
 	bool v6 = ip[0] >> 4 == 6;
 	size_t length = v6 ? ip[4] << 8 | ip[5] : (ip[2] << 8 | ip[3]) - 20;
@@ -87,7 +87,7 @@ static void fix_l4(uint8_t *ip, uint8_t protocol)
 						    : 2);
 
 	put16(check, 0);
-	put16(check, wrong_by(ip));
+	put16(check, checksum_error(ip));
 }
 
 static void make_probe(struct frame *out, bool v6, uint8_t protocol, int n)
@@ -138,7 +138,7 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 		make_probe(&in, v6, protocol, n);
 		assert_int_equal(run(forward, &in, &expected), XDP_TX);
 		action = run_marked(&in, &out, &mark);
-		/* the kernel finds the next hop where it had another family */
+		/* if the family changed the kernel looks up the next hop */
 		assert_int_equal(action,
 				 v6 == outer_v6 ? TC_ACT_OK : TC_ACT_REDIRECT);
 		assert_int_equal(mark, v6 == outer_v6 ? MARK : 0);
@@ -147,7 +147,7 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 		assert_memory_equal(out.data + 14, expected.data + 14,
 				    out.length - 14);
 		if (encapsulation == OXP_DSCP && protocol != IPPROTO_SCTP)
-			assert_int_equal(wrong_by(out.data + 14), 0);
+			assert_int_equal(checksum_error(out.data + 14), 0);
 	}
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 }
@@ -177,7 +177,7 @@ static void test_probes_are_encapsulated_as_clients_packets(void **state)
 	assert_int_equal(outcome(OXP_PROBE_SENT), 9 * runs);
 }
 
-/* The same with the bits of outer sources that differ from flow to flow. */
+/* The same with bits of the outer source that depend on the flow. */
 static void test_probes_have_the_entropy_of_clients_packets(void **state)
 {
 	struct oxp_node_settings settings = {
@@ -194,7 +194,7 @@ static void test_probes_have_the_entropy_of_clients_packets(void **state)
 				  IPPROTO_TCP, 0, NULL);
 }
 
-/* Also where the member is another host's. */
+/* Even if the member is on another host. */
 static void test_probes_go_through_the_tunnel_of_clients_packets(void **state)
 {
 	static const struct {
@@ -219,7 +219,7 @@ static void test_probes_go_through_the_tunnel_of_clients_packets(void **state)
 			};
 			struct oxp_probe is;
 
-			/* the member is of the other family */
+			/* the member has the other family */
 			same_as_forwarded(OXP_IPIP, v6,
 					  strchr(ends[n].host, ':'),
 					  IPPROTO_TCP, 8080, &tunnel);
@@ -230,7 +230,7 @@ static void test_probes_go_through_the_tunnel_of_clients_packets(void **state)
 		}
 }
 
-/* The port is the member's, where the forwarding program writes it. */
+/* The member's port, where the forwarding program writes it. */
 static void test_probes_have_the_port_of_clients_packets(void **state)
 {
 	static const uint8_t kinds[] = {OXP_IPIP, OXP_GUE, OXP_GRE, OXP_DSCP};
@@ -243,7 +243,7 @@ static void test_probes_have_the_port_of_clients_packets(void **state)
 						  protocols[i], 8080, NULL);
 }
 
-/* What the forwarding program answers itself. */
+/* The forwarding program answers these itself. */
 static void test_echo_requests_of_checks_reach_the_member(void **state)
 {
 	struct oxp_probe wanted = target(VIP_V6, MEMBER_V6, OXP_DSCP);
@@ -256,7 +256,7 @@ static void test_echo_requests_of_checks_reach_the_member(void **state)
 	in.data[14 + 40] = 128;
 	fix_l4(in.data + 14, IPPROTO_ICMPV6);
 	assert_int_equal(run_marked(&in, &out, &mark), TC_ACT_OK);
-	assert_int_equal(wrong_by(out.data + 14), 0);
+	assert_int_equal(checksum_error(out.data + 14), 0);
 	assert_memory_equal(out.data + 14 + 24, wanted.member.bytes, 16);
 
 	wanted = target(VIP, MEMBER, OXP_IPIP);
@@ -264,7 +264,7 @@ static void test_echo_requests_of_checks_reach_the_member(void **state)
 	make_probe(&in, false, IPPROTO_ICMP, 8);
 	mark = MARK;
 	assert_int_equal(run_marked(&in, &out, &mark), TC_ACT_OK);
-	/* the link header is not ours to write */
+	/* the program does not write the link header */
 	assert_memory_equal(out.data, in.data, 14);
 	assert_int_equal(out.length, in.length + 20);
 	assert_int_equal(out.data[14 + 9], IPPROTO_IPIP);

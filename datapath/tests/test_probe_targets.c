@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of probe targets, and the filter that sends to them on interfaces.
- */
+/* The table of probe targets, and the filter on interfaces that sends to
+ * them. */
 #include <errno.h>
 #include <linux/pkt_cls.h>
 #include <net/if.h>
@@ -74,7 +74,7 @@ static void test_refused_targets_leave_the_others(void **state)
 	expect_refused(wanted, -EINVAL, "encapsulation 9");
 }
 
-/* Nothing is there, and nothing is made by looking. */
+/* Without probes nothing exists, and reading creates nothing. */
 static void test_node_without_probes_has_nothing_of_them(void **state)
 {
 	uint64_t count;
@@ -131,7 +131,7 @@ static void test_filter_is_attached_once_and_others_are_kept(void **state)
 		fail_msg("attach: %s", error);
 	first = filter();
 	assert_int_not_equal(first, 0);
-	/* it stays as it is, unless the targets are others */
+	/* unchanged, unless the targets' maps are others */
 	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
 	assert_int_equal(filter(), first);
 	remove_folder(node, PROBES_FOLDER);
@@ -142,7 +142,7 @@ static void test_filter_is_attached_once_and_others_are_kept(void **state)
 	assert_int_equal(bpf_tc_attach(&hook, &beside), 0);
 	assert_int_equal(detach_probes(error), 1);
 	assert_int_equal(filter(), 0);
-	/* another's filter stays; a query fills the options anew */
+	/* foreign filters stay; a query needs fresh options */
 	beside.prog_fd = beside.prog_id = beside.flags = 0;
 	assert_int_equal(bpf_tc_query(&hook, &beside), 0);
 
@@ -154,7 +154,7 @@ static void test_filter_is_attached_once_and_others_are_kept(void **state)
 	assert_int_equal(oxp_test_destroy(node, error), 0);
 	assert_int_equal(filter(), 0);
 
-	/* somebody else's place: a program of another name */
+	/* a program with another name at our place */
 	oxp_close(node);
 	node = fresh_state();
 	set_probes(NULL, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory, exactly as lib/node/create.c and the administrator's guide state it,
- * and a node that is as big as is promised: 10,000 services and 100,000
- * members. How long things took is printed and not judged.
+ * Memory exactly as documented in lib/node/create.c and the administrator's
+ * guide, and a node of the promised size: 10,000 services and 100,000 members.
+ * Durations are printed, but not judged.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -44,9 +44,9 @@ static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t flows)
 	return info.map_bytes;
 }
 
-/* What the guide states; the kernel rounds maps up to whole pages. */
+/* As in the guide; the kernel rounds maps up to whole pages. */
 #define BYTES_OF_SERVICE(cpus) (418 + 16 + 48 * (cpus))
-/* With two blocks of 1,021 slots and 10 members, and ages. */
+/* Two blocks of 1,021 slots and 10 members, and ages. */
 #define BYTES_OF_TABLE (2 * (64 + 10 * 96 + 1024 + 128 + 1024) + 1024)
 #define BYTES_OF_MEMBER(cpus) (16 + 32 * (cpus))
 #define BYTES_OF_FLOW 8
@@ -62,7 +62,7 @@ static void expect_each(uint64_t more, uint64_t less, uint32_t count,
 			 (unsigned long long)found, (unsigned long long)each);
 }
 
-/* Sizes at which the kernel's powers of two are exact. */
+/* At these sizes the kernel's powers of two are exact. */
 static void test_bytes_of_maps_are_those_documented(void **state)
 {
 	int cpus = libbpf_num_possible_cpus(), major, minor;
@@ -177,7 +177,7 @@ static void use(struct oxp_node *node)
 	assert_int_equal(info.services, SERVICES);
 	assert_int_equal(info.members, SERVICES * MEMBERS);
 	assert_true(info.map_bytes < 400 << 20);
-	/* a segment begun, and what does not fit their ends */
+	/* one segment is partly used, and ends of segments stay free */
 	assert_in_range(node->config->segments,
 			SERVICES * BYTES_OF_TABLE / SEGMENT_SIZE,
 			SERVICES * BYTES_OF_TABLE / SEGMENT_SIZE + 2);
@@ -187,7 +187,7 @@ static void use(struct oxp_node *node)
 	expect_counters(node, program, services);
 	close(program);
 
-	/* one more of either does not fit, and nothing of it stays */
+	/* one more of either does not fit, and leaves nothing behind */
 	more = wanted[0];
 	more.key.port = SERVICES + 1;
 	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
@@ -197,7 +197,7 @@ static void use(struct oxp_node *node)
 	more.count = MEMBERS - 1;
 	assert_int_equal(oxp_services_set(node, &more, 1, error), 1);
 	more = wanted[8];
-	more.members = &members[6 * MEMBERS]; /* 12 where 10 were */
+	more.members = &members[6 * MEMBERS]; /* 12 instead of 10 */
 	more.count = MEMBERS + 2;
 	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
 	assert_non_null(strstr(error, "all 100000 members"));
@@ -249,7 +249,7 @@ static void test_node_holds_the_promised_services_and_members(void **state)
 	oxp_close(node);
 }
 
-/* As many services as an operator may ask for, on addresses of their own. */
+/* As many services as can be configured, each at its own address. */
 static void fill_most(struct oxp_wanted_service *wanted,
 		      struct oxp_member *member)
 {
@@ -285,7 +285,7 @@ static void expect_most(struct oxp_node *node)
 	close(program);
 }
 
-static void test_node_holds_as_many_services_as_may_be(void **state)
+static void test_node_holds_the_most_services_allowed(void **state)
 {
 	struct oxp_wanted_service *wanted =
 		calloc(SERVICES_MOST, sizeof(*wanted));
@@ -325,7 +325,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_of_maps_are_those_documented),
 		cmocka_unit_test(
 			test_node_holds_the_promised_services_and_members),
-		cmocka_unit_test(test_node_holds_as_many_services_as_may_be),
+		cmocka_unit_test(test_node_holds_the_most_services_allowed),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which dropped packets are counted for which service. */
+/* To which service dropped packets are counted. */
 #include "fixture.h"
 
 static uint64_t drops_of(const struct flow *flow)
@@ -13,8 +13,8 @@ static uint64_t drops_of(const struct flow *flow)
 	return service.drops;
 }
 
-/* A frame of a flow to `web` or `dns`. The other service is not concerned, and
- * what is dropped counts as nothing else. */
+/* A frame of a flow to `web` or `dns`. The other service is not affected, and
+ * the packet has no other outcome. */
 static void expect_counted(const struct frame *frame, enum oxp_outcome why,
 			   const struct flow *whose)
 {
@@ -48,7 +48,7 @@ static void make(struct frame *frame, const struct flow *flow)
 	make_frame(frame, flow, 10, NULL);
 }
 
-/* The fast path looks for the service once more, behind any link header. */
+/* The fast path looks the service up again, after any link header. */
 static void add_tags(struct frame *frame, int tags)
 {
 	static const uint8_t tag[4] = {0x81, 0, 0, 7};
@@ -60,7 +60,7 @@ static void add_tags(struct frame *frame, int tags)
 	}
 }
 
-static void test_a_martian_counts_for_its_service(void **state)
+static void test_martian_counts_for_its_service(void **state)
 {
 	struct variation with = {.options = 1};
 	struct flow flow[2] = {web, dns};
@@ -93,7 +93,7 @@ static void test_packets_without_a_member_count(void **state)
 	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
 	make_frame(&frame, &web, 10, &with);
 	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
-	/* of the only TCP service, by a guess */
+	/* of the only TCP service, which is a guess */
 	make_frame(&frame, &web, 10, &later);
 	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
 }
@@ -147,7 +147,7 @@ static void test_packets_too_big_count_unless_they_are_answered(void **state)
 	expect_counted(&frame, OXP_DROP_TOO_BIG, &web);
 	make_frame(&frame, &web, 1441, &options);
 	expect_counted(&frame, OXP_DROP_TOO_BIG, &web);
-	/* no budget for an answer, then one */
+	/* first without a budget for answers */
 	node->config->icmp_rate = 0;
 	make_frame(&frame, &web, 1441, &whole);
 	expect_counted(&frame, OXP_DROP_TOO_BIG, &web);
@@ -161,7 +161,7 @@ static void test_packets_too_big_count_unless_they_are_answered(void **state)
 	assert_int_equal(drops_of(&web), before);
 }
 
-static void test_packets_without_a_way_count(void **state)
+static void test_packets_without_next_hop_count(void **state)
 {
 	uint32_t *device = &node->uplinks[node->config->active_uplinks & 1]
 				    .uplink[0]
@@ -202,7 +202,7 @@ static void test_packets_of_no_known_service_count_for_none(void **state)
 	assert_int_equal(drops_of(&dns), 0);
 }
 
-static void test_a_service_that_is_made_anew_begins_at_0(void **state)
+static void test_recreated_service_starts_at_zero(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_service list[2];
@@ -222,14 +222,14 @@ static void test_a_service_that_is_made_anew_begins_at_0(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_a_martian_counts_for_its_service),
+		TEST(test_martian_counts_for_its_service),
 		TEST(test_packets_without_a_member_count),
 		TEST(test_clients_outside_of_allowed_networks_count),
 		TEST(test_sources_that_open_too_fast_count),
 		TEST(test_packets_too_big_count_unless_they_are_answered),
-		TEST(test_packets_without_a_way_count),
+		TEST(test_packets_without_next_hop_count),
 		TEST(test_packets_of_no_known_service_count_for_none),
-		TEST(test_a_service_that_is_made_anew_begins_at_0),
+		TEST(test_recreated_service_starts_at_zero),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

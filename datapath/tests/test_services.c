@@ -10,7 +10,7 @@
 
 static const struct oxp_service_settings small = {.slots = TEST_SLOTS};
 
-static struct oxp_member_state one(uint32_t which)
+static struct oxp_member_state member_state(uint32_t which)
 {
 	struct oxp_member_state states[OXP_MEMBERS_MAX];
 	int count =
@@ -22,7 +22,7 @@ static struct oxp_member_state one(uint32_t which)
 
 static void expect_health(uint32_t which, int healthy, int known)
 {
-	struct oxp_member_state state = one(which);
+	struct oxp_member_state state = member_state(which);
 
 	assert_int_equal(state.healthy, healthy);
 	assert_int_equal(state.known, known);
@@ -59,7 +59,7 @@ static void test_setting_an_equal_service_changes_nothing(void **state)
 	assert_int_equal(show().generation, 2);
 }
 
-static void test_ports_of_one_address_are_members_of_their_own(void **state)
+static void test_ports_of_one_address_are_separate_members(void **state)
 {
 	struct oxp_member members[4];
 	struct oxp_member_state states[4];
@@ -79,18 +79,18 @@ static void test_ports_of_one_address_are_members_of_their_own(void **state)
 	for (int i = 1; i < 4; i++)
 		assert_true(states[i - 1].port < states[i].port);
 	oxp_table_get(node, &http, before, NULL, TEST_SLOTS, NULL, error);
-	/* one that is down leaves the others' slots, and counters, alone */
+	/* one that goes down leaves the slots and counters of others alone */
 	assert_int_equal(apply(7, 0), 1); /* port 8081 */
 	expect_health(2, 1, 1);
 	expect_health(3, 0, 1);
 	oxp_table_get(node, &http, after, NULL, TEST_SLOTS, NULL, error);
 	for (int i = 0; i < TEST_SLOTS; i++)
 		assert_true(after[i] < 3);
-	/* another port is another member, also at the same place */
+	/* another port is another member, even at the same place */
 	members[0].port = 8082;
 	set_service(node, &http, members, 4);
 	expect_health(3, 0, 0);
-	assert_int_equal(one(3).port, 8082);
+	assert_int_equal(member_state(3).port, 8082);
 	members[1].port = 8082;
 	assert_int_equal(
 		oxp_service_set(node, &http, &small, members, 4, NULL, error),
@@ -98,12 +98,12 @@ static void test_ports_of_one_address_are_members_of_their_own(void **state)
 	assert_non_null(strstr(error, "port 8082"));
 }
 
-/* As nodes had it before they wrote ports. */
-static void test_a_member_that_gets_a_port_stays_what_it_is(void **state)
+/* As on nodes from before ports were written. */
+static void test_member_that_gets_a_port_stays_the_same(void **state)
 {
 	struct oxp_member members[3];
 	uint16_t before[TEST_SLOTS], after[TEST_SLOTS], old[TEST_SLOTS];
-	uint32_t open; /* since members came up one after the other */
+	uint32_t open; /* as members came up one by one */
 
 	(void)state;
 	make_members(members, 3, 0, 7);
@@ -118,19 +118,19 @@ static void test_a_member_that_gets_a_port_stays_what_it_is(void **state)
 		set_service(node, &http, members, 3);
 		for (int i = 0; i < 3; i++)
 			expect_health(i, 1, 1);
-		assert_int_equal(one(1).port, members[1].port);
+		assert_int_equal(member_state(1).port, members[1].port);
 		oxp_table_get(node, &http, after, old, TEST_SLOTS, NULL, error);
 		assert_memory_equal(after, before, sizeof(before));
 		assert_int_equal(show().open_slots, open);
 	}
-	/* the lower one has been there; a third one is new */
+	/* the lower port existed before; a third one is new */
 	members[0].port = 9001;
 	members[2] = members[0];
 	members[2].port = 9000;
 	set_service(node, &http, members, 3);
 	expect_health(0, 1, 1);
 	expect_health(1, 0, 0);
-	assert_int_equal(one(0).port, 9000);
+	assert_int_equal(member_state(0).port, 9000);
 }
 
 static void test_new_members_with_a_check_are_down(void **state)
@@ -153,7 +153,7 @@ static void test_health_is_carried_over_with_the_check(void **state)
 	(void)state;
 	make_members(members, 2, 0, 0);
 	set_service(node, &http, members, 1);
-	members[0].check = 7; /* gets a check: keeps its traffic */
+	members[0].check = 7; /* new check: keeps its traffic */
 	set_service(node, &http, members, 1);
 	expect_health(0, 1, 0);
 	assert_int_equal(apply(7, 0), 1);
@@ -161,7 +161,7 @@ static void test_health_is_carried_over_with_the_check(void **state)
 	members[0].weight = 5; /* same check: keeps its state */
 	set_service(node, &http, members, 2);
 	expect_health(0, 0, 1);
-	members[0].check = 8; /* another check: not known */
+	members[0].check = 8; /* other check: unknown */
 	set_service(node, &http, members, 2);
 	expect_health(0, 0, 0);
 	assert_int_equal(apply(7, 1), 0);
@@ -171,7 +171,7 @@ static void test_health_is_carried_over_with_the_check(void **state)
 	set_service(node, &http, members, 2);
 	expect_health(0, 1, 0);
 	assert_int_equal(apply(9, 0), 1);
-	members[0].check = 0; /* no check any more: up */
+	members[0].check = 0; /* check removed: up */
 	set_service(node, &http, members, 2);
 	expect_health(0, 1, 0);
 }
@@ -198,14 +198,14 @@ static void test_results_of_a_call_switch_a_service_once(void **state)
 	expect_health(0, 0, 1);
 	assert_int_equal(oxp_health_apply(node, results, 12, error), 0);
 
-	/* drained: its flows end with it, so packets have to know */
+	/* drained, but its flows end now, so packets must be told */
 	members[9].weight = 0;
 	set_service(node, &http, members, 10);
 	generation = show().generation;
 	assert_int_equal(apply(109, 0), 1);
 	expect_health(9, 0, 1);
 	assert_int_equal(show().generation, generation + 1);
-	/* what packets do not read changes in place */
+	/* changes that packets do not read are made in place */
 	members[9].admin_up = 0;
 	set_service(node, &http, members, 10);
 	generation = show().generation;
@@ -232,7 +232,7 @@ static void test_slots_lead_nowhere_without_healthy_members(void **state)
 		assert_int_equal(table[i], OXP_NO_MEMBER);
 }
 
-/* Two nodes that saw the same things in another order have one table. */
+/* Nodes that saw the same events in another order have equal tables. */
 static void test_table_does_not_depend_on_the_order_of_events(void **state)
 {
 	struct oxp_key https = tcp_key(VIP, 443);
@@ -282,12 +282,12 @@ static void test_counters_stay_with_members(void **state)
 	set_service(node, &http, members + 1, 1);
 	send_packets(program, 5);
 	set_service(node, &http, members, 3);
-	assert_int_equal(one(0).counters.packets, 0);
-	assert_int_equal(one(1).counters.packets, 5);
-	/* gone and back: from zero, whatever counter it gets */
+	assert_int_equal(member_state(0).counters.packets, 0);
+	assert_int_equal(member_state(1).counters.packets, 5);
+	/* removed and added again: starts at zero with any counter */
 	set_service(node, &http, members, 1);
 	set_service(node, &http, members, 2);
-	assert_int_equal(one(1).counters.packets, 0);
+	assert_int_equal(member_state(1).counters.packets, 0);
 	assert_int_equal(show().counters.packets, 5);
 	assert_int_equal(oxp_services_delete(node, &http, 1, error), 1);
 	set_service(node, &http, members, 2);
@@ -295,8 +295,8 @@ static void test_counters_stay_with_members(void **state)
 	close(program);
 }
 
-/* A flow may be remembered with a member that was removed: its place is empty,
- * also in the block that had it, or there is no such place. */
+/* A flow may be remembered with a removed member: its place is empty, also in
+ * the block that had it, or no longer exists. */
 static void test_places_of_removed_members_are_empty(void **state)
 {
 	static const struct block_member nobody;
@@ -325,8 +325,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_setting_an_equal_service_changes_nothing),
-		TEST(test_ports_of_one_address_are_members_of_their_own),
-		TEST(test_a_member_that_gets_a_port_stays_what_it_is),
+		TEST(test_ports_of_one_address_are_separate_members),
+		TEST(test_member_that_gets_a_port_stays_the_same),
 		TEST(test_new_members_with_a_check_are_down),
 		TEST(test_health_is_carried_over_with_the_check),
 		TEST(test_results_of_a_call_switch_a_service_once),

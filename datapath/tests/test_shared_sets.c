@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What packets leave for later ones lies in tables for all services of a node:
- * where later fragments go, and what sources may open. What the clients of one
- * VIP, service or project send costs no other one's.
+ * What packets leave for later ones is in tables for all services of a node:
+ * where later fragments go, and how much sources may open. Clients of one VIP,
+ * service or project must not cost another one its entries.
  */
 #include <bpf/bpf.h>
 
@@ -11,8 +11,8 @@
 #define GREEDY_VIP "192.0.2.2"
 #define FIRST 0x2000
 #define LATER 0x0064
-#define DATAGRAMS 32768 /* that a node remembers */
-#define PAIRS 65536     /* of client and service that it knows */
+#define DATAGRAMS 32768 /* remembered by a node */
+#define PAIRS 65536     /* of client and service, known to a node */
 #define FEW 100
 #define SOURCES 20
 
@@ -33,7 +33,7 @@ static void set_one(const char *vip, uint16_t port, uint32_t rate,
 	set_service_as(node, &key, &settings, &member, 1);
 }
 
-/* Fragments whose first one is not known go to port 53, and are counted. */
+/* Fragments without a known first one go to port 53, and are counted. */
 static int set_up_vips(void **state)
 {
 	static const char *const vips[] = {VIP, GREEDY_VIP};
@@ -68,8 +68,9 @@ static void send_first(const struct flow *flow, uint32_t from, uint32_t count)
 	}
 }
 
-/* How many later ones go where the first one did, of a service without NAT. */
-static uint32_t followed(const struct flow *flow, uint32_t from, uint32_t count)
+/* Returns how many later ones follow the first, for services without NAT. */
+static uint32_t count_followed(const struct flow *flow, uint32_t from,
+			       uint32_t count)
 {
 	uint64_t guessed = outcome(OXP_FRAGMENT_GUESSED).packets;
 	struct flow some = *flow;
@@ -86,7 +87,7 @@ static void test_another_vip_costs_nothing_that_is_there(void **state)
 	(void)state;
 	send_first(&victim, 0, FEW);
 	send_first(&greedy, 0, 2 * DATAGRAMS);
-	assert_int_equal(followed(&victim, 0, FEW), FEW);
+	assert_int_equal(count_followed(&victim, 0, FEW), FEW);
 }
 
 static void test_another_vip_that_filled_it_gives_way(void **state)
@@ -95,21 +96,21 @@ static void test_another_vip_that_filled_it_gives_way(void **state)
 	send_first(&greedy, 0, 2 * DATAGRAMS);
 	send_first(&victim, 0, FEW);
 	send_first(&greedy, 0, 2 * DATAGRAMS);
-	assert_int_equal(followed(&victim, 0, FEW), FEW);
+	assert_int_equal(count_followed(&victim, 0, FEW), FEW);
 }
 
-/* One that fills it itself loses its oldest. */
-static void test_the_oldest_of_a_vip_go(void **state)
+/* A VIP that fills the table itself loses its oldest ones. */
+static void test_vip_loses_its_oldest_fragments(void **state)
 {
 	(void)state;
 	send_first(&greedy, 0, 4 * DATAGRAMS);
-	assert_in_range(followed(&greedy, 4 * DATAGRAMS - FEW, FEW),
+	assert_in_range(count_followed(&greedy, 4 * DATAGRAMS - FEW, FEW),
 			FEW * 9 / 10, FEW);
-	assert_in_range(followed(&greedy, 0, FEW), 0, FEW / 10);
+	assert_in_range(count_followed(&greedy, 0, FEW), 0, FEW / 10);
 }
 
-/* All that is remembered was left so much earlier. */
-static void grow_old(int map, uint32_t sets, uint64_t milliseconds)
+/* Make everything that is remembered this much older. */
+static void make_older(int map, uint32_t sets, uint64_t milliseconds)
 {
 	for (uint32_t i = 0; i < sets; i++) {
 		struct shared_set set;
@@ -124,20 +125,20 @@ static void grow_old(int map, uint32_t sets, uint64_t milliseconds)
 	}
 }
 
-/* RFC 1122, section 3.3.2: a datagram is put together within 120 s, or not. */
+/* RFC 1122, section 3.3.2: reassembly of a datagram ends after 120 s. */
 static void test_what_is_old_is_not_followed(void **state)
 {
 	int map = node->map[MAP_FRAGMENTS];
 
 	(void)state;
 	send_first(&victim, 0, FEW);
-	grow_old(map, FRAGMENT_SETS, 110000); /* units of 1.05 ms */
-	assert_int_equal(followed(&victim, 0, FEW), FEW);
-	grow_old(map, FRAGMENT_SETS, 10000);
-	assert_int_equal(followed(&victim, 0, FEW), 0);
+	make_older(map, FRAGMENT_SETS, 110000); /* units of 1.05 ms */
+	assert_int_equal(count_followed(&victim, 0, FEW), FEW);
+	make_older(map, FRAGMENT_SETS, 10000);
+	assert_int_equal(count_followed(&victim, 0, FEW), 0);
 }
 
-/* The fragments of both projects' flows are to one VIP. */
+/* The fragments of both projects' flows go to one VIP. */
 static void test_another_project_with_nat_costs_nothing(void **state)
 {
 	struct variation opening = {.tcp_flags = SYN};
@@ -158,7 +159,7 @@ static void test_another_project_with_nat_costs_nothing(void **state)
 	assert_int_equal(send_fragment(&ours, FEW - 1, LATER), XDP_TX);
 }
 
-/* One of each client. */
+/* One flow per client. */
 static void open_flows(const struct flow *to, uint32_t clients)
 {
 	for (uint32_t i = 0; i < clients; i++) {
@@ -171,8 +172,8 @@ static void open_flows(const struct flow *to, uint32_t clients)
 	}
 }
 
-/* That the client may open at the victim's service. */
-static uint64_t left_to(struct oxp_simulation *simulation, uint32_t client)
+/* Flows that the client may still open at the victim's service. */
+static uint64_t tokens_of(struct oxp_simulation *simulation, uint32_t client)
 {
 	struct oxp_address source = address(client_text(client));
 	struct oxp_key key = udp_key(VIP, victim.destination_port);
@@ -184,15 +185,15 @@ static uint64_t left_to(struct oxp_simulation *simulation, uint32_t client)
 	return tokens / 1024;
 }
 
-/* What sources have used up stays so, whatever comes to another service: who is
- * not known may open all of it anew. */
+/* Budgets that sources have used up stay so, whatever another service receives:
+ * a forgotten source could use its full budget again. */
 static void test_another_services_sources_lift_no_limit(void **state)
 {
 	struct oxp_simulation *simulation;
 	uint8_t tag[8];
 
 	(void)state;
-	/* so slow that little comes during the test */
+	/* too slow to matter during the test */
 	set_one(VIP, 5353, 1, 600);
 	set_one(GREEDY_VIP, 5353, 1, 600);
 	for (int i = 0; i < 500; i++)
@@ -200,8 +201,8 @@ static void test_another_services_sources_lift_no_limit(void **state)
 	open_flows(&greedy, 2 * PAIRS);
 	assert_int_equal(oxp_simulation_open(node, &simulation, tag, error), 0);
 	for (uint32_t i = 0; i < SOURCES; i++)
-		assert_in_range(left_to(simulation, i), 100, 400);
-	assert_int_equal(left_to(simulation, SOURCES), 600);
+		assert_in_range(tokens_of(simulation, i), 100, 400);
+	assert_int_equal(tokens_of(simulation, SOURCES), 600);
 	oxp_simulation_close(simulation);
 }
 
@@ -213,7 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		OF_VIPS(test_another_vip_costs_nothing_that_is_there),
 		OF_VIPS(test_another_vip_that_filled_it_gives_way),
-		OF_VIPS(test_the_oldest_of_a_vip_go),
+		OF_VIPS(test_vip_loses_its_oldest_fragments),
 		OF_VIPS(test_what_is_old_is_not_followed),
 		OF_VIPS(test_another_services_sources_lift_no_limit),
 		cmocka_unit_test_setup_teardown(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a reader makes of streams of other versions, and of damaged ones. */
+/* How a reader treats streams of other versions, and damaged ones. */
 #include <errno.h>
 #include <linux/bpf.h>
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 
 #include "harness.h"
 
-static int memory(const void *data, size_t length)
+static int memory_file(const void *data, size_t length)
 {
 	int fd = memfd_create("stream", MFD_CLOEXEC);
 
@@ -20,17 +20,17 @@ static int memory(const void *data, size_t length)
 
 static int read_bytes(const void *data, size_t length, struct import **out)
 {
-	int fd = memory(data, length);
+	int fd = memory_file(data, length);
 	int status = read_stream(fd, out, error);
 
 	close(fd);
 	return status;
 }
 
-/* The stream of a node with services, in memory of its own. */
+/* Returns the stream of a node with services, allocated. */
 static char *stream_of(struct oxp_node *node, size_t *length)
 {
-	int fd = memory("", 0);
+	int fd = memory_file("", 0);
 	char *data;
 
 	assert_int_equal(oxp_export(node, fd, error), 0);
@@ -53,7 +53,7 @@ static struct oxp_node *some_state(void)
 	return node;
 }
 
-/* A stream that has one more record, in front of the last one. */
+/* Returns a stream with an additional record before the last one. */
 static char *with_record(const char *stream, size_t *length, uint32_t flags)
 {
 	const size_t end =
@@ -115,7 +115,7 @@ static void test_streams_cut_short_are_refused(void **state)
 	}
 	assert_int_equal(read_bytes(stream, length, &import), 0);
 	free_import(import);
-	stream[10]++; /* the release in the magic: of the next one */
+	stream[10]++; /* next release in the magic */
 	assert_int_equal(read_bytes(stream, length, &import), -EPROTO);
 	assert_non_null(strstr(error, "makes the tables anew"));
 	free(stream);
@@ -141,7 +141,7 @@ static void test_elements_of_other_lengths_are_cut_or_padded(void **state)
 	assert_memory_equal(out, "\0\0\0\0\0\0\0\0", 8);
 }
 
-/* Any bytes: an error or a state, never a crash, never a torn table. */
+/* Any bytes give an error or a state, but never a crash or a torn table. */
 static void test_damaged_streams_never_crash_the_reader(void **state)
 {
 	struct oxp_node *node = some_state();
@@ -172,8 +172,8 @@ static void test_damaged_streams_never_crash_the_reader(void **state)
 	oxp_close(node);
 }
 
-/* After a death in the middle, the next process has the node as it was. */
-static void test_handover_ends_or_is_taken_back(void **state)
+/* After a death in between, the next process finds the node as it was. */
+static void test_handover_completes_or_is_reverted(void **state)
 {
 	struct oxp_node *node = some_state(), *other = open_state();
 	struct oxp_info info;
@@ -190,13 +190,13 @@ static void test_handover_ends_or_is_taken_back(void **state)
 	assert_int_equal(oxp_handover_begin(node, &lock_file, error), 0);
 	assert_int_equal(oxp_handover_end(node, 1, error), 0);
 	assert_int_equal(oxp_info_get(other, &info, error), -ESTALE);
-	/* for the tests that follow: this one did not change the pins */
+	/* for the tests that follow: the pins were not changed */
 	node->config->layout = OXP_LAYOUT;
 	oxp_close(other);
 	oxp_close(node);
 }
 
-/* Flows of set 0, written and read as maps have them. */
+/* Flows of set 0, in the format of the map. */
 static struct flow_set *map_flows(struct oxp_node *node)
 {
 	void *memory =
@@ -215,11 +215,11 @@ static uint64_t flow_entry(uint64_t tag, uint32_t age, uint32_t member)
 	       ((now - age) & FLOW_TIME_MASK) << FLOW_TIME_SHIFT | member;
 }
 
-/* The part alone, and nothing that it is not made of. */
+/* Import only this part, and check that it has no other records. */
 static struct import *import_part(struct oxp_node *node, enum oxp_part part)
 {
 	struct import *import;
-	int fd = memory("", 0);
+	int fd = memory_file("", 0);
 
 	assert_int_equal(oxp_export_part(node, fd, part, error), 0);
 	assert_int_equal(read_stream(fd, &import, error), 0);
@@ -244,8 +244,8 @@ static uint32_t member_of(const struct flow_set *set, uint64_t tag)
 	return found;
 }
 
-/* A second copy brings what the first one could not have, and leaves what
- * packets have written. */
+/* A second copy adds what the first one could not have, and keeps what packets
+ * wrote. */
 static void test_second_copy_of_flows_keeps_what_packets_wrote(void **state)
 {
 	struct oxp_node *node = some_state();
@@ -257,8 +257,8 @@ static void test_second_copy_of_flows_keeps_what_packets_wrote(void **state)
 		set->entry[i] = flow_entry(i + 1, 2, i + 1);
 	import = import_part(node, OXP_PART_FLOWS);
 
-	/* a connection of before with the same ports; one that is newer; the
-	 * same; one for which there is no place but an old one's */
+	/* an older connection with the same ports; a newer one; the same one;
+	 * and one whose only place is an old one's */
 	memset(set, 0, sizeof(*set));
 	set->entry[3] = flow_entry(1, 500, 11);
 	set->entry[4] = flow_entry(2, 0, 12);
@@ -272,7 +272,7 @@ static void test_second_copy_of_flows_keeps_what_packets_wrote(void **state)
 		assert_int_equal(member_of(set, i), i);
 	assert_int_equal(member_of(set, 99), OXP_NO_MEMBER);
 
-	/* a full set of newer ones is not disturbed */
+	/* a full set of newer ones stays unchanged */
 	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
 		set->entry[i] = flow_entry(100 + i, 0, i);
 	assert_int_equal(fill_flows(node, import, error), 0);
@@ -284,7 +284,7 @@ static void test_second_copy_of_flows_keeps_what_packets_wrote(void **state)
 	oxp_close(node);
 }
 
-/* A file that packets open flows beside. */
+/* A file during whose writing packets open flows. */
 struct busy_file {
 	struct oxp_node *node;
 	char data[4096];
@@ -306,8 +306,8 @@ static ssize_t open_flows_and_write(void *cookie, const char *data,
 	return length;
 }
 
-/* Flows that begin while others are written do not take their room. */
-static void test_flows_that_begin_meanwhile_push_out_nobody(void **state)
+/* Flows that begin during the export take no room of others. */
+static void test_flows_that_begin_meanwhile_displace_none(void **state)
 {
 	static const cookie_io_functions_t functions = {
 		.write = open_flows_and_write};
@@ -350,8 +350,8 @@ static struct oxp_outcome_counters martians(struct oxp_node *node)
 	return all[OXP_DROP_MARTIAN];
 }
 
-/* The counters of a stream added to those of the node: of all maps that are
- * none here, so that the others' are not. */
+/* Add a stream's counters to the node's: only those of MAP_OUTCOMES, as all
+ * other maps count as adopted. */
 static void add_outcomes(struct oxp_node *node, const struct import *import)
 {
 	int adopted[MAPS] = {};
@@ -394,10 +394,9 @@ int main(void)
 		cmocka_unit_test(test_damaged_streams_never_crash_the_reader),
 		cmocka_unit_test(
 			test_second_copy_of_flows_keeps_what_packets_wrote),
-		cmocka_unit_test(
-			test_flows_that_begin_meanwhile_push_out_nobody),
+		cmocka_unit_test(test_flows_that_begin_meanwhile_displace_none),
 		cmocka_unit_test(test_outcomes_are_added),
-		cmocka_unit_test(test_handover_ends_or_is_taken_back),
+		cmocka_unit_test(test_handover_completes_or_is_reverted),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -8,9 +8,8 @@
 #include "load/load.h"
 #include "slow.skel.h"
 
-/* Packets while a service alternates between two sets of members, sizes of
- * its table and encapsulations: each goes where one of the two says, and as
- * that one says. */
+/* Packets while a service alternates between two sets of members, table sizes
+ * and encapsulations: each must go as one of the two sets says, completely. */
 #define FLOWS 256
 
 static const struct alternative {
@@ -86,7 +85,7 @@ static void prepare(struct oxp_node *node, struct reader *reader,
 		    const struct oxp_key *key, struct oxp_member sets[2][20])
 {
 	memset(reader, 0, sizeof(*reader));
-	/* sizes and positions differ, so that parts of both do not fit */
+	/* sizes and positions differ, so that a mixture is detected */
 	make_members(sets[0], 20, 1, 0);
 	make_members(sets[1], 20, 2, 0);
 	for (int which = 0; which < 2; which++) {
@@ -126,7 +125,7 @@ static void test_packets_never_see_a_mixture_of_tables(void **state)
 	oxp_close(node);
 }
 
-/* That the reader would notice: the same with tables written in place. */
+/* Proof that the reader would notice: the same with tables written in place. */
 static void test_tables_written_in_place_show_mixtures(void **state)
 {
 	struct oxp_node *node = fresh_state();
@@ -163,7 +162,7 @@ static void test_tables_written_in_place_show_mixtures(void **state)
 	oxp_close(node);
 }
 
-/* Packets that take longer than an update: their block must wait for them. */
+/* Packets that take longer than an update: their block must stay. */
 struct slow_reader {
 	int program;
 	uint64_t packets, disturbed;
@@ -207,7 +206,7 @@ static uint64_t disturbed_packets(bool wait)
 	reader.program = bpf_program__fd(object->progs.oxp_slow);
 	wait_for_packets = wait;
 	pthread_create(&thread, NULL, read_slowly, &reader);
-	/* without waiting until it has happened, however busy the machine is */
+	/* without waiting, until it happened, however long that takes */
 	for (int i = 0; i < (wait ? 100 : 100000); i++) {
 		set_service(node, &key, sets[i & 1], 5);
 		usleep(500);
@@ -234,8 +233,8 @@ static void test_blocks_wait_for_packets(void **state)
 	assert_true(disturbed_packets(false) > 0);
 }
 
-/* A packet that finds the service while it is deleted and others are created
- * is for this service or for nobody. */
+/* A packet that finds the service while it is deleted and others are created is
+ * for this service or for none. */
 static void *read_own(void *argument)
 {
 	struct reader *reader = argument;
@@ -272,7 +271,7 @@ static void test_indices_are_not_reused_while_packets_use_them(void **state)
 		set_service(node, &keys[i & 1], sets[i & 1], 5);
 		assert_int_equal(
 			oxp_services_delete(node, &keys[i & 1], 1, error), 1);
-		node->entry_cursor = 0; /* the same entry again and again */
+		node->entry_cursor = 0; /* reuse the same entry */
 	}
 	reader.stop = true;
 	pthread_join(thread, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tables of services with few and with many members: how many slots they have,
- * the memory that they take, and flows while both change. */
+/* Tables of services with few and many members: number of slots, memory, and
+ * flows while both change. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ static void set_members(struct oxp_node *opened, const struct oxp_key *key,
 		fail_msg("%u members: %s", count, error);
 }
 
-/* The member that each flow's packet goes to. */
+/* Get the member to which each flow's packet goes. */
 static void send_flows(int program, uint8_t tcp_flags, uint32_t *out)
 {
 	struct variation with = {.tcp_flags = tcp_flags};
@@ -101,7 +101,7 @@ static uint32_t slots_now(struct oxp_node *opened, const struct oxp_key *key)
 }
 
 /* Sizes grow, shrink, and change again before slots have closed; elements
- * become wide and narrow again. Flows that began in between stay, too. */
+ * become wide and narrow again. Flows that began in between stay as well. */
 static void test_flows_stay_while_the_number_of_slots_changes(void **state)
 {
 	static const uint32_t counts[] = {5, 12, 300, 40, 41, 5, 1000, 8};
@@ -156,7 +156,7 @@ static void test_slots_close_together_while_their_number_changes(void **state)
 	close_sized(opened);
 }
 
-static void test_a_service_may_have_4096_members(void **state)
+static void test_service_may_have_4096_members(void **state)
 {
 	struct oxp_node *opened = open_sized(4, 8192);
 	struct oxp_key key = tcp_key(VIP, 80);
@@ -198,7 +198,7 @@ static uint64_t bytes_of(struct oxp_node *opened)
 	return info.map_bytes;
 }
 
-/* What was deleted is used again, by this process and by another one. */
+/* Freed memory is reused, by this process and by another one. */
 static void test_memory_grows_with_use_and_is_used_again(void **state)
 {
 	struct oxp_node *opened = open_sized(2048, 32768), *other;
@@ -228,8 +228,8 @@ static void test_memory_grows_with_use_and_is_used_again(void **state)
 	close_sized(opened);
 }
 
-/* Where the kernel gives no more memory, the service is not there, or stays as
- * it was. */
+/* If the kernel has no more memory, the service is not created, or does not
+ * change. */
 static void test_services_without_memory_are_refused_whole(void **state)
 {
 	struct oxp_node *opened = open_sized(16, 16384);
@@ -255,7 +255,7 @@ static void test_services_without_memory_are_refused_whole(void **state)
 	close_sized(opened);
 }
 
-/* Every member's part of the slots against its part of the weights. */
+/* Compare every member's share of slots with its share of weights. */
 static void expect_even(uint32_t count, uint32_t slots)
 {
 	static uint16_t table[OXP_SLOTS_LIMIT], weights[OXP_MEMBERS_MAX];
@@ -318,7 +318,7 @@ static void test_sizes_follow_members_and_weights(void **state)
 	assert_int_equal(slot_count(wanted, 4096, 13313), 4093);
 	assert_int_equal(slot_count(wanted, 4096, 1000), 997);
 	wanted[0].weight =
-		256; /* a weight alone makes it four times as large */
+		256; /* one weight makes it up to four times larger */
 	assert_int_equal(slot_count(wanted, 10, OXP_SLOTS_LIMIT), 4093);
 	wanted[0].weight = 0;
 	assert_int_equal(slot_count(wanted, 11, OXP_SLOTS_LIMIT), 1021);
@@ -331,7 +331,7 @@ int main(void)
 			test_flows_stay_while_the_number_of_slots_changes),
 		cmocka_unit_test(
 			test_slots_close_together_while_their_number_changes),
-		cmocka_unit_test(test_a_service_may_have_4096_members),
+		cmocka_unit_test(test_service_may_have_4096_members),
 		cmocka_unit_test(test_memory_grows_with_use_and_is_used_again),
 		cmocka_unit_test(
 			test_services_without_memory_are_refused_whole),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Traces of packets. Kernels whose policy lets nobody load tracing programs
- * cannot run this: there it is skipped; tools/on-kernel has kernels that can.
+ * Traces of packets. Skipped on kernels whose policy forbids loading tracing
+ * programs; tools/on-kernel has kernels that allow it.
  */
 #include <errno.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 
 static uint32_t device;
 
-/* A network namespace of its own, with a veth pair. */
+/* A private network namespace with a veth pair. */
 static int enter(void **state)
 {
 	if (enter_namespace(state) || unshare(CLONE_NEWNET) ||
@@ -49,8 +49,8 @@ static struct oxp_trace *open_trace(uint32_t every, uint32_t snaplen,
 	return trace;
 }
 
-/* Through the program that is attached. */
-static uint32_t pass(const struct frame *frame, uint32_t count)
+/* By the attached program. */
+static uint32_t pass_frames(const struct frame *frame, uint32_t count)
 {
 	struct oxp_frame one = {.data = frame->data,
 				.length = frame->length,
@@ -64,7 +64,7 @@ static uint32_t pass(const struct frame *frame, uint32_t count)
 
 static uint8_t room[1 << 20];
 
-/* The traced sides, one after the other in `room`; their number. */
+/* Read the traced sides to `room`, in sequence. Returns how many there are. */
 static int read_sides(struct oxp_trace *trace,
 		      const struct oxp_trace_packet **out, int capacity)
 {
@@ -97,10 +97,10 @@ static void test_packets_are_traced_before_and_after_the_program(void **state)
 
 	(void)state;
 	make_frame(&in, &other, 5, NULL);
-	pass(&in, 3);
+	pass_frames(&in, 3);
 	make_frame(&in, &web, 100, NULL);
-	pass(&in, 1);
-	run(program, &in, &out); /* not attached: not traced */
+	pass_frames(&in, 1);
+	run(program, &in, &out); /* not attached, so not traced */
 	assert_int_equal(read_sides(trace, side, 4), 2);
 	assert_false(side[0]->out);
 	assert_true(side[1]->out);
@@ -126,7 +126,7 @@ static void test_drops_are_traced_up_to_the_snap_length(void **state)
 
 	(void)state;
 	make_frame(&in, &bad, 100, NULL);
-	assert_int_equal(pass(&in, 1), XDP_DROP);
+	assert_int_equal(pass_frames(&in, 1), XDP_DROP);
 	assert_int_equal(read_sides(trace, side, 2), 2);
 	assert_int_equal(side[1]->action, XDP_DROP);
 	assert_int_equal(side[1]->length, in.length);
@@ -146,7 +146,7 @@ static void test_packets_with_vlan_tags_are_traced(void **state)
 	memmove(in.data + 20, in.data + 12, in.length - 12);
 	memcpy(in.data + 12, tags, sizeof(tags));
 	in.length += sizeof(tags);
-	pass(&in, 1);
+	pass_frames(&in, 1);
 	assert_int_equal(read_sides(trace, side, 2), 2);
 	oxp_trace_close(trace);
 }
@@ -164,7 +164,7 @@ static void test_sampling_traces_every_nth_packet(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(cpu), &cpu), 0);
 	trace = open_trace(10, 0, 0);
 	make_frame(&in, &web, 0, NULL);
-	pass(&in, 100);
+	pass_frames(&in, 100);
 	assert_int_equal(read_sides(trace, side, 64), 20);
 	oxp_trace_close(trace);
 }
@@ -178,14 +178,14 @@ static void test_packets_beyond_the_buffer_are_counted_as_lost(void **state)
 
 	(void)state;
 	make_frame(&in, &web, 1000, NULL);
-	pass(&in, 50);
+	pass_frames(&in, 50);
 	kept = read_sides(trace, side, 1);
 	assert_true(kept > 0 && kept < 100);
 	assert_int_equal(oxp_trace_lost_get(trace), 100 - kept);
 	oxp_trace_close(trace);
 }
 
-/* Attaching again replaces the program: the new one is traced as well. */
+/* Attaching again replaces the program; the new one is traced, too. */
 static void test_program_that_replaces_another_is_traced(void **state)
 {
 	struct oxp_trace *trace = open_trace(1, 0, 0);
@@ -195,12 +195,12 @@ static void test_program_that_replaces_another_is_traced(void **state)
 
 	(void)state;
 	make_frame(&in, &web, 0, NULL);
-	pass(&in, 1);
+	pass_frames(&in, 1);
 	assert_int_equal(read_sides(trace, side, 8), 2);
 	number = side[0]->number;
 	assert_int_equal(oxp_interface_attach(node, device, error), 0);
 	assert_int_equal(read_sides(trace, side, 8), 0);
-	pass(&in, 1);
+	pass_frames(&in, 1);
 	assert_int_equal(read_sides(trace, side, 8), 2);
 	assert_int_not_equal(side[0]->number, number);
 	oxp_trace_close(trace);
@@ -238,7 +238,7 @@ static void test_closing_a_trace_leaves_no_programs(void **state)
 	assert_int_equal(tracing_programs(), before);
 }
 
-static void test_traces_that_cannot_be_taken_are_refused(void **state)
+static void test_impossible_traces_are_refused(void **state)
 {
 	struct oxp_trace_options options = {.vip = address(VIP)};
 	struct oxp_trace *trace;
@@ -285,7 +285,7 @@ int main(void)
 		TRACE(test_packets_beyond_the_buffer_are_counted_as_lost),
 		TRACE(test_program_that_replaces_another_is_traced),
 		TRACE(test_closing_a_trace_leaves_no_programs),
-		TRACE(test_traces_that_cannot_be_taken_are_refused),
+		TRACE(test_impossible_traces_are_refused),
 		TRACE(test_listed_program_is_the_one_attached),
 	};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Slots from table to table, with a model of flows: whatever happens to
- * members and owners, a flow whose member keeps flows all the time goes to
- * this member with every packet.
+ * Slots from table to table, with a model of flows: whatever happens to members
+ * and owners, each packet of a flow goes to its member if that keeps flows
+ * throughout.
  */
 #include "harness.h"
 #include "slot_model.h"
@@ -26,8 +26,8 @@ static void test_flows_keep_their_member_through_transitions(void **state)
 
 #define O SLOT_OPEN
 
-/* The table in slot_transition.c, row by row. Members 1 and 2 stay, 3 does not.
- */
+/* The table in slot_transition.c, row by row. Members 1 and 2 stay, 3 does
+ * not. */
 static void test_transitions_are_those_of_the_documented_table(void **state)
 {
 	static const struct {
@@ -45,18 +45,18 @@ static void test_transitions_are_those_of_the_documented_table(void **state)
 		{3, 0, NOBODY, true, NOBODY, NOBODY},
 		/* another member with the same index */
 		{3, 0, 3, true, 3, 3},
-		/* open: `before` keeps, whoever owns the slot now or then */
+		/* open: `before` keeps flows, whoever was and is owner */
 		{2 | O, 1, 2, true, 2 | O, 1},
 		{2 | O, 1, 1, true, 1 | O, 1},
 		{2 | O, 1, 3, true, 3 | O, 1},
 		{3 | O, 1, 2, true, 2 | O, 1},
-		/* `before` is lost, the owner is not */
+		/* `before` is lost, but not the owner */
 		{2 | O, 3, 2, true, 2 | O, 2},
 		{2 | O, 3, 1, true, 1 | O, 2},
 		/* both are lost: third members may have flows */
 		{3 | O, 3, 1, true, 1 | O, 1},
 		{NOBODY | O, 3, 1, true, 1 | O, 1},
-		/* after learning the unknown are with the owner */
+		/* after learning, unknown flows are with the owner */
 		{2 | O, 1, 2, false, 2 | O, 2},
 		{2 | O, 1, 1, false, 1 | O, 2},
 		{3 | O, 1, 2, false, 2 | O, 2},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Members that are named by one address and reached at another: what a change
- * of the way alone leaves as it is, and what is refused. */
+/* Members named by one address and reached at another: what a change of only
+ * the tunnel leaves unchanged, and what is refused. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
@@ -23,7 +23,7 @@ static struct oxp_tunnel geneve(const char *host, uint32_t key)
 				   .key = key};
 }
 
-/* Member i is behind the host, with key `first` + i. */
+/* Put member i behind the host, with key `first` + i. */
 static void put_behind(struct oxp_member *members, uint32_t count,
 		       const char *host, uint32_t first)
 {
@@ -31,7 +31,7 @@ static void put_behind(struct oxp_member *members, uint32_t count,
 		members[i].tunnel = geneve(host, first + i);
 }
 
-/* What leaves: destination and VNI of a Geneve packet over IPv4. */
+/* Outer destination and VNI of a Geneve packet over IPv4. */
 struct way {
 	uint32_t host;
 	uint32_t key;
@@ -89,7 +89,7 @@ static void look(struct seen *out)
 		out->service.members);
 }
 
-static void test_a_change_of_the_way_changes_nothing_else(void **state)
+static void test_change_of_tunnel_changes_nothing_else(void **state)
 {
 	struct oxp_health_result up[MEMBERS];
 	struct oxp_member members[MEMBERS];
@@ -119,7 +119,7 @@ static void test_a_change_of_the_way_changes_nothing_else(void **state)
 	assert_memory_equal(before.member, after.member, sizeof(before.member));
 }
 
-static void test_the_same_way_again_is_no_change(void **state)
+static void test_setting_the_same_tunnel_changes_nothing(void **state)
 {
 	struct oxp_member members[MEMBERS];
 	uint8_t changed = 9;
@@ -139,8 +139,8 @@ static void test_the_same_way_again_is_no_change(void **state)
 	assert_int_equal(changed, 1);
 }
 
-/* Those that the table alone has, and those that are remembered in slots that
- * change their owners. */
+/* Flows found by the table alone, and flows remembered in slots that change
+ * owners. */
 static void test_flows_keep_their_member_when_it_moves(void **state)
 {
 	int program = forward_program(node);
@@ -175,7 +175,7 @@ static void test_flows_keep_their_member_when_it_moves(void **state)
 	close(program);
 }
 
-/* Packets while all members move to and fro: a host has its own keys. */
+/* Packets while all members move back and forth; each host has its own keys. */
 struct reader {
 	int program;
 	struct frame frame;
@@ -223,7 +223,7 @@ static void test_no_packet_has_one_hosts_address_and_anothers_key(void **state)
 	close(reader.program);
 }
 
-/* Two servers of one host, told from each other by their ports. */
+/* Two servers of one host, distinguished by their ports. */
 static void test_members_of_one_address_may_keep_the_services_port(void **state)
 {
 	struct oxp_member members[2];
@@ -263,7 +263,7 @@ static void expect_refused(const struct oxp_tunnel *tunnel, int status,
 		fail_msg("'%s', wanted is '%s'", error, why);
 }
 
-static void test_tunnels_that_cannot_be_are_refused_by_name(void **state)
+static void test_impossible_tunnels_are_refused_by_name(void **state)
 {
 	static const struct {
 		const char *host;
@@ -334,12 +334,12 @@ static void test_damaged_tunnels_are_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_a_change_of_the_way_changes_nothing_else),
-		TEST(test_the_same_way_again_is_no_change),
+		TEST(test_change_of_tunnel_changes_nothing_else),
+		TEST(test_setting_the_same_tunnel_changes_nothing),
 		TEST(test_flows_keep_their_member_when_it_moves),
 		TEST(test_no_packet_has_one_hosts_address_and_anothers_key),
 		TEST(test_members_of_one_address_may_keep_the_services_port),
-		TEST(test_tunnels_that_cannot_be_are_refused_by_name),
+		TEST(test_impossible_tunnels_are_refused_by_name),
 		TEST(test_damaged_tunnels_are_found),
 	};
 

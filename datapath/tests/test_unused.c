@@ -9,7 +9,7 @@
 static struct oxp_key key;
 static struct oxp_member members[MEMBERS];
 
-/* What a result handler does once a second. Returns the open slots. */
+/* Tick like a result handler each second. Returns how many slots are open. */
 static uint32_t pass_a_second(void)
 {
 	int open;
@@ -56,8 +56,7 @@ static void test_slots_of_a_fresh_load_balancer_close(void **state)
 	assert_int_equal(oxp_test_verify(node, error), 0);
 }
 
-static void
-test_they_stay_open_where_a_packet_met_an_earlier_table(void **state)
+static void test_slots_stay_open_after_an_earlier_packet(void **state)
 {
 	uint32_t open;
 
@@ -69,15 +68,15 @@ test_they_stay_open_where_a_packet_met_an_earlier_table(void **state)
 	assert_int_equal(pass_a_second(), open);
 }
 
-/* The packet and the change at once: it is counted by when all are gone that
- * may have met the earlier table. */
+/* A packet during the change: it is counted by the time that all packets have
+ * left that may have read the earlier table. */
 static void send_while_waiting(void)
 {
 	when_waiting = NULL;
 	send_packet(2);
 }
 
-static void test_a_packet_amid_the_change_keeps_them_open(void **state)
+static void test_packet_during_the_change_keeps_slots_open(void **state)
 {
 	(void)state;
 	add_members_one_by_one();
@@ -87,7 +86,7 @@ static void test_a_packet_amid_the_change_keeps_them_open(void **state)
 	assert_true(pass_a_second() > 0);
 }
 
-static void test_later_changes_open_slots_as_ever(void **state)
+static void test_changes_after_a_packet_open_slots(void **state)
 {
 	(void)state;
 	add_members_one_by_one();
@@ -107,9 +106,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_slots_of_a_fresh_load_balancer_close),
-		TEST(test_they_stay_open_where_a_packet_met_an_earlier_table),
-		TEST(test_a_packet_amid_the_change_keeps_them_open),
-		TEST(test_later_changes_open_slots_as_ever),
+		TEST(test_slots_stay_open_after_an_earlier_packet),
+		TEST(test_packet_during_the_change_keeps_slots_open),
+		TEST(test_changes_after_a_packet_open_slots),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

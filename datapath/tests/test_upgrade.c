@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Another program on the same layout, of several interfaces. Other layouts:
+/* Another program on the same layout, with several interfaces. Other layouts:
  * tests/functional. */
 #include <errno.h>
 #include <linux/capability.h>
@@ -14,10 +14,10 @@
 
 #include "attached.h"
 
-/* Programs of links that can be replaced until the kernel refuses, and how
- * often it does so then. */
+/* How many programs of links can be replaced before the kernel refuses, and how
+ * often it then refuses. */
 static int successes, refusals;
-static char vanishing[64]; /* command before the next one */
+static char vanishing[64]; /* to run before the next one */
 
 int __real_bpf_link_update(int link, int program,
 			   const struct bpf_link_update_opts *options);
@@ -94,11 +94,11 @@ static void test_program_of_the_same_layout_is_replaced_once(void **state)
 	assert_int_not_equal(program_id(node), other);
 	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
 	assert_false(done.changes);
-	/* nobody who has the state open is disturbed */
+	/* others that have the state open are not disturbed */
 	end(node);
 }
 
-/* Each of several interfaces is reported for itself. */
+/* Each interface is reported separately. */
 static void test_only_interfaces_with_another_program_change(void **state)
 {
 	struct oxp_node *node = attached_state();
@@ -135,8 +135,7 @@ static void test_only_interfaces_with_another_program_change(void **state)
 	end(node);
 }
 
-/* Each interface has a program object of its own, which nothing but its link
- * holds. */
+/* Each interface has its own program object, held only by its link. */
 static void test_refusal_half_way_restores_all_interfaces(void **state)
 {
 	struct oxp_node *node = attached_state();
@@ -162,8 +161,8 @@ static void test_refusal_half_way_restores_all_interfaces(void **state)
 	end(node);
 }
 
-/* Going back is refused, too: that is reported, and the next upgrade finds
- * what is left. */
+/* If restoring is refused as well, that is reported, and the next upgrade
+ * handles the rest. */
 static void test_refused_restoration_is_reported(void **state)
 {
 	struct oxp_node *node = attached_state();
@@ -207,8 +206,8 @@ static void set_sys_admin(bool on)
 	assert_int_equal(syscall(SYS_capset, &head, data), 0);
 }
 
-/* The kernel shows no other process which program a link has: without the
- * capability, one can go on, and not back, and says so. */
+/* The kernel does not show other processes the program of a link: without the
+ * capability replacing works but restoring does not, which is reported. */
 static void test_missing_capability_to_restore_is_reported(void **state)
 {
 	struct oxp_node *node = attached_state();
@@ -235,7 +234,7 @@ static void test_missing_capability_to_restore_is_reported(void **state)
 	end(node);
 }
 
-/* Between the look at the interfaces and the switch. */
+/* Between listing the interfaces and switching. */
 static void test_vanished_interfaces_do_not_stop_an_upgrade(void **state)
 {
 	struct oxp_node *node = attached_state();
@@ -261,7 +260,7 @@ static void test_vanished_interfaces_do_not_stop_an_upgrade(void **state)
 	end(node);
 }
 
-/* What cannot be opened is not passed over: all or none, however few
+/* A link that cannot be opened is not skipped: all or none, however few
  * descriptors there are. */
 static void test_all_links_change_or_none_with_few_descriptors(void **state)
 {
@@ -287,7 +286,7 @@ static void test_all_links_change_or_none_with_few_descriptors(void **state)
 		assert_int_equal(status, -EMFILE);
 		program_ids(node, after);
 		assert_memory_equal(before, after, sizeof(before));
-		/* and none is left open */
+		/* no descriptor leaks */
 		assert_int_equal(dup(0), next);
 		close(next);
 	}

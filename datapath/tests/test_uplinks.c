@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which uplink each of the 64 choices has, through all that may happen. */
+/* The uplink of each of the 64 choices, through all kinds of changes. */
 #include <errno.h>
 
 #include "harness.h"
@@ -22,7 +22,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Uplinks differ by their VLAN: all are on the loopback device. */
+/* Uplinks differ by VLAN: all are on the loopback device. */
 static struct oxp_uplink uplink_on(uint16_t vlan)
 {
 	return (struct oxp_uplink){
@@ -36,7 +36,7 @@ static struct oxp_uplink uplink_on(uint16_t vlan)
 	};
 }
 
-/* The VLAN of each choice, 0 for none. */
+/* out: the VLAN of each choice, 0 for none. */
 static void set(const struct oxp_uplink *uplinks, uint32_t count, bool v6,
 		uint16_t *out)
 {
@@ -85,7 +85,7 @@ static void test_choices_are_spread_evenly(void **state)
 	assert_int_equal(share_of(choices, 0), CHOICES);
 }
 
-/* No more choices move than have to. */
+/* Only as many choices move as necessary. */
 static void test_few_choices_move_when_uplinks_change(void **state)
 {
 	struct oxp_uplink uplinks[5];
@@ -96,7 +96,7 @@ static void test_few_choices_move_when_uplinks_change(void **state)
 	for (uint32_t i = 0; i < 5; i++)
 		uplinks[i] = uplink_on(100 + i);
 	set(uplinks, 5, false, all);
-	/* 100 goes, and the others are set in another order */
+	/* 100 is removed, and the others change their order */
 	set(uplinks + 1, 4, false, fewer);
 	uplinks[1] = uplink_on(104);
 	uplinks[4] = uplink_on(101);
@@ -107,7 +107,7 @@ static void test_few_choices_move_when_uplinks_change(void **state)
 		if (all[i] != 100)
 			assert_int_equal(fewer[i], all[i]);
 	}
-	/* and comes back: it takes its share, the rest stays */
+	/* it returns and takes its share, the rest stays */
 	set(uplinks, 5, false, again);
 	assert_in_range(share_of(again, 100), CHOICES / 5, CHOICES / 5 + 1);
 	for (int i = 0; i < CHOICES; i++)
@@ -115,8 +115,7 @@ static void test_few_choices_move_when_uplinks_change(void **state)
 	assert_int_equal(moved, share_of(again, 100));
 }
 
-/* With a next hop that is not known yet, or another one, an uplink is the
- * same. */
+/* An uplink is the same with an unknown or another next hop. */
 static void test_choices_stay_when_next_hops_change(void **state)
 {
 	struct oxp_uplink uplinks[2] = {uplink_on(1), uplink_on(2)};
@@ -137,8 +136,7 @@ static void test_choices_stay_when_next_hops_change(void **state)
 	assert_int_equal(share_of(choices, 0), CHOICES);
 }
 
-/* The choices of packets under uplink_on stay as they are until they have left.
- */
+/* Neither set changes: packets may still read the one that is not active. */
 static void test_refused_and_equal_uplinks_change_nothing(void **state)
 {
 	struct oxp_uplink uplinks[OXP_UPLINKS_MAX + 1] = {uplink_on(1),
@@ -164,7 +162,7 @@ static void test_refused_and_equal_uplinks_change_nothing(void **state)
 	assert_memory_equal(before, node->uplinks, sizeof(before));
 }
 
-/* A packet has the number of a set, and may still read it after a change. */
+/* A packet has the index of a set and may read it after a change. */
 static struct uplink_set first;
 static int waits;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What packets fetch of a block before they have read it. */
+/* What packets prefetch of a block before they have read it. */
 #include <linux/bpf.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Services `first` and on, at ports of one VIP. */
+/* Set services from `first` on, at ports of one VIP. */
 static void set_services(uint32_t first, uint32_t count, uint32_t of_each)
 {
 	static struct oxp_wanted_service wanted[SERVICES];
@@ -64,7 +64,7 @@ static void set_services(uint32_t first, uint32_t count, uint32_t of_each)
 
 static void tick(void)
 {
-	node->config->ticked -= 60000; /* ms that pass */
+	node->config->ticked -= 60000; /* ms */
 	assert_true(oxp_slots_age(node, error) >= 0);
 }
 
@@ -79,7 +79,7 @@ static void test_most_blocks_are_noted(void **state)
 	(void)state;
 	set_services(0, FEW, 3);
 	tick();
-	expect(0, 0); /* they stay in caches */
+	expect(0, 0); /* few stay in caches */
 	set_services(FEW, USUAL - FEW, 3);
 	set_services(USUAL, SERVICES - USUAL, 5);
 	tick();
@@ -89,7 +89,7 @@ static void test_most_blocks_are_noted(void **state)
 	expect(LINES_BEFORE_SLOTS(4), TEST_SLOTS);
 }
 
-static void test_nothing_depends_on_what_is_noted(void **state)
+static void test_results_do_not_depend_on_the_usual_block(void **state)
 {
 	static const uint32_t noted[][2] = {
 		{2, 1}, {11, 1021}, {64, 65521}, {UINT32_MAX, UINT32_MAX}};
@@ -127,7 +127,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_most_blocks_are_noted),
-		TEST(test_nothing_depends_on_what_is_noted),
+		TEST(test_results_do_not_depend_on_the_usual_block),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* oxp_test_verify() finds each kind of damage and names it, and nothing else.
- */
+/* oxp_test_verify() detects and names each kind of damage, and only that. */
 #include <netinet/in.h>
 
 #include <bpf/bpf.h>
@@ -58,7 +57,7 @@ static void expect_sound(void)
 		fail_msg("verify: %s", error);
 }
 
-/* `with` in place of what is at `at`, for one call. */
+/* Replace what is at `at` by `with`, for one call. */
 static void damage(void *at, size_t size, const void *with, const char *text)
 {
 	char before[8];
@@ -150,7 +149,7 @@ static void test_damaged_keys_are_found(void **state)
 
 	(void)state;
 	assert_int_equal(lookup_find(node, &key), entry->place);
-	/* to the other service: that one is still led to */
+	/* to the other service, which still has its key */
 	DAMAGE(*value, *value ^ 2, "its key does not lead to it");
 	DAMAGE(one->services, 1, "a VIP has another number of services");
 	DAMAGE(one->fragment_port_tcp, htons(81),
@@ -164,10 +163,10 @@ static void test_damaged_keys_are_found(void **state)
 	expect_fault("keys of nobody");
 	lookup_erase(node, &stray, place);
 	expect_sound();
-	/* what has no bounds is not followed */
+	/* unbounded indices are not followed */
 	expect_damage_is_survived(&entry->place);
 	expect_damage_is_survived(value);
-	/* both services have lost it */
+	/* affects both services */
 	one->address[15] ^= 1;
 	assert_int_equal(oxp_test_verify(node, error), 2);
 	assert_non_null(strstr(error, "its VIP is not known"));
@@ -224,7 +223,7 @@ static void test_damaged_networks_are_found(void **state)
 	expect_damaged_networks(&list->inside_v6);
 	expect_damaged_networks(&list->bounds_v6);
 	expect_damaged_networks(&list->networks);
-	/* bounds, and what they come from */
+	/* bounds, and the networks they come from */
 	expect_damaged_networks((void *)((char *)list + BOUNDS_V4));
 	expect_damaged_networks((void *)((char *)list + list->networks));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How many flows are alive: what packets note, and what of it counts. */
+/* How many flows are alive: what packets note, and what counts. */
 #include "watch_fixture.h"
 
 static void test_each_flow_counts_once_its_client_has_answered(void **state)
@@ -15,14 +15,14 @@ static void test_each_flow_counts_once_its_client_has_answered(void **state)
 	assert_int_equal(alive(&dns), 0);
 }
 
-static void test_what_a_client_ends_is_not_alive(void **state)
+static void test_flow_ended_by_its_client_is_not_alive(void **state)
 {
 	(void)state;
 	open_flows(0, 10);
 	send_as(0, &web, FIN);
 	send_as(1, &web, RST);
 	assert_int_equal(alive(&web), 8);
-	/* it acknowledges what the member still sends */
+	/* it acknowledges the member's last data */
 	send_as(0, &web, ACK);
 	assert_int_equal(alive(&web), 8);
 	/* a new flow from the same port */
@@ -30,12 +30,12 @@ static void test_what_a_client_ends_is_not_alive(void **state)
 	assert_int_equal(alive(&web), 8);
 	send_as(0, &web, ACK);
 	assert_int_equal(alive(&web), 9);
-	/* a repeated SYN of a flow that is alive */
+	/* a repeated SYN of a live flow */
 	send_as(2, &web, SYN);
 	assert_int_equal(alive(&web), 9);
 }
 
-static void test_a_silent_flow_is_none_after_the_idle_timeout(void **state)
+static void test_silent_flow_ends_after_the_idle_timeout(void **state)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.idle_timeout_s = 60};
@@ -113,7 +113,7 @@ static void test_packets_leave_as_they_do_unwatched(void **state)
 			.slots = TEST_SLOTS, .encapsulation = kind, .dscp = 9};
 		struct variation with = {.tcp_flags = ACK, .tos = 0x2c};
 
-		/* SRv6 is for IPv6 */
+		/* SRv6 needs IPv6 */
 		if (kind == OXP_SRV6)
 			continue;
 		if (kind != OXP_DSCP)
@@ -141,7 +141,7 @@ static void test_packets_leave_as_they_do_unwatched(void **state)
 	}
 }
 
-static void test_a_service_that_is_made_anew_begins_at_0(void **state)
+static void test_recreated_service_starts_at_zero(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_member member;
@@ -156,7 +156,7 @@ static void test_a_service_that_is_made_anew_begins_at_0(void **state)
 	assert_int_equal(alive(&web), 10);
 }
 
-static void test_members_may_change_meanwhile(void **state)
+static void test_flows_stay_alive_when_members_change(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_member members[2];
@@ -168,7 +168,7 @@ static void test_members_may_change_meanwhile(void **state)
 	assert_int_equal(alive(&web), 10);
 }
 
-static void test_the_tick_of_slots_begins_to_watch(void **state)
+static void test_ageing_slots_starts_watching(void **state)
 {
 	(void)state;
 	assert_int_equal(share(), 0);
@@ -187,15 +187,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WATCHING(test_each_flow_counts_once_its_client_has_answered),
-		WATCHING(test_what_a_client_ends_is_not_alive),
-		WATCHING(test_a_silent_flow_is_none_after_the_idle_timeout),
+		WATCHING(test_flow_ended_by_its_client_is_not_alive),
+		WATCHING(test_silent_flow_ends_after_the_idle_timeout),
 		WATCHING(test_udp_flows_are_alive_until_they_are_silent),
 		WATCHING(test_one_client_may_have_several_flows),
 		WATCHING(test_fragments_and_errors_note_nothing),
 		WATCHING(test_packets_leave_as_they_do_unwatched),
-		WATCHING(test_a_service_that_is_made_anew_begins_at_0),
-		WATCHING(test_members_may_change_meanwhile),
-		TEST(test_the_tick_of_slots_begins_to_watch),
+		WATCHING(test_recreated_service_starts_at_zero),
+		WATCHING(test_flows_stay_alive_when_members_change),
+		TEST(test_ageing_slots_starts_watching),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

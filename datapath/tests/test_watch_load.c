@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which flows are watched under load, and what the figures say then. */
+/* Which flows are watched under load, and the resulting figures. */
 #include "watch_fixture.h"
 
 static void test_fewer_flows_are_watched_under_load(void **state)
@@ -18,7 +18,7 @@ static void test_fewer_flows_are_watched_under_load(void **state)
 	assert_int_equal(live_choices() & ~before, 0);
 	tick(SECOND, 1000ULL * WATCH_RATE);
 	assert_int_equal(share(), 1);
-	/* not before a minute with far less */
+	/* not before a minute with much less load */
 	for (int i = 0; i < 59; i++)
 		tick(SECOND, WATCH_RATE / 5);
 	assert_int_equal(share(), 1);
@@ -33,7 +33,7 @@ static void test_fewer_flows_are_watched_under_load(void **state)
 	assert_int_equal(share(), 64);
 }
 
-/* Within six times the standard deviation of a sample of one in `parts`. */
+/* Within six standard deviations of a sample of one in `parts`. */
 static void expect_about(uint32_t found, uint32_t truth, uint32_t parts)
 {
 	int64_t off = (int64_t)found - truth;
@@ -55,7 +55,7 @@ static void test_figures_are_scaled_to_all_flows(void **state)
 	expect_about(alive(&web), 5000, 8);
 }
 
-static void test_what_is_added_counts_only_when_it_is_known(void **state)
+static void test_added_choices_count_once_they_are_known(void **state)
 {
 	(void)state;
 	open_flows(0, 5000);
@@ -73,7 +73,7 @@ static void test_what_is_added_counts_only_when_it_is_known(void **state)
 	assert_in_range(alive(&web), 4995, 5000);
 }
 
-static void test_a_service_of_many_flows_harms_no_other(void **state)
+static void test_service_with_many_flows_harms_no_other(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 443);
 	struct flow other = web;
@@ -94,11 +94,11 @@ static void test_a_service_of_many_flows_harms_no_other(void **state)
 	tick(SECOND, 0);
 	assert_int_equal(share(), 64);
 	assert_in_range(alive(&other), 198, 200);
-	/* the entries of the rest are gone with the next call */
+	/* entries of the others are removed by the next tick */
 	tick(SECOND, 0);
 	assert_int_equal(alive(&web) % 2, 0);
-	/* One in 41 of them found eight others in its set, five of which there
-	 * are in the mean. There is room now. */
+	/* One in 41 of them found eight others in its set, where there are five
+	 * on average. Now there is room. */
 	for (uint32_t i = 0; i < many; i++)
 		send_as(i, &web, ACK);
 	expect_about(alive(&web), many, 2);
@@ -125,7 +125,7 @@ static void fill(struct oxp_uplink *uplinks, uint32_t count)
 	(offsetof(struct oxp_uplink, vlan) +                                   \
 	 sizeof(((struct oxp_uplink *)NULL)->vlan))
 
-static void test_uplinks_look_as_they_were_set(void **state)
+static void test_watching_does_not_change_listed_uplinks(void **state)
 {
 	struct oxp_uplink uplinks[OXP_UPLINKS_MAX], listed[OXP_UPLINKS_MAX];
 	struct oxp_choices choices, again;
@@ -141,7 +141,7 @@ static void test_uplinks_look_as_they_were_set(void **state)
 		for (uint32_t i = 0; i < count; i++)
 			assert_memory_equal(&listed[i], &uplinks[i],
 					    SIZE_WITHOUT_PADDING);
-		/* each has room for a copy up to four of them, none of eight */
+		/* up to four have room for a copy each, eight have none */
 		if (count <= 4)
 			assert_int_equal(share(), 64);
 		else
@@ -165,9 +165,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WATCHING(test_fewer_flows_are_watched_under_load),
 		WATCHING(test_figures_are_scaled_to_all_flows),
-		WATCHING(test_what_is_added_counts_only_when_it_is_known),
-		WATCHING(test_a_service_of_many_flows_harms_no_other),
-		WATCHING(test_uplinks_look_as_they_were_set),
+		WATCHING(test_added_choices_count_once_they_are_known),
+		WATCHING(test_service_with_many_flows_harms_no_other),
+		WATCHING(test_watching_does_not_change_listed_uplinks),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

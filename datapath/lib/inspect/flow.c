@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What of a packet selects its slot, as the program does it. */
+/* The fields of a packet that select its slot, as in the program. */
 #include "inspect/flow.h"
 
 #include <arpa/inet.h>

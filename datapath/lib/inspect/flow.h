@@ -7,8 +7,7 @@
 
 #include "state.h"
 
-/* What decides on a packet's slot, in the order of the packet's
- * bytes */
+/* The fields that select a packet's slot, in network order. */
 struct selecting {
 	__be32 source[4];
 	__be32 destination[4];

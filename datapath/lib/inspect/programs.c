@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The programs of interfaces. */
+/* Listing the programs of interfaces. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int look_at_program(struct programs *programs, int link,
 	__u32 length = sizeof(info);
 	int program = program_of_link(link), status;
 
-	if (program < 0) /* replaced just now */
+	if (program < 0) /* just replaced */
 		return program == -ENOENT ? 0 : program;
 	status = bpf_obj_get_info_by_fd(program, &info, &length);
 	close(program);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The program on the node's tables and on private copies of what packets
- * change: what would become of a frame, without a trace of it in the node.
+ * Running the program on the node's tables, with private copies of what packets
+ * change: what would happen to a frame, without a trace in the node.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,12 +39,12 @@ struct oxp_simulation {
 	struct shared_set *sources;
 };
 
-/* Maps that packets write. Of counters the program reads nothing that it
- * decides by: one element is enough, it looks before it writes. Ages lie in the
- * tables, it leaves them alone. */
+/* Whether packets write the map, so that it needs a private copy. The program
+ * decides nothing by counters and checks the index: one element suffices. Ages
+ * are in the tables; with writes_ages false the program leaves them alone. */
 static bool is_private(enum map map)
 {
-	/* NAT's are only looked at there */
+	/* NAT maps are only read, see writes_nat */
 	if (map == MAP_NAT || map == MAP_NAT_TABLES || map == MAP_NAT_INDEX ||
 	    map == MAP_NAT_OWNERS)
 		return false;
@@ -80,7 +80,7 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 			     OXP_ERROR_LENGTH);
 }
 
-/* Also of a map that packets write meanwhile. Returns the copy, mapped, or
+/* Copy a map, even if packets write to it meanwhile. Returns the mapped copy or
  * NULL. */
 static void *copy_map(int from, int to, size_t size, char *error)
 {
@@ -279,7 +279,7 @@ int oxp_simulation_select(struct oxp_simulation *simulation,
 	return 0;
 }
 
-/* SHARE_WAYS: it is not there. */
+/* Returns SHARE_WAYS if there is no such tag. */
 static int way_of(const struct shared_set *set, uint64_t name)
 {
 	int way = 0;
@@ -324,7 +324,7 @@ int oxp_simulation_fragment_find(struct oxp_simulation *simulation,
 	if (status < 0)
 		return status;
 	unlock_node(simulation->node);
-	/* the place of a service that is gone and was given away */
+	/* the service is gone, and its key belongs to another one */
 	if (status != (int)(uint32_t)set->value[way])
 		return failure(error, -ENOENT, "the first fragment's service");
 	*member = set->value[way] >> 32;
@@ -350,7 +350,7 @@ int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
 	rate = block->new_flow_rate;
 	burst = block->new_flow_burst ? block->new_flow_burst : rate;
 	unlock_node(simulation->node);
-	/* what fits the budget's 32 bits */
+	/* the budget has 32 bits */
 	if (burst > UINT32_MAX / 1024)
 		burst = UINT32_MAX / 1024;
 	*tokens = burst * 1024;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tracing: two programs around each forwarding program that is attached. Their
- * links are not pinned, so they are gone when this process is.
+ * Tracing: two programs around each attached forwarding program. Their links
+ * are not pinned, so they end with this process.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,6 @@
 #define BUFFER_DEFAULT (1U << 22)
 #define BUFFER_MAX (1U << 28)
 
-/* One traced program. */
 struct traced {
 	uint32_t id;
 	bool there;
@@ -34,12 +33,12 @@ struct oxp_trace {
 	struct oxp_node *node;
 	struct oxp_trace_options options;
 	struct ring_buffer *ring;
-	int records; /* the map; -1: none yet */
+	int records; /* descriptor of the map; -1: none yet */
 	struct traced traced[TRACED_MAX];
 	uint32_t count;
-	uint64_t programs;  /* that were ever traced */
-	uint64_t lost_with; /* programs that are gone */
-	/* of the call under way */
+	uint64_t programs;  /* ever traced */
+	uint64_t lost_with; /* by programs that are gone */
+	/* of the current call */
 	uint8_t *out;
 	uint32_t room, used;
 };
@@ -116,11 +115,11 @@ static int take_record(void *context, void *data, size_t size)
 	memcpy(trace->out + trace->used, data, size);
 	memset(trace->out + trace->used + size, 0, length - size);
 	trace->used += length;
-	/* this one is taken, and the next one may not fit */
+	/* this record is taken, but the next one may not fit */
 	return trace->room - trace->used < OXP_TRACE_ROOM ? -ENOSPC : 0;
 }
 
-/* The first one's map of records is the one for all. */
+/* The map of records of the first program is used for all. */
 static int keep_records(struct oxp_trace *trace, struct trace *object)
 {
 	if (trace->records >= 0)
@@ -154,7 +153,7 @@ static int begin(struct oxp_trace *trace, uint32_t id, char *error)
 		return failure(error, -E2BIG, "more than %d programs",
 			       TRACED_MAX);
 	program = bpf_prog_get_fd_by_id(id);
-	if (program == -ENOENT) /* replaced just now: see the next call */
+	if (program == -ENOENT) /* just replaced: see the next call */
 		return 0;
 	if (program < 0)
 		return failure(error, program, "cannot open program %u", id);
@@ -173,7 +172,7 @@ static int begin(struct oxp_trace *trace, uint32_t id, char *error)
 	return 0;
 }
 
-/* Traces what is attached now, and nothing else. */
+/* Trace exactly what is attached now. */
 static int follow(struct oxp_trace *trace, char *error)
 {
 	struct oxp_program programs[TRACED_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Computing everything again that follows from something else. */
+/* Verifying everything that is derived by computing it again. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -64,23 +64,23 @@ static const char *find_fault_in_slots(struct service_block *block,
 	     i++)
 		if (leads_to_nobody(block, i))
 			return "an open slot leads to nobody";
-	/* a tick that was cut off leaves a number that is too high */
+	/* an interrupted tick leaves a number that is too high */
 	if (open > block->open && block->open != 65535)
 		return "it has more open slots than it says";
 	return NULL;
 }
 
-/* What follows from other things, and bits of what was met already. */
+/* Derived values, and bits of what was seen already. */
 struct check {
-	uint16_t *owners;   /* of the slots of the service at hand */
-	uint64_t *counters; /* members' counters that have an owner */
-	uint32_t quic;      /* servers */
-	uint64_t *lines;    /* of segments that have an owner */
+	uint16_t *owners;   /* by slot, of the current service */
+	uint64_t *counters; /* of members, seen so far */
+	uint32_t quic;      /* number of servers seen */
+	uint64_t *lines;    /* of segments, seen so far */
 	uint64_t lines_count;
 };
 
-/* Packets go where `outer` and `way` say, not to the address that the tables
- * are computed of. */
+/* Packets follow `outer` and outer_type, not the address from which tables are
+ * computed. */
 static bool outer_is_right(const struct service_block *block,
 			   const uint8_t *vip,
 			   const struct block_member *member)
@@ -106,7 +106,7 @@ static bool outer_is_right(const struct service_block *block,
 	       !memcmp(again.outer, member->outer, sizeof(again.outer));
 }
 
-/* Two members of one counter would each have the other's packets, too. */
+/* Members with the same counter would count each other's packets. */
 static bool counter_is_right(struct oxp_node *node, uint32_t counter,
 			     uint64_t *met)
 {
@@ -152,8 +152,8 @@ static const char *find_fault_in_members(const struct service_block *block)
 	return NULL;
 }
 
-/* As many as it was given, and as packets find them; which ones nothing else
- * says. */
+/* The number of networks must be as set, and packets must find them. Which
+ * networks were set is stored nowhere else. */
 static const char *find_fault_in_networks(struct oxp_node *node,
 					  const struct service_block *block)
 {
@@ -193,7 +193,7 @@ static bool find_fault_in_lines(const struct service_entry *entry,
 	return taken;
 }
 
-/* What the block says it holds, into the lines that it has. */
+/* Whether the block's contents fit into its lines. */
 static bool fits(struct oxp_node *node, uint32_t index,
 		 const struct service_block *block)
 {
@@ -215,7 +215,7 @@ static bool fits(struct oxp_node *node, uint32_t index,
 	       at_line(node, block->ages);
 }
 
-/* What is wrong with a service, or NULL. */
+/* Returns what is wrong with a service, or NULL. */
 static const char *find_fault(struct oxp_node *node, uint32_t index,
 			      struct check *check)
 {
@@ -295,7 +295,7 @@ static const char *find_fault_in_vips(struct oxp_node *node, uint32_t *vips)
 	return fault;
 }
 
-/* Faults that are of no single service. */
+/* Find faults that concern no single service. */
 static const char *find_common_fault(struct oxp_node *node, uint32_t services,
 				     uint32_t quic)
 {
@@ -322,7 +322,7 @@ struct faults {
 	uint32_t count;
 };
 
-/* `entry`: the service that it is about, or NULL. */
+/* `entry`: the service concerned, or NULL. */
 static void add_fault(struct faults *faults, const struct service_entry *entry,
 		      const char *text)
 {
@@ -355,7 +355,7 @@ static void verify(struct oxp_node *node, struct check *check,
 		if (fault)
 			add_fault(faults, entry, fault);
 	}
-	/* otherwise it may be no more than a consequence */
+	/* a common fault may only be a consequence of the others */
 	fault = faults->count ? NULL
 			      : find_common_fault(node, services, check->quic);
 	if (fault)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ageing of flows, one bounded step a call. Each looks at one in NAT_STEPS
- * addresses, at least at NAT_STEP_LEAST, so that a flow ends so many seconds
- * late at most; packets of flows whose time is over renew them, as their port
- * is nobody else's yet. What follows from the flows and has lagged behind is
- * made right on the way.
+ * Ageing of flows, one bounded step per call. A step visits one in NAT_STEPS
+ * addresses, but at least NAT_STEP_LEAST, which bounds how late a flow ends.
+ * Until then packets renew even expired flows, since no other flow has their
+ * port. The step also corrects derived state that lags behind the flows.
  */
 #include "nat/age.h"
 
@@ -21,14 +20,14 @@
 #define NAT_STEPS 16
 #define NAT_STEP_LEAST 4
 
-/* Returns whether it has a flow, or somebody is about to give it one. */
+/* Returns whether the port has a flow or is being given one. */
 static bool age_port(struct oxp_node *node, uint32_t number,
 		     struct nat_flow *flow, uint32_t now)
 {
 	uint32_t state = __atomic_load_n(&flow->state, __ATOMIC_ACQUIRE);
 	uint32_t age = age_since(flow->seen, now, ~0U, AGE_AHEAD);
 
-	/* most are younger than any time-out: asking takes longer */
+	/* cheap check first: no time-out is shorter than OXP_NAT_TIMEOUT_MIN */
 	if (is_nat_flow(state) && age > OXP_NAT_TIMEOUT_MIN &&
 	    age > nat_timeout(node, flow, state))
 		return !end_nat_flow(node, number, flow, state);

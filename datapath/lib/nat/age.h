@@ -4,8 +4,8 @@
 
 #include "state.h"
 
-/* Ends flows whose time is over: those of some addresses, others at the next
- * call. With the node's lock. */
+/* End expired flows of some addresses; the next call continues with others. The
+ * caller holds the node's lock. */
 void age_nat_flows(struct oxp_node *node);
 
 #endif

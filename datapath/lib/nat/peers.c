@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The nodes that hand packets of NAT on to each other. Packets read one of two
- * lists; the other one is written once none can still read it, and then takes
- * the first one's place.
+ * The nodes that pass NAT packets on to each other. Packets read one of two
+ * lists. The library writes the other one once no packet can still read it, and
+ * then switches to it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Setting the pools of addresses for NAT. All else follows from the lengths of
- * addresses (nat_table/pools.h). Order of a change:
+ * Setting the address pools of NAT. Everything else is derived from the lengths
+ * of addresses (nat_table/pools.h). Order of a change:
  *
- *   new addresses  table, index, length; program with NAT; keys; lists
- *   those that go  lists, keys; a wait for packets; flows, length, table;
- *                  program without NAT
+ *   added      table, index, length; program with NAT; keys; lists
+ *   removed    lists, keys; grace period; flows, length, table; program
+ *              without NAT
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,10 +27,9 @@
 #include "state.h"
 #include "table/lookup.h"
 
-/* One wanted address. */
 struct wanted {
 	uint8_t bytes[16];
-	uint8_t length; /* of the prefix it is of */
+	uint8_t length; /* of its pool's prefix */
 };
 
 struct plan {
@@ -38,7 +37,7 @@ struct plan {
 	uint32_t count;
 };
 
-/* Adds `more` to an address; its bytes as a big number. */
+/* Add `more` to an address, taken as a big-endian number. */
 static void step(uint8_t bytes[16], uint32_t more)
 {
 	for (int i = 15; i >= 0 && more; i--) {
@@ -161,7 +160,7 @@ static int replace_by_configured(struct oxp_node *node, char *error)
 	return status;
 }
 
-/* The program has NAT while there are addresses. */
+/* Enable NAT in the program while there are addresses. */
 static int set_feature(struct oxp_node *node, char *error)
 {
 	uint32_t was = node->config->nat_addresses;
@@ -223,7 +222,7 @@ static int enter_addresses(struct oxp_node *node, char *error)
 	return status;
 }
 
-/* Returns how many of the addresses go. */
+/* Returns how many addresses are to be removed. */
 static uint32_t find_leaving(const struct oxp_node *node,
 			     const struct plan *plan,
 			     bool leaving[NAT_ADDRESSES])
@@ -339,7 +338,7 @@ int oxp_nat_pools_list(struct oxp_node *node, struct oxp_network *out,
 		uint32_t length = node->nat->length[i];
 		uint32_t bits = is_pool_v4(i) ? length + 96 : length;
 
-		/* each prefix once: by its first address */
+		/* report each prefix once, at its first address */
 		if (!length || !is_masked(bytes, bits, bits))
 			continue;
 		memcpy(&all[count].address, bytes, 16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Until when packets of unknown flows of UDP are sought among the peers. It is
- * a time that packets compare with the clock: nobody has to be there to end it.
+ * How long the owners of unknown UDP flows are sought among the peers. Packets
+ * compare this time with the clock, so no process has to end it.
  */
 #include <errno.h>
 

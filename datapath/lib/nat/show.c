@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading flows of NAT back. */
+/* Reading NAT flows. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static bool fits(const struct oxp_nat_filter *filter,
 	       has_number(filter->state, flow->state);
 }
 
-/* Returns false if there is none, or it was another one meanwhile. */
+/* Returns false if there is no flow, or if it changed while it was read. */
 static bool describe(const struct listing *listing, uint32_t number,
 		     struct oxp_nat_flow *out)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * After how long without a packet flows of NAT end. It is asked whenever
- * somebody looks at a flow, so that a time that is changed holds at once for
- * those that are there.
+ * Idle time-outs of NAT flows. They are looked up whenever a flow is examined,
+ * so a changed time-out applies to existing flows at once.
  */
 #include "nat/timeouts.h"
 
@@ -32,7 +31,7 @@ static struct oxp_nat_timeouts timeouts_of(const struct oxp_node *node)
 	};
 }
 
-/* What the service says now. */
+/* The time-out of the flow's service as currently configured. */
 static uint32_t established_timeout(struct oxp_node *node,
 				    const struct nat_flow *flow)
 {
@@ -108,7 +107,7 @@ int oxp_nat_timeouts_set(struct oxp_node *node,
 	is->tcp_opening = wanted->tcp_opening_s;
 	is->tcp_closing = wanted->tcp_closing_s;
 	is->udp_opening = wanted->udp_opening_s;
-	/* which packets read */
+	/* packets read this one */
 	__atomic_store_n(&is->time_wait, wanted->time_wait_s, __ATOMIC_RELAXED);
 	unlock_node(node);
 	return 0;

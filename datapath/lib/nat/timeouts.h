@@ -6,7 +6,7 @@
 
 #include "state.h"
 
-/* After how long without a packet the flow ends, units of 2^30 ns. */
+/* Idle time after which the flow ends, in units of 2^30 ns. */
 uint32_t nat_timeout(struct oxp_node *node, const struct nat_flow *flow,
 		     uint32_t state);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ending flows. Whoever makes a flow's state NAT_CLAIMED has it alone, packets
- * or the library: it takes it out of the index and of all counts, and frees it.
+ * Ending flows. Setting a flow's state to NAT_CLAIMED makes a packet or the
+ * library its only owner, which removes it from the index and all counts and
+ * frees it.
  */
 #include "nat_table/flows.h"
 
@@ -26,8 +27,8 @@ bool has_nat(const struct oxp_node *node)
 	return node->config->nat_addresses != 0;
 }
 
-/* Out of a count, once, wherever who does it dies: the mark says that it is
- * done, until the flow says so. */
+/* Remove the flow from a count exactly once, wherever a process dies:
+ * NAT_TAKEN_OUT in the count means done, until the flow's flag is cleared. */
 static void take_out(struct nat_flow *flow, uint32_t flag, uint32_t *count)
 {
 	uint32_t now = __atomic_load_n(count, __ATOMIC_RELAXED);
@@ -80,7 +81,7 @@ bool end_nat_flow(struct oxp_node *node, uint32_t number, struct nat_flow *flow,
 		claimed |= NAT_IN_FLOWS_V6;
 	if (is_nat_active(state))
 		claimed |= NAT_IN_ACTIVE;
-	/* of one who died */
+	/* left by a dead process */
 	if (node->nat->ending)
 		finish_nat_flow(node);
 	__atomic_store_n(&node->nat->ending, number, __ATOMIC_SEQ_CST);

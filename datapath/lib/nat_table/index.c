@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From clients' flows to their numbers: a hash map of as many flows as there
- * are ports. It grows with the pools: packets write to the new one and look
- * into both, while what is in the old one is copied.
+ * Index from clients' flows to flow numbers: a hash map with room for a flow
+ * per port. It grows with the pools: packets write to the new map and search
+ * both while the old one is copied.
  */
 #include "nat_table/index.h"
 
@@ -38,12 +38,12 @@ void close_nat_indices(struct oxp_node *node)
 	}
 }
 
-/* Or a negative errno. */
+/* Returns a descriptor or a negative errno. */
 static int index_of(struct oxp_node *node, uint32_t number)
 {
 	char *path;
 
-	/* another process may have put another one in its place */
+	/* another process may have replaced the maps */
 	if (node->nat_state.index_changes != node->nat->changes) {
 		close_nat_indices(node);
 		node->nat_state.index_changes = node->nat->changes;
@@ -120,8 +120,8 @@ static void take_index(struct oxp_node *node, uint32_t number)
 	free(path);
 }
 
-/* What a packet removes meanwhile may be back afterwards: a key that leads to
- * a flow of somebody else is as good as none. */
+/* Keys that packets remove meanwhile may be added again. That is harmless: a
+ * key that leads to another flow is ignored. */
 static int copy_index(int from, int to)
 {
 	struct nat_key *before = NULL, key, next;
@@ -178,7 +178,7 @@ int size_nat_index(struct oxp_node *node, uint32_t flows, char *error)
 	}
 	if (old > 0 && size_of_index(old) >= flows)
 		return 0;
-	/* keys that lead to others' flows stay until they are met */
+	/* keys that lead to other flows stay until they are found */
 	map = bpf_map_create(BPF_MAP_TYPE_HASH, "nat_index",
 			     sizeof(struct nat_key), sizeof(uint32_t),
 			     flows + flows / 4, &options);

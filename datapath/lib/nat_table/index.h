@@ -6,22 +6,22 @@
 
 #include "state.h"
 
-/* From a client's flow to its number. -ENOENT. With the node's lock, as all
- * here. */
+/* Returns the number of a client's flow or -ENOENT. The caller of all functions
+ * here holds the node's lock. */
 int64_t find_nat_flow(struct oxp_node *node, const struct nat_key *key);
 
 int enter_nat_flow(struct oxp_node *node, const struct nat_key *key,
 		   uint32_t flow);
 
-/* Only if the key leads to this flow. */
+/* Removes the key only if it leads to this flow. */
 void remove_nat_flow(struct oxp_node *node, const struct nat_key *key,
 		     uint32_t flow);
 
-/* Room for so many flows, which there are most of the time already; those that
- * are there stay. 0: no index is needed any more. */
+/* Make room for `flows` flows, unless there is enough; existing ones stay. 0:
+ * the index is no longer needed. */
 int size_nat_index(struct oxp_node *node, uint32_t flows, char *error);
 
-/* Pins the index that is in the folder `from` in the node's own as well. */
+/* Pin the index from the folder `from` in the node's own folder as well. */
 int adopt_nat_index(struct oxp_node *node, const char *from, char *error);
 
 void close_nat_indices(struct oxp_node *node);

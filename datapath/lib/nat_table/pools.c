@@ -73,7 +73,7 @@ void keep_pool_keys(struct oxp_node *node, uint64_t *keep[2])
 	}
 }
 
-/* An address whose key has no room is none. */
+/* Drop addresses that have no table or whose key finds no room. */
 int repair_pools(struct oxp_node *node, char *error)
 {
 	for (uint32_t i = 0; i < NAT_ADDRESSES; i++) {

@@ -6,7 +6,7 @@
 
 static void clear_bit(__u64 *word, uint64_t bit)
 {
-	/* most are: reading alone leaves the line with the CPUs of packets */
+	/* usually it is clear: reading leaves the line shared */
 	if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit)
 		__atomic_and_fetch(word, ~bit, __ATOMIC_RELAXED);
 }
@@ -16,7 +16,7 @@ static struct nat_ports *ports_of(struct oxp_node *node, uint32_t address)
 	return (struct nat_ports *)nat_table(node, address);
 }
 
-/* One of the word's ports is free. */
+/* A port of the word is free. */
 static void note_free_word(struct oxp_node *node, uint32_t address,
 			   uint32_t word)
 {
@@ -55,7 +55,7 @@ void correct_ports(struct oxp_node *node, uint32_t address, uint32_t word,
 		const struct nat_flow *flow = &table[port];
 
 		bit = 1ULL << port % 64;
-		/* packets may have come since */
+		/* packets may have changed it since */
 		if (__atomic_load_n(&flow->state, __ATOMIC_ACQUIRE) == NAT_FREE)
 			clear_bit(&ports->taken[word], bit);
 		else
@@ -65,7 +65,7 @@ void correct_ports(struct oxp_node *node, uint32_t address, uint32_t word,
 	if (!~taken)
 		__atomic_or_fetch(&ports->full[word / 64], 1ULL << word % 64,
 				  __ATOMIC_RELAXED);
-	/* also where one was freed just now */
+	/* also if a port was freed just now */
 	if (~__atomic_load_n(&ports->taken[word], __ATOMIC_SEQ_CST))
 		note_free_word(node, address, word);
 }

@@ -26,7 +26,7 @@ static uint32_t count_groups(struct oxp_node *node)
 	return count;
 }
 
-/* Of a group's flows those of a family. */
+/* Returns how many flows of a group are of this family. */
 static uint32_t flows_in(const struct nat_group *group, int v6)
 {
 	uint32_t six = __atomic_load_n(&group->flows_v6, __ATOMIC_RELAXED);
@@ -39,7 +39,7 @@ static uint32_t flows_in(const struct nat_group *group, int v6)
 	return flows > six ? flows - six : 0;
 }
 
-/* By how much, and not what: packets go on counting. */
+/* Adds the difference rather than storing the sum: packets go on counting. */
 static void correct_beyond(struct nat_group *groups, int v6, uint32_t kept)
 {
 	uint32_t before = __atomic_load_n(&groups[v6].beyond, __ATOMIC_RELAXED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tables of NAT flows: maps that come and go with the addresses of pools,
- * pinned beside the other maps, mapped by each process that looks at them. */
+/* Tables of NAT flows: maps created and removed with the addresses of pools,
+ * pinned with the other maps, and mapped by each process that reads them. */
 #include "nat_table/tables.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static void *map_table(struct oxp_node *node, uint32_t number)
 
 static void *table_of(struct oxp_node *node, uint32_t number)
 {
-	/* another process may have put others in their places */
+	/* another process may have replaced the maps */
 	if (node->nat_state.changes != node->nat->changes) {
 		forget_nat_tables(node);
 		node->nat_state.changes = node->nat->changes;

@@ -7,22 +7,22 @@
 
 #include "state.h"
 
-/* The flows of an address by their ports, NULL if it has none or cannot be
- * mapped. With the node's lock, as all here. */
+/* The flows of an address by port; NULL if it has none or cannot be mapped. The
+ * caller of all functions here holds the node's lock. */
 struct nat_flow *nat_table(struct oxp_node *node, uint32_t number);
 
-/* A flow by its number, NULL likewise. */
+/* Returns a flow by its number, or NULL. */
 struct nat_flow *nat_flow_at(struct oxp_node *node, uint32_t flow);
 
-/* OXP_NAT_GROUPS of them, NULL likewise. */
+/* Returns OXP_NAT_GROUPS groups, or NULL. */
 struct nat_group *nat_groups(struct oxp_node *node);
 
-/* The table of an address, or that of the groups, with nothing in it. */
+/* Create an empty table of an address, or that of the groups. */
 int make_nat_table(struct oxp_node *node, uint32_t number, char *error);
 void remove_nat_table(struct oxp_node *node, uint32_t number);
 
-/* Pins the tables of the node's pools, which are in the folder `from`, in its
- * own folder as well. */
+/* Pin the tables of the node's pools from the folder `from` in the node's own
+ * folder as well. */
 int adopt_nat_tables(struct oxp_node *node, const char *from, char *error);
 
 void forget_nat_tables(struct oxp_node *node);

@@ -44,7 +44,7 @@ static int create_link(const struct oxp_node *node, const char *path,
 		return failure(error, link,
 			       "cannot attach to interface %u in native mode",
 			       ifindex);
-	/* until it is pinned, the link dies with us */
+	/* an unpinned link would end with this process */
 	status = bpf_obj_pin(link, path);
 	close(link);
 	return status ? failure(error, status, "cannot pin %s", path) : 0;
@@ -69,7 +69,7 @@ int oxp_interface_attach(struct oxp_node *node, uint32_t ifindex, char *error)
 		program = bpf_program__fd(object->progs.oxp_forward);
 		link = open_link(path, ifindex);
 		if (link >= 0) {
-			/* a user that comes again changes nothing */
+			/* attaching again changes nothing */
 			if (!is_same_program(node, link, object))
 				status = replace_program(link, program, ifindex,
 							 error);
@@ -98,7 +98,7 @@ int oxp_interface_detach(struct oxp_node *node, uint32_t ifindex, char *error)
 	path = link_path(node, ifindex);
 	link = path ? open_link(path, ifindex) : -ENOMEM;
 	if (link >= 0) {
-		/* whoever else has it open cannot keep it alive */
+		/* detach even if another process holds the link open */
 		status = bpf_link_detach(link);
 		if (unlink(path) && !status)
 			status = -errno;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Creating the state. What it takes with C CPUs; tests/test_scale.c has the
- * same figures:
+ * Creating the state. Memory with C CPUs; tests/test_scale.c has the same
+ * figures:
  *   service   101 + 16 + 48 C bytes, and its share of the lookup tables
- *   its table from 8 MiB on, with what is in use: with M members and L slots
- *             two times 64 + 96 M + 2 L + L / 8 bytes, and L. Elements have two
- *             bytes beyond 255 members, then 4 L takes the place of 2 L. 10
- *             members, 1,021 slots: 7.4 kB
+ *   its table in segments of 8 MiB: with M members and L slots two times
+ *             64 + 96 M + 2 L + L / 8 bytes, and L. Beyond 255 members an
+ *             element has two bytes, and 4 L replaces 2 L. 10 members,
+ *             1,021 slots: 7.4 kB
  *   member    32 C bytes and 16 in the index of QUIC servers, of the next
  *             power of two; 8 more in each process that sets services
  *   flow      8 bytes
  *   lookup    192 bytes for each of the next power of two to 1.6 buckets a
  *             service: eight places for each key of a service or VIP
  * All but tables, networks, QUIC servers and devices is allocated when the
- * state is created. oxp_info_get() has the sum that the kernel knows.
+ * state is created. oxp_info_get() returns the sum according to the kernel.
  */
 #include "node/create.h"
 
@@ -41,7 +41,7 @@
 
 #define SERVICES_DEFAULT 1024
 #define SERVICES_LIMIT (1U << 20)
-#define MEMBERS_LIMIT (1U << 24) /* places that the verifier can follow */
+#define MEMBERS_LIMIT (1U << 24) /* the verifier can track this many places */
 #define FLOWS_DEFAULT (1U << 20)
 #define FLOWS_LIMIT (1U << 30)
 
@@ -213,7 +213,7 @@ static int fill_new(const struct oxp_node *node, struct forward *object,
 	if (status)
 		return failure(error, status, "cannot write the first state");
 
-	remove_folder(node, "maps-new"); /* of one who died here */
+	remove_folder(node, "maps-new"); /* left by a process that died here */
 	path = pin_path(node, "maps-new", NULL);
 	status = path && mkdir(path, 0700) ? -errno : 0;
 	free(path);

@@ -16,12 +16,12 @@ void size_maps(struct forward *object, const struct node_config *config);
 
 int draw_seed(uint64_t *seed);
 
-/* Sizes for a state; the seed is the caller's. */
+/* Compute the sizes of a state. The caller sets the seed. */
 int size_state(const struct oxp_options *options, struct node_config *config,
 	       char *error);
 
-/* Maps and a program on them, pinned in `maps-new`. adopted[]: descriptors of
- * maps that are used in place of new ones, or -1. */
+/* Create maps and a program that uses them, and pin the maps in `maps-new`.
+ * adopted[]: descriptors of existing maps to use instead of new ones, or -1. */
 int make_maps(const struct oxp_node *node, const struct node_config *config,
 	      const int adopted[MAPS], struct forward **out, char *error);
 

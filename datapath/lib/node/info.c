@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sizes, and what is in use of them. */
+/* Sizes of the state, and how much of it is in use. */
 #include "node/info.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,6 @@
 #include "state.h"
 #include "table/blocks.h"
 
-/* What the kernel accounts for a map. */
 uint64_t bytes_of_map(int map)
 {
 	char path[40], line[128];

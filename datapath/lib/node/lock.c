@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lock of a node: of its threads, and of processes. */
+/* The lock of a node, between threads and between processes. */
 #include "node/lock.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ int drain_grace_period(struct oxp_node *node, char *error)
 		unlock_node(node);
 		return 0;
 	}
-	/* what is switched from here on is of the next epoch */
+	/* whatever is switched from now on belongs to the next epoch */
 	__atomic_store_n(&config->epoch, epoch + 1, __ATOMIC_RELEASE);
 	unlock_node(node);
 	status = synchronize(error);

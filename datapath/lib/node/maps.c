@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The pinned maps of a node, opened and mapped into memory. */
+/* Opening a node's pinned maps and mapping them into memory. */
 #include "node/maps.h"
 
 #include <dirent.h>
@@ -60,7 +60,7 @@ void remove_pins(struct oxp_node *node)
 	rmdir(node->pin_directory);
 }
 
-/* The first word of the config map is the layout, in every layout. */
+/* The first word of the config map is the layout version in every layout. */
 static int read_layout(int map, uint32_t *size)
 {
 	struct bpf_map_info info = {};
@@ -233,8 +233,8 @@ int open_pins(struct oxp_node *node, const char *folder, char *error)
 		node->map[i] = bpf_obj_get(path);
 		status = node->map[i] < 0 ? -errno : 0;
 		if (status) {
-			/* the folder appears whole: another layout has other
-			 * maps, and ENOENT would say that there is none */
+			/* the folder appears complete: another layout has other
+			 * maps, and ENOENT would mean that there are none */
 			if (status == -ENOENT)
 				status = -EPROTO;
 			status = failure(

@@ -11,10 +11,10 @@ void remove_pins(struct oxp_node *node);
 
 int open_pins(struct oxp_node *node, const char *folder, char *error);
 
-/* Whether `maps` are those that the node has open; or a negative errno. */
+/* Whether `maps` are the maps that the node has open, or a negative errno. */
 int is_in_force(struct oxp_node *node);
 
-/* Layout of what is pinned; -ENOENT: nothing. */
+/* Returns the pinned layout version; -ENOENT: nothing is pinned. */
 int pinned_layout(const char *pin_directory);
 
 void unmap_all(struct oxp_node *node);

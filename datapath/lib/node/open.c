@@ -36,7 +36,7 @@ static int open_locked(struct oxp_node *node, const struct oxp_options *options,
 		return status;
 	if (node->config->dirty)
 		return repair(node, error);
-	/* of one who died after it had put another in its place */
+	/* left by a process that died after it had exchanged the folders */
 	remove_folder(node, "maps-new");
 	return 0;
 }
@@ -58,7 +58,7 @@ static int open_node(struct oxp_node *node, const struct oxp_options *options,
 	if (!can_synchronize())
 		return failure(error, -ENOSYS,
 			       "the kernel offers no global membarrier");
-	/* its directory may be others' too, who are not to say where it is */
+	/* others may be able to write to the directory: follow no symlink */
 	node->lock_fd = open(options->lock_file,
 			     O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (node->lock_fd < 0)

@@ -7,7 +7,7 @@
 
 #include "state.h"
 
-/* A node that has opened nothing yet; oxp_close() frees it. */
+/* Allocate a node that has nothing open yet; oxp_close() frees it. */
 struct oxp_node *new_node(const struct oxp_options *options, char *error);
 
 int prepare_node(struct oxp_node *node, char *error);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Repairing what a process left that died in a change. A service is an entry
- * that is used and whose key lies in the lookup table where the entry says
- * and leads to it. Everything else follows from these: other keys, VIPs,
- * overflow counts, QUIC servers, counters. If another library was
- * taking over, interfaces may run its program on its maps: they get one of
- * this library on these.
+ * Repairing what a process left that died during a change. A service is an
+ * entry in use whose key is in the lookup table at the place that the entry
+ * names, with one of the entry's blocks as value. Everything else is derived
+ * from these: other keys, VIPs, overflow counts, QUIC servers, counters. If
+ * another library was taking over, interfaces may run its program on its maps:
+ * replace that by this library's program on the current maps.
  */
 #include "node/repair.h"
 
@@ -43,8 +43,8 @@ static bool is_service(struct oxp_node *node, uint32_t index)
 }
 
 struct kept {
-	uint64_t *keys[2]; /* bits of places: IPv4, IPv6 */
-	uint64_t *gone;    /* bits of entries that are no services */
+	uint64_t *keys[2]; /* bits by place: IPv4, IPv6 */
+	uint64_t *gone;    /* bits by entry: not a service */
 };
 
 static void set_bit(uint64_t *bits, uint32_t bit)
@@ -64,8 +64,8 @@ static void keep_services(struct oxp_node *node, struct kept *kept)
 	}
 }
 
-/* A VIP's key is entered before the first service's and removed after the
- * last one's. */
+/* A VIP's key is entered before its first service's and removed after its last
+ * service's. */
 static void keep_vips(struct oxp_node *node, struct kept *kept)
 {
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
@@ -104,7 +104,7 @@ static int repair_keys(struct oxp_node *node, struct kept *kept, char *error)
 	status = repair_pools(node, error);
 	if (status)
 		return status;
-	/* also for what the dead one deleted */
+	/* covers deletions by the dead process, too */
 	status = grace_period(node, error);
 	if (!status)
 		free_entries(node, kept);
@@ -117,7 +117,7 @@ int repair(struct oxp_node *node, char *error)
 	struct kept kept = {};
 	int status = is_in_force(node);
 
-	/* taken over by one who died when all was done */
+	/* taken over by a process that died before it could say so here */
 	if (status <= 0) {
 		if (!status)
 			__atomic_store_n(&node->config->layout, 0,
@@ -132,7 +132,7 @@ int repair(struct oxp_node *node, char *error)
 		return status;
 	remove_folder(node, "maps-new");
 	begin_change(node, true);
-	node->counters_changes = 0; /* the dead one's are unknown to us */
+	node->counters_changes = 0; /* the dead process may have changed them */
 	node->lines_changes = 0;
 	kept.keys[0] = calloc(words, sizeof(uint64_t));
 	kept.keys[1] = calloc(words, sizeof(uint64_t));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What holds for the whole node. */
+/* Settings of the whole node. */
 #include "node/settings.h"
 
 #include <arpa/inet.h>
@@ -78,7 +78,7 @@ static void write_settings(struct node_config *config,
 		__be32 word;
 
 		memcpy(&word, settings->source_v6.bytes + 4 * i, sizeof(word));
-		/* zeroes as IPv4 are no address either */
+		/* ::ffff:0.0.0.0 means none as well */
 		if (is_v4(settings->source_v6.bytes))
 			word = 0;
 		__atomic_store_n(&config->source_v6[i], word, __ATOMIC_RELAXED);
@@ -106,7 +106,7 @@ int oxp_node_settings_set(struct oxp_node *node,
 		status = lock_node(node, error);
 	if (status)
 		return status;
-	/* static in the program: a new one takes over, or nothing changes */
+	/* a constant of the program: replace the program first */
 	if ((settings->flags ^ node->config->flags) & OXP_NODE_FIB) {
 		struct forward *object;
 

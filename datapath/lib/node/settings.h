@@ -7,7 +7,7 @@
 
 #include "state.h"
 
-/* Under the lock */
+/* The caller holds the lock. */
 void read_node_settings(struct oxp_node *node, struct oxp_node_settings *out);
 
 int write_first_settings(struct oxp_node *node,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ways out of the node. Which flows take which is said by 64 choices for each
- * family. A choice keeps its uplink as long as that one is usable and has no
- * more than its share, so few flows move when uplinks come and go; the choices
- * are of this node alone and need not agree with other nodes'.
+ * Uplinks of the node. 64 choices for each family assign flows to uplinks. A
+ * choice keeps its uplink while that is usable and does not exceed its share,
+ * so few flows move when uplinks come and go. Choices are local to this node
+ * and need not agree with those of other nodes.
  */
 #include "node/uplinks.h"
 
@@ -87,8 +87,8 @@ static void write_uplink(const struct oxp_uplink *uplink, struct uplink *out)
 	write_link(uplink, true, out->link[1]);
 }
 
-/* The same way out, though its next hop or MTU may have changed: device and
- * VLANs. Among several, the one at the same position. */
+/* Whether device and VLANs are the same; next hop and MTU may differ. Of
+ * several equal uplinks, positions correspond. */
 static bool leads_alike(const struct uplink *a, const struct uplink *b)
 {
 	return a->ifindex == b->ifindex && a->link_length == b->link_length &&
@@ -127,7 +127,7 @@ static void choose(struct uplink_set *next, uint32_t count,
 	if (!usable)
 		return;
 	share = CHOICES / usable;
-	extra = CHOICES % usable; /* so many have one more */
+	extra = CHOICES % usable; /* this many have one more */
 	for (uint32_t i = 0; i < CHOICES; i++) {
 		uint8_t to = successor(next, count, old, old->choice[v6][i]);
 
@@ -157,7 +157,7 @@ static const struct uplink_set *live_set(struct oxp_node *node)
 	return &node->uplinks[node->config->active_uplinks & 1];
 }
 
-/* Devices of neither set. */
+/* Remove devices that are in neither set. */
 static void forget_devices(struct oxp_node *node, const struct uplink_set *next)
 {
 	const struct uplink_set *live = live_set(node);
@@ -178,7 +178,7 @@ static void forget_devices(struct oxp_node *node, const struct uplink_set *next)
 	}
 }
 
-/* Always, not only after a change: the kernel forgets devices that go. */
+/* Done on every call: the kernel removes devices that disappear. */
 static int enter_devices(struct oxp_node *node, const struct uplink_set *next,
 			 char *error)
 {
@@ -206,7 +206,7 @@ static int switch_uplinks(struct oxp_node *node, const struct uplink_set *next,
 		if (status)
 			return status;
 	}
-	/* nothing of the set before is used any more */
+	/* no packet uses the previous set any more */
 	forget_devices(node, next);
 	node->uplinks[parity ^ 1] = *next;
 	mark_switched(node, &config->uplinks_switched);
@@ -214,7 +214,7 @@ static int switch_uplinks(struct oxp_node *node, const struct uplink_set *next,
 	return 0;
 }
 
-/* The choices are those of the state before, so that flows keep their ways. */
+/* Takes over the previous state's choices, so that flows keep their uplinks. */
 int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
 			uint32_t count, const struct oxp_choices *choices,
 			char *error)
@@ -240,7 +240,7 @@ int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
 	for (uint32_t i = 0; i < count; i++) {
 		struct uplink_set one = {.uplink = {next.uplink[i]}};
 
-		/* one that is gone was not in the map before either */
+		/* a device that is gone was not in the map before either */
 		status = enter_devices(node, &one, error);
 		if (status && status != -ENODEV)
 			return status;
@@ -263,7 +263,7 @@ int watch_uplinks(struct oxp_node *node, char *error)
 
 uint64_t watched_choices(struct oxp_node *node)
 {
-	/* without uplinks */
+	/* the FIB is used instead of uplinks */
 	if (node->config->flags & OXP_NODE_FIB)
 		return node->config->watched;
 	return choices_watched(live_set(node)) & node->config->watched;

@@ -10,16 +10,16 @@
 uint32_t read_uplinks(struct oxp_node *node, struct oxp_uplink *out,
 		      uint32_t capacity, struct oxp_choices *choices);
 
-/* Into a state that no packet reads yet */
+/* Write to a state that no packet reads yet. */
 int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
 			uint32_t count, const struct oxp_choices *choices,
 			char *error);
 
-/* Has flows of config->watched watched, as far as there is room for copies of
- * uplinks. Nothing where that is so already. */
+/* Watch the flows of config->watched, as far as there is room for copies of
+ * uplinks. Does nothing if they are watched already. */
 int watch_uplinks(struct oxp_node *node, char *error);
 
-/* The choices of config->watched whose flows are watched, a bit each. */
+/* Returns the choices of config->watched whose flows are watched, as bits. */
 uint64_t watched_choices(struct oxp_node *node);
 
 #endif

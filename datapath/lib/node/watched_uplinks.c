@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Choices of uplinks whose flows are watched. Such a choice names a copy of its
- * uplink that says so: packets of other choices have nothing more to look at.
- * Copies lie at the end of the array, that of uplink i at place
- * OXP_UPLINKS_MAX - 1 - i. With more than four uplinks some have none, and
+ * Choices of uplinks whose flows are watched. Such a choice refers to a copy of
+ * its uplink that has `watched` set, so packets of other choices check nothing
+ * more. Copies are at the end of the array, that of uplink i at
+ * OXP_UPLINKS_MAX - 1 - i. With more than four uplinks some have no copy, and
  * their flows are not watched.
  */
 #include "node/watched_uplinks.h"

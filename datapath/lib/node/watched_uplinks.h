@@ -6,14 +6,14 @@
 
 #include "state.h"
 
-/* The set as it would be if no flows were watched. */
+/* Change the set to what it would be if no flows were watched. */
 void unwatch(struct uplink_set *set);
 
-/* Has flows of these choices watched, a bit each, where there is room for a
- * copy of their uplinks. The set is one of which none are. */
+/* Watch the flows of these choices, given as bits, where there is room for a
+ * copy of their uplink. No choice of the set may be watched yet. */
 void watch_choices(struct uplink_set *set, uint64_t choices);
 
-/* The choices whose flows are watched in each family that has an uplink. */
+/* Returns the choices that are watched in every family with an uplink. */
 uint64_t choices_watched(const struct uplink_set *set);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a driver can do for XDP, by generic netlink (libmnl): the family
- * "netdev", Documentation/netlink/specs/netdev.yaml of Linux. Its numbers are
- * here because headers from before Linux 6.3 do not have them.
+ * Query a driver's XDP features by generic netlink (libmnl): the family
+ * "netdev", Documentation/netlink/specs/netdev.yaml of Linux. The numbers are
+ * defined here because headers before Linux 6.3 lack them.
  */
 #include "node/xdp_features.h"
 
@@ -59,7 +59,7 @@ static struct nlmsghdr *begin(char *buffer, uint16_t family, uint8_t command,
 	return message;
 }
 
-/* Returns false if the kernel refuses. */
+/* Returns false if the kernel refuses the request. */
 static bool ask(struct mnl_socket *handle, struct nlmsghdr *message,
 		struct wanted *wanted)
 {

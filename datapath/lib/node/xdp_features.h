@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the interface's driver sends frames of several buffers that came in
- * at another one. False where the kernel cannot say: before Linux 6.3 it drops
- * all of them. */
+/* Whether the interface's driver sends multi-buffer frames that were received
+ * on another one. False if the kernel cannot tell: before Linux 6.3 it drops
+ * all such frames. */
 bool sends_split_frames(uint32_t ifindex);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The program of probes where packets leave by interfaces: a filter of the
- * clsact qdisc, which works on all kernels that we know, in the first of all
- * priorities, where other programs may be as well. The qdisc stays when the
- * filter goes: it may be anybody's.
+ * Attaching the program of probes where packets leave: a filter of the clsact
+ * qdisc, which all supported kernels have, at the highest priority, where other
+ * programs may be as well. The qdisc stays when the filter is removed: others
+ * may use it.
  */
 #include "probe/attach.h"
 
@@ -27,7 +27,7 @@
 
 #define PRIORITY 1
 #define HANDLE 0x6f7870
-#define PROGRAM_MAPS 8 /* more than it has */
+#define PROGRAM_MAPS 8 /* more than the program has */
 
 static int info_of(int program, struct bpf_prog_info *info, __u32 *maps,
 		   __u32 count)
@@ -40,8 +40,8 @@ static int info_of(int program, struct bpf_prog_info *info, __u32 *maps,
 	return bpf_obj_get_info_by_fd(program, info, &length);
 }
 
-/* The filter at our place: a descriptor of its program, if that is ours.
- * -ENOENT: there is none; -EBUSY: it is another's. */
+/* Find the filter at our place. Returns a descriptor of its program if that is
+ * ours; -ENOENT: there is no filter; -EBUSY: it is not ours. */
 static int find_ours(uint32_t ifindex)
 {
 	DECLARE_LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex,
@@ -53,7 +53,7 @@ static int find_ours(uint32_t ifindex)
 
 	forget_libbpf_messages();
 	status = bpf_tc_query(&hook, &place);
-	/* without a qdisc or a filter of the priority: EINVAL */
+	/* EINVAL: no qdisc, or no filter of this priority */
 	if (status == -EINVAL)
 		return -ENOENT;
 	if (status)
@@ -70,8 +70,8 @@ static int find_ours(uint32_t ifindex)
 	return status;
 }
 
-/* Whether the program that is attached does what the other would do, over
- * the same maps: the kernel lists them in the order of the instructions. */
+/* Whether both programs do the same over the same maps, which the kernel lists
+ * in the order of the instructions. */
 static bool is_same(int program, int other)
 {
 	__u32 maps[PROGRAM_MAPS] = {}, other_maps[PROGRAM_MAPS] = {};
@@ -176,7 +176,7 @@ int detach_probes(char *error)
 	     one++) {
 		status = detach(one->if_index);
 		count += !status;
-		/* or the interface has gone meanwhile */
+		/* not attached, or the interface is gone */
 		if (status == -ENOENT || status == -ENODEV)
 			status = 0;
 		if (status)

@@ -7,8 +7,8 @@
 
 #include "state.h"
 
-/* Detaches the program from all interfaces of the network namespace. Returns
- * from how many. */
+/* Detach the program from all interfaces of the network namespace. Returns the
+ * number of interfaces. */
 int detach_probes(char *error);
 
 #endif

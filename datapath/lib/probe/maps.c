@@ -2,8 +2,8 @@
 /*
  * Maps of marked probes, see probe.h:
  *   <pin directory>/probes-<layout>/<name of map>
- * The folder appears whole. Its maps are opened for each call: a node that
- * sends no probes so has nothing of this.
+ * The folder appears complete. Its maps are opened for each call, so nodes that
+ * send no probes keep none of them open.
  */
 #include "probe/maps.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The program of probes over the maps of a node. */
+/* Loading the program of probes over a node's maps. */
 #include "probe/program.h"
 
 #include <net/if.h>

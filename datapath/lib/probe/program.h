@@ -10,7 +10,7 @@
 struct probe;
 struct probe_maps;
 
-/* Loads the program over these maps; NULL: over new ones. */
+/* Load the program over these maps, or over new ones if `maps` is NULL. */
 int load_probe_program(const struct oxp_node *node,
 		       const struct probe_maps *maps, struct probe **out,
 		       char *error);

@@ -37,8 +37,8 @@ static int pin_all(const struct oxp_node *node, const struct probe *object)
 	char *folder;
 	int status;
 
-	remove_folder(node, PROBES_FOLDER_NEW); /* of one who died here */
-	remove_folder(node, PROBES_FOLDER);     /* an empty one, if any */
+	remove_folder(node, PROBES_FOLDER_NEW); /* left by a dead process */
+	remove_folder(node, PROBES_FOLDER);     /* empty, if it exists */
 	folder = pin_path(node, PROBES_FOLDER_NEW, NULL);
 	status = !folder ? -ENOMEM : mkdir(folder, 0700) ? -errno : 0;
 	free(folder);
@@ -85,7 +85,7 @@ static int open_or_create(const struct oxp_node *node, struct probe_maps *maps,
 		      : 0;
 }
 
-/* What is asked for */
+/* A mark and its target. */
 
 struct entry {
 	uint32_t mark;
@@ -158,7 +158,7 @@ static int parse_all(const struct oxp_probe *probes, uint32_t count,
 	return 0;
 }
 
-/* The table */
+/* Read the whole table, sorted by mark. */
 
 static int read_all(int map, struct entry **out, uint32_t *count)
 {
@@ -183,7 +183,7 @@ static int read_all(int map, struct entry **out, uint32_t *count)
 		if (!bpf_map_lookup_elem(map, &key, &entries[*count].target))
 			++*count;
 	}
-	/* the table changes under the lock only */
+	/* the table changes only under the lock */
 	if (*count)
 		qsort(entries, *count, sizeof(*entries), by_mark);
 	*out = entries;

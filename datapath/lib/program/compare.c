@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether two programs are the same. */
+/* Comparing programs. */
 #include "program/compare.h"
 
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include "program/links.h"
 #include "state.h"
 
-/* Whether the program uses the map; its constants in *rodata, if wanted. */
 int look_at_maps(int program, int map, int *rodata)
 {
 	struct bpf_prog_info info = {};

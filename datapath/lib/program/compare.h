@@ -9,12 +9,12 @@
 
 struct forward;
 
-/* Whether an interface's program is what load_program() made: the same
- * instructions on the same maps, with the same constants. */
+/* Whether the interface runs what load_program() made: the same instructions on
+ * the same maps with the same constants. */
 bool is_same_program(struct oxp_node *node, int link, struct forward *object);
 
-/* Whether the program uses the map, or a negative errno; its constants in
- * *rodata, unless that is NULL. */
+/* Whether the program uses the map, or a negative errno. Unless `rodata` is
+ * NULL, *rodata becomes a descriptor of the program's constants. */
 int look_at_maps(int program, int map, int *rodata);
 
 #endif

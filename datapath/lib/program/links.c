@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The links that hold programs at interfaces. A link outlives its interface:
- * then it has none, and says so, and is no longer anyone's concern.
+ * The links that attach programs to interfaces. A link outlives its interface
+ * and then reports that it has none; such links are ignored.
  */
 #include "program/links.h"
 
@@ -27,8 +27,7 @@ char *link_path(const struct oxp_node *node, uint32_t ifindex)
 	return pin_path(node, "links", name);
 }
 
-/* A pin that outlived its interface is removed: the number may belong to
- * another one by now. */
+/* Remove a pin that outlived its interface: the number may have been reused. */
 int open_link(const char *path, uint32_t ifindex)
 {
 	struct bpf_link_info info = {};
@@ -48,8 +47,8 @@ int open_link(const char *path, uint32_t ifindex)
 	return unlink(path) ? -errno : -ENOENT;
 }
 
-/* An interface that cannot be looked at is no interface to pass over: it
- * would go on with what the others have no longer. */
+/* Fail if a link cannot be opened: the interface would keep what the others no
+ * longer have. */
 static int visit(struct oxp_node *node, uint32_t ifindex,
 		 int (*one)(struct oxp_node *node, int link, uint32_t ifindex,
 			    void *argument),
@@ -116,7 +115,7 @@ int program_of_link(int link)
 	return status ? status : bpf_prog_get_fd_by_id(id);
 }
 
-/* 1 ends the walk */
+/* returns 1 to end the walk */
 static int take_id(struct oxp_node *node, int link, uint32_t ifindex, void *id)
 {
 	(void)node;
@@ -139,7 +138,7 @@ int replace_program(int link, int program, uint32_t ifindex, char *error)
 {
 	int status = bpf_link_update(link, program, NULL);
 
-	/* the interface has gone since the link was opened */
+	/* the interface disappeared after the link was opened */
 	if (!status || status == -ENOLINK)
 		return 0;
 	return failure(error, status,

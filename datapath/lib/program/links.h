@@ -7,15 +7,15 @@
 
 #include "state.h"
 
-/* The path is to be freed. */
+/* The caller frees the path. */
 char *link_path(const struct oxp_node *node, uint32_t ifindex);
 
-/* The pinned link of an interface that is there, or -ENOENT. */
+/* Returns the pinned link of an existing interface, or -ENOENT. */
 int open_link(const char *path, uint32_t ifindex);
 
-/* Calls one(node, link, ifindex, argument) with the pinned links of all
- * interfaces that are still there, until it returns other than 0. What keeps
- * it from calling, it says in `error`. */
+/* Call one(node, link, ifindex, argument) for the pinned links of all existing
+ * interfaces until it returns nonzero. Failures before a call are described in
+ * `error`. */
 int for_each_link(struct oxp_node *node,
 		  int (*one)(struct oxp_node *node, int link, uint32_t ifindex,
 			     void *argument),
@@ -23,14 +23,14 @@ int for_each_link(struct oxp_node *node,
 
 int id_of_link(int link, uint32_t *id);
 
-/* A descriptor. */
+/* Returns a descriptor. */
 int program_of_link(int link);
 
-/* 0 also if the interface has just gone. */
+/* Returns 0 also if the interface has just disappeared. */
 int replace_program(int link, int program, uint32_t ifindex, char *error);
 
-/* A descriptor of the program that an interface has now, its id in *id;
- * -ENOENT if there is none. */
+/* Returns a descriptor of the program that an interface runs, and its id in
+ * *id; -ENOENT if there is none. */
 int attached_program(struct oxp_node *node, uint32_t *id);
 
 #endif

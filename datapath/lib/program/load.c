@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The forwarding program over the maps of a node. */
+/* Loading the forwarding program over a node's maps. */
 #include "program/load.h"
 
 #include <bpf/bpf.h>
@@ -10,8 +10,7 @@
 #include "load/load.h"
 #include "state.h"
 
-/* Of libbpf's answers only those about a kernel with this function count: where
- * there is none the program does without it. */
+/* Whether the kernel's BTF has the function; the program works without it. */
 static bool kernel_has(const char *function)
 {
 	struct btf *btf = btf__load_vmlinux_btf();

@@ -9,7 +9,7 @@
 
 struct forward;
 
-/* Loads the program over the pinned maps */
+/* Set the constants of a program that is not loaded yet. */
 void configure_program(struct forward *object, const struct node_config *config,
 		       uint32_t flags);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Interfaces that run a program of another library on its maps. */
+/* Repairing interfaces that run another library's program on its maps. */
 #include "program/repair.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include "state.h"
 
-/* Attached programs that use other maps are replaced by this library's. */
+/* Replace attached programs that use other maps by this library's. */
 int repair_programs(struct oxp_node *node, char *error);
 
 #endif

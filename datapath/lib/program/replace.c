@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Changing the program of all interfaces: all or none. */
+/* Replacing the program of all interfaces, or of none. */
 #include "program/replace.h"
 
 #include <dirent.h>
@@ -18,8 +18,8 @@
 #include "program/links.h"
 #include "state.h"
 
-/* All links that change, with the programs that they had: a program goes with
- * its last link, and each link may have one of its own. */
+/* All links to change, with their previous programs: a program is freed with
+ * its last link, and each link may have had another one. */
 struct replacement {
 	struct forward *object;
 	struct {
@@ -43,7 +43,7 @@ static int collect(struct oxp_node *node, int link, uint32_t ifindex,
 	before = copy = again ? program_of_link(link) : -ENOMEM;
 	if (again)
 		all->one = again;
-	/* without CAP_SYS_ADMIN there is no way back, but a way */
+	/* without CAP_SYS_ADMIN programs can be replaced but not restored */
 	if (before >= 0 || before == -EPERM) {
 		copy = fcntl(link, F_DUPFD_CLOEXEC, 0);
 		copy = copy < 0 ? -errno : copy;
@@ -60,7 +60,7 @@ static int collect(struct oxp_node *node, int link, uint32_t ifindex,
 	return 0;
 }
 
-/* The first `count` links. */
+/* Restore the first `count` links. */
 static void go_back(const struct replacement *all, uint32_t count)
 {
 	char text[OXP_ERROR_LENGTH];

@@ -9,7 +9,7 @@
 
 struct forward;
 
-/* Gives this program to all links that have another one; all or none. */
+/* Replace the program of all links that have another one; all or none. */
 int replace_programs(struct oxp_node *node, struct forward *object,
 		     char *error);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frames through the program without a network: BPF_PROG_TEST_RUN. */
+/* Running frames through the program without a network: BPF_PROG_TEST_RUN. */
 #include "program/test_run.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 int run_program(int program, struct oxp_frame *frame, char *error)
 {
-	/* a frame grows by the outer headers at most */
+	/* the outer headers are all that a frame can grow by */
 	uint8_t out[OXP_FRAME_MAX + 256];
 	struct xdp_md context = {
 		.data_end =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Deleting services: keys, VIPs, a wait for packets, then what keys led to.
- * The node is dirty from the first to the last step.
+ * Deleting services: keys, VIPs, a grace period, then what the keys led to. The
+ * node is dirty from the first step to the last.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,8 +23,8 @@
 struct deletion {
 	uint32_t *indices;
 	uint32_t count;
-	uint64_t *gone; /* bits of indices */
-	bool nat;       /* one of them is OXP_SERVICE_NAT */
+	uint64_t *gone; /* bits by index */
+	bool nat;       /* one of the services is OXP_SERVICE_NAT */
 };
 
 static void erase_keys(struct oxp_node *node, struct deletion *deletion,
@@ -57,7 +57,7 @@ static void erase_keys(struct oxp_node *node, struct deletion *deletion,
 	}
 }
 
-/* Packets are gone already. */
+/* Release what the service has. No packet uses it any more. */
 static int forget(struct oxp_node *node, uint32_t index, char *error)
 {
 	struct service_entry *entry = entry_of(node, index);
@@ -85,7 +85,7 @@ static int delete(struct oxp_node *node, struct deletion *deletion,
 	erase_keys(node, deletion, keys, count);
 	if (!deletion->count)
 		return 0;
-	/* stays dirty after a failure: the next one repairs */
+	/* stays dirty after a failure: the next user repairs the state */
 	status = refresh_vips(node, deletion->gone);
 	if (status)
 		return failure(error, status, "cannot count the VIPs");

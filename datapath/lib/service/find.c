@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A service under the lock. */
 #include "service/find.h"
 
 #include <arpa/inet.h>

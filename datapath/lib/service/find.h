@@ -7,8 +7,8 @@
 
 #include "state.h"
 
-/* Locks the node and finds a service; its index, or an error, then
- * unlocked */
+/* Lock the node and find a service. Returns its index, or a negative errno with
+ * the node unlocked. */
 int lock_service(struct oxp_node *node, const struct oxp_key *key, char *error);
 
 #endif

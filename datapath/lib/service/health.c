@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Results of health checks.
+ * Applying results of health checks.
  *
- * Which members carry a check is an index of this process, derived from all
- * live blocks when services or members have changed since: one pass over the
- * members of the node and a sort, about 10 ms for 100,000 members.
+ * The index from checks to members belongs to this process. It is derived from
+ * all live blocks whenever services or members have changed: one pass over the
+ * node's members and a sort, about 10 ms for 100,000 members.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static int derive_checks(struct oxp_node *node)
 	return 0;
 }
 
-/* First member with this check or a greater one. */
+/* Returns the first member whose check has this id or a greater one. */
 static uint32_t first_reference(const struct oxp_node *node, uint64_t check)
 {
 	uint32_t low = 0, high = node->checks_count;
@@ -85,7 +85,6 @@ static uint32_t first_reference(const struct oxp_node *node, uint64_t check)
 	return low;
 }
 
-/* One result for one member. */
 struct touch {
 	uint32_t service;
 	uint32_t member;
@@ -147,9 +146,9 @@ static uint8_t with_health(uint8_t flags, bool up)
 }
 
 /*
- * Takes one service's results in. Where they change nothing that packets
- * read, flags are written in place. Otherwise the scratch block gets the
- * members, and its slots are to be computed.
+ * Apply the results of one service. If they change nothing that packets read,
+ * write the flags in place. Otherwise copy the members to the scratch block,
+ * whose slots must then be computed.
  */
 static int apply(struct batch *batch, const struct touch *touches,
 		 uint32_t count, char *error)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The earlier owners of slots, from what other nodes have seen: the service's
- * tables are made once more, from the oldest on, in memory of this process, and
- * each follows from the one before as it does when members change. The last one
- * is the service's own, with the members that take new flows now.
+ * Restoring earlier owners of slots from what other nodes have recorded:
+ * compute the service's tables again, in this process's memory and from the
+ * oldest on, each from the one before as when members change. The last one is
+ * the service's own, with the members that take new flows now.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,10 +22,10 @@
 #include "table/rebuild.h"
 #include "table/slot_transition.h"
 
-/* One time with the same members; number 0 is now, 1 the one before. */
+/* A period with the same members; number 0 is the present, 1 the one before. */
 struct era {
 	uint32_t slots;
-	uint32_t age_s; /* since it ended; 0 of now */
+	uint32_t age_s; /* since it ended; 0: the present */
 };
 
 struct replay {
@@ -34,11 +34,11 @@ struct replay {
 	const struct service_block *live;
 	const struct oxp_past_weight *past;
 	uint32_t count;
-	uint32_t eras; /* beside now */
+	uint32_t eras; /* not counting the present */
 	struct era *era;
-	uint16_t *place; /* of each past weight's member, or SLOT_NOBODY */
+	uint16_t *place; /* of each past weight's member; else SLOT_NOBODY */
 	uint16_t *owners;
-	uint16_t *same; /* each number at its own place */
+	uint16_t *same; /* identity: each number at its own index */
 };
 
 static int check_history(const struct oxp_node *node,
@@ -83,7 +83,7 @@ static uint16_t find_place(const struct service_block *block,
 	return SLOT_NOBODY;
 }
 
-/* Eras up to the first with another number of slots. */
+/* Find eras up to the first with another number of slots. */
 static void find_eras(struct replay *replay)
 {
 	replay->era[0] = (struct era){.slots = replay->live->slots};
@@ -103,7 +103,7 @@ static void find_eras(struct replay *replay)
 	}
 }
 
-/* Members take flows as they did in an era. */
+/* Let members take flows as they did in an era. */
 static void go_back(const struct replay *replay, uint32_t era,
 		    struct service_block *block)
 {
@@ -127,7 +127,7 @@ static void go_back(const struct replay *replay, uint32_t era,
 	}
 }
 
-/* A table of an era before now, as transition() wants it. */
+/* Build the table of a past era in the form that transition() expects. */
 static struct service_block *make_block(const struct replay *replay,
 					uint32_t era,
 					const struct service_block *old)
@@ -168,7 +168,7 @@ static int fill(struct replay *replay, uint32_t era, struct service_block *next,
 	return 0;
 }
 
-/* Into the block that packets do not read. */
+/* Write the present era to the scratch block and switch to it. */
 static int write_now(struct replay *replay, const struct service_block *old,
 		     char *error)
 {
@@ -190,7 +190,7 @@ static int write_now(struct replay *replay, const struct service_block *old,
 		return status;
 	if (fill(replay, 0, next, old))
 		return failure(error, -ENOMEM, "cannot compute the table");
-	/* or its slots closed at once, as those of a new service do */
+	/* otherwise the slots would close at once, as in a new service */
 	next->flags |= BLOCK_USED;
 	switch_tables(node, replay->index);
 	return 1;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of connections, which packets see at once: no switch is needed. */
+/* Connection limits. Packets read them directly: no switch is needed. */
 #ifndef OXP_SERVICE_LIMIT_H
 #define OXP_SERVICE_LIMIT_H
 
 #include "state.h"
 
-/* 0: none. */
+/* Returns 0 for no limit. */
 static inline uint32_t connection_limit(const struct oxp_node *node,
 					uint32_t index)
 {
 	return node->nat_services[index].limit;
 }
 
-/* Returns whether it was another one. */
+/* Returns whether the limit changed. */
 static inline bool set_connection_limit(struct oxp_node *node, uint32_t index,
 					uint32_t limit)
 {

@@ -2,11 +2,13 @@
 /*
  * Setting services.
  *
- * Creation:  entry, networks, block, VIP, key: packets see it with the key.
- * Update:    networks and QUIC servers, scratch block, then the switch.
- * Before the first write that more than a switch has to follow, the node is
- * marked dirty: whoever finds it so repairs it (node/repair.c). A process that
- * dies in an update that writes a block only leaves the live block as it was.
+ *   Creation:  entry, networks, block, VIP, key, which makes it visible.
+ *   Update:    networks and QUIC servers, scratch block, then the switch.
+ *
+ * Before the first write that needs more than a switch to complete, the node is
+ * marked dirty: the next process to lock it repairs it (node/repair.c). A
+ * process that dies in an update that only writes a block leaves the live block
+ * as it was.
  */
 #include "service/set.h"
 
@@ -36,12 +38,12 @@
 
 struct batch {
 	struct oxp_node *node;
-	struct oxp_wanted_service **wanted; /* of each job's service index */
+	struct oxp_wanted_service **wanted; /* by service index, for each job */
 	struct rebuild_job *jobs;
 	uint32_t count;
 	uint32_t changed;
-	bool dirty;  /* the node was marked */
-	bool broken; /* and has to be repaired */
+	bool dirty;  /* the node was marked dirty */
+	bool broken; /* the node must be repaired */
 	int status;
 	char *error;
 };
@@ -77,8 +79,8 @@ static int free_entry(struct oxp_node *node, char *error)
 		       max);
 }
 
-/* Gives the draft the networks that the live block has, if it wants the same.
- * Returns whether others are to be written, and then leaves it without. */
+/* Reuse the live block's networks if the draft wants the same ones. Returns
+ * whether new networks must be written; draft->networks is 0 then. */
 static bool has_new_networks(struct oxp_node *node,
 			     const struct service_block *old,
 			     struct service_block *draft,
@@ -119,7 +121,7 @@ void make_entry(struct oxp_node *node, uint32_t index,
 	__atomic_store_n(&entry->state, ENTRY_USED, __ATOMIC_RELEASE);
 }
 
-/* What is written before the table can be computed. */
+/* Write everything that must precede computing the table. */
 static int write_draft(struct batch *batch, struct oxp_wanted_service *wanted,
 		       uint32_t index, const struct service_block *old,
 		       struct service_block *draft,
@@ -243,7 +245,7 @@ static void finish(void *context, const struct rebuild_job *job)
 		status = publish(batch->node, job->index, text);
 	}
 	if (status) {
-		/* repairing takes it out, with what it has already */
+		/* repair() removes the service with all that was written */
 		entry_of(batch->node, job->index)->place = UINT32_MAX;
 		batch->broken = true;
 		refuse(batch, wanted, status, text);
@@ -265,7 +267,7 @@ static int by_key(const void *left, const void *right)
 	return memcmp(a->key, b->key, offsetof(struct oxp_key, reserved));
 }
 
-/* Refuses all but one of equal keys. */
+/* Refuse all but one of several equal keys. */
 static int refuse_twins(struct batch *batch,
 			struct oxp_wanted_service *services, uint32_t count)
 {

@@ -10,7 +10,7 @@
 void make_entry(struct oxp_node *node, uint32_t index,
 		const struct oxp_key *key);
 
-/* Enters VIP and key: packets see the service's first block. */
+/* Enter VIP and key: from then on packets see the service's first block. */
 int publish(struct oxp_node *node, uint32_t index, char *error);
 
 #endif

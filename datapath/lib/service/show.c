@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading the state back. */
+/* Reading services. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -100,7 +100,7 @@ static int read_alive(struct oxp_node *node, struct oxp_service *services,
 	return 0;
 }
 
-/* Of NAT, which sees both directions. */
+/* NAT services count both directions. */
 static int read_replies(struct oxp_node *node, struct oxp_service *service)
 {
 	struct reply_counters replies;

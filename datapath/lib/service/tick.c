@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Ageing of open slots. A packet that goes to another member than its slot's
- * own sets the slot's age to 0; eight times in an idle timeout the age grows
- * by one. At AGE_CLOSED eight whole intervals have passed: no flow of another
- * member is left, and the slot closes. That is one store of one word of which
- * a packet reads either value, so it is done in the live block. While the
- * number of slots changes they close together, see struct service_block.
+ * own sets the slot's age to 0; eight times per idle timeout the age grows by
+ * one. At AGE_CLOSED eight full intervals have passed: no flow of another
+ * member is left, and the slot closes. This changes one word of which a packet
+ * may read either value, so it is done in the live block. While the number of
+ * slots changes they close together, see struct service_block.
  *
  * A service that has not forwarded a packet has no flows to keep: its slots
- * close at the first step after all packets are gone that may have met an
- * earlier table. Until then it may still be forwarding its first one.
+ * close at the first step after every packet has left that may have read an
+ * earlier table. Until then it may still be forwarding its first packet.
  *
- * When steps are due follows from the clock alone, so nothing is to be kept.
- * A late call makes one step, never several: slots stay open for longer.
+ * When a step is due depends only on the clock, so no state is kept. A late
+ * call makes one step, not several: slots then stay open longer.
  */
 #include "service/tick.h"
 
@@ -39,7 +39,7 @@ static bool is_due(const struct service_block *block, uint64_t before,
 	return now * STEPS / timeout != before * STEPS / timeout;
 }
 
-/* Returns whether the slot closes. A packet may set the age to 0 meanwhile. */
+/* Returns whether the slot closes. Packets may set the age to 0 meanwhile. */
 static bool grow_older(uint8_t *age)
 {
 	uint8_t old = __atomic_load_n(age, __ATOMIC_RELAXED);
@@ -61,7 +61,7 @@ static void set_flag(struct service_block *block, uint32_t flag)
 	__atomic_store_n(&block->flags, block->flags | flag, __ATOMIC_RELAXED);
 }
 
-/* Whether the service never had a flow. Once it had one, no step asks again. */
+/* Whether the service never had a flow. BLOCK_USED ends these checks. */
 static bool is_unused(struct oxp_node *node, uint32_t index,
 		      struct service_block *block)
 {
@@ -77,7 +77,7 @@ static bool is_unused(struct oxp_node *node, uint32_t index,
 	return false;
 }
 
-/* In the live block: what has begun since the switch is with the owners. */
+/* In the live block: all flows since the switch are with the owners. */
 static void close_slots(struct service_block *block)
 {
 	clear_flag(block, BLOCK_OPEN);
@@ -108,13 +108,13 @@ static void age_slots(struct oxp_node *node, struct service_block *block)
 		open = 0;
 	if (!open)
 		clear_flag(block, BLOCK_OPEN);
-	/* last: whoever dies before leaves a number that is too high, and the
-	 * next step corrects it */
+	/* written last: a process that dies earlier leaves a number that is too
+	 * high, which the next step corrects */
 	block->open = open < 65535 ? open : 65535;
 }
 
-/* While it lasts, unknown flows of protocols that do not show when one opens
- * are taken for old ones; who is silent for so long is no flow any more. */
+/* While learning, unknown flows are taken for old ones if their protocol does
+ * not show when a flow opens. Flows that were silent this long have ended. */
 static void learn_on(struct service_block *block, uint64_t before, uint64_t now)
 {
 	uint64_t passed = now / 1000 - before / 1000;
@@ -166,7 +166,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 		open += block->open;
 	}
 	note_usual_block(node, &usual);
-	/* set.c has made it longer, and nothing but this makes it shorter */
+	/* set.c only raises it, and only this lowers it */
 	__atomic_store_n(&node->config->idle_timeout_max, longest,
 			 __ATOMIC_RELAXED);
 	return open;
@@ -183,7 +183,7 @@ int oxp_slots_age(struct oxp_node *node, char *error)
 		return status;
 	now = boot_time();
 	before = node->config->ticked;
-	/* before the first call, and after a restart of the machine's clock */
+	/* before the first call, and after a reboot reset the clock */
 	first = !before || before > now;
 	if (first)
 		node->config->ticked = before = now;

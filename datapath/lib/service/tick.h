@@ -6,8 +6,8 @@
 
 #include "state.h"
 
-/* As if so many seconds went by in which no flow of another member than a
- * slot's own sends a packet. Of a block that no packet reads. */
+/* Age the block as if `seconds` had passed without a packet to members other
+ * than their slot's own. For blocks that no packet reads. */
 void pass_time(struct oxp_node *node, struct service_block *block,
 	       uint32_t seconds);
 

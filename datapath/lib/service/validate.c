@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What callers want, checked whole and put into the form of a block. */
+/* Checking settings and members and converting them to a block's format. */
 #include "service/validate.h"
 
 #include <arpa/inet.h>
@@ -19,10 +19,10 @@
 #define NAT_TCP_DEFAULT 7440 /* RFC 5382, REQ-5 */
 #define NAT_UDP_DEFAULT 300  /* RFC 4787, REQ-5 */
 #define IDLE_TIMEOUT_MIN 10
-#define IDLE_TIMEOUT_MAX 16000    /* what the time of an entry can show */
-#define RATE_MAX ((1U << 22) - 1) /* 1024 times that fits into 32 bits */
+#define IDLE_TIMEOUT_MAX 16000    /* limit of the time field in entries */
+#define RATE_MAX ((1U << 22) - 1) /* 1024 times this fits into 32 bits */
 
-/* Outer header to members with IPv4 and with IPv6, of each encapsulation. */
+/* Types of the outer header to IPv4 and IPv6 members, by encapsulation. */
 #define OUTER_OF_IPIP {OUTER_IPIP_V4, OUTER_IPIP_V6}
 #define OUTER_OF_GUE {OUTER_GUE_V4, OUTER_GUE_V6}
 #define OUTER_OF_GRE {OUTER_GRE_V4, OUTER_GRE_V6}
@@ -74,7 +74,7 @@ static int check_encapsulation(const struct oxp_service_settings *settings,
 	return 0;
 }
 
-/* By that of the service, or of the member's own tunnel. */
+/* `encapsulation`: of the service, or of the member's own tunnel. */
 static bool can_carry_alternative(uint8_t encapsulation)
 {
 	return encapsulation == OXP_GUE || encapsulation == OXP_GENEVE ||
@@ -247,7 +247,7 @@ static int check_key_of_tunnel(const struct oxp_tunnel *tunnel,
 	}
 }
 
-/* A tunnel of the member's own: kind and destination of the outer header. */
+/* Parse a member's own tunnel: type and destination of the outer header. */
 static int parse_tunnel(const struct oxp_tunnel *tunnel,
 			struct block_member *out, char *error)
 {
@@ -300,7 +300,7 @@ static bool has_tunnel(const struct oxp_tunnel *tunnel)
 	return memcmp(tunnel, &none, sizeof(none)) != 0;
 }
 
-/* By the service's encapsulation, to the member's own address. */
+/* Use the service's encapsulation, to the member's own address. */
 static int parse_outer(const struct oxp_service_settings *settings,
 		       const struct oxp_key *key, struct block_member *member,
 		       char *error)

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How many flows are alive. Packets note flows (bpf/forward/watch.h), all of
- * them while the node has little to do. What is spent on it is bounded twice:
+ * Estimating how many flows are alive. Packets note flows
+ * (bpf/forward/watch.h), all of them while the node is idle enough. The cost is
+ * bounded in two ways:
  *
- * - of the 64 choices of uplinks, in an order that nobody outside can know,
- *   half as many are watched while more than WATCH_RATE packets a second are;
- *   twice as many after a minute in which they would be less than half of it
- * - the service with the most entries has half of its flows noted while more
- *   than WATCH_FLOWS are. A service that has very many makes no others' figures
- *   worse.
+ * - The 64 choices of uplinks are watched in an order that outsiders cannot
+ *   know. Their number is halved while more than WATCH_RATE packets a second
+ *   are watched, and doubled after a minute in which that would be less than
+ *   half of WATCH_RATE.
+ * - While more than WATCH_FLOWS flows are noted, the service with the most
+ *   entries has half as many noted. A very large one does not degrade others.
  *
- * Figures are scaled up accordingly. Flows of what was added lately are known
- * only once they have sent something: for as long as the longest idle timeout
- * the figures are made without them.
+ * Figures are scaled up accordingly. Flows of choices or parts added lately are
+ * known only once they have sent a packet, so figures omit them for the longest
+ * idle timeout.
  */
 #include "service/watch.h"
 
@@ -27,7 +28,7 @@
 
 #define CALM_MS 60000
 #define TIME_UNIT_SHIFT 30
-#define IDLE_MAX 16000 /* units, as for packets */
+#define IDLE_MAX 16000 /* units, as in the BPF programs */
 
 static uint32_t service_of(uint64_t entry)
 {
@@ -44,7 +45,7 @@ static bool is_of(uint64_t choices, uint64_t entry)
 	return choices >> (entry >> WATCH_CHOICE_SHIFT & (OXP_CHOICES - 1)) & 1;
 }
 
-/* NULL: there is none. */
+/* Returns NULL if there is none. */
 static struct service_block *block_of(struct oxp_node *node, uint64_t entry)
 {
 	uint32_t index = service_of(entry);
@@ -70,7 +71,7 @@ static bool is_outdated(const struct service_block *block, uint64_t entry,
 	return age_of(entry, now) > (timeout < IDLE_MAX ? timeout : IDLE_MAX);
 }
 
-/* Calls function() for each entry; what it returns takes its place, unless a
+/* Call function() for each entry and replace the entry by the result, unless a
  * packet has changed it meanwhile. */
 static void for_each_entry(struct oxp_node *node,
 			   uint64_t (*function)(void *argument, uint64_t entry),
@@ -98,7 +99,7 @@ struct sweep {
 	const uint64_t *gone;
 };
 
-/* Counts what is left for each service. */
+/* Drop outdated entries and count the others by service. */
 static uint64_t keep(void *argument, uint64_t entry)
 {
 	struct sweep *sweep = argument;
@@ -179,7 +180,7 @@ void forget_watched(struct oxp_node *node, const uint64_t *gone)
 	for_each_entry(node, forget_one, &sweep);
 }
 
-/* So many choices. Fewer are some of those that were more. */
+/* Returns a set of `count` choices; smaller sets are subsets of larger ones. */
 static uint64_t first_choices(const struct oxp_node *node, uint32_t count)
 {
 	uint64_t random = node->config->seed, choices = 0;
@@ -199,7 +200,7 @@ static uint64_t first_choices(const struct oxp_node *node, uint32_t count)
 	return choices;
 }
 
-/* Packets a second. */
+/* Returns packets per second. */
 static uint64_t read_rate(struct oxp_node *node, uint64_t passed_ms)
 {
 	uint64_t before = node->watch.packets, sum = 0;
@@ -226,7 +227,7 @@ static void choose(struct oxp_node *node, uint64_t rate, uint64_t passed_ms)
 	uint32_t count = __builtin_popcountll(config->watched);
 
 	if (!count) {
-		/* nothing was noted yet that could be missed */
+		/* nothing has been noted yet, so all choices count at once */
 		config->watched = config->counted = first_choices(node, 64);
 		return;
 	}
@@ -253,7 +254,7 @@ static void set_part(struct service_block *block, uint32_t noted,
 			 __ATOMIC_RELAXED);
 }
 
-/* Halves the part of who has most, until it is enough. */
+/* Halve the largest share until the total fits. */
 static void note_less(struct oxp_node *node, uint32_t total)
 {
 	uint32_t *of_service = node->watch.of_service;
@@ -281,7 +282,7 @@ static void note_less(struct oxp_node *node, uint32_t total)
 	}
 }
 
-/* What was added before is counted now; what there is room for is added. */
+/* Count the parts that were added before; add parts where there is room. */
 static void note_more(struct oxp_node *node, uint32_t total)
 {
 	for (uint32_t i = 0; i < node->config->services_max; i++) {

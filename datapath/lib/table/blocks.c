@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The two blocks of a service: packets read one, the library writes the
- * other, and one store into the lookup table makes them change places.
+ * The two blocks of a service: packets read one, the library writes the other,
+ * and one store to the lookup table exchanges them.
  */
 #include "table/blocks.h"
 
@@ -29,8 +29,7 @@ struct service_block *block_at(struct oxp_node *node, uint32_t line)
 {
 	struct service_block *block = at_line(node, line);
 
-	/* else the state is damaged: oxp_faults_list() says so, and does
-	 * not crash */
+	/* damaged state: oxp_faults_list() must report it, not crash */
 	return block ? block : (struct service_block *)node->nothing;
 }
 
@@ -42,7 +41,7 @@ int find_service(struct oxp_node *node, const struct lookup_key *key)
 
 	if (place < 0)
 		return place;
-	/* of damaged state the entry may be another one */
+	/* in a damaged state this may be another service's block */
 	index = block_at(node, *lookup_value(node, key->v6, place))->service;
 	return index < node->config->services_max ? (int)index : -ENOENT;
 }
@@ -57,7 +56,7 @@ uint32_t live_line(struct oxp_node *node, uint32_t index)
 	return line && line == entry->block[1] ? line : entry->block[0];
 }
 
-/* Of entry->block[]. */
+/* Returns an index into entry->block[]. */
 static int scratch_of(struct oxp_node *node, uint32_t index)
 {
 	return live_line(node, index) == entry_of(node, index)->block[0];
@@ -104,8 +103,8 @@ int resize_lines(struct oxp_node *node, __u32 *line, __u32 *lines,
 	return 0;
 }
 
-/* Ages of another number of slots than the live block's are others, which it
- * does not name. */
+/* If the number of slots changes, use the entry's other ages, which the live
+ * block does not refer to. */
 static int resize_ages(struct oxp_node *node, uint32_t index,
 		       const struct service_block *old,
 		       struct service_block *next, char *error)
@@ -181,7 +180,7 @@ bool has_same_description(const struct service_block *draft,
 
 	if (!old || old->members != draft->members)
 		return false;
-	/* what follows from the others, or is not the caller's */
+	/* fields that are derived, or not set by the caller */
 	same = *draft;
 	same.service = old->service;
 	same.slot_line = old->slot_line;
@@ -227,7 +226,7 @@ void switch_tables(struct oxp_node *node, uint32_t index)
 
 	block_at(node, next)->generation =
 		live_block(node, index)->generation + 1;
-	/* first, so that whoever dies in between leaves a needless wait */
+	/* first: dying in between then costs only a needless wait */
 	mark_switched(node, &entry->switched);
 	__atomic_store_n(value, next, __ATOMIC_RELEASE);
 }

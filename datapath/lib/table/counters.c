@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Counters: reading them over all CPUs, and who owns which.
+ * Counters: summing them over all CPUs, and allocating them.
  *
- * A member's counter is named in its service's block; which are free is
+ * A member's counter is named in its service's block. Which ones are free is
  * derived from the blocks, so nothing leaks when a process dies.
  */
 #include "table/counters.h"
@@ -20,7 +20,7 @@
 #include "state.h"
 #include "table/blocks.h"
 
-/* Sums `words` 64-bit words of one element over all CPUs. */
+/* Sum `words` 64-bit words of one element over all CPUs. */
 static int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -68,7 +68,7 @@ int size_counters(struct node_config *config, char *error)
 	return 0;
 }
 
-/* Of one service or member on one CPU. */
+/* The counters of one service or member on one CPU. */
 struct element {
 	struct traffic_counters *traffic;
 	struct event_counters *events;
@@ -100,7 +100,7 @@ static uint64_t read_once(const __u64 *word)
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-/* What its CPU has yet to add to it. */
+/* Returns what the CPU has yet to add to the element. */
 static struct traffic_counters pending_of(const struct element *one)
 {
 	uint32_t count =
@@ -119,8 +119,8 @@ static struct traffic_counters pending_of(const struct element *one)
 	return sum;
 }
 
-/* A CPU adds in a microsecond, unless it is a guest's that has to wait itself.
- * That it never ends is a damaged state, in which what is read is not exact. */
+/* Adding takes a CPU a microsecond, or longer if it is a preempted virtual CPU.
+ * If it never ends the state is damaged, and the sums are not exact. */
 #define SPINS 1000
 #define NAPS 10000
 #define NAP_US 100
@@ -138,15 +138,15 @@ static uint32_t turns_of(const struct element *one)
 	return turns;
 }
 
-/* Whether nothing that was pending at turns_of() was added since. */
+/* Whether nothing was added since turns_of(). */
 static bool still_pending(const struct element *one, uint32_t turns)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&one->pending->turns, __ATOMIC_RELAXED) == turns;
 }
 
-/* No packet counts there. What is pending is of who had it before, and will
- * still be added. */
+/* No packet counts here any more. What is pending belongs to the previous owner
+ * and will still be added, so start that much below zero. */
 static void zero(struct element one)
 {
 	struct traffic_counters owed;
@@ -187,7 +187,7 @@ int read_reply_counters(struct oxp_node *node, uint32_t index,
 	return status;
 }
 
-/* Packets count meanwhile. */
+/* Packets may count at the same time. */
 static void add_counts(struct service_counts *sum, struct element one)
 {
 	struct traffic_counters traffic;
@@ -256,7 +256,7 @@ void derive_counters(struct oxp_node *node)
 		if (entry->state != ENTRY_USED)
 			continue;
 		mark_counters(node, live_block(node, i), COUNTER_USED);
-		/* packets may still count for those that left just now */
+		/* packets may still count for members that were just removed */
 		if (entry->switched > config->waited)
 			mark_counters(node, scratch_block(node, i),
 				      entry->switched);
@@ -288,7 +288,7 @@ static int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
 
 	derive_counters(node);
 	if (!take_counter(node, index)) {
-		/* some may be free but for packets under way */
+		/* some may become free once packets in progress are done */
 		status = grace_period(node, error);
 		if (status)
 			return status;

@@ -8,14 +8,15 @@
 #include "state.h"
 #include "table/members.h"
 
-/* Finds out who owns which, unless that is known: from the blocks of all used
- * entries, so not while one is being made. */
+/* Derive which counters are in use from the blocks of all used entries, unless
+ * that is known. Not while an entry is being created. */
 void derive_counters(struct oxp_node *node);
 
-/* `since`: epoch of the switch that took the member out; 0: nobody saw it */
+/* `since`: epoch of the switch that removed the member; 0: no packet saw it */
 void release_counter(struct oxp_node *node, uint32_t index, uint64_t since);
 
-/* Those of the draft's members with a bit in new_places[]; all or none. */
+/* Allocate counters for the draft's members with a bit in new_places[]: all or
+ * none. */
 int allocate_new_counters(struct oxp_node *node, struct service_block *draft,
 			  const uint64_t new_places[PLACE_WORDS], char *error);
 
@@ -24,12 +25,13 @@ void release_new_counters(struct oxp_node *node,
 			  const uint64_t new_places[PLACE_WORDS],
 			  uint32_t places);
 
-/* Those of members that are not in the next block, after the switch. */
+/* Release the counters of members missing in the next block, after the
+ * switch. */
 void release_old_counters(struct oxp_node *node,
 			  const struct service_block *old,
 			  const struct service_block *next);
 
-/* How many CPUs count. */
+/* Set config->cpus. */
 int size_counters(struct node_config *config, char *error);
 
 int zero_service_counters(struct oxp_node *node, uint32_t index);
@@ -37,16 +39,15 @@ int zero_service_counters(struct oxp_node *node, uint32_t index);
 int read_reply_counters(struct oxp_node *node, uint32_t index,
 			struct reply_counters *out);
 
-/* Of a map as MAP_OUTCOMES. */
+/* `map`: MAP_OUTCOMES or a map of the same kind. */
 int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out);
 
-/* What is counted for a service. */
 struct service_counts {
 	struct oxp_counters counters;
 	uint64_t drops;
 };
 
-/* Without a system call, from all CPUs' slices. */
+/* Sum over all CPUs' slices, without a system call. */
 void read_service_counts(struct oxp_node *node, uint32_t index,
 			 struct service_counts *out);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What packets read of members, a copy of what blocks say of them. */
+/* Heads: the part of block_member that packets read, copied. */
 #include "table/heads.h"
 
 #include <string.h>

@@ -7,10 +7,10 @@
 
 #include "state.h"
 
-/* Of a block that lies in its lines, not of a draft. */
+/* For a block in its lines, not for a draft. */
 const struct member_head *heads_of(const struct service_block *block);
 
-/* From member[]. */
+/* Copy from member[]. */
 void write_heads(struct service_block *block);
 
 bool head_is_right(const struct service_block *block, uint32_t place);

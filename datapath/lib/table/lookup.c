@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The lookup tables that packets search: see struct bucket_v4. Overflow
- * counts are never too low, whenever a packet looks and wherever a process
- * dies: they grow before a key appears and shrink after it is gone.
+ * The lookup tables that packets search: see struct bucket_v4. Overflow counts
+ * are never too low, whenever a packet reads them and wherever a process dies:
+ * they grow before a key appears and shrink after it is gone.
  */
 #include "table/lookup.h"
 
@@ -97,7 +97,7 @@ int64_t lookup_find(struct oxp_node *node, const struct lookup_key *key)
 	return -ENOENT;
 }
 
-/* For all buckets from a key's home to the one before its own. */
+/* Adjust all buckets from a key's home to the one before its own. */
 static void count_overflow(struct oxp_node *node, const struct lookup_key *key,
 			   uint32_t own, int32_t difference)
 {
@@ -182,7 +182,7 @@ static struct lookup_key key_at(struct oxp_node *node, bool v6, uint32_t place)
 	return key;
 }
 
-/* What the overflow counts should be. */
+/* Compute what the overflow counts should be. */
 static uint32_t *recount(struct oxp_node *node, bool v6, uint32_t *keys)
 {
 	uint32_t mask = node->config->lookup_mask;

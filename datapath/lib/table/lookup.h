@@ -12,15 +12,15 @@
 struct lookup_key {
 	bool v6;
 	uint32_t ports;
-	__be32 address[4]; /* IPv4 in the last one */
+	__be32 address[4]; /* IPv4 in the last word */
 };
 
 struct lookup_key lookup_key(const void *vip, __be16 port, uint8_t protocol);
 
-/* -ENOENT */
+/* Returns a place or -ENOENT. */
 int64_t lookup_find(struct oxp_node *node, const struct lookup_key *key);
 
-/* -ENOSPC */
+/* Returns a place or -ENOSPC. */
 int64_t lookup_insert(struct oxp_node *node, const struct lookup_key *key,
 		      uint32_t value);
 
@@ -35,11 +35,12 @@ uint32_t *lookup_value(struct oxp_node *node, bool v6, uint32_t place);
 
 uint32_t lookup_places(const struct oxp_node *node);
 
-/* Removes all keys but those at places with a bit in `keep`, and corrects
- * the overflow counts. */
+/* Remove all keys except those at places with a bit in `keep`, and correct the
+ * overflow counts. */
 int lookup_repair(struct oxp_node *node, const uint64_t *keep[2]);
 
-/* Buckets whose overflow count is wrong; the number of keys in *keys. */
+/* Returns how many overflow counts are wrong, and in *keys the number of
+ * keys. */
 int lookup_check(struct oxp_node *node, uint32_t *keys);
 
 #endif

@@ -3,18 +3,18 @@
  * Maglev hashing: Eisenbud et al., "Maglev: A Fast and Reliable Software
  * Network Load Balancer", NSDI 2016, section 3.4.
  *
- * A member's name is its address (16 bytes), and if that has several members,
- * but for the lowest port, the port (2 bytes, big endian), so a table depends
- * on the set of members alone. The paper's two hash functions are 64-bit FNV-1a
- * over the name, started from two seeds and finished by MurmurHash3's fmix64.
- * The permutation is computed as it is walked, never stored.
+ * A member's name is its address (16 bytes). If an address has several members,
+ * the port (2 bytes, big endian) is part of the name of all but the one with
+ * the lowest port. So a table depends only on the set of members. The paper's
+ * two hash functions are 64-bit FNV-1a over the name, started from two seeds
+ * and finished by MurmurHash3's fmix64. The permutation is computed while
+ * walking, not stored.
  *
- * With f of M slots free, a member looks at M / f slots until it finds one,
- * and where it has to stop is chance: a branch that the processor cannot
- * foresee costs more than many steps. So a walk goes some steps ahead of its
- * turns, without a branch in each, and keeps the slots that are free as
- * candidates. Few of them are taken by others until its turn comes. The last
- * few slots are another matter, see maglev_last.c.
+ * With f of M slots free, a member visits M / f slots on average to find one,
+ * and where it stops is random: a mispredicted branch costs more than many
+ * steps. So a walk runs some steps ahead of its turns, without a branch in
+ * each, and keeps free slots as candidates. Others take few of them before its
+ * turn comes. For the last few slots see maglev_last.c.
  *
  * Weights are not in the paper. With w_max the greatest weight, in round r a
  * member takes its turn if floor((r + 1) * w / w_max) > floor(r * w / w_max):
@@ -58,7 +58,7 @@ void maglev_hashes(const uint8_t *name, uint16_t port, uint32_t slots,
 	*skip = name_hash(name, port, SKIP_SEED) % (slots - 1) + 1;
 }
 
-#define LANES 8 /* steps that are computed side by side */
+#define LANES 8 /* steps computed in parallel */
 #define AHEAD_MIN 32
 #define AHEAD_MAX 256
 
@@ -69,7 +69,7 @@ static inline uint32_t wrap(uint32_t slot, uint32_t slots)
 	return wrapped < slot ? wrapped : slot;
 }
 
-/* The slots that are free among the walk's next `ahead` become candidates. */
+/* Make those of the walk's next `ahead` slots candidates that are free. */
 __attribute__((target_clones("avx2", "default"))) static uint32_t
 look_ahead(struct walk *walk, uint32_t slots, const uint8_t *is_free,
 	   uint32_t ahead, uint32_t *candidates)
@@ -106,8 +106,8 @@ __attribute__((noinline)) static void refill(struct filling *filling,
 	walk->candidate = first;
 }
 
-/* The turns of this round, or so many as there are slots for. With copies in
- * registers: stores to is_free may go anywhere, says the C standard. */
+/* Take the turns of this round, at most `slots`. Fields are copied to locals,
+ * as stores to is_free may alias anything. */
 static void take_round(struct filling *filling, uint32_t slots)
 {
 	uint32_t turns = filling->turns, end = filling->slots;
@@ -134,7 +134,7 @@ static void take_round(struct filling *filling, uint32_t slots)
 	}
 }
 
-/* So many steps that about one candidate in 24 is taken by another member
+/* Choose the number of steps so that others take about one candidate in 24
  * before its turn. */
 static uint32_t steps_ahead(uint32_t slots, uint32_t count)
 {

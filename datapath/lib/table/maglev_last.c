@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The last slots of a table. Most of the steps in the paper go there: a walk
- * that looks for the last one takes M / 2 of them. So the question is turned
- * round: when does each member come by each free slot? The next slot of a
- * member is the one with the least time, and the inverse of its permutation
+ * Filling the last slots of a table. In the paper's algorithm most steps are
+ * spent there: a walk visits M / 2 slots on average to find the last one. So
+ * compute the inverse: when does each member visit each free slot? A member's
+ * next slot is the one with the least time, and the inverse of its permutation
  * gives the times.
  */
 #include "table/maglev_last.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* time[i] is, for one member, when it comes by slot which[i], and i below it:
- * the least of them is its next slot. */
+/* time[i] tells for one member when it visits slot which[i], with i in the low
+ * bits; the minimum is its next slot. */
 struct last {
 	uint32_t left;
 	uint32_t which[MAGLEV_LAST];
@@ -21,7 +21,7 @@ struct last {
 	uint32_t (*time)[MAGLEV_LAST];  /* of each member */
 };
 
-/* a * result = 1 modulo a prime: Euclid. */
+/* Returns the inverse of a modulo a prime, by Euclid's algorithm. */
 static uint32_t inverse(uint32_t a, uint32_t prime)
 {
 	int64_t t = 0, next_t = 1, r = prime, next_r = a;
@@ -53,8 +53,8 @@ static void find_free(struct last *last, const struct filling *filling)
 
 static void find_times(struct last *last, const struct filling *filling)
 {
-	/* n / slots for n below 2^40: multiplication by the reciprocal is at
-	 * most one too low */
+	/* n / slots for n below 2^40: multiplying by the reciprocal gives at
+	 * most one too few */
 	uint32_t slots = filling->slots;
 	uint64_t reciprocal = UINT64_MAX / slots;
 

@@ -7,12 +7,12 @@
 
 #include "state.h"
 
-/* So many slots are left to maglev_last(). */
+/* Number of slots left to maglev_last(). */
 #define MAGLEV_LAST 128
 
-/* One member's walk over its permutation. */
+/* A member's walk over its permutation. */
 struct walk {
-	const uint32_t *candidate; /* slots to look at, ended by `slots` */
+	const uint32_t *candidate; /* slots to visit, terminated by `slots` */
 	uint32_t next;             /* the slot after them */
 	uint32_t skip;
 	uint32_t weight;
@@ -21,22 +21,22 @@ struct walk {
 };
 
 struct filling {
-	struct walk *walks; /* of each member */
+	struct walk *walks; /* by member */
 	uint32_t count;
 	uint32_t slots;
 	uint32_t left;    /* free slots */
-	uint8_t *is_free; /* of each slot, 1 or 0, and a 0 at the end */
+	uint8_t *is_free; /* by slot: 1 or 0, with a 0 at the end */
 	uint16_t *out;
-	uint32_t *candidates; /* `ahead` and an end of each member */
+	uint32_t *candidates; /* `ahead` and a terminator for each member */
 	uint32_t ahead;
-	uint16_t *whose; /* turns of this round */
+	uint16_t *whose; /* members by turn of this round */
 	uint32_t turns;
 	uint32_t turn;     /* the next one */
 	uint32_t greatest; /* weight */
 	bool equal;        /* weights */
 };
 
-/* The members that take their turn in the next round. */
+/* Determine which members take a turn in the next round. */
 static inline void begin_round(struct filling *filling)
 {
 	filling->turn = 0;
@@ -55,7 +55,7 @@ static inline void begin_round(struct filling *filling)
 	}
 }
 
-/* Whose turn it is now. The greatest weight has one in each round. */
+/* Returns the member whose turn it is. The greatest weight misses no round. */
 static inline uint32_t next_turn(struct filling *filling)
 {
 	if (filling->turn == filling->turns)
@@ -63,7 +63,7 @@ static inline uint32_t next_turn(struct filling *filling)
 	return filling->whose[filling->turn++];
 }
 
-/* Gives the last slots to their members; -ENOMEM. */
+/* Assign the last slots. Returns 0 or -ENOMEM. */
 int maglev_last(struct filling *filling);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Members of a block: who keeps flows, who takes them, and their places. */
+/* Members of a block: which keep or take flows, and their places. */
 #include "table/members.h"
 
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ uint32_t compute_flags(struct block_member *members, uint32_t places)
 	return eligible;
 }
 
-/* As a number whose order is that of the bytes. */
+/* Half of the address, as a number that compares like its bytes. */
 static uint64_t ordered_half(const struct block_member *member, int half)
 {
 	uint64_t word;
@@ -50,7 +50,7 @@ static uint64_t ordered_half(const struct block_member *member, int half)
 	return __builtin_bswap64(word);
 }
 
-/* By the address alone. */
+/* Compares addresses only. */
 static bool is_before_host(const struct block_member *a,
 			   const struct block_member *b)
 {
@@ -90,7 +90,7 @@ void tunnel_of(const struct block_member *member, struct oxp_tunnel *out)
 	out->keeps_port = member->keeps_port;
 	out->takes_alternative = member->takes_alternative;
 	memcpy(out->address.bytes, member->outer, sizeof(out->address.bytes));
-	/* the rest of a SID */
+	/* the last 32 bits of the SID are the key */
 	if (out->encapsulation == OXP_SRV6 && out->key)
 		memset(out->address.bytes + 12, 0, 4);
 }
@@ -153,7 +153,7 @@ uint32_t sorted_members(const struct service_block *block, uint16_t *out)
 	}
 	if (sorted)
 		return count;
-	/* heapsort: no context for a comparison function, no worst case */
+	/* heapsort: the comparison needs no context, and no case is bad */
 	for (uint32_t i = count / 2; i--;)
 		sift(block->member, out, i, count);
 	for (uint32_t end = count; end > 1;) {
@@ -166,20 +166,20 @@ uint32_t sorted_members(const struct service_block *block, uint16_t *out)
 	return count;
 }
 
-/* Health of a member that has (old) or has not (NULL) been there. */
+/* Health of a member that was there before (old) or is new (NULL). */
 static uint8_t carried_health(const struct block_member *old, uint64_t check)
 {
 	if (!check)
 		return MEMBER_HEALTHY;
 	if (!old)
-		return 0; /* proves itself first */
+		return 0; /* must report first */
 	if (old->check == check)
 		return old->flags & (MEMBER_HEALTHY | MEMBER_KNOWN);
-	/* keeps its traffic, or not, until the other check has reported */
+	/* keeps its health until the new check has reported */
 	return old->flags & MEMBER_HEALTHY;
 }
 
-/* A member that stays, or takes over. */
+/* Give a member that stays, or takes over, the state of its place. */
 static void put_in_place(struct service_block *draft,
 			 const struct service_block *old, uint32_t place,
 			 const struct block_member *member)
@@ -192,8 +192,8 @@ static void put_in_place(struct service_block *draft,
 	out->flags |= carried_health(before, member->check);
 }
 
-/* Of the pending members, in order, those that take over a place that nobody
- * stays at. Returns how many are left. */
+/* Let pending members, in order, take over places of members that leave.
+ * Returns how many remain pending. */
 static uint32_t take_over_places(struct service_block *draft,
 				 const struct service_block *old,
 				 const struct block_member *from,
@@ -268,7 +268,7 @@ void place_members(struct service_block *draft, const struct service_block *old,
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * 0x100000001b3;
-	/* The product alone lets high bits change high bits only. */
+	/* in the product alone high bits would change only high bits */
 	return hash ^ hash >> 32;
 }
 

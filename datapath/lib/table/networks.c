@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * allowed_cidrs. A service has two lists of networks, one of which its live
- * block names; a change of its networks writes the other one before the switch.
+ * block uses; a change writes the other one before the switch.
  */
 #include "table/networks.h"
 
@@ -68,7 +68,7 @@ int parse_allowed(const struct oxp_service_settings *settings,
 				       address_text(one->address.bytes),
 				       one->length);
 		}
-		/* no stray bytes of padding */
+		/* leaves padding zero */
 		networks[i].address = one->address;
 		networks[i].length = one->length;
 		mask_network(&networks[i]);
@@ -82,7 +82,7 @@ int parse_allowed(const struct oxp_service_settings *settings,
 	return 0;
 }
 
-/* From the first address to the last one. */
+/* From the first address to the last, inclusive. */
 struct range {
 	struct bound_v6 first, last;
 };
@@ -134,16 +134,14 @@ static struct range range_of(const struct oxp_network *network, bool v4)
 	return range;
 }
 
-/* What packets search of one family. `bound` has room for two of each network.
- */
+/* The bounds of one family. `bound` has room for two per network. */
 struct bounds {
 	struct bound_v6 *bound;
 	uint32_t count;
-	bool inside; /* address 0 is */
+	bool inside; /* address 0 is inside */
 };
 
-/* Networks overlap only where one contains another, which sorting puts before
- * it. */
+/* Networks overlap only if one contains the other, and then it sorts first. */
 static void find_bounds(const struct oxp_network *networks, uint32_t count,
 			bool v4, struct bounds *out)
 {
@@ -163,19 +161,19 @@ static void find_bounds(const struct oxp_network *networks, uint32_t count,
 		if (!one.first.high && !one.first.low)
 			out->inside = true;
 		else if (any && is_same(all.last, one_less(one.first)))
-			out->count--; /* next to each other: one range */
+			out->count--; /* adjacent: one range */
 		else
 			out->bound[out->count++] = one_less(one.first);
 		out->bound[out->count++] = one.last;
 		all = one;
 		any = true;
 	}
-	/* below the greatest one are all others: it says nothing */
+	/* a bound at the greatest address separates nothing */
 	if (any && !is_less(all.last, greatest[v4]))
 		out->count--;
 }
 
-/* How many bounds a search of so many steps looks at. */
+/* Returns how many bounds a search with this many steps covers. */
 static uint32_t room_of(uint32_t steps)
 {
 	return (1U << steps) - 1;
@@ -190,7 +188,7 @@ static uint32_t steps_for(uint32_t bounds)
 	return steps;
 }
 
-/* Places of all that a list holds. */
+/* Compute the offsets of a list's parts. */
 static struct network_list plan(const struct bounds *v4,
 				const struct bounds *v6, uint32_t count)
 {
@@ -231,7 +229,7 @@ static void fill_list(char *to, const struct network_list *list,
 	       list->count * sizeof(struct oxp_network));
 }
 
-/* A list in memory of the caller's, NULL: there is none. */
+/* Returns a list that the caller frees, or NULL without memory. */
 static char *make_list(const struct oxp_network *networks, uint32_t count,
 		       size_t *size)
 {
@@ -254,7 +252,7 @@ static char *make_list(const struct oxp_network *networks, uint32_t count,
 	return out;
 }
 
-/* The list, if what it says of itself is within the lines that it has. */
+/* Returns the list if it fits into its lines. */
 static const struct network_list *list_of(struct oxp_node *node,
 					  const struct service_block *block)
 {

@@ -7,24 +7,24 @@
 
 #include "state.h"
 
-/* Sorted and masked, freed by the caller; NULL if there are none. */
+/* Returns sorted and masked networks that the caller frees; NULL if none. */
 int parse_allowed(const struct oxp_service_settings *settings,
 		  struct oxp_network **out, uint32_t *count, char *error);
 
-/* The networks that a block's service lets in, as parse_allowed() had them;
- * NULL and 0: there are none, or the state is damaged. */
+/* The networks that a block's service allows, as from parse_allowed(); NULL and
+ * 0 if there are none or the state is damaged. */
 const struct oxp_network *networks_of(struct oxp_node *node,
 				      const struct service_block *block,
 				      uint32_t *count);
 
-/* Writes the draft's networks into the list that the live block, `old`, does
- * not name, and its place into the draft. old: NULL if the service is new. */
+/* Write the draft's networks to the list that the live block `old` does not
+ * use, and set draft->networks. old: NULL for a new service. */
 int write_networks(struct oxp_node *node, uint32_t index,
 		   const struct service_block *old,
 		   const struct oxp_network *networks,
 		   struct service_block *draft, char *error);
 
-/* Whether packets find what the list says. */
+/* Whether the bounds agree with the networks. */
 bool networks_are_right(struct oxp_node *node,
 			const struct service_block *block);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Server IDs of QUIC services' members. The map follows the live block; a
- * change marks the node dirty, so that whoever comes after a death restores
- * it. What is stale for a moment does no harm: packets check the member's
- * flags.
+ * change marks the node dirty, so that it is restored after a process has died.
+ * Entries that are outdated for a moment are harmless: packets check the
+ * member's flags.
  */
 #include "table/quic_servers.h"
 
@@ -59,7 +59,7 @@ static int by_id(const void *left, const void *right)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-/* Sorted; 0 if the service has none. */
+/* Sorted by ID. Returns 0 if the service has none. */
 static uint32_t servers_of(const struct service_block *block,
 			   struct server *out)
 {
@@ -124,7 +124,7 @@ static bool has_id(const struct server *server, uint32_t count, uint32_t id)
 	return bsearch(&key, server, count, sizeof(*server), by_id);
 }
 
-/* The old ones go first: there are never more than members of the node. */
+/* Removes old IDs first: the map has room only for members_max. */
 int write_quic_servers(struct oxp_node *node, uint32_t index,
 		       const struct service_block *old,
 		       const struct service_block *next, char *error)
@@ -181,7 +181,7 @@ static bool is_wanted(struct oxp_node *node, const struct quic_key *key)
 		      ntohl(key->server_id));
 }
 
-/* After entries and lookup tables. */
+/* Entries and lookup tables must have been repaired. */
 int repair_quic_servers(struct oxp_node *node, char *error)
 {
 	int map = node->map[MAP_QUIC_SERVERS], status = 0;

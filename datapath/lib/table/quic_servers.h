@@ -11,7 +11,7 @@ int write_quic_servers(struct oxp_node *node, uint32_t index,
 		       const struct service_block *old,
 		       const struct service_block *next, char *error);
 
-/* See OXP_QUIC_CONFIG; `port` as of name_port(). */
+/* See OXP_QUIC_CONFIG; `port` as from name_port(). */
 uint32_t quic_server_id(const struct oxp_address *member, uint16_t port);
 
 bool quic_servers_differ(const struct service_block *old,
@@ -21,7 +21,7 @@ int repair_quic_servers(struct oxp_node *node, char *error);
 
 int check_quic_servers(const struct service_block *draft, char *error);
 
-/* Whether exactly the members' keys are there; total number in *count. */
+/* Whether the members' keys are all correct. Adds their number to *count. */
 bool quic_servers_right(struct oxp_node *node, uint32_t index, uint32_t *count);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tables of many services at once. Services with equal eligible members
- * (names, weights) and slots share one computation, which numbers
- * them in the order of their addresses; each service then translates these
- * numbers into its own members' places.
+ * Computing the tables of many services. Services with the same eligible
+ * members (names, weights) and number of slots share one computation, which
+ * numbers members in the order of their addresses; each service then translates
+ * the numbers to its own members' places.
  */
 #include "table/rebuild.h"
 
@@ -47,8 +47,7 @@ static void collect(const struct service_block *block, struct eligible *out)
 		out->owner_of[0] = SLOT_NOBODY;
 }
 
-/* Numbers of eligible members; with nobody all of them 0, which is SLOT_NOBODY.
- */
+/* Fill in numbers of eligible members. Without members: 0, for SLOT_NOBODY. */
 static int fill(const struct eligible *eligible, uint32_t slots, uint16_t *out)
 {
 	if (eligible->count)
@@ -70,7 +69,7 @@ int compute_owners(const struct service_block *block, uint16_t *out)
 	return 0;
 }
 
-/* The same for equal eligible members, whatever places they have. */
+/* Equal for equal eligible members, whatever their places. */
 static uint64_t hash_of(const struct service_block *block)
 {
 	uint64_t sum = 0;
@@ -85,7 +84,7 @@ static uint64_t hash_of(const struct service_block *block)
 		half[0] = (half[0] ^ half[1] * 0xff51afd7ed558ccdULL ^
 			   member->weight) *
 			  0xc4ceb9fe1a85ec53ULL;
-		sum += half[0] ^ half[0] >> 31; /* in any order */
+		sum += half[0] ^ half[0] >> 31; /* independent of their order */
 	}
 	return sum ^ (uint64_t)block->slots << 44;
 }
@@ -119,8 +118,8 @@ static int by_hash(const void *left, const void *right)
 struct portion {
 	struct oxp_node *node;
 	struct rebuild_job *jobs;
-	const struct rebuild_job **first; /* of each group */
-	uint16_t *tables;                 /* one of each group */
+	const struct rebuild_job **first; /* by group */
+	uint16_t *tables;                 /* by group */
 	size_t table_length;
 	int status;
 };
@@ -149,8 +148,8 @@ static void translate(void *argument, uint32_t piece)
 		   eligible.owner_of);
 }
 
-/* So many tables are computed, then their services switch: the first do not
- * wait for the last, and the tables stay in the cache. */
+/* Compute this many tables, then switch their services: the first need not wait
+ * for the last, and the tables stay in the cache. */
 #define PORTION 64
 
 static uint32_t next_portion(struct rebuild_job *jobs, uint32_t count,

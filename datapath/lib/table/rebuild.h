@@ -7,23 +7,23 @@
 
 #include "state.h"
 
-/* The tables of many services at once */
+/* A table to compute. */
 struct rebuild_job {
 	uint32_t index; /* of the service */
 	struct service_block *next;
-	const struct service_block *old; /* NULL: it is new */
-	/* rebuild.c's own */
+	const struct service_block *old; /* NULL: a new service */
+	/* private to rebuild.c */
 	uint64_t hash;
 	uint32_t group;
 };
 
-/* Computes the next tables of all jobs, in an order of its own, and calls
- * finished() for each job, in this thread. */
+/* Compute the next tables of all jobs, in any order. Calls finished() for each
+ * job from this thread. */
 int rebuild(struct oxp_node *node, struct rebuild_job *jobs, uint32_t count,
 	    void (*finished)(void *context, const struct rebuild_job *job),
 	    void *context);
 
-/* The owner of each slot of a block, by its members. */
+/* Compute the owner of each slot of a block. */
 int compute_owners(const struct service_block *block, uint16_t *out);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory for blocks, ages and networks: maps of one size, made when the others
- * are full, pinned beside the other maps, mapped by each process. Which lines
- * are in use is derived from the entries, so nothing leaks when a process dies.
+ * Memory for blocks, ages and networks: maps of one size, created when the
+ * others are full, pinned with the other maps and mapped by each process. Lines
+ * in use are derived from the entries, so nothing leaks when a process dies.
  */
 #include "table/segments.h"
 
@@ -152,7 +152,7 @@ static int fit_bits(struct oxp_node *node)
 		return -ENOMEM;
 	memset(bits + node->line_words, 0,
 	       (words - node->line_words) * sizeof(*bits));
-	bits[0] |= 1; /* line 0 */
+	bits[0] |= 1; /* line 0 is never used */
 	node->line_used = bits;
 	node->line_words = words;
 	return 0;
@@ -176,7 +176,7 @@ static int derive_lines(struct oxp_node *node)
 	return 0;
 }
 
-/* Lines that are free from `line` on, as far as they are of interest. */
+/* Count the free lines from `line` on; stops when `wanted` are found. */
 static uint64_t free_from(const struct oxp_node *node, uint64_t line,
 			  uint64_t wanted)
 {
@@ -194,7 +194,8 @@ static uint64_t free_from(const struct oxp_node *node, uint64_t line,
 	return found;
 }
 
-/* First fit from `line` to `end`, whole within a segment; or -1. */
+/* Find the first fit from `line` to `end` within one segment; else return
+ * -1. */
 static int64_t search(const struct oxp_node *node, uint64_t line, uint64_t end,
 		      uint32_t count)
 {
@@ -205,7 +206,7 @@ static int64_t search(const struct oxp_node *node, uint64_t line, uint64_t end,
 			line += left;
 			continue;
 		}
-		/* whole words that are full */
+		/* skip full words */
 		if (line % WORD_LINES == 0 &&
 		    node->line_used[line / WORD_LINES] == ~0ULL) {
 			line += WORD_LINES;

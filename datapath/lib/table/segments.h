@@ -7,21 +7,21 @@
 
 #include "state.h"
 
-/* Maps the segments that were made since. */
+/* Map segments that were created since the last call. */
 int map_segments(struct oxp_node *node, char *error);
 
 void unmap_segments(struct oxp_node *node);
 
-/* The memory at a line, or NULL if it is in no segment. */
+/* Returns the memory at a line, or NULL if it is in no segment. */
 void *at_line(const struct oxp_node *node, uint32_t line);
 
-/* Finds so many lines next to each other that nobody uses, and marks them as
- * used until the next process derives that from the entries: so the caller
- * enters them there at once. Negative: errno. The node's changes must have
- * grown before, see begin_change(). */
+/* Find contiguous free lines and mark them used. Other processes derive this
+ * from the entries, so the caller must enter the lines there at once, and must
+ * have called begin_change() before. Returns the first line or a negative
+ * errno. */
 int64_t allocate_lines(struct oxp_node *node, uint32_t count, char *error);
 
-/* Lines that no packet reads any more and that no entry names. */
+/* Free lines that no packet reads and no entry names. */
 void free_lines(struct oxp_node *node, uint32_t first, uint32_t count);
 
 #endif

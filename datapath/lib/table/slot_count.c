@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How large a table is. A member gets its share of the slots to less than one,
- * so with 100 slots for each the error is less than 1 % of the share. With
- * weights that differ it is less than 1 % of the lightest member's share, if
- * that one has at least a quarter of the average weight; of a lighter one's it
- * is more: a weight must not make a table large.
+ * Choosing the size of a table. A member gets its share of slots to within one,
+ * so with 100 slots per member the error is below 1 % of the share. With
+ * different weights it is below 1 % of the lightest member's share if that has
+ * at least a quarter of the average weight; for lighter ones it is larger: a
+ * single weight must not make a table large.
  *
- * Sizes are few and far apart, so that they seldom change: each is the greatest
- * prime below a power of four. All members that the service is given count,
- * whatever their health, so that every node comes to the same size.
+ * Sizes are few and far apart so that they rarely change: each is the greatest
+ * prime below a power of four. All configured members count, whatever their
+ * health, so that every node chooses the same size.
  */
 #include "table/slot_count.h"
 
@@ -16,12 +16,12 @@
 #include "table/maglev.h"
 
 #define SLOTS_OF_MEMBER 100
-#define LIGHTER_MAX 4 /* times the average weight is the lightest */
+#define LIGHTER_MAX 4 /* average weight over the least one considered */
 
 static const uint32_t sizes[] = {1021, 4093, 16381, 65521, 262139, 1048573};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* So many members of the lightest weight have all the weight. */
+/* Returns how many members of the lightest weight have the total weight. */
 static uint64_t equal_members(const struct block_member *members,
 			      uint32_t count)
 {

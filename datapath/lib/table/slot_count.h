@@ -7,7 +7,7 @@
 
 #include "state.h"
 
-/* How many slots these members need, a prime up to slots_max. */
+/* Returns how many slots these members need: a prime up to slots_max. */
 uint32_t slot_count(const struct block_member *members, uint32_t count,
 		    uint32_t slots_max);
 

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From one table to the next without taking flows from members that can keep
- * them.
+ * Transition from one table to the next without taking flows from members that
+ * can keep them.
  *
- * Where flows of a slot are. A closed slot: all at its owner. An open slot:
- * those in `flows` where they are remembered; the others, which packets know
- * nothing of, at one member U.
+ * Where flows of a slot are: in a closed slot, all at its owner. In an open
+ * slot, remembered ones as in `flows`; the others, unknown to packets, at one
+ * member U.
  *   TCP, SCTP: U is `before`: flows that began since the slot opened are
  *      remembered.
- *   UDP, OXP_SERVICE_SOURCE (nothing, or not everything, opens a flow): while
- *      the service is learning U is `before`, and who is seen there gets
- *      remembered. Afterwards the unknown go to the slot's owner: U is that.
+ *   UDP, OXP_SERVICE_SOURCE (not every flow shows its start): while the service
+ *      is learning U is `before`, and flows seen there get remembered. After
+ *      that unknown flows go to the slot's owner, which then is U.
  *
- * With O the owner until now, N the new one, and "x" for a member that is
- * gone, down or nobody, the next state of the slot is
+ * With O the owner until now, N the new one, and "x" for a member that is gone,
+ * down or nobody, the next state of the slot is
  *
  *   until now  O     U       next
  *   closed     = N   = O     closed
  *   closed     keeps = O     open, before O
  *   closed     x     = O     closed: its flows are lost
  *   open       any   keeps   open, before U
- *   open       keeps x       open, before O: what this node does not remember
- *                            and is still alive, another node may have begun
+ *   open       keeps x       open, before O: flows that are alive but not
+ *                            remembered here may have begun at other nodes
  *   open       x     x       open, before N: remembered flows of third members
  *
  * An open slot closes by its age (tick.c), and here when no member stays.
  *
- * With a second chance `before` says who else may have flows, and so outlives
- * the slot's closing. What follows from the table above is completed by A, the
+ * With a second chance `before` names the other member that may have flows, so
+ * it outlives the slot's closing. The table above is completed by A, the
  * `before` of a slot that is closed and changed:
  *
  *   until now  O     U, A    next
  *   closed     = N   A keeps closed, before A
  *   closed     x     A keeps closed, before A
- *   open       keeps = N     closed, before O: flows that began with O are
- *                            handed on, whoever remembers them
+ *   open       keeps = N     closed, before O: flows that began at O are handed
+ *                            on, whoever remembers them
  */
 #include "table/slot_transition.h"
 
@@ -68,7 +68,7 @@ struct slot_state slot_transition(struct slot_state old, uint16_t owner,
 	return next;
 }
 
-/* Flows have the same positions in both tables. */
+/* Whether flows have the same positions in both tables. */
 static bool is_comparable(const struct service_block *a,
 			  const struct service_block *b)
 {
@@ -79,7 +79,7 @@ static bool is_comparable(const struct service_block *a,
 		a->source_length_v6 == b->source_length_v6);
 }
 
-/* Returns whether anybody stays. */
+/* Returns whether any member stays. */
 static bool who_stays(const struct service_block *old,
 		      const struct service_block *next, bool *stays)
 {
@@ -128,9 +128,8 @@ static void learn(struct oxp_node *node, uint32_t index,
 
 #define CHUNK 512 /* slots */
 
-/* Writes the owners of up to CHUNK slots; which of them were not that owner's
- * before goes to changed[]. Where those are is chance, so there is no branch.
- */
+/* Write the owners of up to CHUNK slots, and list in changed[] the slots that
+ * had another owner. Changes are unpredictable, so there is no branch. */
 #define WRITE_OWNERS(name, element)                                            \
 	static uint32_t name(element *next, const element *old,                \
 			     const uint16_t *table, const uint16_t *owner_of,  \
@@ -157,9 +156,9 @@ struct change {
 	char *before;
 	uint8_t *ages;
 	bool at_before;
-	bool moved; /* flows that were not of interest may be now */
+	bool moved; /* unknown flows may matter that did not before */
 	bool second_chance;
-	bool changed; /* any slot */
+	bool changed; /* at least one slot */
 	uint32_t open;
 };
 
@@ -180,7 +179,7 @@ static uint32_t write_owners(struct change *change, uint32_t first,
 				   owner_of, count, changed);
 	if (!(change->old->flags & (BLOCK_OPEN | BLOCK_CHANGED)))
 		return found;
-	/* those that were open or changed, too */
+	/* slots that were open or changed count as well */
 	found = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		changed[found] = i;
@@ -192,7 +191,8 @@ static uint32_t write_owners(struct change *change, uint32_t first,
 	return found;
 }
 
-/* The slot of a block's `before` that has the middle of one of its own. */
+/* Returns the slot of the block's `before` amid one of the block's own
+ * slots. */
 static uint32_t before_amid(const struct service_block *block, uint32_t slot)
 {
 	uint64_t middle = (first_position(slot, block->slots) +
@@ -212,7 +212,7 @@ static bool is_alternative(const struct change *change, uint16_t owner,
 	       are_alternatives(&head[owner], &head[other]);
 }
 
-/* The rows of the second table above. */
+/* Implement the second table above. */
 static void keep_alternative(struct change *change, uint32_t i,
 			     struct slot_state old, struct slot_state *next)
 {
@@ -241,7 +241,7 @@ static void change_slot(struct change *change, uint32_t i)
 
 	if (slot_is_open(change->old, i)) {
 		old.slot |= SLOT_OPEN;
-		/* not of closed slots: memory that is far from the processor */
+		/* only for open slots: this memory is rarely in a cache */
 		old.before = before_at(change->old, i);
 	}
 	next = slot_transition(old, owner, change->stays, change->at_before);
@@ -275,8 +275,8 @@ static void change_slots(struct change *change, const uint16_t *table,
 	}
 }
 
-/* Whether each slot of the next table is one of the old one, and of what that
- * has as `before`. */
+/* Whether the next table's slots match those of the old one and of its
+ * `before`. */
 static bool has_equal_slots(const struct service_block *old,
 			    const struct service_block *next)
 {
@@ -304,7 +304,7 @@ uint32_t next_before_slots(struct oxp_node *node, uint32_t index,
 	return old->slots;
 }
 
-/* The slot of a block in the middle of one of the next `before`. */
+/* Returns the slot of a block at the middle of a slot of the next `before`. */
 static uint32_t slot_amid(const struct service_block *next, uint32_t before,
 			  uint32_t slots)
 {
@@ -315,7 +315,7 @@ static uint32_t slot_amid(const struct service_block *next, uint32_t before,
 	return slot_at(middle, slots);
 }
 
-/* Who has what is not remembered at a slot of the next `before`. */
+/* Returns who has the flows not remembered, at a slot of the next `before`. */
 static uint16_t unknown_at(const struct change *change, uint32_t slot)
 {
 	const struct service_block *old = change->old, *next = change->next;
@@ -333,7 +333,7 @@ static uint16_t unknown_at(const struct change *change, uint32_t slot)
 	return owner_at(next, slot_amid(next, slot, next->slots));
 }
 
-/* Whether a flow of the slot may be with another member than its owner. */
+/* Whether a flow of the slot may be at another member than the owner. */
 static bool is_shared(const struct change *change, uint32_t slot,
 		      uint16_t owner)
 {
@@ -358,9 +358,9 @@ static bool is_shared(const struct change *change, uint32_t slot,
 }
 
 /*
- * Where the number of slots changes, or has changed and slots are still open:
- * `before` keeps its number of slots, or has the old table's. It is right for
- * flows of closed slots, too, because slots close together then.
+ * The number of slots changes, or has changed while slots are still open:
+ * `before` keeps its number of slots, or takes the old table's. It is valid for
+ * flows of closed slots as well, since slots then close together.
  */
 static void change_size(struct change *change, const uint16_t *table,
 			const uint16_t *owner_of)
@@ -403,7 +403,7 @@ void transition(struct oxp_node *node, uint32_t index,
 		.ages = ages_of(node, next),
 	};
 
-	/* flows of NAT are remembered one by one */
+	/* NAT remembers every flow */
 	if (next->flags & OXP_SERVICE_NAT || !old ||
 	    !is_comparable(old, next) || !who_stays(old, next, stays)) {
 		close_all(next, table, owner_of);

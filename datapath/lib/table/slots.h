@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of a block, of whichever width. */
+/* Slots of a block, of either width. */
 #ifndef OXP_TABLE_SLOTS_H
 #define OXP_TABLE_SLOTS_H
 
@@ -28,7 +28,7 @@ static inline char *before_of(const struct service_block *block)
 	return part_at(block, before_line(block));
 }
 
-/* SLOT_NOBODY where it is no member's. */
+/* Returns SLOT_NOBODY if there is no member. */
 static inline uint16_t read_element(const struct service_block *block,
 				    const char *elements, uint32_t index)
 {
@@ -54,7 +54,7 @@ static inline uint8_t *changed_of(const struct service_block *block)
 	return (uint8_t *)part_at(block, changed_line(block));
 }
 
-/* Neither a member nor what is written for nobody. */
+/* Neither a member nor the value for nobody. */
 static inline bool is_damaged(const struct service_block *block,
 			      const char *elements, uint32_t index)
 {
@@ -73,7 +73,7 @@ static inline uint16_t owner_at(const struct service_block *block,
 	return read_element(block, slots_of(block), slot);
 }
 
-/* `slot` of the service's own number of slots, or of before_slots. */
+/* `slot`: below before_slots. */
 static inline uint16_t before_at(const struct service_block *block,
 				 uint32_t slot)
 {
@@ -87,7 +87,7 @@ static inline bool slot_is_open(const struct service_block *block,
 	       bitmap_of(block)[slot / 8] >> slot % 8 & 1;
 }
 
-/* Which every open slot is, where that is known. */
+/* Every open slot is changed as well, if the service has BLOCK_CHANGED. */
 static inline bool slot_is_changed(const struct service_block *block,
 				   uint32_t slot)
 {
@@ -105,7 +105,7 @@ static inline void mark_slot_open(struct service_block *block, uint32_t slot)
 	bitmap_of(block)[slot / 8] |= 1 << slot % 8;
 }
 
-/* In the block that packets read. */
+/* In the live block. */
 static inline void mark_slot_closed(struct service_block *block, uint32_t slot)
 {
 	uint8_t *byte = &bitmap_of(block)[slot / 8];
@@ -113,7 +113,7 @@ static inline void mark_slot_closed(struct service_block *block, uint32_t slot)
 	__atomic_store_n(byte, *byte & ~(1 << slot % 8), __ATOMIC_RELAXED);
 }
 
-/* The first position of a slot; that of the slot behind the last: 2^32. */
+/* Returns the first position of a slot; for slot == slots: 2^32. */
 static inline uint64_t first_position(uint32_t slot, uint32_t slots)
 {
 	return (((uint64_t)slot << 32) + slots - 1) / slots;

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What most blocks look like, for packets of nodes with so many services that
- * none of them is in a cache: they fetch lines of a block along with its
- * header, before they know what that says. Whatever is noted, packets come to
- * the same results.
+ * The most common shape of blocks, for nodes with too many services for any
+ * cache: packets prefetch lines of a block along with its header, before they
+ * have read it. This affects only their speed, not their results.
  */
 #include "table/usual.h"
 
-/* From so many services on packets gain by it, and none loses much. */
+/* With this many services packets gain, and none loses much. */
 #define MANY 128
 
-/* The vote of Boyer and Moore: what more than half of the services have is
- * what is left. */
+/* Majority vote by Boyer and Moore: a shape that more than half of the services
+ * have remains. */
 void count_block(struct usual_block *usual, const struct service_block *block)
 {
 	usual->services++;

@@ -4,17 +4,17 @@
 
 #include "state.h"
 
-/* What blocks of services look like, as counted so far; begins with zeroes. */
+/* The most common shape so far; starts as zeroes. */
 struct usual_block {
 	uint32_t slot_line, slots;
 	uint32_t votes;
 	uint32_t services;
 };
 
-/* For each service, by who reads its header anyway. */
+/* Called for each service when its header is read anyway. */
 void count_block(struct usual_block *usual, const struct service_block *block);
 
-/* Tells packets. */
+/* Make the result visible to packets. */
 void note_usual_block(struct oxp_node *node, const struct usual_block *usual);
 
 #endif

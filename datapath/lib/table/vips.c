@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The addresses that services have: what is counted, and their keys. */
+/* The addresses of services: counting services, and keys. */
 #include "table/vips.h"
 
 #include <arpa/inet.h>
@@ -36,7 +36,7 @@ static void count_in(struct vip_entry *vip, const struct service_entry *entry)
 
 static int64_t free_vip(struct oxp_node *node)
 {
-	/* there are as many as services, and each service has one VIP */
+	/* there is an entry for each service, and a service has one VIP */
 	for (uint32_t i = 0; i < node->config->services_max; i++)
 		if (!node->vips[i].services)
 			return i;

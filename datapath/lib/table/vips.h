@@ -7,14 +7,14 @@
 
 #include "state.h"
 
-/* What follows from all used entries but those with a bit in `gone` (may be
- * NULL): numbers of services and ports. To be freed; NULL: no memory. */
+/* Compute the entries from all used services except those with a bit in `gone`
+ * (may be NULL). The caller frees the result; NULL: out of memory. */
 struct vip_entry *count_vips(struct oxp_node *node, const uint64_t *gone);
 
-/* Finds or makes the entry of a service's VIP and counts the service in. */
+/* Find or create the entry of a service's VIP and count the service. */
 int enter_vip(struct oxp_node *node, uint32_t index, char *error);
 
-/* Writes that, and removes the keys of VIPs without services. */
+/* Write the result of count_vips() and remove keys of VIPs without services. */
 int refresh_vips(struct oxp_node *node, const uint64_t *gone);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes the state as a stream (stream.h). */
+/* Exporting the state as a stream (stream.h). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -236,7 +236,7 @@ static void export_networks(struct writer *writer,
 		return;
 	allowed = networks_of(writer->node, block, &count);
 	if (count != block->allowed_count) {
-		writer->status = -EUCLEAN; /* damaged: rather not than open */
+		writer->status = -EUCLEAN; /* damaged: do not allow everybody */
 		return;
 	}
 	begin_record(writer, RECORD_NETWORKS, STREAM_MANDATORY,
@@ -252,7 +252,7 @@ static void export_networks(struct writer *writer,
 	}
 }
 
-/* Whole, or counters and ages alone. */
+/* Write services completely, or only their counters and ages. */
 static void write_services(struct writer *writer, bool whole)
 {
 	struct oxp_node *node = writer->node;

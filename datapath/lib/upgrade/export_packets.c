@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What packets write of the node as a whole: outcomes and flows. */
+/* Exporting what packets write for the whole node: outcomes and flows. */
 #include "upgrade/export_packets.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ void write_outcomes(struct writer *writer)
 	}
 }
 
-/* Packets go on meanwhile: what is written is what was counted. */
+/* Packets go on changing flows: copy them so that the count stays right. */
 static uint64_t copy_flows(struct flow_set *copy, const struct flow_set *sets,
 			   uint32_t count)
 {
@@ -84,7 +84,7 @@ void write_flows(struct writer *writer)
 	begin_record(writer, RECORD_FLOWS, 0, sizeof(struct stream_flow),
 		     copy_flows(copy, sets, count));
 	munmap(sets, length);
-	/* after they were read, so that none is of later */
+	/* after reading, so that no flow is from the future */
 	now = coarse_time() >> 30;
 	for (uint32_t i = 0; i < count; i++)
 		for (int way = 0; way < FLOW_SET_WAYS; way++)

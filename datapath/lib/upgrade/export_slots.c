@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slots of a service in the stream: who has them, who had them, their ages. */
+/* Exporting the slots of a service: owners, previous owners and ages. */
 #include "upgrade/export_slots.h"
 
 #include "table/blocks.h"
@@ -27,8 +27,8 @@ static void write_changed(struct writer *writer,
 	}
 }
 
-/* Ticks and packets keep to single words: what is written is what was at some
- * moment of each slot. */
+/* Ticks and packets change only single words, so each slot is written as it was
+ * at some moment. */
 void write_slots(struct writer *writer, const struct service_block *block)
 {
 	begin_record(writer, RECORD_SLOTS, STREAM_MANDATORY, sizeof(uint16_t),

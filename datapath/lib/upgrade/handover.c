@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The side that hands over: what another library calls in this one. */
+/* The side that hands over: called by another library. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ int oxp_handover_begin(struct oxp_node *node, int *lock_file, char *error)
 
 	if (status)
 		return status;
-	/* from here on whoever comes after a death repairs */
+	/* from here on a death leaves a state that the next user repairs */
 	begin_change(node, true);
 	node->handing_over = true;
 	*lock_file = node->lock_fd;

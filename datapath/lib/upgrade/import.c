@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The state that a stream describes. */
+/* Creating a state from a stream. */
 #include "upgrade/import.h"
 
 #include <arpa/inet.h>
@@ -45,8 +45,8 @@ int imported_sizes(struct import *import, struct node_config *config,
 	config->idle_timeout_max = there.idle_timeout_max;
 	config->watched = there.watched;
 	config->counted = there.counted;
-	config->nat_addresses = there.nat_addresses; /* likewise */
-	config->flags = settings.flags; /* the program depends on them */
+	config->nat_addresses = there.nat_addresses;
+	config->flags = settings.flags; /* the program depends on both */
 	return 0;
 }
 

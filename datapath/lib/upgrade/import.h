@@ -12,8 +12,8 @@ struct import;
 int imported_sizes(struct import *import, struct node_config *config,
 		   char *error);
 
-/* Fills an empty node with what packets do not write, and with ages of slots.
- */
+/* Fill an empty node with everything that packets do not write, and slots'
+ * ages. */
 int fill_node(struct oxp_node *node, const struct import *import, char *error);
 
 #endif

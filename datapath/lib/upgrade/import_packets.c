@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What packets write, where it cannot be handed over: flows and counters. */
+/* Copying flows and counters whose maps are not handed over. */
 #include "upgrade/import_packets.h"
 
 #include <errno.h>
@@ -26,13 +26,13 @@ static uint32_t age_of(uint64_t entry, uint32_t now)
 			 AGE_AHEAD);
 }
 
-/* Of two entries that were read at different times; a unit is the error. */
+/* The entries were read at different times, which adds an error of one unit. */
 static bool is_newer(uint64_t entry, uint64_t than, uint32_t now)
 {
 	return age_of(entry, now) + 1 < age_of(than, now);
 }
 
-/* The place of the same flow, a free one, or the oldest entry's. */
+/* Returns the place of the same flow, a free one, or the oldest one. */
 static int place_in(const uint64_t *entry, uint64_t wanted, uint32_t now)
 {
 	int place = 0;
@@ -47,8 +47,8 @@ static int place_in(const uint64_t *entry, uint64_t wanted, uint32_t now)
 	return place;
 }
 
-/* Packets may change the set meanwhile, and what they write is newer; what an
- * earlier copy left may be older. */
+/* Packets may change the set at the same time: their entries are newer. Entries
+ * of an earlier copy may be older. */
 static void insert(struct flow_set *set, uint64_t wanted)
 {
 	uint64_t entry[FLOW_SET_WAYS];
@@ -74,7 +74,7 @@ int fill_flows(struct oxp_node *node, const struct import *import, char *error)
 	uint64_t now = coarse_time() >> 30;
 	struct flow_set *set;
 
-	/* of names that mean nothing here */
+	/* names of another format match no flow here */
 	if (!record ||
 	    imported_format(import, "flow names") != FORMAT_FLOW_NAMES)
 		return 0;

@@ -9,12 +9,12 @@
 
 struct import;
 
-/* Flows of a map that is not adopted. What packets have remembered in the new
- * one meanwhile stays. */
+/* Fill in flows, if their map was not adopted. Newer entries by packets
+ * stay. */
 int fill_flows(struct oxp_node *node, const struct import *import, char *error);
 
-/* Ages and counters of maps that are not adopted, when no packet uses the old
- * ones any more. */
+/* Fill in ages, and counters whose maps were not adopted. No packet may use the
+ * old ones any more. */
 int fill_counters(struct oxp_node *node, const struct import *import,
 		  const int adopted[MAPS], char *error);
 

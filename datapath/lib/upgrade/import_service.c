@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One service of a stream. */
+/* Importing one service. */
 #include "upgrade/import_service.h"
 
 #include <arpa/inet.h>
@@ -158,7 +158,7 @@ static void to_members(const struct parts *parts, struct oxp_member *out)
 	}
 }
 
-/* Members to the places that slots and flows name. */
+/* Put members at the places that slots and flows refer to. */
 static int place(struct oxp_node *node, const struct parts *parts,
 		 struct service_block *draft, uint64_t *taken, char *error)
 {
@@ -200,7 +200,7 @@ static bool is_no_owner(uint16_t slot)
 	return (slot >= OXP_MEMBERS_MAX) & (slot != SLOT_NOBODY);
 }
 
-/* Elements of no member of ours are none. */
+/* Returns whether an element is invalid. Unknown members read as nobody. */
 static bool fill_before(struct service_block *block,
 			const struct record *before)
 {
@@ -215,7 +215,7 @@ static bool fill_before(struct service_block *block,
 	return bad;
 }
 
-/* Open ones, and those that the writer says: returns whether there is any. */
+/* Mark open slots and those in the record. Returns whether there are any. */
 static bool mark_changed(const struct parts *parts, struct service_block *block)
 {
 	bool any = false;
@@ -252,7 +252,7 @@ static int fill_slots(const struct parts *parts, struct service_block *block,
 	}
 	if (open && !parts->before)
 		return refuse(parts, "open slots without owners before", error);
-	/* counters come later: what they say is not known yet */
+	/* counters are imported later, so they cannot tell yet */
 	if (open)
 		block->flags |= BLOCK_OPEN | BLOCK_USED;
 	changed = mark_changed(parts, block);
@@ -327,7 +327,7 @@ static int to_networks(const struct parts *parts, struct oxp_network **out,
 	return 0;
 }
 
-/* As what a caller wants, so that it is checked as that is. */
+/* Parse like a caller's request, so that the same checks apply. */
 static int parse(struct oxp_node *node, const struct parts *parts,
 		 struct service_block *draft, struct oxp_network **networks,
 		 char *error)

@@ -9,12 +9,12 @@
 
 struct import;
 
-/* The service of record `at`. taken: bits of the members'
- * counters that others have. */
+/* Import the service at record `at`. taken: bits of the members' counters in
+ * use. */
 int fill_service(struct oxp_node *node, const struct import *import,
 		 uint32_t at, uint64_t *taken, char *error);
 
-/* Ages that packets have set to 0 meanwhile. */
+/* Apply ages that packets have set to 0 in the meantime. */
 void refresh_ages(struct oxp_node *node, const struct import *import);
 
 #endif

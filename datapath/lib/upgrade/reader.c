@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records of a stream (stream.h), read whole. */
+/* Reading the records of a stream (stream.h). */
 #include "upgrade/reader.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #include "error.h"
 #include "upgrade/stream.h"
 
-/* Mapped and not read: it may be as big as the tables. */
+/* Mapped rather than read: it may be as large as the tables. */
 static int map_file(int fd, struct import *import)
 {
 	struct stat file;

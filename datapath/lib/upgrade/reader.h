@@ -16,24 +16,24 @@ struct record {
 struct import {
 	const char *data; /* mapped */
 	size_t length;
-	struct record *records; /* those that are known */
+	struct record *records; /* only known ones */
 	uint32_t count, room;
 };
 
-/* Reads a stream whole and checks its form. */
+/* Read a whole stream and check its structure. */
 int read_stream(int fd, struct import **out, char *error);
 
 void free_import(struct import *import);
 
-/* The format that the stream says a map has, 0: none. */
+/* Returns the format of a map according to the stream; 0: none. */
 uint32_t imported_format(const struct import *import, const char *name);
 
 bool is_record(const struct record *record, const char *name);
 
-/* The first one of this name, or NULL. */
+/* Returns the first record of this name, or NULL. */
 const struct record *find_record(const struct import *import, const char *name);
 
-/* An element as far as both sides know it, the rest zeroes. */
+/* Copy the fields that both sides know; the rest becomes zero. */
 void element_of(const struct record *record, uint32_t index, void *out,
 		size_t size);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an upgrade has to say of a node. */
+/* Reporting an upgrade. */
 #include "upgrade/report.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The library that has the node: finding it, and what it reports. */
+/* Loading the library that currently owns the node, and reading its stream. */
 #include "upgrade/source.h"
 
 #include <dlfcn.h>
@@ -39,7 +39,7 @@ static int find_symbols(struct source *source, const char *path, char *error)
 	return 0;
 }
 
-/* liboctavia_xdp.so.<layout> beside this library, or the loader's. */
+/* Look for liboctavia_xdp.so.<layout> beside this library first. */
 static void *load_layout(int layout)
 {
 	char name[64], path[4096];
@@ -59,8 +59,8 @@ static void *load_layout(int layout)
 	return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* It is never unloaded: libbpf keeps a pointer to its function for messages
- * until ours is set again, and threads may still hold its buffers. */
+/* Never unloaded: libbpf keeps a pointer to its print function until ours is
+ * set again, and threads may still have its buffers. */
 int load_source(struct source *source, const char *from, int layout,
 		char *error)
 {

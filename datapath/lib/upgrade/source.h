@@ -9,7 +9,7 @@
 
 struct import;
 
-/* The library that has the node until now. */
+/* The library that has owned the node until now. */
 struct source {
 	void *library;
 	struct oxp_node *node;
@@ -20,11 +20,11 @@ struct source {
 	int (*export_part)(struct oxp_node *, int, enum oxp_part, char *);
 };
 
-/* `from`: as in oxp_upgrade() */
+/* `from`: as in oxp_upgrade(). */
 int load_source(struct source *source, const char *from, int layout,
 		char *error);
 
-/* As read_stream(), through memory. */
+/* Like read_stream(), through memory. */
 int read_source(struct source *source, enum oxp_part part, struct import **out,
 		char *error);
 

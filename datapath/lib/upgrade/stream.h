@@ -1,54 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a node as a stream of bytes, at the level of meaning: what one
- * library exports another one of any layout imports. Little-endian, addresses
- * and MAC addresses as on the wire, IPv4 as ::ffff:a.b.c.d.
+ * A node's state as a stream of bytes, independent of the layout: a library
+ * imports what a library of any other layout exports. Little-endian; addresses
+ * and MAC addresses in network order, IPv4 as ::ffff:a.b.c.d.
  *
- * A stream is STREAM_MAGIC, then records: struct stream_record and `count`
- * elements of `element` bytes each. Elements may grow at their end: a reader
- * takes what it knows, and zeroes for what an older writer did not know. What
- * must not be ignored comes in a record of its own with STREAM_MANDATORY: a
- * reader that does not know such a record refuses the stream, and says which.
- * Others it skips. The magic's number grows when that is not enough: a reader
- * refuses another one.
+ * A stream is STREAM_MAGIC followed by records: struct stream_record and
+ * `count` elements of `element` bytes each. Elements may grow at their end: a
+ * reader takes the fields it knows, and zeroes for those that an older writer
+ * did not know. Data that must not be ignored is in a record of its own with
+ * STREAM_MANDATORY: a reader that does not know it refuses the stream and names
+ * the record. It skips other unknown records. Changes beyond that increase the
+ * number in the magic: a reader refuses streams with another one.
  */
 #ifndef OXP_STREAM_H
 #define OXP_STREAM_H
 
 #include <stdint.h>
 
-/* The release that had this form first; 16 bytes with the last zero. */
+/* The first release with this format; 16 bytes with the terminating zero. */
 #define STREAM_MAGIC "OXP-STATE 0.1\n\0"
 
 #define STREAM_MANDATORY 1
 
 struct stream_record {
-	char name[16]; /* filled up with zeroes */
+	char name[16]; /* padded with zeroes */
 	uint32_t flags;
 	uint32_t element;
 	uint64_t count;
 };
 
-/* The records, in this order. "service" to "ages" come again for each service
- * and are about the last "service". */
+/* The records, in this order. "service" to "ages" are repeated for each service
+ * and belong to the preceding "service". */
 #define RECORD_SIZES "sizes"     /* mandatory, first */
 #define RECORD_NODE "node"       /* mandatory */
 #define RECORD_UPLINKS "uplinks" /* mandatory */
-#define RECORD_CHOICES "choices" /* which uplink takes what */
+#define RECORD_CHOICES "choices" /* uplinks by choice */
 #define RECORD_FORMATS "formats" /* of maps that can be handed over */
 #define RECORD_OUTCOMES "outcomes"
 #define RECORD_SERVICE "service" /* mandatory */
 #define RECORD_MEMBERS "members" /* mandatory */
-/* struct stream_tunnel, one for each of "members" and zeroes of those without a
- * tunnel of their own; mandatory if it is there. */
+/* struct stream_tunnel for each of "members", zeroes for members without a
+ * tunnel of their own; mandatory if present. */
 #define RECORD_TUNNELS "tunnels"
-#define RECORD_NETWORKS "networks" /* mandatory if it is there */
+#define RECORD_NETWORKS "networks" /* mandatory if present */
 #define RECORD_SLOTS "slots"       /* mandatory; uint16_t */
-/* uint16_t, as many as slots there were before; mandatory if it is there */
+/* uint16_t, for as many slots as there were before; mandatory if present */
 #define RECORD_BEFORE "before"
 #define RECORD_AGES "ages" /* uint8_t */
-/* uint8_t: with a second chance, whether "before" may have flows of the slot,
- * open or not. */
+/* uint8_t: with a second chance, whether the member in "before" may have flows
+ * of the slot, open or not. */
 #define RECORD_CHANGED "changed slots"
 #define RECORD_FLOWS "flows"
 #define RECORD_END "end" /* mandatory */
@@ -58,13 +58,13 @@ struct stream_sizes {
 	uint32_t members_max;
 	uint32_t slots_max;
 	uint32_t flows_max;
-	uint64_t seed;   /* of names of flows */
+	uint64_t seed;   /* for names of flows */
 	uint64_t ticked; /* CLOCK_BOOTTIME, ms */
 	uint32_t idle_timeout_max;
 	uint32_t reserved;
 	uint64_t watched; /* choices of uplinks whose flows are watched, */
-	uint64_t counted; /* and those of which the count is made */
-	uint32_t nat_addresses; /* of pools, in maps that are handed over */
+	uint64_t counted; /* and those used for the count */
+	uint32_t nat_addresses; /* in pools, in maps that are handed over */
 	uint32_t reserved2;
 };
 
@@ -117,7 +117,7 @@ struct stream_service {
 	uint16_t port;
 	uint8_t protocol;
 	uint8_t encapsulation;
-	uint32_t index; /* part of names of flows */
+	uint32_t index; /* part of flow names */
 	uint32_t slots;
 	uint32_t flags; /* enum oxp_service_flag */
 	uint64_t generation;
@@ -129,10 +129,10 @@ struct stream_service {
 	uint16_t idle_timeout_s;
 	uint32_t new_flow_rate;
 	uint32_t new_flow_burst;
-	uint16_t learning; /* s that are left */
-	uint8_t watch;     /* which part of its flows, as in the tables */
+	uint16_t learning; /* seconds left */
+	uint8_t watch;     /* part of its flows, as in struct service_block */
 	uint8_t reserved;
-	uint32_t connection_limit; /* 0: none */
+	uint32_t connection_limit; /* 0: no limit */
 	struct stream_counters counters;
 	uint64_t drops;
 	uint32_t nat_flows; /* with OXP_SERVICE_NAT */
@@ -143,7 +143,7 @@ struct stream_service {
 struct stream_member {
 	uint8_t address[16];
 	uint64_t check;
-	uint16_t index; /* what slots and flows name */
+	uint16_t index; /* as in slots and flows */
 	uint16_t weight;
 	uint16_t mtu;
 	uint8_t admin_up;
@@ -151,7 +151,7 @@ struct stream_member {
 	uint8_t healthy;
 	uint8_t known;
 	uint16_t port;    /* 0: the service's */
-	uint32_t counter; /* which one of the node's */
+	uint32_t counter; /* index of the node's counter */
 	struct stream_counters counters;
 };
 
@@ -167,7 +167,7 @@ struct stream_tunnel {
 
 struct stream_network {
 	uint8_t address[16];
-	uint8_t length; /* of 32 bits for IPv4 */
+	uint8_t length; /* 0 to 32 for IPv4 */
 	uint8_t reserved[3];
 };
 
@@ -175,8 +175,8 @@ struct stream_network {
 #define STREAM_OPEN 0x8000
 #define STREAM_NOBODY 0x7fff
 
-/* The name is flow_name(), of which only some bits are kept: those above bit 27
- * and the number of the flow's set. */
+/* The name is flow_name(). Only its bits above 27 and the number of the flow's
+ * set are kept. */
 struct stream_flow {
 	uint64_t name;
 	uint32_t age; /* units of 2^30 ns */

@@ -2,21 +2,20 @@
 /*
  * Taking over from another library while packets flow:
  *
- * 1. The old library locks the node and marks it dirty: from here on whoever
- *    comes after a death finds it so, and its library repairs it
- * (node/repair.c).
- * 2. Its state comes as a stream. Maps for it are made beside the old ones,
- *    pinned in maps-new; maps that packets write are handed over as they are
- *    if their formats are the same. The program is loaded, the maps filled.
- * 3. Each interface changes to the new program, and packets of the old one
- *    are waited for. Flows in maps that were not handed over are copied right
- *    before and right after this, counters after it.
- * 4. maps-new and maps change places: the one moment from which on the new
- *    state is in force. The old one's pins are removed, it is marked stale.
+ *  1. The old library locks the node and marks it dirty: after a death from now
+ *     on, the next user repairs the state with that library (node/repair.c).
+ *  2. Its state arrives as a stream. New maps are created beside the old ones
+ *     and pinned in maps-new; maps that packets write are handed over as they
+ *     are if their formats are equal. The program is loaded, the maps filled.
+ *  3. Each interface switches to the new program, followed by a wait for
+ *     packets in the old one. Flows in maps that were not handed over are
+ *     copied just before and after this, counters after it.
+ *  4. maps-new and maps are exchanged: now the new state is effective. The old
+ *     one's pins are removed, and it is marked stale.
  *
- * A failure or a death before 4 leaves the old state in force. Then what
- * packets have changed meanwhile in maps that were not handed over is lost:
- * counts and remembered flows of these milliseconds.
+ * A failure or death before 4 leaves the old state effective, without what
+ * packets changed meanwhile in maps that were not handed over: some ms of
+ * counts and flows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,14 +46,14 @@
 #include "upgrade/report.h"
 #include "upgrade/source.h"
 
-/* The state under construction. */
+/* The new state, while it is built. */
 struct successor {
 	struct oxp_node *node;
 	struct forward *object;
 	int adopted[MAPS];
 };
 
-/* The pinned layout is ours: at most the program changes. */
+/* The pinned layout is ours: only the program may change. */
 static int replace_own(const struct oxp_options *options, bool dry_run,
 		       struct oxp_upgrade *out, char *error)
 {
@@ -81,7 +80,7 @@ static int replace_own(const struct oxp_options *options, bool dry_run,
 	return status;
 }
 
-/* What make_maps() would make. */
+/* Whether make_maps() would create the same kind of map. */
 static bool fits(int map, struct bpf_map *ours)
 {
 	struct bpf_map_info info = {};
@@ -108,7 +107,7 @@ static int adopt(struct successor *successor, const struct import *import,
 		char *path;
 		int map;
 
-		/* their keys are made of these names */
+		/* the keys of this map are flow names */
 		if (i == MAP_FLOWS &&
 		    imported_format(import, "flow names") != FORMAT_FLOW_NAMES)
 			continue;
@@ -129,7 +128,7 @@ static int adopt(struct successor *successor, const struct import *import,
 	return 0;
 }
 
-/* All of them, or none can be used. */
+/* NAT maps can be used only together. */
 static bool has_nat_maps(const struct successor *successor)
 {
 	static const enum map maps[] = {MAP_NAT, MAP_NAT_TABLES, MAP_NAT_INDEX,
@@ -152,7 +151,7 @@ static int construct(struct successor *successor, struct source *source,
 		status = imported_sizes(import, &config, error);
 	if (!status)
 		status = adopt(successor, import, &config, error);
-	/* the agent sets pools anew, their flows are lost */
+	/* the agent sets the pools again; their flows are lost */
 	if (!status && !has_nat_maps(successor))
 		config.nat_addresses = 0;
 	if (!status)
@@ -170,7 +169,7 @@ static int construct(struct successor *successor, struct source *source,
 	return status;
 }
 
-/* Flows of a map that was not handed over. */
+/* Copy flows if their map was not handed over. */
 static int copy_flows(struct successor *successor, struct source *source,
 		      char *error)
 {
@@ -200,8 +199,8 @@ static int copy_counters(struct successor *successor, struct source *source,
 	return status;
 }
 
-/* Flows right before the switch and right after it: what packets remember in
- * between is unknown to the new program for so long. Counters have time. */
+/* Copy flows just before and just after the switch: until then the new program
+ * does not know what packets remember in between. Counters can wait. */
 static int switch_over(struct successor *successor, struct source *source,
 		       char *error)
 {
@@ -242,7 +241,7 @@ static int report(const struct successor *successor, struct oxp_upgrade *out,
 				 error);
 }
 
-/* *taken: the new state is in force, whatever happens then. */
+/* *taken: the new state is effective, whatever happens afterwards. */
 static int take_over(const struct oxp_options *options, struct source *source,
 		     int lock_file, bool dry_run, struct oxp_upgrade *out,
 		     bool *taken, char *error)
@@ -254,7 +253,7 @@ static int take_over(const struct oxp_options *options, struct source *source,
 	successor.node = new_node(options, error);
 	if (!successor.node)
 		return -ENOMEM;
-	/* a copy of a descriptor shares the lock that it holds */
+	/* a copy of the descriptor shares its lock */
 	successor.node->lock_fd = fcntl(lock_file, F_DUPFD_CLOEXEC, 0);
 	if (successor.node->lock_fd < 0)
 		status = failure(error, -errno, "cannot share the lock");
@@ -266,7 +265,7 @@ static int take_over(const struct oxp_options *options, struct source *source,
 		status = switch_over(&successor, source, error);
 		*taken = !status;
 	}
-	/* those of the old maps now, which nobody goes back to */
+	/* now the old maps, which nobody returns to */
 	if (*taken)
 		remove_folder(successor.node, "maps-new");
 	forward__destroy(successor.object);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records of a stream (stream.h), written. */
+/* Writing the records of a stream (stream.h). */
 #include "upgrade/writer.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@ struct writer {
 	struct oxp_node *node;
 	FILE *file;
 	uint64_t records;
-	int status; /* of reading; writing is asked at the end */
+	int status; /* of reading; write errors are checked later */
 };
 
 void begin_record(struct writer *writer, const char *name, uint32_t flags,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "crc32c.h"
 
-/* Table-driven, where the library goes bit by bit. */
+/* Table-driven, while the library computes each bit. */
 uint32_t crc32c(const uint8_t *bytes, size_t length)
 {
 	uint32_t table[256], crc = UINT32_MAX;

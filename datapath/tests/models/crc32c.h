@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CRC of RFC 3720, whose server IDs QUIC members have. */
+/* The CRC of RFC 3720, from which QUIC server IDs of members follow. */
 #ifndef OXP_CRC32C_H
 #define OXP_CRC32C_H
 

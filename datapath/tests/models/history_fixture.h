@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service of four members at most whose slots get a history, and its owners
- * as the Maglev paper says. */
+/* A service of up to four members whose slots get a history, and owners
+ * according to the Maglev paper. */
 #ifndef OXP_HISTORY_FIXTURE_H
 #define OXP_HISTORY_FIXTURE_H
 
@@ -14,12 +14,12 @@
 #include "table/slots.h"
 
 #define MEMBERS 4
-#define IDLE_S 400 /* an age grows every 50 s */
+#define IDLE_S 400 /* ages grow every 50 s */
 
 static struct oxp_key key;
 static struct oxp_member members[MEMBERS];
 
-/* Owners of slots while member i has weights[i]. */
+/* Owners of slots if member i has weights[i]. */
 static void owners_of(const uint16_t *weights, uint32_t slots, uint16_t *out)
 {
 	struct oxp_address addresses[MEMBERS];
@@ -29,7 +29,7 @@ static void owners_of(const uint16_t *weights, uint32_t slots, uint16_t *out)
 	build_by_the_book(addresses, weights, MEMBERS, slots, out);
 }
 
-/* With the first two members, three and all of them. */
+/* Owners with the first two members, with three, and with all. */
 static uint16_t two[TEST_SLOTS], three[TEST_SLOTS], four[TEST_SLOTS];
 
 static struct oxp_past_weight past(uint32_t member, uint16_t weight,
@@ -84,8 +84,8 @@ static const struct service_block *block(void)
 	return live_block(node, 0);
 }
 
-/* Open slots are those of `earlier` that had another owner, who has what is
- * not remembered. */
+/* Slots of `earlier` with another owner must be open, with that owner as
+ * `before`. */
 static uint32_t expect_open(const uint16_t *earlier, const uint16_t *now)
 {
 	uint16_t out[TEST_SLOTS], before[TEST_SLOTS];

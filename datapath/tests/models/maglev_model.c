@@ -3,8 +3,8 @@
 
 #include "harness.h"
 
-/* The paper's algorithm as its pseudo-code has it, with weights as maglev.c
- * says: permutations in arrays, one step after the other. */
+/* The paper's algorithm like its pseudo-code, with weights as in maglev.c:
+ * permutations in arrays, step by step. */
 void build_by_the_book(const struct oxp_address *addresses,
 		       const uint16_t *weights, uint32_t count, uint32_t slots,
 		       uint16_t *out)
@@ -12,7 +12,7 @@ void build_by_the_book(const struct oxp_address *addresses,
 	uint32_t credit[256] = {}, at[256] = {}, left = slots, greatest = 0;
 	uint32_t *order[256];
 
-	/* addresses are in order already */
+	/* addresses are sorted already */
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t offset, skip;
 

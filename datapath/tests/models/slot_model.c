@@ -15,7 +15,7 @@ struct model {
 	struct {
 		bool alive;
 		uint16_t member;
-		uint16_t remembered; /* NOBODY: not */
+		uint16_t remembered; /* NOBODY: not remembered */
 	} flow[FLOWS];
 	uint64_t checked;
 };
@@ -25,7 +25,7 @@ static bool is_open(const struct model *model)
 	return model->slot.slot & SLOT_OPEN;
 }
 
-/* As forwarding.rst says. */
+/* As specified in forwarding.rst. */
 static uint16_t send_packet(struct model *model, int which, bool opens)
 {
 	uint16_t now = model->slot.slot & SLOT_MEMBER, target;
@@ -78,7 +78,7 @@ static void open_flow(struct model *model)
 	}
 }
 
-/* Members come, go, are replaced, and another one may get the slot. */
+/* Members come, go and are replaced, and the slot may get another owner. */
 static void change(struct model *model)
 {
 	uint16_t eligible[MEMBERS], count = 0, owner = NOBODY;
@@ -105,7 +105,7 @@ static void change(struct model *model)
 			model->flow[i].alive = false;
 		if (*remembered != NOBODY && !stays[*remembered] &&
 		    model->keeps[*remembered])
-			*remembered = NOBODY; /* a name that nobody uses */
+			*remembered = NOBODY; /* a name no longer used */
 	}
 	{
 		uint16_t now = model->slot.slot & SLOT_MEMBER;
@@ -123,7 +123,7 @@ static void change(struct model *model)
 		assert_true(model->keeps[model->slot.before]);
 }
 
-/* Who was silent for the idle timeout is gone; the others were seen. */
+/* Flows silent for the idle timeout have ended; all others were seen. */
 static void time_passes(struct model *model)
 {
 	for (int i = 0; i < FLOWS; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of many clients, which go through the node's program at once. */
+/* Packets of many clients, run through the node's program together. */
 #ifndef OXP_BATCH_H
 #define OXP_BATCH_H
 
@@ -12,8 +12,8 @@
 struct client {
 	uint32_t source; /* host order */
 	uint16_t port;
-	uint8_t member; /* last byte of its address; 0: none */
-	uint32_t since; /* wave in which it began */
+	uint8_t member; /* last byte of the member's address; 0: none */
+	uint32_t since; /* wave in which the flow began */
 };
 
 struct batch {
@@ -23,11 +23,11 @@ struct batch {
 	uint32_t count;
 };
 
-/* A packet of the client to the service, without payload. */
+/* Add a packet of the client to the service, without payload. */
 void batch_add(struct batch *batch, const struct oxp_key *key,
 	       const struct client *client, uint8_t tcp_flags);
-/* Runs what was added, of which each must be sent to 10.1.0.x: out[i] is the x
- * of frame i. */
+/* Run the packets that were added. Each must be sent to 10.1.0.x: out[i] is the
+ * x of frame i. */
 void batch_run(struct batch *batch, struct oxp_node *node, uint8_t *out);
 
 #endif

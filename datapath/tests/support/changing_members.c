@@ -53,7 +53,7 @@ bool world_keeps(const struct world *world, int member)
 	return world->present[member] && world->up[member];
 }
 
-/* Something happens to one member; a quarter of them always stays. */
+/* Change one random member; a quarter of the members never changes. */
 static void happen(struct world *world)
 {
 	static const uint16_t weights[] = {0, 1, 1, 2, 5, 256};
@@ -67,7 +67,7 @@ static void happen(struct world *world)
 	case 1:
 		world->present[i] = !world->present[i];
 		world_configure(world);
-		/* health of members that were not there was not stored */
+		/* health of absent members was not stored */
 		world_report_health(world);
 		break;
 	default:

@@ -13,22 +13,22 @@ struct world {
 	struct oxp_key key;
 	struct oxp_member member[MEMBERS];
 	bool present[MEMBERS], up[MEMBERS];
-	uint32_t lost[MEMBERS]; /* last wave in which it kept no flows */
+	uint32_t lost[MEMBERS]; /* last wave in which it could not keep flows */
 	uint32_t wave;
 };
 
-/* Of the events; a test sets it, so that they are the same each time. */
+/* Determines the events. Tests set it to get the same ones each time. */
 extern uint64_t random_state;
 uint32_t random_below(uint32_t limit);
 
-/* All members are up, in the first wave. */
+/* Begin with all members up, in the first wave. */
 void world_begin(struct world *world, struct oxp_node *node,
 		 struct oxp_key key);
 void world_configure(struct world *world);
 void world_report_health(struct world *world);
 /* Whether the member can keep flows. */
 bool world_keeps(const struct world *world, int member);
-/* So many things happen, each to one member. */
+/* Make this many changes, each to one member. */
 void world_next_wave(struct world *world, uint32_t events);
 
 #endif

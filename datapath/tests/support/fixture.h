@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node with two services of one member, and what a packet must meet there. */
+/* A node with two services of one member, and checks of packets. */
 #ifndef OXP_FIXTURE_H
 #define OXP_FIXTURE_H
 
@@ -15,7 +15,7 @@ static const struct flow dns = {CLIENT, VIP, 40000, 53, IPPROTO_UDP};
 static struct oxp_node *node;
 static int program;
 
-/* Without the services, for tests that have others. */
+/* Without the services, for tests that set others. */
 static inline void open_empty_node(void)
 {
 	node = fresh_state();
@@ -52,7 +52,7 @@ static inline struct oxp_outcome_counters outcome(enum oxp_outcome which)
 	return all[which];
 }
 
-/* One packet more than before, which had so many bytes. */
+/* One more packet than before, of this length. */
 static inline void expect_one_more(enum oxp_outcome which,
 				   struct oxp_outcome_counters before,
 				   uint32_t length)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Programs of somebody else's, for test_member_tool.py and kernel_drops.py:
- * some let everything pass, some lose packets. tc and ip take the first one of
- * a section where they are not given a name. */
+/* Programs of another owner, for test_member_tool.py and kernel_drops.py: some
+ * let everything pass, some lose packets. Without a name, tc and ip use the
+ * first program of a section. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
@@ -10,7 +10,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define NOWHERE 9999 /* no interface has this index */
-#define OUT 77       /* the test makes one that has */
+#define OUT 77       /* the test creates an interface with it */
 
 SEC("xdp")
 int pass_all(struct xdp_md *ctx)

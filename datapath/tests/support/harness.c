@@ -36,8 +36,8 @@ int __wrap_synchronize(char *text)
 	return wait_for_packets ? __real_synchronize(text) : 0;
 }
 
-/* While states are made: only their maps are wanted, and the kernel need not
- * verify a program that nothing runs. */
+/* While states are created: only their maps are needed, so the kernel need not
+ * verify programs that never run. */
 static bool only_maps;
 
 int __real_load_skeleton(const struct load *load,
@@ -66,7 +66,7 @@ bool is_quick(void)
 	return kind && !strcmp(kind, "quick");
 }
 
-/* OXP_TESTS, a pattern with * and ?, selects tests of a program. */
+/* OXP_TESTS, a pattern with * and ?, selects the tests to run. */
 static void __attribute__((constructor)) select_tests(void)
 {
 	const char *pattern = getenv("OXP_TESTS");
@@ -214,7 +214,7 @@ void set_service_as(struct oxp_node *node, const struct oxp_key *service,
 		fail_msg("set: %s", error);
 }
 
-/* RFC 1071, straight from the text: the program's is written otherwise. */
+/* RFC 1071, literally: the program computes it in another way. */
 uint16_t checksum(const void *data, size_t length)
 {
 	const uint8_t *byte = data;

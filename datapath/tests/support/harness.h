@@ -26,33 +26,33 @@
 
 extern char error[OXP_ERROR_LENGTH];
 
-/* The library's waiting for packets can be turned off (the linker wraps
- * synchronize): only right where no packets are under way. */
+/* Whether the library really waits for packets (the linker wraps synchronize).
+ * Turn it off only where no packets are in progress. */
 extern bool wait_for_packets;
 /* Called while an update waits for packets, unless NULL. */
 extern void (*when_waiting)(void);
 
-/* Moves into a mount namespace of its own, so that nothing is left behind
- * however the test ends. A cmocka group setup. */
+/* Enter a mount namespace of its own, so that nothing remains however the test
+ * ends. A cmocka group setup. */
 int enter_namespace(void **state);
-/* OCTAVIA_XDP_PACKETS=quick: what only takes time is to be left out. */
+/* OCTAVIA_XDP_PACKETS=quick: leave out what only takes time. */
 bool is_quick(void);
 
-/* Memory that the machine could give away now. */
+/* Memory that is available now. */
 unsigned long available_kb(void);
 
-/* Opens the state in the private file system, created if it is not there. */
+/* Open the state in the private file system; create it if it does not exist. */
 struct oxp_node *open_state(void);
-/* As open_state(), from empty and with an uplink. */
+/* Like open_state(), but starting empty, and with an uplink. */
 struct oxp_node *fresh_state(void);
-/* File descriptor of the forwarding program over the node's maps. */
+/* Returns a descriptor of the forwarding program over the node's maps. */
 int forward_program(struct oxp_node *node);
 
 struct oxp_address address(const char *text);
 struct oxp_key tcp_key(const char *vip, uint16_t port);
 struct oxp_key udp_key(const char *vip, uint16_t port);
-/* 10.1.<group>.1 and on; all up with weight 1, check ids from `check` on, or
- * without check if that is 0. */
+/* Addresses from 10.1.<group>.1 on, all up with weight 1. Check ids from
+ * `check` on; 0: no checks. */
 void make_members(struct oxp_member *out, uint32_t count, uint8_t group,
 		  uint64_t check);
 void set_service(struct oxp_node *node, const struct oxp_key *key,
@@ -73,23 +73,23 @@ struct flow {
 	uint8_t protocol;
 };
 
-/* Fields of the IP header that tests change; zeroes are the usual packet. */
+/* Fields of the IP header that tests vary; zeroes give the usual packet. */
 struct variation {
 	uint8_t options; /* 32-bit words */
 	uint8_t tos;
 	uint8_t tcp_flags;
 	uint16_t id;
 	uint16_t fragment;
-	uint16_t padding; /* bytes of the frame behind the packet */
+	uint16_t padding; /* bytes of the frame after the packet */
 };
 
 void make_frame(struct frame *out, const struct flow *flow, size_t payload,
 		const struct variation *variation);
 void fix_checksum(uint8_t *ip_header);
 uint16_t checksum(const void *data, size_t length);
-/* Returns the XDP action; `out` may be NULL. */
+/* Returns the XDP action. `out` may be NULL. */
 int run(int program, const struct frame *in, struct frame *out);
-/* What forwarding to `member` must make of the frame. */
+/* `out` must be the frame encapsulated for `member`. */
 void expect_encapsulated(const struct frame *in, const struct frame *out,
 			 const char *member);
 

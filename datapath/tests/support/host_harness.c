@@ -161,7 +161,7 @@ static void put_ip(uint8_t *ip, const char *from, const char *to,
 	put16(ip + 10, ~sum_of(ip, 20, 0));
 }
 
-/* Both have the length of TCP. */
+/* UDP and TCP packets have the same length. */
 static size_t put_segment(uint8_t *ip, const struct segment *segment,
 			  const char *from, const char *to, uint16_t from_port,
 			  uint16_t to_port)

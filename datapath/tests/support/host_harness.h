@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hypervisor's state in a BPF file system of its own, and frames for it. */
+/* A hypervisor's state in a private BPF file system, and frames for it. */
 #ifndef OXP_HOST_HARNESS_H
 #define OXP_HOST_HARNESS_H
 
@@ -38,26 +38,26 @@ extern char error[OXH_ERROR_LENGTH];
 /* Mounts and a loopback device of its own. A cmocka group setup. */
 int enter_host_namespace(void **state);
 
-/* Whether this kernel has tcx (Linux 6.6); else the state can't be made. */
+/* Whether this kernel has tcx (Linux 6.6), without which there is no state. */
 bool has_tcx(void);
 
-/* Ends the test as skipped without tcx. */
+/* Skip the test without tcx. */
 #define NEEDS_TCX()                                                            \
 	do {                                                                   \
 		if (!has_tcx())                                                \
 			skip();                                                \
 	} while (0)
 
-/* A new state, with settings and networks, and nothing else. */
+/* A new state with only settings and networks. */
 struct oxh_host *fresh_host(const struct oxh_sizes *sizes);
 void end_host(struct oxh_host *host);
 
 struct oxh_address address(const char *text);
 struct oxh_network network(const char *text, uint8_t length);
 
-/* The port's id is the number in all bytes. */
+/* All bytes of the port's id are the number. */
 struct oxh_port port_of(uint8_t number);
-/* Opens the port to everybody. */
+/* Open the port to everybody. */
 void set_open_port(struct oxh_host *host, uint8_t number, uint32_t flows_max);
 struct oxh_entry entry_of(uint32_t key, uint8_t port);
 void set_entry(struct oxh_host *host, const struct oxh_entry *entry);
@@ -70,24 +70,24 @@ struct segment {
 	uint8_t payload[2];
 };
 
-/* From an LB node; with a right checksum, in a tunnel with the key. */
+/* From an LB node, with a correct checksum, in a tunnel with the key. */
 size_t make_in(uint8_t *out, uint32_t key, const struct segment *segment);
 /* From the VM. */
 size_t make_out(uint8_t *out, const struct segment *segment);
-/* To the VM, past the LB nodes. */
+/* To the VM, not by an LB node. */
 size_t make_direct(uint8_t *out, const struct segment *segment);
 
-/* Runs the program; `out` has OXH_FRAME_MAX bytes. Returns its length, 0 if the
- * packet was dropped or left alone. */
+/* Run the program. `out` has OXH_FRAME_MAX bytes. Returns the length of the
+ * result, 0 if the packet was dropped or left alone. */
 size_t run(struct oxh_host *host, uint32_t hook, const uint8_t *data,
 	   size_t length, uint8_t *out);
-/* Client's SYN, member's answer, client's ACK; with KEY. */
+/* SYN of the client, answer of the member, ACK of the client; with KEY. */
 void establish(struct oxh_host *host, const struct segment *segment);
 void establish_with(struct oxh_host *host, uint32_t key,
 		    const struct segment *segment);
 uint64_t outcome(struct oxh_host *host, uint32_t which);
 
-/* 0xffff if it is right, of IPv4 and of what it carries. */
+/* 0xffff if the checksum is correct: of IPv4, or of its payload. */
 uint16_t sum_of(const uint8_t *data, size_t length, uint32_t begin);
 uint16_t transport_sum(const uint8_t *ip, size_t length);
 

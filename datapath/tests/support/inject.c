@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Preloaded into a program, to disturb it where a test wants it:
- *   KILL_AT=n        it is killed, as by kill -9, before the nth of the calls
- *                    that can change something outside of it
- *   LINK_UPDATES=s   what becomes of each replacement of a link's program:
- *                    '.' nothing, 'F' it is refused, 'S' the program stops
- *                    before it, as by SIGSTOP
- * Beyond the last, and unset: nothing happens.
+ * Preloaded into a program to disturb it at a chosen place:
+ *   KILL_AT=n        kill it, like kill -9, before the nth call that can change
+ *                    something outside of it
+ *   LINK_UPDATES=s   by each replacement of a link's program: '.' do nothing,
+ *                    'F' refuse it, 'S' stop the program before it, like
+ * SIGSTOP Beyond the last one, and if unset, nothing happens.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static int listeners[2], clients[2], accepted[2];
-static int openers[2], opened[2]; /* listeners that do not open, and clients */
+static int openers[2], opened[2]; /* listeners that accept late, and clients */
 static struct position closed[2];
 
 static void add_address(int family, const char *text)
@@ -41,7 +41,7 @@ static socklen_t socket_address(struct sockaddr_storage *out, int family,
 	return sizeof(*v6);
 }
 
-/* The kernel takes an IPv6 address into use a moment after it was added. */
+/* The kernel cannot use an IPv6 address until a moment after it was added. */
 static void bind_soon(int socket, const struct sockaddr_storage *address,
 		      socklen_t length)
 {
@@ -95,7 +95,7 @@ static void set(int socket, int option, int value)
 		0);
 }
 
-/* The next sequence number of a queue. */
+/* Returns the next sequence number of a queue. */
 static uint32_t next_of(int socket, int queue)
 {
 	uint32_t sequence;
@@ -118,7 +118,7 @@ static struct position position_at(int socket)
 	};
 }
 
-/* As the kernel shows it; `state` 06: TIME-WAIT, 03: SYN-RECV. */
+/* `state` as the kernel prints it; 06: TIME-WAIT, 03: SYN-RECV. */
 static void wait_for_state(int family, uint16_t client, const char *state)
 {
 	const char *name = family == AF_INET ? "/proc/thread-self/net/tcp"
@@ -154,7 +154,7 @@ static void close_here(int which, int family, const char *vip,
 	wait_for_state(family, CLOSED, "06");
 }
 
-/* The server waits for data before it opens a connection. */
+/* The server waits for data before it opens the connection. */
 static void begin_here(int which, int family, const char *vip,
 		       const char *client)
 {

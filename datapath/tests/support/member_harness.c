@@ -203,7 +203,7 @@ void expect_handed_on(const struct bench *bench, const struct frame *in,
 {
 	struct frame out;
 
-	/* XDP leaves them to tc, as they came; TC_ACT_REDIRECT is 7 */
+	/* XDP leaves these unchanged to tc; TC_ACT_REDIRECT is 7 */
 	if (bench->program == XDP) {
 		assert_int_equal(run_in(bench, in, &out), XDP_PASS);
 		compare(&out, in);

@@ -7,7 +7,7 @@
 #include "member.skel.h"
 #include "member_packets.h"
 
-/* Which program, with which settings. */
+/* The program and its settings. */
 enum program {
 	XDP,
 	TC,
@@ -22,7 +22,7 @@ struct bench {
 
 extern const char *const program_names[PROGRAMS];
 
-/* Loads with the VIPs, own addresses and nodes of member_packets.h. */
+/* Load with the VIPs, own addresses and nodes of member_packets.h. */
 void set_up(struct bench *bench, enum program program,
 	    const struct member_config *config);
 void tear_down(struct bench *bench);
@@ -33,26 +33,26 @@ void add_dscp(struct bench *bench, unsigned int dscp, const char *vip);
 uint64_t counter(const struct bench *bench, enum member_counter which);
 uint64_t all_counters(const struct bench *bench);
 
-/* Of the packets that come in. */
+/* For incoming packets. */
 void expect_taken(const struct bench *bench, const struct frame *in,
 		  const struct frame *expected);
-/* `sent` in a tunnel becomes `seen` without one. */
+/* `sent` in a tunnel must become `seen` without one. */
 void expect_decapsulated(const struct bench *bench, const struct packet *sent,
 			 const struct outer *outer, const struct packet *seen);
-/* By the tc program; XDP leaves it alone. */
+/* By the tc program; XDP must leave it alone. */
 void expect_taken_by_tc(const struct bench *bench, const struct frame *in,
 			const struct frame *expected);
 void expect_passed(const struct bench *bench, const struct frame *in);
-/* By the tc program; XDP leaves it alone. */
+/* By the tc program; XDP must leave it alone. */
 void expect_handed_on(const struct bench *bench, const struct frame *in,
 		      const struct frame *expected);
 void expect_dropped(const struct bench *bench, const struct frame *in,
 		    enum member_counter counter);
-/* Of the answers. */
+/* For answers. */
 void expect_out(const struct bench *bench, const struct frame *in,
 		const struct frame *expected);
 
-/* A test of a file that has an end(), by program. */
+/* A test by program, in a file that has an end(). */
 #define TEST_OF(prefix, name, which)                                           \
 	{                                                                      \
 		prefix #name, name, NULL, end, &(enum program)                 \

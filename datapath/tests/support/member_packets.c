@@ -92,7 +92,7 @@ static void put_ip(struct frame *frame, const char *from, const char *to,
 static uint32_t pseudo_sum(const struct packet *packet, size_t length)
 {
 	struct ip_address from = mapped(packet->from), to = mapped(packet->to);
-	/* the 0xffff of a mapped address counts as zero */
+	/* the 0xffff of a mapped address sums to zero */
 	return sum(from.bytes, 16) + sum(to.bytes, 16) + packet->protocol +
 	       length;
 }
@@ -211,7 +211,7 @@ bool has_udp(enum kind kind)
 	return kind == GUE || kind == GENEVE;
 }
 
-/* Returns its length, which is behind a UDP header or an IPv6 header. */
+/* Returns its length. It follows a UDP header or an IPv6 header. */
 static size_t put_alternative(uint8_t *at, const struct outer *outer,
 			      bool inner_ipv4)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets of a member, written from the RFCs and not from the programs. All
- * checksums are computed from the whole packet, never corrected.
+ * Packets of a member, built from the RFCs and not as the programs do it. All
+ * checksums are computed from the whole packet, never adjusted.
  */
 #ifndef OXP_MEMBER_PACKETS_H
 #define OXP_MEMBER_PACKETS_H
@@ -38,11 +38,11 @@ struct frame {
 	size_t length;
 };
 
-/* An IP packet; its fields' zeroes are the usual packet. */
+/* An IP packet; zeroes in fields give the usual packet. */
 struct packet {
-	const char *from, *to; /* of one family */
+	const char *from, *to; /* of the same family */
 	uint8_t protocol;
-	uint16_t from_port, to_port; /* TCP, UDP */
+	uint16_t from_port, to_port; /* TCP and UDP */
 	uint8_t type;                /* ICMP */
 	uint8_t tos;
 	uint8_t flags;         /* TCP; 0: ACK */
@@ -54,7 +54,7 @@ struct packet {
 	const uint8_t *options;
 	size_t options_length; /* TCP, a multiple of 4 */
 	const uint8_t *payload;
-	size_t length; /* of the payload; NULL: a pattern */
+	size_t length; /* of the payload; payload NULL: a pattern */
 };
 
 enum kind {
@@ -71,7 +71,7 @@ struct outer {
 	uint8_t tos;
 	unsigned int tags; /* VLAN */
 	uint32_t vni;
-	/* GUE, GENEVE, and IPIP over IPv6, which is SRv6 then; NULL: none */
+	/* GUE, GENEVE, and IPIP over IPv6, which then is SRv6; NULL: none */
 	const char *alternative;
 	uint32_t alternative_vni;
 	uint8_t ttl; /* 0: any */
@@ -81,18 +81,18 @@ bool is_ipv4(const char *address);
 bool has_udp(enum kind kind);
 /* IPv4 as ::ffff:a.b.c.d. */
 struct ip_address mapped(const char *text);
-/* Appends the packet to the frame. */
+/* Append the packet to the frame. */
 void put_packet(struct frame *frame, const struct packet *packet);
 void put_link(struct frame *frame, unsigned int tags, bool ipv4);
-/* From the link on. */
+/* Including the link header. */
 void make_plain(struct frame *frame, const struct packet *packet,
 		unsigned int tags);
 void make_tunnel(struct frame *frame, const struct packet *packet,
 		 const struct outer *outer);
-/* Any bytes as the inner packet. */
+/* With any bytes as the inner packet. */
 void wrap(struct frame *frame, const uint8_t *inner, size_t length,
 	  bool inner_ipv4, const struct outer *outer);
-/* An ICMP error whose quote is `quoted`, cut to `length` bytes. */
+/* An ICMP error that quotes `length` bytes of `quoted`. */
 void make_error(struct packet *error, uint8_t *payload,
 		const struct packet *quoted, size_t length);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member with servers at other ports than the listeners', and packets of a
- * client to the VIP and back. */
+/* A member whose servers use other ports than the listeners, and packets
+ * between a client and the VIP. */
 #ifndef OXP_MEMBER_REWRITE_FIXTURE_H
 #define OXP_MEMBER_REWRITE_FIXTURE_H
 
@@ -21,7 +21,7 @@ static void begin(void **state, const struct member_config *config)
 		add_port(&bench, i ? VIP6 : VIP, IPPROTO_TCP, LISTENER, LOCAL);
 		add_port(&bench, i ? VIP6 : VIP, IPPROTO_UDP, LISTENER,
 			 LOCAL + 1);
-		/* one listener's port is another's server */
+		/* a listener's port that is the port of another server */
 		add_port(&bench, i ? VIP6 : VIP, IPPROTO_TCP, LOCAL, 9090);
 	}
 }

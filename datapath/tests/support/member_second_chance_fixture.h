@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets that name an alternative, and what a member does with them.
- * Connections are real ones, over loopback. */
+ * Connections are real, over loopback. */
 #ifndef OXP_MEMBER_SECOND_CHANCE_FIXTURE_H
 #define OXP_MEMBER_SECOND_CHANCE_FIXTURE_H
 
@@ -12,7 +12,7 @@
 #define RST 4
 #define ACK 16
 
-/* The encapsulations that can carry an alternative, by both families inside. */
+/* The encapsulations that carry alternatives, for both inner families. */
 #define NAMED 10
 static void name(unsigned int n, struct packet *packet, struct outer *outer)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member, and tunnels to it of every kind. Every test is for XDP, tc, and tc
- * as on kernels before 6.3. */
+/* A member, and tunnels to it of every kind. Each test runs with XDP, tc, and
+ * tc as on kernels before 6.3. */
 #ifndef OXP_MEMBER_TUNNEL_FIXTURE_H
 #define OXP_MEMBER_TUNNEL_FIXTURE_H
 
@@ -47,7 +47,7 @@ static inline bool combine(unsigned int n, struct packet *packet,
 	}
 	outer->kind = n / 4 % KINDS;
 	outer->tags = n / 4 / KINDS;
-	/* tc sees tags that the kernel could not take off: two of them */
+	/* tc sees only tags that the kernel could not remove: two */
 	return bench.program == XDP || !outer->tags;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node with a pool of one address and services of two groups, what clients
- * and members send through it, and time that passes.
+ * A node with a pool of one address and services of two groups, packets from
+ * clients and members, and control over time.
  */
 #ifndef OXP_NAT_FIXTURE_H
 #define OXP_NAT_FIXTURE_H
@@ -24,8 +24,8 @@
 #define POOL "203.0.113.1"
 #define MEMBER "10.1.0.1"
 #define POOL_PORTS (65536 - OXP_NAT_PORT_MIN)
-#define ALL_PORTS 65280 /* of nat_flows: more than the pool has */
-/* The groups of the services below. */
+#define ALL_PORTS 65280 /* as nat_flows: more than the pool has */
+/* Groups of the services below. */
 #define OURS 1
 #define THEIRS 2
 
@@ -33,8 +33,8 @@ static const struct flow ours = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
 static const struct flow ours_udp = {CLIENT, VIP, 40000, 53, IPPROTO_UDP};
 static const struct flow theirs = {CLIENT, VIP, 40000, 81, IPPROTO_TCP};
 
-/* One member, at `port`; what every service of NAT here has need not be in
- * the settings. */
+/* One member at `port`. `settings` need not contain what all NAT services here
+ * have in common. */
 static inline void set_nat_as(const struct flow *to,
 			      struct oxp_service_settings settings,
 			      uint16_t port)
@@ -62,7 +62,7 @@ static inline void set_nat(const struct flow *to, uint16_t group,
 	set_nat_as(to, settings, port);
 }
 
-/* The members of both groups are one address, at different ports. */
+/* The members of both groups have the same address, with different ports. */
 static inline int set_up_nat(void **state)
 {
 	const struct oxp_network pool = {address(POOL), 32};
@@ -90,7 +90,7 @@ static inline struct nat_flow *pool_table(void)
 	return table;
 }
 
-/* Ports that a group has. */
+/* Returns how many ports a group has. */
 static inline uint32_t flows_of(uint16_t group)
 {
 	return nat_groups(node)[group].flows;
@@ -117,7 +117,7 @@ static inline const char *client_text(uint32_t client)
 	return text;
 }
 
-/* The flow of one of many clients as the node has it, or NULL. */
+/* Returns the node's flow of one of many clients, or NULL. */
 static inline struct nat_flow *find_flow(uint32_t client, const struct flow *to)
 {
 	struct oxp_nat_filter filter = {
@@ -134,7 +134,7 @@ static inline struct nat_flow *find_flow(uint32_t client, const struct flow *to)
 	return count ? pool_table() + found.pool_port : NULL;
 }
 
-/* A packet of one of many clients. Returns the XDP action. */
+/* Send a packet of one of many clients. Returns the XDP action. */
 static inline int from_client(uint32_t client, const struct flow *to,
 			      uint8_t flags)
 {
@@ -147,7 +147,7 @@ static inline int from_client(uint32_t client, const struct flow *to,
 	return run(program, &frame, NULL);
 }
 
-/* What the member of the flow sends back, with so many bytes. */
+/* Send an answer of the flow's member with `payload` bytes. */
 static inline int from_member(const struct nat_flow *flow, size_t payload,
 			      uint8_t flags)
 {
@@ -181,7 +181,7 @@ static inline struct nat_flow *establish(uint32_t client, const struct flow *to)
 	return flow;
 }
 
-/* Both ways, and it is established still. */
+/* Packets pass both ways, and the flow stays established. */
 static inline void expect_alive(uint32_t client, const struct flow *to)
 {
 	struct nat_flow *flow = find_flow(client, to);
@@ -202,7 +202,7 @@ static inline void expect_full(uint32_t client, const struct flow *to)
 	assert_null(find_flow(client, to));
 }
 
-/* What follows from flows is as packets leave it. */
+/* Derive from the flows what packets would have recorded. */
 static inline void note_flows(uint32_t address)
 {
 	const struct nat_flow *table = nat_table(node, address);
@@ -218,7 +218,7 @@ static inline void note_flows(uint32_t address)
 	share_nat_ports(node);
 }
 
-/* All ports below `end` have a flow like this one, of its group. */
+/* Give all ports below `end` a flow like this one, in the same group. */
 static inline void fill_ports_like(const struct nat_flow *flow, uint32_t end)
 {
 	struct oxp_address pool = address(POOL);
@@ -240,7 +240,7 @@ static inline void fill_pool_like(const struct nat_flow *flow)
 	fill_ports_like(flow, 65536);
 }
 
-/* All ports have a flow of ours that its member has reset. */
+/* Give all ports a flow of ours that its member has reset. */
 static inline void fill_pool_in_time_wait(void)
 {
 	struct nat_flow *flow;
@@ -251,21 +251,21 @@ static inline void fill_pool_in_time_wait(void)
 	fill_pool_like(flow);
 }
 
-/* The time by which packets go is up to 8 ticks old, and then maybe of the
- * unit before: the next packet asks the clock again. */
+/* The time that packets use is up to 8 ticks old and may be of the unit before:
+ * make the next packet ask the clock again. */
 static inline uint32_t time_for_packets(void)
 {
 	node->config->last_asked = 0;
 	return nat_now();
 }
 
-/* As if the flow's last packet had come so long ago. */
+/* As if the flow's last packet had arrived this long ago. */
 static inline void silent_for(struct nat_flow *flow, uint32_t seconds)
 {
 	flow->seen = time_for_packets() - seconds;
 }
 
-/* All flows in TIME_WAIT. */
+/* Applies to all flows in TIME_WAIT. */
 static inline void all_silent_for(uint32_t seconds)
 {
 	struct nat_flow *table = pool_table();

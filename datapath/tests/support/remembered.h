@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What packets remember of flows. */
+/* Flows that packets remember. */
 #ifndef OXP_REMEMBERED_H
 #define OXP_REMEMBERED_H
 
 #include "harness.h"
 
-/* As if what is remembered had been refreshed so much later. Returns how many
- * flows that are. */
+/* As if all remembered flows had been refreshed this much later. Returns how
+ * many there are. */
 uint32_t refresh_later(struct oxp_node *node, int units);
 
 #endif

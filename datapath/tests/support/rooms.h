@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests look at behind the public interface. */
+/* Internals that tests examine behind the public interface. */
 #ifndef OXP_TEST_ROOMS_H
 #define OXP_TEST_ROOMS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An empty node and the key of a service, which tests set and read; the node
- * is verified in the end. */
+/* An empty node and the key of a service that tests set and read. The node is
+ * verified at the end. */
 #ifndef OXP_SERVICE_FIXTURE_H
 #define OXP_SERVICE_FIXTURE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A packet that takes milliseconds between reading which block is live and
- * being done with it: XDP_PASS if the block stayed as it was.
+ * A packet that takes milliseconds between reading which block is live and its
+ * last use: XDP_PASS if the block did not change.
  */
 #include "forward/block.h"
 
@@ -14,7 +14,7 @@ static long nothing(__u32 index, void *context)
 	return 0;
 }
 
-/* Where the lookup table has the service. */
+/* Place of the service in the lookup table. */
 const volatile __u32 bucket;
 const volatile __u32 way;
 

@@ -25,19 +25,19 @@ int oxp_test_destroy(struct oxp_node *node, char *error)
 		return status;
 	}
 	remove_pins(node);
-	/* others that have the maps open see it */
+	/* for others that have the maps open */
 	__atomic_store_n(&node->config->layout, 0, __ATOMIC_RELEASE);
 	unlock_node(node);
 	return 0;
 }
 
-/* The program of the last call: loading one takes long. A node is known by
- * its config map, whose number no other one ever gets. */
+/* The program of the last call, as loading one takes long. A node is identified
+ * by its config map, whose id is never reused. */
 static struct {
 	pthread_mutex_t mutex;
 	uint32_t map;
 	int program;
-	uint32_t id; /* of the attached program that it is; 0: own */
+	uint32_t id; /* of the attached program; 0: loaded here */
 	uint32_t flags;
 	bool nat;
 } last = {.mutex = PTHREAD_MUTEX_INITIALIZER, .program = -1};

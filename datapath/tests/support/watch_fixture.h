@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node whose flows are watched, many clients, and time that passes. */
+/* A node whose flows are watched, many clients, and control over time. */
 #ifndef OXP_WATCH_FIXTURE_H
 #define OXP_WATCH_FIXTURE_H
 
@@ -23,7 +23,7 @@ static inline uint64_t live_choices(void)
 		&node->uplinks[node->config->active_uplinks & 1]);
 }
 
-/* As if so much time had passed, with a rate of watched packets. */
+/* As if this time had passed, at this rate of watched packets. */
 static inline void tick(uint64_t ms, uint64_t packets_per_second)
 {
 	node->watched[WATCH_SETS].entry[0] += packets_per_second * ms / 1000;
@@ -47,7 +47,7 @@ static inline void send_flow(const struct flow *flow, uint8_t flags)
 	assert_int_equal(run(program, &frame, NULL), XDP_TX);
 }
 
-/* The flow of one of many clients. */
+/* Send as one of many clients. */
 static inline void send_as(uint32_t client, const struct flow *to,
 			   uint8_t flags)
 {
@@ -80,7 +80,7 @@ static inline uint32_t alive(const struct flow *flow)
 	return service.active_flows;
 }
 
-/* As if the entries were so much older. */
+/* As if all entries were this much older. */
 static inline void let_pass(uint64_t seconds)
 {
 	for (uint32_t set = 0; set < WATCH_SETS; set++)
