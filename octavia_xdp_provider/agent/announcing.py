@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps 1 and 5 of a pass: what is withdrawn, and what is announced."""
+"""Steps 1 and 5 of a pass: withdraw VIPs, announce VIPs."""
 
 import time
 
@@ -10,25 +10,24 @@ from octavia_xdp_provider.agent.bgp.route import Route
 
 LOG = logging.getLogger(__name__)
 
-# Addresses that a line of the log names.
+# Addresses that one log line lists.
 _NAMED_MAX = 20
 
-# Seconds to wait for ExaBGP to take a withdrawal before services go anyway:
-# if it does not answer, its sessions and with them the routes are gone.
+# Seconds to wait for ExaBGP to confirm a withdrawal before services are
+# deleted anyway: if it does not answer, its sessions and routes are gone too.
 WITHDRAW_TIMEOUT = 3.0
 
 
 class Announcing:
-    """Belongs to the worker's thread.
+    """Withdraws and announces VIPs. Used by the worker's thread only.
 
     :param announce: bgp.announcements.Announcements.
     :param errors: files.FileErrors.
-    :param next_hop_v6: of IPv6 VIPs, or None.
-    :param conf: its groups ``agent`` and ``bgp``.
-    :param pools: gives the networks of NAT, which are announced as long as
-        the agent has them: flows of VIPs that are withdrawn may live.
-    :param moves: called before more packets come to the node, with the VIPs
-        whose routes are new or others.
+    :param conf: provides the groups ``agent`` and ``bgp``.
+    :param pools: returns the NAT pools. They are announced as long as they
+        are configured: flows of withdrawn VIPs may still use them.
+    :param moves: called with the VIPs whose routes are new or changed,
+        before the change can attract packets to the node.
     """
 
     def __init__(self, announce, errors, conf, pools=tuple,
@@ -38,17 +37,17 @@ class Announcing:
         self._conf = conf
         self._pools = pools
         self._moves = moves
-        self._last = None  # what the file was made from, and its signature
+        self._last = None  # inputs of the last file, and its signature
         self._routes = {}  # VIP → attributes, route
-        # VIP that was withdrawn → when its services may go, monotonic.
+        # Withdrawn VIP → monotonic time when its services may be deleted.
         self._leaving = {}
 
     def withdraw(self, vips):
-        """Withdraw every VIP that is not one of these.
+        """Withdraw every announced VIP that is not in ``vips``.
 
-        Packets to them may come for a while yet, see ``leaving``.
+        Packets to those may still arrive for a while, see ``leaving``.
 
-        :returns: those that could not be, as texts.
+        :returns: set of VIPs (str) that could not be withdrawn.
         """
         now = time.monotonic()
         self._leaving = {vip: until for vip, until in self._leaving.items()
@@ -82,26 +81,26 @@ class Announcing:
 
     @property
     def leaving(self):
-        """VIPs that were withdrawn less than [agent] withdraw_grace ago."""
+        """The VIPs withdrawn less than [agent] withdraw_grace ago."""
         now = time.monotonic()
         return {vip for vip, until in self._leaving.items() if until > now}
 
     def leaving_s(self):
-        """Seconds until the services of the first of them may go, or None."""
+        """Return the seconds until the first of them has left, or None."""
         until = min(self._leaving.values(), default=None)
         return None if until is None else max(0.0, until - time.monotonic())
 
     def announce(self, able, ready, draining=frozenset(),
                  staying=frozenset()):
-        """Announce these VIPs, and no other.
+        """Announce these VIPs and no others.
 
-        :param able: VIP → sets of families, one for each of its services
-            that has a member which takes traffic: of outer packets.
-        :param ready: families (4, 6) of outer packets that can be sent on.
-            What needs another one, or everything while it is not known what
-            is wanted and the set is empty, may only become less.
-        :param draining: VIPs that routers shall use as a last resort.
-        :param staying: VIPs whose routes stay as they are.
+        :param able: VIP → sets of outer packet families, one set for each
+            service of the VIP with a member that takes traffic.
+        :param ready: outer packet families (4, 6) that can be forwarded. A
+            VIP that needs others keeps its announcement but gets no new one,
+            and so does every VIP if the set is empty before the first fetch.
+        :param draining: VIPs that routers should use as a last resort.
+        :param staying: VIPs whose routes must not change.
         """
         self._announce.keep_room()
         able = {vip: frozenset(needed) for vip, needed in able.items()}
@@ -113,7 +112,7 @@ class Announcing:
         if now == self._last and 'announcements' not in self._errors:
             return
         held = dict(self._announce.wanted_addresses())
-        # Nobody else can take the answers of members, in a drain neither.
+        # Members' answers must reach this node, during a drain as well.
         routes = [self._pool_route(pool, usual) for pool in pools]
         before = self._announce.wanted()
         moved = set()
@@ -122,7 +121,7 @@ class Announcing:
                     families <= ready for families in needed):
                 continue
             try:
-                route = (vip in staying and _route_held(held.get(vip, ()),
+                route = (vip in staying and _host_route(held.get(vip, ()),
                                                         before)) or (
                     self._route(vip, as_last_resort if vip in draining
                                 else usual))
@@ -140,8 +139,8 @@ class Announcing:
                               lambda: self._announce.set(routes)):
             now = self._announce.wanted_addresses()
             LOG.info('Announcing %s prefixes: added %s, removed %s.',
-                     len(routes), _some(now.keys() - held.keys()),
-                     _some(held.keys() - now.keys()))
+                     len(routes), _describe(now.keys() - held.keys()),
+                     _describe(held.keys() - now.keys()))
         self._last = (wanted, self._announce.signature())
 
     def _pool_route(self, pool, attributes):
@@ -150,29 +149,29 @@ class Announcing:
             else None, **attributes)
 
     def _attributes(self):
-        """Attributes of usual routes, and of those as a last resort."""
+        """Return the attributes of usual and of last-resort routes."""
         conf = self._conf.bgp
         usual = {'communities': tuple(conf.communities),
                  'large_communities': tuple(conf.large_communities),
                  'med': conf.med,
                  'local_preference': conf.local_preference}
-        drained = {name: value for name, value in (
+        overrides = {name: value for name, value in (
             ('med', conf.drain_med),
             ('local_preference', conf.drain_local_preference))
             if value is not None}
         return usual, {
-            **usual, **drained,
+            **usual, **overrides,
             'communities': (*conf.communities, *conf.drain_communities),
             'as_path_prepend': conf.drain_as_path_prepend}
 
     def _route(self, vip, attributes):
-        """The route to the address alone.
+        """Return the host route of a VIP.
 
-        :raises AnnouncementError: it may not be announced.
+        :raises AnnouncementError: the VIP may not be announced.
         """
-        before = self._routes.get(vip)
-        if before and before[0] == attributes:
-            return before[1]
+        cached = self._routes.get(vip)
+        if cached and cached[0] == attributes:
+            return cached[1]
         route = Route.parse(
             self._announce.check(vip),
             self._conf.agent.next_hop_v6 if ':' in vip else None,
@@ -181,14 +180,14 @@ class Announcing:
         return route
 
 
-def _route_held(prefixes, routes):
-    """The route that an address alone has, of its prefixes, or None."""
+def _host_route(prefixes, routes):
+    """Return the host route among an address' prefixes, or None."""
     return next((routes[prefix] for prefix in prefixes
                  if prefix.num_addresses == 1), None)
 
 
-def _some(addresses):
-    """Addresses for the log, not all of very many."""
+def _describe(addresses):
+    """Format addresses for the log; a long list is cut."""
     named = ' '.join(sorted(addresses)[:_NAMED_MAX])
     more = len(addresses) - _NAMED_MAX
     return f'{named} and {more} more' if more > 0 else named or 'none'

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 3 of a pass: what the health checker is asked for.
+"""Step 3 of a pass: write the checks files for the health checker.
 
-A load balancer has a file of its own, written when its plan is another one.
-What services that stay as they are look at stays in the files: the tables
-name the checks and the files hold them, so that an agent that was started
-after the last good plan keeps them as well.
+Each load balancer has its own file, which is rewritten when its plan changes.
+Checks of services that are left unchanged stay in the files: the tables list
+the keys of the checks and the files their definitions, so an agent that was
+started after the last good plan keeps them too.
 """
 
 from oslo_log import log as logging
@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class ChecksWriter:
-    """Belongs to the worker's thread.
+    """Writes checks files. Used by the worker's thread only.
 
     :param plans: plans.Plans.
     :param probes: probes.Probes, or None.
@@ -28,18 +28,18 @@ class ChecksWriter:
         self._plans = plans
         self._probes = probes
         self._errors = errors
-        self._unwritten = set()  # ids whose files are not as planned
-        self._left = {}          # id that is not planned → `kept` of its file
-        self._marks = {}         # id → marks of its file
+        self._unwritten = set()  # ids whose files do not match their plans
+        self._left = {}          # id without a plan → `kept` of its file
+        self._marks = {}         # id → probe marks in its file
         self._made = False
 
     def write(self, changed, kept, partly=frozenset()):
-        """Make the files as planned.
+        """Update the files to match the plans.
 
-        :param changed: ids whose plans are others, or gone.
-        :param kept: keys, as texts, that services look at which stay as
-            they are.
-        :param partly: ids of planned load balancers that have such services.
+        :param changed: ids whose plans have changed or are gone.
+        :param kept: keys (str) of the checks of services that are left
+            unchanged.
+        :param partly: ids of planned load balancers with such services.
         """
         if self._probes:
             self._probes.set()
@@ -52,48 +52,48 @@ class ChecksWriter:
             self._probes.written(set().union(*self._marks.values()))
 
     def _write_files(self, kept, partly):
-        """:returns: how many files are others now."""
+        """Return how many files have changed."""
         if not self._made:
             self._directory.make()
             self._made = True
-        there, foreign = self._directory.look()
+        present, foreign = self._directory.look()
         planned = self._plans.plans.keys()
-        left = there - planned
-        due = (self._unwritten | foreign | planned - there) & planned
+        unplanned = present - planned
+        due = (self._unwritten | foreign | planned - present) & planned
         number = 0
-        for name in sorted(left):
+        for name in sorted(unplanned):
             if name in foreign or self._left.get(name) != kept:
-                number += self._keep(name, self._select(name, kept))
+                number += self._reduce(name, self._select(name, kept))
                 self._left[name] = kept
-        self._left = {name: self._left[name] for name in left}
+        self._left = {name: self._left[name] for name in unplanned}
         for name in sorted(due):
             document = self._plans.file(name)
-            if name in partly and name in there:
-                document = _joined(document, self._select(name, kept))
+            if name in partly and name in present:
+                document = _merge(document, self._select(name, kept))
             number += self._directory.write(name, document)
             self._note_marks(name, document)
-            # As planned, once no service stays as it is.
+            # A file with kept checks does not match its plan yet.
             if name not in partly:
                 self._unwritten.discard(name)
         self._unwritten &= planned
-        for name in self._marks.keys() - planned - left:
+        for name in self._marks.keys() - planned - unplanned:
             del self._marks[name]
         return number
 
     def _select(self, name, kept):
-        """The part of a file that decides the states of some keys."""
+        """Return the part of a file that determines the states of keys."""
         if not kept:
             return {}
         try:
             return checks_file.select(self._directory.load(name), kept)
         except (OSError, checks_file.ChecksFileError) as error:
-            LOG.error('Members of services that stay as they are are no '
-                      'longer probed: the checks of load balancer %s cannot '
-                      'be used (%s).', name, error)
+            LOG.error('Members of unchanged services of load balancer %s are '
+                      'no longer probed: their checks file cannot be used '
+                      '(%s).', name, error)
             return {}
 
-    def _keep(self, name, part):
-        """What is left of a load balancer that is not planned."""
+    def _reduce(self, name, part):
+        """Reduce the file of a load balancer without a plan to ``part``."""
         if not part.get('checks'):
             self._directory.remove(name)
             self._marks.pop(name, None)
@@ -110,16 +110,16 @@ class ChecksWriter:
                                  in document['checks'] if 'mark' in check}
 
 
-def _joined(document, part):
-    """A planned document, and the checks that are to stay besides."""
+def _merge(document, part):
+    """Merge a planned document with the checks that have to stay."""
     kept = {
         name: [*{entry.get('key', entry.get('name')): entry for entry in (
             *part.get(name, ()), *document.get(name, ()))}.values()]
         for name in ('checks', 'conditions', 'groups')}
     planned = {check['key'] for check in document['checks']}
-    # Of a check that is planned, the plan says whether its member moves.
-    stays = [{**one, 'checks': checks} for one in part.get('patience', ())
-             if (checks := [key for key in one['checks']
-                            if key not in planned])]
+    # The plan decides whether the member of a planned check is moving.
+    kept_patience = [
+        {**entry, 'checks': checks} for entry in part.get('patience', ())
+        if (checks := [key for key in entry['checks'] if key not in planned])]
     return checks_file.build_document((), kept={
-        **kept, 'patience': [*document.get('patience', ()), *stays]})
+        **kept, 'patience': [*document.get('patience', ()), *kept_patience]})

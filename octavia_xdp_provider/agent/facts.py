@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is reported of each load balancer, kept up with what changes.
+"""The reported state of each load balancer, updated incrementally.
 
-An entry that is the same stays the same object, by which the reporter sees
-at once that there is nothing to report.
+An unchanged entry stays the same object, so the reporter sees by identity
+that there is nothing to report.
 """
 
 from octavia_xdp_provider.common import messages
@@ -10,13 +10,13 @@ from octavia_xdp_provider.node import types
 
 
 class Facts:
-    """Belongs to the worker's thread.
+    """Derives reports from plans and tables, in the worker's thread.
 
     :ivar held: id → messages.Held.
     """
 
     def __init__(self, plans, tables, history=lambda _id: {}):
-        """:param history: gives history.History of a load balancer."""
+        """:param history: returns history.History of a load balancer id."""
         self._plans = plans
         self._history = history
         self._tables = tables
@@ -25,14 +25,14 @@ class Facts:
         self.held = {}
 
     def update(self, entries, ids, errors, announced, leaving=frozenset()):
-        """Look at some load balancers, and at those that it shows.
+        """Update the entries of load balancers that may have changed.
 
-        :param entries: id → (generation, document), of all.
-        :param ids: of those of which something else has changed.
+        :param entries: id → (generation, document), of all load balancers.
+        :param ids: those with changes that the other arguments do not show.
         :param errors: id → why it is not as wanted.
-        :param announced: addresses that are announced.
-        :param leaving: ids of those of which something is about to go: they
-            are reported as before.
+        :param announced: the announced addresses.
+        :param leaving: ids of load balancers with services that are about to
+            be deleted. Their entries do not change.
         """
         ids = set(ids)
         ids |= {key for key in errors.keys() | self._errors.keys()
@@ -46,17 +46,18 @@ class Facts:
         staying = entries.keys() | (self.held.keys() & leaving)
         if not ids and self.held.keys() == staying:
             return
-        held = {key: one for key, one in self.held.items() if key in staying}
+        held = {key: fact for key, fact in self.held.items()
+                if key in staying}
         for key in ids | (entries.keys() - held.keys()):
             if key in entries:
-                one = self._of(key, entries[key][0], errors.get(key))
-                if held.get(key) != one:
-                    # At the end, as reports.Facts has it.
+                fact = self._fact_of(key, entries[key][0], errors.get(key))
+                if held.get(key) != fact:
+                    # Changed entries move to the end, see reports.Facts.
                     held.pop(key, None)
-                    held[key] = one
+                    held[key] = fact
         self.held = held
 
-    def _of(self, key, generation, error):
+    def _fact_of(self, key, generation, error):
         plan = self._plans.plans.get(key)
         if error and len(error) > messages.TEXT_MAX:
             error = f'{error[:messages.TEXT_MAX - 1]}…'
@@ -72,8 +73,7 @@ class Facts:
             'announced': bool(vips) and self._announced.issuperset(vips)}
 
     def counters(self):
-        """Load balancer id → listener id → messages.Counters. For any
-        thread."""
+        """Return id → listener id → messages.Counters. For any thread."""
         services = self._tables.services
         return {
             load_balancer_id: {
@@ -81,98 +81,99 @@ class Facts:
                     (key, services[key]) for key in keys if key in services])
                 for listener_id, keys in plan.listeners.items()
                 if services.keys() & keys}
-            # A copy: the worker goes on planning.
+            # Iterate over a copy: the worker's thread changes the plans.
             for load_balancer_id, plan in list(self._plans.plans.items())}
 
     def _counters(self, plan, services):
-        """The sum over a listener's services, (key, datapath.Summary).
+        """Sum the counters of a listener's (datapath.Key, datapath.Summary).
 
-        Flows of a VIP that is not announced are other nodes' by now, or
-        nobody's: they are not counted twice. Those of NAT stay with their
-        node, which alone has them.
+        Flows of a VIP that is not announced are not active here: other nodes
+        may count them by now. Flows by NAT stay on this node and count.
         """
-        summed = {name: sum(getattr(one, name) for _, one in services)
+        summed = {name: sum(getattr(summary, name) for _, summary in services)
                   for name in ('bytes', 'flows', 'drops')}
         if plan.nat_project is not None:
             return summed | {
-                'active': sum(one.active for _, one in services),
-                'bytes_out': sum(one.reply_bytes for _, one in services)}
+                'active': sum(summary.active for _, summary in services),
+                'bytes_out': sum(
+                    summary.reply_bytes for _, summary in services)}
         return summed | {'active': sum(
-            one.active for key, one in services
+            summary.active for key, summary in services
             if key.address in self._announced)}
 
     def nat_flows(self):
-        """Project → flows of NAT that are alive. For any thread."""
+        """Return project → live flows by NAT. For any thread."""
         services = self._tables.services
-        found = {}
+        flows = {}
         for plan in list(self._plans.plans.values()):
             if plan.nat_project is not None:
-                found[plan.nat_project] = found.get(plan.nat_project, 0) + sum(
+                flows[plan.nat_project] = flows.get(plan.nat_project, 0) + sum(
                     services[key].active for key in plan.services
                     if key in services)
-        return found
+        return flows
 
     def traffic(self):
-        """What each service has counted, for metrics. For any thread.
+        """Return the counters of each service for metrics. For any thread.
 
-        Unlike ``counters`` nothing is summed: a service's counters only grow
-        while it is there, a sum would fall with the first that goes.
+        Unlike ``counters`` nothing is summed: the counters of one service
+        only grow while it exists, but a sum falls when a service is deleted.
 
-        :returns: a list of (load balancer id, listener id, datapath.Key,
-            datapath.Summary); ``active`` is 0 as in ``counters``.
+        :returns: list of (load balancer id, listener id, datapath.Key,
+            datapath.Summary). ``active`` is 0 if ``counters`` ignores it.
         """
         services, announced = self._tables.services, self._announced
-        found = []
+        rows = []
         for load_balancer_id, plan in list(self._plans.plans.items()):
             for listener_id, keys in plan.listeners.items():
                 for key in keys:
-                    one = services.get(key)
-                    if one is None:
+                    summary = services.get(key)
+                    if summary is None:
                         continue
                     if (key.address not in announced
                             and plan.nat_project is None):
-                        one = one._replace(active=0)
-                    found.append((load_balancer_id, listener_id, key, one))
-        return found
+                        summary = summary._replace(active=0)
+                    rows.append((load_balancer_id, listener_id, key, summary))
+        return rows
 
     def total(self):
-        """totals.Total of the node. For any thread."""
+        """Return totals.Total of the node. For any thread."""
         return self._tables.totals.now()
 
     def open_slots(self):
-        """messages.OpenSlots but ``as_of``. For any thread."""
+        """Return messages.OpenSlots without ``as_of``. For any thread."""
         services = self._tables.services
-        found = {}
+        open_slots = {}
         for load_balancer_id, plan in list(self._plans.plans.items()):
             slots = sum(services[key].open_slots for key in plan.services
                         if key in services
                         and not services[key].second_chance)
             if slots:
-                found[load_balancer_id] = slots
-        named = sorted(found, key=lambda key: (-found[key], key))[
+                open_slots[load_balancer_id] = slots
+        ids = sorted(open_slots, key=lambda key: (-open_slots[key], key))[
             :messages.OPEN_SLOTS_MAX]
-        return {'slots': sum(one.open_slots for one in services.values()),
-                'load_balancers': {key: found[key] for key in named},
-                'more': len(found) - len(named)}
+        return {'slots': sum(summary.open_slots
+                             for summary in services.values()),
+                'load_balancers': {key: open_slots[key] for key in ids},
+                'more': len(open_slots) - len(ids)}
 
     def active_flows(self):
-        """Transport protocol → flows that are alive, of all services whose
-        VIP is announced, or that have NAT. For any thread."""
-        found = dict.fromkeys(types.PROTOCOLS, 0)
+        """Return transport protocol → live flows of all services that have
+        an announced VIP or use NAT. For any thread."""
+        flows = dict.fromkeys(types.PROTOCOLS, 0)
         announced = self._announced
-        own = {key for plan in list(self._plans.plans.values())
-               if plan.nat_project is not None for key in plan.services}
-        for key, one in self._tables.services.items():
-            if key.address in announced or key in own:
-                found[key.protocol] += one.active
-        return found
+        nat_keys = {key for plan in list(self._plans.plans.values())
+                    if plan.nat_project is not None for key in plan.services}
+        for key, summary in self._tables.services.items():
+            if key.address in announced or key in nat_keys:
+                flows[key.protocol] += summary.active
+        return flows
 
 
 def _state(member, moves):
     if member is None:
         return 'unknown'
-    # Where it goes its checks are others: until one of them has reported it
-    # takes traffic as it did.
+    # A moving member gets new checks: until one of them has a result, the
+    # member keeps the state that its traffic follows.
     if not member.known and not (moves and member.healthy):
         return 'unknown'
     return 'up' if member.healthy else 'down'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a pass writes, and what keeps them from being written."""
+"""Errors of the files that a pass writes."""
 
 from oslo_log import log as logging
 
@@ -7,12 +7,12 @@ LOG = logging.getLogger(__name__)
 
 
 class FileErrors(dict):
-    """What is not written as wanted → why not."""
+    """Maps the kind of a file to the error of its last write."""
 
     def write(self, what, write):
-        """Call a function that writes a file.
+        """Call a function that writes a file, and keep and log its error.
 
-        :returns: what it returns; None if the file cannot be written.
+        :returns: the result of ``write``, or None after an OSError.
         """
         try:
             written = write()

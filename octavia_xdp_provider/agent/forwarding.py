@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the wanted state of a load balancer to services and checks.
+"""Translate the wanted state of a load balancer to services and checks.
 
-Pure functions. A document is checked here once more: a mistake of the
-control host would reach the fabric.
+All functions are pure. The node validates documents again, so that a mistake
+of the control host does not reach the fabric.
 """
 
 import dataclasses
@@ -29,39 +29,39 @@ LOAD_BALANCER = 'load_balancer'
 
 
 class Service(typing.NamedTuple):
-    """What one listener needs of the datapath."""
+    """The datapath's part of one listener at one VIP."""
 
     settings: datapath.Settings
     members: tuple
 
     def families(self, vip):
-        """IP versions of the packets that it sends: the outer ones to its
-        members, with NAT those to clients of the VIP as well."""
-        found = frozenset(ipaddress.ip_address(
+        """Return the IP versions of the service's packets: outer packets to
+        members and, with NAT, packets to clients of the VIP."""
+        versions = frozenset(ipaddress.ip_address(
             member.tunnel.address if member.tunnel else member.address
             ).version for member in self.members)
         if self.settings.flags & datapath.ServiceFlag.NAT:
-            found |= {ipaddress.ip_address(vip).version}
-        return found
+            versions |= {ipaddress.ip_address(vip).version}
+        return versions
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What one load balancer needs on a node.
+    """Services and checks of one load balancer on a node.
 
     ``vips``: all its VIPs, each of which has a service for each listener.
     ``services``: datapath.Key → Service.
     ``listeners``: listener id → tuple of datapath.Key.
     ``checks``: list of checks_file.Check.
-    ``conditions``: list of checks_file.Condition, of members that several
-    checks decide.
+    ``conditions``: list of checks_file.Condition, for members with several
+    checks.
     ``pools``: pool id → keys of the checks or conditions of its members.
-    ``monitored``: member id → (datapath.Key, datapath.MemberName), of the
-    members whose health is checked.
+    ``monitored``: member id → (datapath.Key, datapath.MemberName), for
+    members with health checks.
     ``moving``: ids of the monitored members that are moving.
-    ``patience``: key of a check → seconds, of these.
-    ``named``: datapath.Key → pool id, and datapath.MemberName → member id.
-    ``nat_project``: whose flows its flows are, with forwarding nat; or None.
+    ``patience``: key of a moving member's check → seconds.
+    ``named``: datapath.Key → (pool id, datapath.MemberName → member id).
+    ``nat_project``: the project that flows by NAT count for, or None.
     """
 
     vips: tuple
@@ -78,14 +78,14 @@ class Plan:
 
     @property
     def check_keys(self):
-        """Keys of all checks that decide about its members."""
+        """The keys of all checks and conditions of its members."""
         return frozenset().union(
             *self.pools.values(),
             *(condition.checks for condition in self.conditions))
 
 
 class _Use(typing.NamedTuple):
-    """A pool and the service that it is used for."""
+    """The use of a pool by one service."""
 
     document: dict
     listener_id: str
@@ -96,7 +96,7 @@ class _Use(typing.NamedTuple):
 
     def name_of(self, member):
         return datapath.MemberName(
-            _spelled(member['address']),
+            _canonical(member['address']),
             rules.port_on_node(self.document, self.key.protocol, member))
 
     def tunnel_of(self, member):
@@ -106,20 +106,20 @@ class _Use(typing.NamedTuple):
 
 
 class Through(typing.NamedTuple):
-    """How a member is probed inside its encapsulation: at the address and
-    port of its service, by probes with this mark."""
+    """A probe inside the member's encapsulation: it goes to the address and
+    port of the service and carries this mark."""
 
     mark: int
     service: datapath.Key
 
 
 def checks(monitor, member, through=None):
-    """All checks of a member that its pool's health monitor asks for.
+    """Return the checks of a member; it is up if all of them are.
 
-    The member is up if all of them are. With ``through`` a check of what
-    clients use goes there alone: it finds whatever the one at the member's
-    own address would. What the monitor wants to be checked elsewhere is
-    checked there, and the path of traffic in addition.
+    With ``through``, a monitor of the port that clients use is probed inside
+    the encapsulation only, which covers whatever a probe to the member's own
+    address would find. A monitor of another address or port is probed there,
+    and the path of traffic is probed in addition.
     """
     own = check(monitor, member)
     if through is None:
@@ -127,23 +127,23 @@ def checks(monitor, member, through=None):
     at_service = dataclasses.replace(
         own, address=through.service.address, port=through.service.port,
         mark=through.mark)
-    if _is_of_service(monitor, member, through.service):
-        found = [at_service]
+    if _probes_same_port(monitor, member, through.service):
+        wanted = [at_service]
     else:
         at_service = dataclasses.replace(
             at_service, type=_CONNECT[through.service.protocol], http=None,
             tls=None)
-        found = [own, at_service]
+        wanted = [own, at_service]
     if at_service.type == 'udp-connect' and not spec.is_keyed(member):
-        # Silence is good there: of a tunnel that ends nowhere, too. VMs that
-        # know nothing of it need not answer echo requests.
-        found.append(dataclasses.replace(at_service, type='ping'))
-    return found
+        # Silence counts as success, even if the tunnel leads nowhere, so ping
+        # as well. VMs behind keyed tunnels need not answer echo requests.
+        wanted.append(dataclasses.replace(at_service, type='ping'))
+    return wanted
 
 
 def _check_probes(monitor, member, through):
-    """Refuse probes to the address of a member with a tunnel: there is nobody
-    there, or somebody else.
+    """Refuse probes to the own address of a member with a tunnel: in the
+    underlay that address is unused or belongs to another host.
 
     :param through: Through or None.
     """
@@ -153,36 +153,36 @@ def _check_probes(monitor, member, through):
     if through is None:
         raise errors.Refused(
             'healthmonitor', f'member {member["address"]} is behind a tunnel, '
-            'where probes get as traffic does, which this node does not send '
-            'them as', 'set [agent] probe_through_datapath, and let the VIP '
-            'have a route by an uplink')
-    if not _is_of_service(monitor, member, through.service):
+            'and this node does not send probes through tunnels',
+            'set [agent] probe_through_datapath, and let the VIP have a route '
+            'by an uplink')
+    if not _probes_same_port(monitor, member, through.service):
         raise errors.Refused(
             'healthmonitor', f'member {member["address"]} is behind a tunnel, '
-            'where there is no way to the port that is to be probed',
+            'through which the port to be probed cannot be reached',
             'probe the port that clients use, or give a monitor_address')
 
 
-# What shows at least that somebody listens, by the protocol of a service.
+# Protocol of a service → the check that shows at least an open port.
 _CONNECT = {'TCP': 'tcp', 'UDP': 'udp-connect', 'SCTP': 'sctp'}
 _PROTOCOLS = {'UDP-CONNECT': 'UDP', 'SCTP': 'SCTP'}  # others are TCP
 
 
-def _is_of_service(monitor, member, service):
-    """Whether the monitor asks for what clients of the service use."""
+def _probes_same_port(monitor, member, service):
+    """Return whether the monitor probes the port that clients use."""
     if member['monitor_address'] not in (None, '', member['address']):
         return False
     if monitor['type'] == 'PING':
         return True
     port = member['protocol_port']
-    # The member's own tool rewrites ports of the service's protocol only.
+    # The member's tool rewrites ports of the service's protocol only.
     return member['monitor_port'] in (None, 0, port) and (
         port == service.port
         or _PROTOCOLS.get(monitor['type'], 'TCP') == service.protocol)
 
 
 def check(monitor, member):
-    """The check of a member that its pool's health monitor asks for."""
+    """Return the check of a member by its pool's health monitor."""
     kind = monitor['type']
     http = tls = None
     if kind in ('HTTP', 'HTTPS'):
@@ -204,28 +204,28 @@ def check(monitor, member):
 
 
 @functools.lru_cache(1 << 16)
-def _spelled(text):
-    """The address in its one spelling."""
+def _canonical(text):
+    """Return the address in canonical form."""
     return str(ipaddress.ip_address(text))
 
 
 def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
          keys=checks_file.UNKEYED, nat=None, host=''):
-    """What a load balancer needs on this node.
+    """Return the Plan of a load balancer for this node.
 
     :param document: as the controller sent it.
     :param policy: AddressPolicy with the addresses of this node.
-    :param path_mtu: gives the greatest outer packet, in bytes, that reaches
-        an address, or 0 where the uplink alone says it.
+    :param path_mtu: function from an address to the size in bytes of the
+        greatest outer packet that reaches it, 0 for the uplink's MTU.
     :param scope: which monitors decide the state of a member: that of its
-        POOL, or those of its LOAD_BALANCER whose pools hold its address.
-    :param mark: gives, from VIP, datapath.MemberName, datapath.Settings and
-        datapath.Tunnel or None, the mark of probes inside the member's
+        POOL, or those of all pools of its LOAD_BALANCER with its address.
+    :param mark: function from VIP, datapath.MemberName, datapath.Settings and
+        datapath.Tunnel or None to the mark of probes inside the member's
         encapsulation, or None for no such probes.
     :param keys: checks_file.Keys of this node.
-    :param nat: gives, from a document with forwarding nat, its nat.Share.
-    :param host: this node, as the document's ``announcing`` names it.
-    :raises Refused: the node must not do it, or does not know how.
+    :param nat: function from a document with forwarding nat to its nat.Share.
+    :param host: this node, as named in the document's ``announcing``.
+    :raises Refused: this node must not or cannot serve the load balancer.
     """
     document = validation.read(document, policy)
     vips = tuple(spec.vips(document))
@@ -235,7 +235,7 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
             raise errors.Refused('flavor', 'this node does no NAT',
                                  'set [nat] pools on it')
         share = nat(document)
-        # Probes go as packets to members do: by the kernel's routes.
+        # Probes and packets to members both follow the kernel's routes.
         mark = None
     result = Plan(vips, {}, {}, [], [], {}, {},
                   share and nat_rules.project(document))
@@ -250,19 +250,19 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
                       service_settings.of(document, listener, pool,
                                           key.address, share, host))
                  for key in services]
-    asked = _asked(uses, mark or (lambda *_target: None))
+    asked = _collect_checks(uses, mark or (lambda *_target: None))
     _note_patience(result, document, asked, keys)
     if scope == LOAD_BALANCER:
-        asked = _joined(uses, asked)
+        asked = _share_checks(uses, asked)
     for use in uses:
         _plan_service(result, use, asked, path_mtu or (lambda _address: 0),
                       keys)
     return result
 
 
-def _asked(uses, mark):
-    """(Key, pool id, member id) → checks, of every monitored member."""
-    found = {}
+def _collect_checks(uses, mark):
+    """Return (Key, pool id, member id) → checks for monitored members."""
+    wanted = {}
     for use in uses:
         monitor = use.pool['healthmonitor']
         if not (monitor and monitor['admin_state_up']):
@@ -274,27 +274,27 @@ def _asked(uses, mark):
                           use.settings, use.tunnel_of(member))
             through = number and Through(number, use.key)
             _check_probes(monitor, member, through)
-            found[use.key, use.pool_id, member_id] = checks(
+            wanted[use.key, use.pool_id, member_id] = checks(
                 monitor, member, through)
-    return found
+    return wanted
 
 
 def _note_patience(result, document, asked, keys):
-    """Note which checks are of members that are moving: all of them, as
-    where a VM cannot be reached none of its addresses can."""
+    """Collect all checks of moving members: while a VM cannot be reached,
+    none of its addresses can."""
     for (_key, pool_id, member_id), wanted in asked.items():
         member = document['pools'][pool_id]['members'][member_id]
         patience = member.get('tunnel', {}).get('patience')
         if patience:
             result.moving.add(member_id)
-            for one in wanted:
-                name = keys.of(one)
-                result.patience[name] = max(
-                    patience, result.patience.get(name, 0))
+            for member_check in wanted:
+                key = keys.of(member_check)
+                result.patience[key] = max(
+                    patience, result.patience.get(key, 0))
 
 
-def _joined(uses, asked):
-    """The same, each with the checks of all members of its name."""
+def _share_checks(uses, asked):
+    """Give each member the checks of all members with its name."""
     names = {(use.key, use.pool_id, member_id): use.name_of(member)
              for use in uses
              for member_id, member in use.pool['members'].items()}
@@ -305,25 +305,25 @@ def _joined(uses, asked):
 
 
 def _plan_service(result, use, asked, path_mtu, check_keys):
-    """Add a service and what decides the states of its members."""
+    """Add a service, and the checks and conditions of its members."""
     keys = set()
     members = []
     names = {}
     for member_id, member in use.pool['members'].items():
-        named = use.name_of(member)
-        names[named] = member_id
+        name = use.name_of(member)
+        names[name] = member_id
         check_id = 0
         wanted = asked.get((use.key, use.pool_id, member_id))
         if wanted:
-            name = _watch(result, wanted, check_keys)
-            keys.add(name)
-            # Of several services the first one says it: all have it alike.
-            result.monitored.setdefault(member_id, (use.key, named))
-            check_id = int(name, 16)
+            key = _add_checks(result, wanted, check_keys)
+            keys.add(key)
+            # The member's state is the same in all services: use the first.
+            result.monitored.setdefault(member_id, (use.key, name))
+            check_id = int(key, 16)
         members.append(datapath.Member(
-            named.address, member['weight'], check_id,
+            name.address, member['weight'], check_id,
             member['admin_state_up'], member['backup'],
-            _mtu(use, member, path_mtu), named.port, use.tunnel_of(member)))
+            _mtu(use, member, path_mtu), name.port, use.tunnel_of(member)))
     if result.nat_project is None:
         result.named[use.key] = use.pool_id, names
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
@@ -332,10 +332,10 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
 
 
 def _mtu(use, member, path_mtu):
-    """Greatest outer packet to a member, bytes; 0: as the uplink says."""
+    """Return the greatest outer packet in bytes, or 0: the uplink's MTU."""
     tunnel = use.tunnel_of(member)
     path = path_mtu(service_settings.outer_address(
-        use.settings, _spelled(member['address']), tunnel))
+        use.settings, _canonical(member['address']), tunnel))
     inner = member['tunnel'].get('mtu') if tunnel else None
     if inner is None:
         return path
@@ -344,12 +344,12 @@ def _mtu(use, member, path_mtu):
     return min(path, taken) if path else taken
 
 
-def _watch(result, wanted, keys):
-    """The key whose state is the conjunction of these checks."""
+def _add_checks(result, wanted, keys):
+    """Add checks; return the key whose state is their conjunction."""
     result.checks.extend(wanted)
-    names = frozenset(keys.of(one) for one in wanted)
-    if len(names) == 1:
-        return next(iter(names))
-    condition = checks_file.Condition(names)
+    check_keys = frozenset(keys.of(wanted_check) for wanted_check in wanted)
+    if len(check_keys) == 1:
+        return next(iter(check_keys))
+    condition = checks_file.Condition(check_keys)
     result.conditions.append(condition)
     return keys.of(condition)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which members of pools took new flows before.
+"""Which members of pools took new flows in the past.
 
-This node remembers it of services that forward packets, and reports it. On a
-node without any state, where slots know no earlier owners, other nodes' word
-for it is given to the datapath. That is done for each service until its first
-packet, whenever its table is another one: as long as the health of members
-becomes known, what this node sees is no change.
+A node records the changes of services that forward packets, and reports them.
+A node without state does not know the former owners of slots, so its datapath
+gets the changes that other nodes have reported. They are applied to each
+service again whenever its table changes, until its first packet: before that,
+changes only show that the health of members has become known.
 
-All of it is in memory. An agent that starts on a node whose tables are in use
-begins to remember anew.
+Everything is kept in memory. An agent that starts on a node whose tables are
+in use begins with an empty history.
 """
 
 import threading
@@ -23,16 +23,16 @@ from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
 
-# After a question that was not answered.
+# Pause after a request without an answer.
 RETRY_S = 1.0
 
 _ANSWER = shape.Shape(history.Answer)
 
 
 class _Pool:
-    """``members``: weights by id of those that take new flows now, or None.
-    ``slots``: of their table. ``changes``: history.PastChange, the newest
-    first."""
+    """``members``: id → weight of the members that take new flows, or None.
+    ``slots``: size of their table. ``changes``: list of history.PastChange,
+    newest first."""
 
     def __init__(self):
         self.members, self.slots, self.changes = None, 0, []
@@ -44,22 +44,22 @@ class _Pool:
         before = self.members
         if (before, self.slots) == (members, slots):
             return
-        others = {key: before.get(key, 0)
-                  for key in before.keys() | members.keys()
-                  if before.get(key, 0) != members.get(key, 0)}
-        change = {'members': others, 'slots': self.slots, 'at': now}
-        # Nobody could say what was before one that is not known.
-        self.changes = ([] if len(others) > history.WEIGHTS_MAX else
+        weights = {key: before.get(key, 0)
+                   for key in before.keys() | members.keys()
+                   if before.get(key, 0) != members.get(key, 0)}
+        change = {'members': weights, 'slots': self.slots, 'at': now}
+        # Older changes are useless without one that is too big to report.
+        self.changes = ([] if len(weights) > history.WEIGHTS_MAX else
                         [change, *self.changes[:history.CHANGES_MAX - 1]])
         self.is_now(members, slots)
 
 
 class History:
-    """Belongs to the worker's thread, but for ``given``.
+    """Used by the worker's thread only, except for ``given``.
 
     :param tables: tables.Tables.
     :param plans: plans.Plans.
-    :param without: called when a service has no history that had one.
+    :param without: called when a service cannot get other nodes' history.
     """
 
     def __init__(self, dataplane, tables, plans, without=lambda: None):
@@ -72,9 +72,9 @@ class History:
         self._applied = {}  # key of a service → version of its table
 
     def given(self, answer):
-        """What other nodes remember, just now. For any thread.
+        """Take the history that other nodes have reported. For any thread.
 
-        :param answer: load balancer id → history.Aged.
+        :param answer: load balancer id → history.Aged, as of now.
         """
         now = history.clock()
         self._given = {key: {pool_id: [
@@ -84,19 +84,19 @@ class History:
             for key, pools in answer.items()}
 
     def look(self, ids):
-        """Notice who takes new flows, of load balancers whose tables may be
-        others."""
+        """Record which members of load balancers with possibly changed tables
+        take new flows."""
         now = history.clock()
         for load_balancer_id in ids:
             plan = self._plans.plans.get(load_balancer_id)
             before = self._pools.pop(load_balancer_id, {})
-            found = {}
+            pools = {}
             for key, (pool_id, names) in plan.named.items() if plan else ():
                 summary = self._tables.services.get(key)
-                # Of several services the first one says it.
-                if summary is None or pool_id in found:
+                # The first service of a pool stands for all of them.
+                if summary is None or pool_id in pools:
                     continue
-                pool = found[pool_id] = before.get(pool_id) or _Pool()
+                pool = pools[pool_id] = before.get(pool_id) or _Pool()
                 members = {names[name]: member.weight for name, member
                            in self._tables.members(key).items()
                            if member.takes_flows and name in names}
@@ -104,24 +104,24 @@ class History:
                     pool.is_now(members, summary.slots)
                 else:
                     pool.changes_to(members, summary.slots, now)
-            if found:
-                self._pools[load_balancer_id] = found
+            if pools:
+                self._pools[load_balancer_id] = pools
 
     def of(self, load_balancer_id):
-        """history.History of what is remembered, or an empty one."""
-        room, found = history.WEIGHTS_MAX, {}
+        """Return the recorded history.History, which may be empty."""
+        room, changes = history.WEIGHTS_MAX, {}
         for pool_id, pool in sorted(
                 self._pools.get(load_balancer_id, {}).items()):
             for change in pool.changes:
                 room -= max(1, len(change['members']))
                 if room < 0:
-                    return found
-                found.setdefault(pool_id, []).append(change)
-        return found
+                    return changes
+                changes.setdefault(pool_id, []).append(change)
+        return changes
 
     def apply(self):
-        """Give the datapath what others remember of services that have not
-        forwarded a packet; whether there is another table then."""
+        """Give the datapath other nodes' history of services without packets
+        so far. Return whether any table has changed."""
         changed = False
         now = history.clock()
         for load_balancer_id, pools in self._given.items():
@@ -140,19 +140,19 @@ class History:
         return changed
 
     def _apply(self, key, summary, names, changes, now):
-        """:returns: whether it is told, and may be so again."""
+        """Return whether the datapath has taken the history."""
         by_id = {member_id: name for name, member_id in names.items()}
-        found = [(now - change['at'], change['slots'], {
+        recent = [(now - change['at'], change['slots'], {
             by_id[member_id]: weight
             for member_id, weight in change['members'].items()
             if member_id in by_id}) for change in changes
             if now - change['at'] <= history.AGE_MAX_S]
-        if not found:
-            self._applied[key] = None  # of so long ago no flow is left
+        if not recent:
+            self._applied[key] = None  # flows that old have ended
             return False
         problem = 'it has forwarded packets before they were known'
         try:
-            done = self._datapath.apply_history(key, found)
+            done = self._datapath.apply_history(key, recent)
         except datapath.DatapathError as error:
             if datapath.is_stale(error):
                 raise
@@ -160,30 +160,30 @@ class History:
         if done:
             if key not in self._applied:
                 LOG.info('Service %s %s:%s has the earlier owners of its '
-                         'slots from other nodes.', *_words(key))
-            # The next version, unless somebody else was faster: then again.
+                         'slots from other nodes.', *_describe(key))
+            # If another process changes the table first, apply it again.
             index, generation, state = summary.version
             self._applied[key] = index, generation + 1, state
             return True
         if key not in self._applied:
             self._without()
             LOG.warning('Service %s %s:%s goes on without the earlier owners '
-                        'of its slots: %s.', *_words(key), problem)
-        self._applied[key] = None  # no more
+                        'of its slots: %s.', *_describe(key), problem)
+        self._applied[key] = None  # never again
         return False
 
 
-def _words(key):
+def _describe(key):
     return key.protocol, key.address, key.port
 
 
 class Asker:
-    """Asks a controller once, in a thread of its own: nothing waits for it.
+    """Requests the history once, in a thread that nothing waits for.
 
     :param controller: rpc.NodesClient.
-    :param given: called with what it answers, see History.given.
-    :param is_late: whether this node forwards packets already.
-    :param without: called when it is too late.
+    :param given: called with the answer, see History.given.
+    :param is_late: returns whether this node already forwards packets.
+    :param without: called when the request is given up.
     """
 
     def __init__(self, controller, host, given, is_late, without):
@@ -195,7 +195,7 @@ class Asker:
         self._stop = threading.Event()
 
     def start(self):
-        # A daemon: a call to a broker that is away does not end.
+        # A daemon, as a call to an unreachable broker may never return.
         threading.Thread(target=self.run, name='history',
                          daemon=True).start()
 
@@ -203,7 +203,7 @@ class Asker:
         self._stop.set()
 
     def run(self):
-        """Until there is an answer, or it would come too late."""
+        """Repeat the request until it is answered or would be too late."""
         while not self._stop.is_set():
             is_over = False
             try:
@@ -213,25 +213,25 @@ class Asker:
                 complaint = f'{type(error).__name__}: {error}'
                 is_over = rpc.is_unsupported_version(error)
             except Exception:
-                LOG.exception('To ask for earlier owners of slots failed.')
+                LOG.exception('The request for owners of slots failed.')
                 complaint = 'see above'
             if is_over or self._is_late():
                 self._without()
                 LOG.warning('This node goes on without the earlier owners of '
-                            'its slots, which no controller has named in '
-                            'time (%s).', complaint)
+                            'its slots, because no controller has answered '
+                            'in time (%s).', complaint)
                 return
             self._stop.wait(RETRY_S)
 
     def _ask(self):
-        found, after = {}, None
+        load_balancers, after = {}, None
         while True:
             answer = self._controller.history(self._host, after)
             _ANSWER.check(answer, 'history')
-            found.update(answer['load_balancers'])
+            load_balancers.update(answer['load_balancers'])
             before, after = after, answer['more']
             if after is None:
-                return found
+                return load_balancers
             if before is not None and after <= before:
                 raise errors.Refused('history.more', 'it is no later one',
                                      'name the last load balancer')

@@ -9,20 +9,20 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.node import datapath
 
-# Between two questions for the peers of NAT.
+# Interval of requests for the NAT peers.
 PEERS_S = 3.0
 
 _PEERS = shape.Shape(messages.NatPeersAnswer)
 
 
 class Link(link.Link):
-    """See there.
+    """Adds the NAT peers to common.link.Link.
 
     :param controller: rpc.NodesClient.
     :param worker: worker.Worker.
     :param state: node_state.NodeState.
     :param files: run_directory.RunDirectory.
-    :param nat: nat.Nat; it is told its peers.
+    :param nat: nat.Nat, which gets its peers from here.
     """
 
     unreadable = datapath.DatapathError
@@ -45,12 +45,12 @@ class Link(link.Link):
 
     def complain(self, error):
         if rpc.is_unsupported_version(error):
-            return ('The controller does not know the version of the '
-                    'interface for nodes that this node speaks '
+            return ('The controller does not support the version of the '
+                    'interface for nodes that this node uses '
                     f'({rpc.NODES_VERSIONS[-1]}, unless configured). '
                     f'{rpc.pin("nodes", rpc.NODES_VERSIONS, "node")}.')
         if rpc.is_refused(error):
-            return f'The controller refuses what this node says: {error}'
+            return f'The controller refuses a message of this node: {error}'
         return super().complain(error)
 
     def distrusted(self, held, problems):
@@ -58,14 +58,14 @@ class Link(link.Link):
 
 
 def distrusted(held, problems):
-    """What a node with problems reports: nobody waits for it, or believes
-    what it says of members.
+    """Return the report of a node with problems: each load balancer has an
+    error and no member's state is known, so nothing depends on this node.
 
     :param held: id → messages.Held.
     """
     if not problems:
         return held
     error = problems[0][:messages.TEXT_MAX]
-    return {key: {**one, 'error': one['error'] or error,
-                  'members': dict.fromkeys(one['members'], 'unknown')}
-            for key, one in held.items()}
+    return {key: {**fact, 'error': fact['error'] or error,
+                  'members': dict.fromkeys(fact['members'], 'unknown')}
+            for key, fact in held.items()}

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic of each listener on this node, for Prometheus.
 
-These are the figures of the last look at the tables, as they are reported for
-Octavia's statistics: the tables are not read again. A series is of one
-service, a listener at one of its VIPs, and has the datapath's own counter, so
-that it grows as long as the service is there, also when the agent restarts.
-With the service the series ends.
+The values come from the worker's last read of the tables, as do Octavia's
+statistics. Each series belongs to one service, that is a listener at one of
+its VIPs, and shows the datapath's counter: it grows across restarts of the
+agent, and ends with the service.
 """
 
 from prometheus_client import core
 
 PREFIX = 'octavia_xdp_agent_listener_'
 LABELS = ('project', 'load_balancer', 'listener', 'vip')
-# Fields of datapath.Summary: whether they only grow, and what they are.
+# Field of datapath.Summary → (whether it is a counter, help text).
 FIGURES = {
     'packets': (True, 'Packets that were forwarded to members'),
     'bytes': (True, 'Bytes of these packets as clients sent them, from the '
@@ -23,14 +22,14 @@ FIGURES = {
     'active': (False, 'Flows that are alive, counted or estimated; 0 while '
                       'the node does not announce the VIP'),
 }
-# Where the metric is not called as the field is.
+# Field → name of the metric, where they differ.
 _NAMES = {'active': 'active_flows'}
 
 
 class Collector:
-    """Looks when Prometheus asks.
+    """Collects the series when Prometheus scrapes.
 
-    :param conf: [agent] load_balancer_metrics can be changed at any time.
+    :param conf: [agent] load_balancer_metrics may change at any time.
     :param link: link.Link.
     :param worker: worker.Worker.
     """
@@ -41,7 +40,7 @@ class Collector:
         self._worker = worker
 
     def describe(self):
-        """Nothing is looked at before somebody wants to know."""
+        """Return nothing, so that registering collects nothing."""
         return []
 
     def collect(self):
@@ -52,16 +51,17 @@ class Collector:
             name: _family(name, *figure) for name, figure in FIGURES.items()}
         wanted = self._link.wanted
         documents = wanted.documents if wanted else {}
-        for load_balancer_id, listener_id, key, one in self._worker.traffic():
+        for (load_balancer_id, listener_id, key,
+             summary) in self._worker.traffic():
             labels = (_project(documents.get(load_balancer_id)),
                       load_balancer_id, listener_id, key.address)
             for name, family in families.items():
-                family.add_metric(labels, getattr(one, name))
+                family.add_metric(labels, getattr(summary, name))
         yield from families.values()
 
 
 def _project(entry):
-    """The project's id; empty where the document does not say.
+    """Return the project's id, or '' if the document has none.
 
     :param entry: (generation, document) or None.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent has done, and how its node is, for Prometheus."""
+"""Prometheus metrics of the agent and its node."""
 
 import time
 
@@ -13,7 +13,7 @@ from octavia_xdp_provider.node import datapath
 LOG = logging.getLogger(__name__)
 
 PREFIX = 'octavia_xdp_agent_'
-# Seconds of a pass.
+# Bounds of the histogram of passes, in seconds.
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -42,7 +42,7 @@ class Metrics(pass_metrics.PassMetrics):
             self._transitions.labels(state)
 
     def failed(self, kind):
-        """The controller was not reached."""
+        """Count a failed call of the controller."""
         self._failures.labels(kind).inc()
 
     def announced_without_peers(self):
@@ -54,20 +54,20 @@ class Metrics(pass_metrics.PassMetrics):
         self._without_history.inc()
 
     def held(self, before, now):
-        """What there is to be reported is another: id → messages.Held."""
+        """Count changed states of members in two id → messages.Held."""
         if before is None:
             return
-        for key, one in now.items():
+        for key, new in now.items():
             old = before.get(key)
-            if old is one or old is None:
+            if old is new or old is None:
                 continue
-            for member, state in one['members'].items():
+            for member, state in new['members'].items():
                 if old['members'].get(member, state) != state:
                     self._transitions.labels(state).inc()
 
 
 class Collector:
-    """Looks when Prometheus asks.
+    """Collects metrics when Prometheus scrapes.
 
     :param link: link.Link.
     :param worker: worker.Worker.
@@ -86,15 +86,15 @@ class Collector:
         self._processes = other_processes
 
     def describe(self):
-        """Nothing is looked at before somebody wants to know."""
+        """Return nothing, so that registering collects nothing."""
         return []
 
     def collect(self):
         """Called by Prometheus' registry."""
         yield _gauge('controller_silence_seconds', 'Since a controller has '
                      'answered', time.monotonic() - self._link.answered_at)
-        yield from self._of_load_balancers()
-        yield from self._of_maps()
+        yield from self._collect_load_balancers()
+        yield from self._collect_maps()
         flows = _family('active_flows', 'Flows of announced VIPs that are '
                         'alive, counted or estimated', 'protocol')
         for protocol, number in self._worker.active_flows().items():
@@ -109,20 +109,20 @@ class Collector:
                 ('new_flows', 'Flows that began, of services that see '
                  'where they do', total.flows)):
             yield core.CounterMetricFamily(PREFIX + name, text, value=value)
-        yield from self._of_announcements()
+        yield from self._collect_announcements()
         ready = _family('uplinks_ready', 'Whether packets of an IP version '
                         'leave by some uplink', 'version')
         for version in (4, 6):
             ready.add_metric([str(version)],
                              float(version in self._uplinks.ready))
         yield ready
-        works = _family('process_up', 'Whether another process of the node '
-                        'does what it is there for', 'process')
-        for name, does in self._processes.work().items():
-            works.add_metric([name], float(does))
-        yield works
+        process_up = _family('process_up', 'Whether another process of the '
+                             'node does what it is there for', 'process')
+        for name, works in self._processes.work().items():
+            process_up.add_metric([name], float(works))
+        yield process_up
 
-    def _of_load_balancers(self):
+    def _collect_load_balancers(self):
         wanted, result = self._link.wanted, self._worker.result
         yield _gauge('load_balancers', 'Load balancers that this node shall '
                      'have', len(wanted.documents) if wanted else 0)
@@ -139,11 +139,11 @@ class Collector:
         yield _gauge('done_generation', 'As of which generation it has made '
                      'true what it fetched', done)
 
-    def _of_maps(self):
+    def _collect_maps(self):
         try:
             info = self._datapath.info()
         except datapath.DatapathError as error:
-            LOG.warning('No figures of the tables for metrics: %s',
+            LOG.warning('The tables cannot be read for metrics: %s',
                         error.text)
             return
         for name, text, value in (
@@ -156,7 +156,7 @@ class Collector:
                 ('map_bytes', 'Memory of the tables', info.map_bytes)):
             yield _gauge(name, text, value)
 
-    def _of_announcements(self):
+    def _collect_announcements(self):
         status = self._announce.status()
         yield _gauge('announcer_up', 'Whether the announcer below ExaBGP '
                      'runs', float(status is not None))

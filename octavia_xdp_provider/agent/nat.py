@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NAT of this node: its pools, and who gets how much of them."""
+"""NAT of this node: its pools, and how projects share them."""
 
 import ipaddress
 import typing
@@ -17,17 +17,17 @@ from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
 
-# Of the datapath (octavia_xdp.h): OXP_NAT_GROUPS, OXP_NAT_FLOWS_MAX.
+# OXP_NAT_GROUPS and OXP_NAT_FLOWS_MAX of octavia_xdp.h.
 GROUPS = 256
 FLOWS_MAX = 16776960
 
 
 class Share(typing.NamedTuple):
-    """What the services of one project have of the ports together.
+    """The share of the pools' ports for all services of one project.
 
-    ``group``: number by which the datapath knows the project. ``flows``: how
-    many it may have. ``idle_times``: transport → seconds after which those
-    that are established end, where nobody says otherwise.
+    ``group``: the project's number in the datapath. ``flows``: the limit of
+    its flows. ``idle_times``: transport protocol → default idle timeout of
+    established flows in seconds.
     """
 
     group: int
@@ -36,15 +36,15 @@ class Share(typing.NamedTuple):
 
 
 class Nat:
-    """Belongs to the worker's thread, but for ``report``.
+    """Pools, peers and shares; for the worker's thread unless noted.
 
-    :param conf: its group ``nat``.
-    :param own_addresses: gives the node's own addresses, texts.
+    :param conf: provides the group ``nat``, and ``host``.
+    :param own_addresses: returns the node's own addresses (str).
     :param gave_up: see peers_wait.PeersWait.
     :ivar seeking: seeking.Seeking.
     :ivar wait: peers_wait.PeersWait.
     :ivar problem: why the pools are not as configured, or None.
-    :ivar version: another one whenever plans may be.
+    :ivar version: changes whenever plans may change.
     """
 
     def __init__(self, conf, dataplane, own_addresses,
@@ -60,19 +60,19 @@ class Nat:
             conf.nat.tcp_opening_timeout, conf.nat.tcp_closing_timeout,
             conf.nat.tcp_time_wait_timeout, conf.nat.udp_opening_timeout)
         self._groups = {}  # project → number
-        # As they are in the datapath. Those that were there before this
-        # process stay announced.
-        there = set(dataplane.nat_pools()) if self._wanted else ()
+        # The pools of the datapath. Configured ones from before a restart
+        # stay announced.
+        current = set(dataplane.nat_pools()) if self._wanted else ()
         self.pools = tuple(pool for pool in self._wanted
-                           if str(pool) in there)
+                           if str(pool) in current)
         self.problem = None
         self.version = 0
         self._host = conf.host
-        self._peers = None if self._wanted else ()  # wanted; None: not known
-        self._peers_set = None  # in the datapath, as far as it is known
+        self._peers = None if self._wanted else ()  # wanted; None: unknown
+        self._peers_set = None  # last set in the datapath; None: unknown
         self._peers_problem = None
-        self._moving = False  # as long as nothing else is known
-        # Those that an agent before this one knew are there still.
+        self._moving = False  # until the controller answers
+        # The datapath still has the peers from before a restart.
         self._peers_there = dataplane.nat_peers() if self._wanted else []
         self.wait = peers_wait.PeersWait(
             not self._wanted or bool(self._peers_there), gave_up)
@@ -81,24 +81,24 @@ class Nat:
 
     @property
     def is_wanted(self):
-        """Whether there are pools in the configuration. For any thread."""
+        """Whether pools are configured. For any thread."""
         return bool(self._wanted)
 
     def want_peers(self, peers, moving=False):
         """Hand packets of unknown flows on to these nodes. For any thread.
 
-        :param peers: messages.NatPeers. Without this node it hands on
-            nothing.
-        :param moving: whether flows are moved among them by plan.
-        :returns: whether anything is different from before.
+        :param peers: messages.NatPeers. If this node is not among them, it
+            hands no packets on.
+        :param moving: whether flows are being moved among them by plan.
+        :returns: whether anything has changed.
         """
-        wanted = tuple(one['address'] for one in peers)
-        if self._host not in {one['host'] for one in peers}:
+        wanted = tuple(peer['address'] for peer in peers)
+        if self._host not in {peer['host'] for peer in peers}:
             if peers and self._peers != ():
                 LOG.warning(
-                    'This node hands on no packets of NAT: of the IP version '
-                    'of the others\' pools it has none, its pools are not '
-                    'reported yet, or %s other nodes do.', len(peers))
+                    'This node hands no packets of NAT on: it has no pool of '
+                    'the other nodes\' IP version, its pools are not reported '
+                    'yet, or %s other nodes do already.', len(peers))
             wanted = ()
         before = self._peers, self._moving
         self._peers, self._moving = wanted, moving
@@ -106,12 +106,12 @@ class Nat:
 
     @property
     def has_others(self):
-        """Whether there is a node that packets are handed on to."""
+        """Whether packets can be handed on to another node."""
         return len(self._peers_there) > 1
 
     def refresh_peers(self):
-        """Make the peers as wanted, once that is known, and seek UDP flows
-        while these are on the move."""
+        """Set the wanted peers once they are known, and seek UDP flows while
+        flows are being moved."""
         wanted = self._peers
         if wanted is not None and wanted != self._peers_set:
             self._set_peers(wanted)
@@ -119,7 +119,7 @@ class Nat:
             self.seek_udp()
 
     def seek_udp(self):
-        """UDP flows of other nodes may come here now."""
+        """Ask the peers for unknown UDP flows, which may move here now."""
         if self.has_others:
             self.seeking.extend()
 
@@ -127,7 +127,7 @@ class Nat:
         problem = None
         try:
             if len(wanted) > 1 and list(wanted) != self._peers_there:
-                # Routers do not agree yet which nodes there are.
+                # Routers may not have converged on the new set of nodes.
                 self.seeking.extend()
             self._datapath.set_nat_peers(wanted)
             self._peers_set = wanted
@@ -137,7 +137,7 @@ class Nat:
         except datapath.DatapathError as error:
             if datapath.is_stale(error):
                 raise
-            # Of pools that have just changed, say; the next ones will do.
+            # This may be transient, for example after a change of pools.
             problem = error.text
             if problem != self._peers_problem:
                 LOG.error('Packets of NAT are not handed on to %s: %s',
@@ -145,26 +145,26 @@ class Nat:
         self._peers_problem = problem
 
     def refresh(self):
-        """Make time-outs and pools as configured, the latter unless this
-        takes an address from the node itself."""
+        """Set timeouts and pools as configured, but no pool that contains an
+        address of the node itself."""
         before = self.pools, self.problem
         problem = self._set_timeouts()
-        self.problem = self._conflict() or self._set() or problem
+        self.problem = self._find_conflict() or self._set_pools() or problem
         if self.problem and self.problem != before[1]:
             LOG.error('%s', self.problem)
         if (self.pools, self.problem) != before:
             self.version += 1
             self._peers_set = None
-            LOG.info('NAT has the pools %s.',
-                     ', '.join(map(str, self.pools)) or 'of nobody')
+            LOG.info('NAT pools: %s.',
+                     ', '.join(map(str, self.pools)) or 'none')
 
-    def _conflict(self):
+    def _find_conflict(self):
         for text in sorted(self._own_addresses()):
             address = ipaddress.ip_address(text)
             for pool in self._wanted:
                 if address in pool:
-                    return (f'[nat] pools: {pool} has {address}, an address '
-                            'of this node itself: nothing of the pools has '
+                    return (f'[nat] pools: {pool} contains {address}, an '
+                            'address of this node itself: no pool has been '
                             'changed')
         return None
 
@@ -173,14 +173,14 @@ class Nat:
             if self._wanted and (self._timeouts !=
                                  self._datapath.nat_timeouts()):
                 self._datapath.set_nat_timeouts(self._timeouts)
-                LOG.info('NAT has the time-outs %s.', self._timeouts)
+                LOG.info('NAT timeouts: %s.', self._timeouts)
         except datapath.DatapathError as error:
             if datapath.is_stale(error):
                 raise
             return f'[nat] time-outs: {error.text}'
         return None
 
-    def _set(self):
+    def _set_pools(self):
         wanted = tuple(map(str, self._wanted))
         try:
             if wanted != tuple(self._datapath.nat_pools()):
@@ -193,9 +193,9 @@ class Nat:
         return None
 
     def share(self, document):
-        """The Share of a load balancer with forwarding nat.
+        """Return the Share of a load balancer with forwarding nat.
 
-        :raises Refused: this node cannot reach its members.
+        :raises Refused: this node has no suitable pools.
         """
         if not self.pools and self.problem:
             raise errors.Refused('flavor', self.problem,
@@ -209,8 +209,8 @@ class Nat:
                      self._idle_times)
 
     def _group(self, name):
-        """A number of its own as long as there are any: it begins to look
-        at one that is the same after a restart."""
+        """Return the group of a project, unique while there are free ones.
+        The search starts at a hash, to find the same after a restart."""
         if name not in self._groups:
             taken = set(self._groups.values())
             first = zlib.crc32(name.encode()) % GROUPS
@@ -226,16 +226,16 @@ class Nat:
                         in self._groups.items() if name in names}
 
     def report(self, flows):
-        """messages.NatState, or None without pools that are wanted. For any
-        thread.
+        """Return messages.NatState, or None if no pools are configured. For
+        any thread.
 
-        :param flows: project → flows that are alive.
+        :param flows: project → live flows.
         """
         pools, problem = self.pools, self.problem
-        said = {'problem': problem[:messages.TEXT_MAX]} if problem else {}
+        fault = {'problem': problem[:messages.TEXT_MAX]} if problem else {}
         if not pools:
-            return {'pools': [], **said} if said else None
-        most = sorted(flows, key=lambda name: (-flows[name], name))
+            return {'pools': [], **fault} if fault else None
+        projects = sorted(flows, key=lambda name: (-flows[name], name))
         return {
             'pools': [str(pool) for pool in pools],
             'ports': nat_options.PORTS * sum(
@@ -243,4 +243,4 @@ class Nat:
             'flows': sum(flows.values()), 'share': self._flows,
             'peers': len(self._peers_set or ()),
             'projects': {name: flows[name] for name
-                         in most[:messages.NAT_PROJECTS_MAX]}, **said}
+                         in projects[:messages.NAT_PROJECTS_MAX]}, **fault}

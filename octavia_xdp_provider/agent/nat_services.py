@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's services by NAT: when announcements of their VIPs may change."""
+"""When announcements of VIPs of services with NAT may change."""
 
 from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.node import datapath
 
 
 class NatServices:
-    """Belongs to the worker's thread.
+    """The node's services with NAT, used by the worker's thread only.
 
-    :param nat: nat.Nat, or None: there are no such services.
+    :param nat: nat.Nat; None if there are no such services.
     """
 
     def __init__(self, nat):
         self._nat = nat
         self._keys = set()
-        self._udp_idle = {}  # key → for how long a flow may be silent
+        self._udp_idle = {}  # key → idle timeout in seconds
         self._udp_vips = frozenset()
         self._leave_wait = peers_wait.LeaveWait()
 
     def update(self, planned, keys):
-        """:param planned: key → Settings of services with a new plan.
-        :param keys: of all that are planned.
+        """:param planned: key → Settings, of services with a new plan.
+        :param keys: keys of all planned services.
         """
         for key, settings in planned.items():
             if not settings.flags & datapath.ServiceFlag.NAT:
@@ -38,7 +38,7 @@ class NatServices:
             self._nat.seeking.longest(self._udp_idle.values())
 
     def waiting_for_peers(self, held):
-        """Keys of services whose VIPs are not announced, nor shall be yet.
+        """Return the keys of services whose VIPs must not be announced yet.
 
         :param held: VIPs that are announced.
         """
@@ -48,11 +48,11 @@ class NatServices:
         return frozenset() if not new or self._nat.wait.ends() else new
 
     def waiting_to_leave(self, held, leaving):
-        """VIPs that are announced as they are for now, since other nodes do
-        not seek their UDP flows yet.
+        """Return the VIPs whose announcements must not change yet, because
+        other nodes do not ask their peers for unknown UDP flows yet.
 
         :param held: VIPs that are announced.
-        :param leaving: VIPs that shall be a last resort or withdrawn.
+        :param leaving: VIPs that are to be a last resort or withdrawn.
         """
         if not self._udp_vips or not self._nat.has_others:
             return frozenset()
@@ -60,6 +60,6 @@ class NatServices:
             self._udp_vips & leaving & held.keys())
 
     def moves(self, vips):
-        """Before routers move flows of these VIPs to this node."""
+        """Prepare for routers that move flows of these VIPs here."""
         if not self._udp_vips.isdisjoint(vips):
             self._nat.seek_udp()

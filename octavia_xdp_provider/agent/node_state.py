@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node reports of itself: for the scheduler and the operator."""
+"""The node's report of itself to the scheduler and the operator."""
 
 import pbr.version
 
@@ -9,14 +9,14 @@ from octavia_xdp_provider.node import checker_status
 
 
 class NodeState:
-    """Puts together what the parts of the agent know.
+    """Collects the states of the agent's parts.
 
     :param files: run_directory.RunDirectory.
     :param uplinks: uplinks.monitor.UplinkMonitor.
     :param other_processes: processes.Processes.
-    :param own_addresses: gives the node's own addresses, texts.
-    :param open_slots: gives messages.OpenSlots.
-    :param nat: gives messages.NatState, or None.
+    :param own_addresses: returns the node's own addresses (str).
+    :param open_slots: returns messages.OpenSlots.
+    :param nat: returns messages.NatState or None.
     """
 
     def __init__(self, conf, files, dataplane, announce, uplinks, probes,
@@ -36,7 +36,7 @@ class NodeState:
             'octavia-xdp-provider').release_string()
 
     def read(self, problems):
-        """:param problems: why the node does not do what is wanted.
+        """:param problems: what keeps the node from its wanted state (str).
 
         :returns: messages.NodeState.
         """

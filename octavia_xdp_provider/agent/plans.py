@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all load balancers need on this node, planned when it changes.
+"""The plans of all load balancers on this node, updated on change.
 
-A plan follows from the document, the operator's networks, the node's own
-addresses, the MTUs of paths and the marks of probes. It is made anew if one
-of these is another one, and kept otherwise.
+A plan depends on the document, the operator's networks, the node's own
+addresses, path MTUs, NAT and the marks of probes. It is recomputed only when
+one of these has changed.
 
-Keys of checks are 64 bits of a keyed hash. Should two different checks have
-one key all the same, the load balancer that brought the second one is
-refused, and all others go on.
+Keys of checks are 64 bits of a keyed hash. If two different checks collide,
+the load balancer of the second one is refused; all others are not affected.
 """
 
 import types
@@ -19,11 +18,11 @@ from octavia_xdp_provider.common import errors
 
 
 class Made(typing.NamedTuple):
-    """A plan, or why there is none, and what it was made from.
+    """A plan or an error, and the inputs of both.
 
     ``entry``: (generation, document). ``marks``: (arguments, mark) of each
-    question for the mark of a probe; ``targets``, ``vips``: what they stand
-    for, and whose they are. ``file``: the checks file.
+    call for the mark of a probe. ``targets``: mark → target, of these.
+    ``vips``: the VIPs in these calls. ``file``: the checks file's document.
     """
 
     entry: tuple
@@ -36,10 +35,10 @@ class Made(typing.NamedTuple):
 
 
 class Changes(typing.NamedTuple):
-    """What an update has found, as ids of load balancers.
+    """The result of an update, as ids of load balancers.
 
-    ``looked``: with something to report; ``planned``: whose plan is
-    another one, or none; ``gone``: that are not wanted any more.
+    ``looked``: those planned again, whose report may change. ``planned``:
+    those whose plan has changed or failed. ``gone``: those no longer wanted.
     """
 
     looked: set
@@ -48,9 +47,9 @@ class Changes(typing.NamedTuple):
 
 
 class Plans:
-    """All plans; belongs to the worker's thread.
+    """All plans; used by the worker's thread only.
 
-    :param policy: gives the AddressPolicy as it is now.
+    :param policy: returns the current AddressPolicy.
     :param path_mtu: uplinks.path_mtu.PathMtu, or None.
     :param probes: probes.Probes, or None.
     :param keys: checks_file.Keys of this node.
@@ -72,10 +71,10 @@ class Plans:
         self._made = {}  # id → Made
         self._owners = _KeyOwners(keys)
         self.plans = {}   # id → Plan
-        self.failed = {}  # id → why there is none
+        self.failed = {}  # id → why it has no plan
 
     def update(self, load_balancers):
-        """Plan what is wanted: id → (generation, document)."""
+        """Update the plans for id → (generation, document)."""
         policy = self._policy()
         if self._path_mtu:
             self._path_mtu.refresh()
@@ -86,20 +85,20 @@ class Plans:
             self._probes_version = self._probes.version
         context = (policy, self._path_mtu and self._path_mtu.version,
                    self._nat and self._nat.version)
-        anew = context != self._context
+        is_context_new = context != self._context
         self._context = context
         gone = self._made.keys() - load_balancers.keys()
         for key in gone:
             self._owners.remove(key)
-            for known in (self._made, self.plans, self.failed):
-                known.pop(key, None)
+            for by_id in (self._made, self.plans, self.failed):
+                by_id.pop(key, None)
         looked, planned = set(), set()
         for key, entry in load_balancers.items():
             made = self._made.get(key)
-            if (anew or made is None or made.entry is not entry
-                    or not self._marks_hold(made, ask)):
+            if (is_context_new or made is None or made.entry is not entry
+                    or not self._keeps_marks(made, ask)):
                 looked.add(key)
-                if self._take(key, self._make(key, entry, policy)):
+                if self._store(key, self._make(key, entry, policy)):
                     planned.add(key)
         if self._nat:
             self._nat.keep_groups({plan.nat_project
@@ -107,28 +106,28 @@ class Plans:
         return Changes(looked, planned, gone)
 
     def of_nat(self):
-        """Ids of load balancers with forwarding nat."""
+        """Return the ids of load balancers with forwarding nat."""
         return [key for key, plan in self.plans.items()
                 if plan.nat_project is not None]
 
     def file(self, key):
-        """The checks file of a load balancer that is planned."""
+        """Return the checks file's document of a planned load balancer."""
         return self._made[key].file
 
-    def _marks_hold(self, made, ask):
-        """Whether probes have the marks that they had; keeps them so.
+    def _keeps_marks(self, made, ask):
+        """Return whether a plan's probes keep their marks.
 
-        :param ask: they may have others.
+        :param ask: whether marks may have changed.
         """
-        # All are wanted anew, or they would be taken out of the table.
+        # Each pass must request all marks, or they leave the table.
         if not made.marks:
             return True
         if not ask:
             self._probes.keep(made.targets, made.vips)
             return True
-        now = [(arguments, self._probes.mark(*arguments))
-               for arguments, _ in made.marks]
-        return tuple(now) == made.marks
+        marks = [(arguments, self._probes.mark(*arguments))
+                 for arguments, _ in made.marks]
+        return tuple(marks) == made.marks
 
     def _make(self, key, entry, policy):
         marks = []
@@ -138,7 +137,7 @@ class Plans:
             return marks[-1][1]
 
         def result(plan, error=None, file=None):
-            given = [one for _, one in marks if one is not None]
+            given = [number for _, number in marks if number is not None]
             return Made(entry, plan, error, tuple(marks), file,
                         self._probes.targets(given) if given else {},
                         frozenset(arguments[0] for arguments, _ in marks))
@@ -164,8 +163,8 @@ class Plans:
                                   self._panic_percent)
                 for pool_id, keys in plan.pools.items()]
 
-    def _take(self, key, made):
-        """Keep what was made. Whether there is another plan."""
+    def _store(self, key, made):
+        """Store a result. Return whether the plan has changed."""
         before = self._made.get(key)
         self._made[key] = made
         if made.plan is None:
@@ -179,7 +178,7 @@ class Plans:
 
 
 class _KeyOwners:
-    """What each key stands for, and who uses it."""
+    """The check or condition of each key, and the load balancers using it."""
 
     def __init__(self, keys):
         self._keys = keys
@@ -187,27 +186,27 @@ class _KeyOwners:
         self._of = {}     # id → keys
 
     def set(self, load_balancer_id, plan):
-        """Note the keys of a plan in place of those of the one before.
+        """Replace the keys of a load balancer by those of its new plan.
 
-        :raises ChecksFileError: one stands for something else already;
+        :raises ChecksFileError: a key belongs to a different check already;
             nothing has changed.
         """
         wanted = {}
-        for one in (*plan.checks, *plan.conditions):
-            key = self._keys.of(one)
+        for check in (*plan.checks, *plan.conditions):
+            key = self._keys.of(check)
             other, users = self._users.get(key, (None, ()))
             if key in wanted:
                 other, users = wanted[key], (None,)
-            if other is not None and not _is_same(other, one) and (
+            if other is not None and not _is_same(other, check) and (
                     set(users) - {load_balancer_id}):
                 raise checks_file.ChecksFileError(
-                    f'key {key} of {_name(one)} is also that of another '
+                    f'key {key} of {_describe(check)} is also that of another '
                     'check on this node; change any value of the monitor')
-            wanted[key] = one
+            wanted[key] = check
         self.remove(load_balancer_id)
         self._of[load_balancer_id] = wanted.keys()
-        for key, one in wanted.items():
-            self._users.setdefault(key, (one, set()))[1].add(
+        for key, check in wanted.items():
+            self._users.setdefault(key, (check, set()))[1].add(
                 load_balancer_id)
 
     def remove(self, load_balancer_id):
@@ -218,12 +217,12 @@ class _KeyOwners:
                 del self._users[key]
 
 
-def _is_same(one, other):
-    return one is other or one == other or (
-        type(one) is type(other) and one.as_dict() == other.as_dict())
+def _is_same(check, other):
+    return check is other or check == other or (
+        type(check) is type(other) and check.as_dict() == other.as_dict())
 
 
-def _name(one):
-    if isinstance(one, checks_file.Condition):
+def _describe(check):
+    if isinstance(check, checks_file.Condition):
         return 'a condition'
-    return f'the {one.type} check of {one.address}'
+    return f'the {check.type} check of {check.address}'

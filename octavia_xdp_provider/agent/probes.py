@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes that reach a member as traffic does: inside its encapsulation.
 
-A probe to a VIP carries a mark, and the datapath's table of marks says to
-which member, and how, it is sent on (octavia_xdp.h). The table is set before
-the checks file asks for probes with new marks. Marks leave it a pass after
-their checks have left the file: the checker may still be sending.
+A probe to a VIP carries a mark. The datapath's table maps each mark to a
+member and its encapsulation (octavia_xdp.h). New marks enter the table before
+the checks file refers to them. Marks leave the table one pass after their
+checks have left the file, since the checker may still send probes with them.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ LOG = logging.getLogger(__name__)
 
 
 class Marks:
-    """Gives each target a mark of its own.
+    """Assigns a unique mark to each target.
 
-    A target that has one in the table keeps it, also over a restart. Others
-    get one that no target in the table has, so that no mark ever changes its
-    member while its probes may be in flight.
+    A target in the table keeps its mark, across restarts too. Other targets
+    get marks that are not in the table, so that no mark changes its member
+    while probes with it may be in flight.
 
     :param held: the table, mark → datapath.ProbeTarget.
-    :param numbers: the range of marks that there are.
+    :param numbers: the range of available marks.
     """
 
     def __init__(self, held, numbers):
@@ -35,17 +35,16 @@ class Marks:
         self.set(held)
 
     def again(self):
-        """Another pass begins, and the table is as it was."""
+        """Begin another pass with an unchanged table."""
         self.wanted = {}
 
     def set(self, table):
-        """This is the table now."""
+        """Take the current table, and forget the marks that left it."""
         self.held = table
-        # Those that are in it no more are forgotten.
         self._marks = {target: mark for mark, target in table.items()}
 
     def of(self, target):
-        """The mark of a target, which is wanted from now on."""
+        """Return the mark of a target, and keep it in the table."""
         mark = self._marks.get(target)
         if mark is None:
             numbers = self._numbers
@@ -59,9 +58,9 @@ class Marks:
 
 
 def home(target):
-    """A number by which the mark of a target is chosen, if nobody has it."""
+    """Return the number where the search for a target's mark begins."""
     numbers = [target.encapsulation, target.dscp, target.sid_function]
-    if target.port:  # others have the home that they had before there were any
+    if target.port:  # no port: the same number as in releases without ports
         numbers.append(target.port)
     text = ' '.join([target.vip, target.member,
                      *(str(int(number)) for number in numbers),
@@ -71,13 +70,13 @@ def home(target):
 
 
 class Probes:
-    """Keeps table and programs; belongs to the worker's thread.
+    """Keeps the table and the programs; for the worker's thread only.
 
     :param kernel: netlink.Kernel of this thread.
     :param uplinks: names of the interfaces that probes may leave by.
-    :param enabled: [agent] probe_through_datapath. If not, what was there
-        before is removed.
-    :ivar version: another one whenever answers of ``mark`` may be others.
+    :param enabled: [agent] probe_through_datapath. If false, the table and
+        programs of an earlier agent are removed.
+    :ivar version: changes whenever results of ``mark`` may change.
     """
 
     def __init__(self, dataplane, kernel, uplinks, enabled):
@@ -85,20 +84,20 @@ class Probes:
         self._kernel = kernel
         self._uplinks = uplinks
         self._enabled = enabled
-        self._lasting = {'table', *uplinks}  # what no pass asks for
+        self._lasting = {'table', *uplinks}  # subjects that are not VIPs
         self._marks = None
-        self._named = None   # marks in the checks file; None: not known
+        self._named = None   # marks in the checks files; None: unknown
         self._attached = {}  # index → name
         self._routes = None
         self._devices = {}   # VIP → index of the device of its route
-        self._problems = {}  # what → why
-        self._vips = set()   # that a pass has asked for
-        self._left = not enabled  # what is there is to be removed
-        self._table = None   # that the last pass has left
+        self._problems = {}  # table, uplink or VIP → problem
+        self._vips = set()   # requested in this pass
+        self._left = not enabled  # whether leftovers have to be removed
+        self._table = None   # as of the end of the last pass
         self.version = 0
 
     def begin(self):
-        """Look at what is there; begins a pass."""
+        """Begin a pass: read the table, attach programs, read routes."""
         if not self._enabled:
             return
         marks, self._marks = self._marks, None
@@ -106,9 +105,9 @@ class Probes:
         try:
             held = self._datapath.probes()
             if not held:
-                self._datapath.set_probes({})  # there is a table from now on
+                self._datapath.set_probes({})  # creates the table
         except datapath.DatapathError as error:
-            # All else can be made true without.
+            # The rest of the pass works without these probes.
             self._note('table', 'Members are probed at their own addresses '
                        f'only: {error.text}')
             self.version += 1
@@ -131,7 +130,7 @@ class Probes:
             self.version += 1
 
     def attach(self):
-        """Put the program where it is not known to be."""
+        """Attach the program to uplinks that may not have it."""
         attached = self._attached
         self._attach()
         if attached != self._attached:
@@ -140,7 +139,7 @@ class Probes:
     def _attach(self):
         if self._marks is None:
             return
-        found = {}
+        indexes = {}
         for name in self._uplinks:
             try:
                 index = socket.if_nametoindex(name)
@@ -151,41 +150,41 @@ class Probes:
                            f'datapath: {error.strerror}')
             else:
                 self._note(name, None)
-                found[index] = name
-        self._attached = found
+                indexes[index] = name
+        self._attached = indexes
 
     def mark(self, vip, member, settings, tunnel=None):
-        """The mark of probes to a VIP that are to reach a
+        """Return the mark of probes to a VIP that must reach a
         datapath.MemberName, through its datapath.Tunnel if it has one.
 
-        None where there is none: the option is off, or such a probe would
-        not pass the program.
+        Return None if the option is off, or if the datapath could not forward
+        such probes.
         """
         if self._marks is None:
             return None
         target = datapath.ProbeTarget(
             vip, member.address, settings.encapsulation, settings.dscp,
             settings.sid_function, member.port, tunnel)
-        if not _is_possible(target) or not self._leaves(vip):
+        if not _is_possible(target) or not self._leaves_by_uplink(vip):
             return None
         return self._marks.of(target)
 
     def targets(self, marks):
-        """Mark → target, of marks that this pass has given."""
+        """Return mark → target, for marks assigned in this pass."""
         return {mark: self._marks.wanted[mark] for mark in marks}
 
     def keep(self, targets, vips):
-        """Ask for marks of an earlier pass once more, of the same version.
+        """Keep marks of an earlier pass with the same ``version``.
 
-        :param targets: as ``targets`` returned them.
-        :param vips: that ``mark`` was asked about.
+        :param targets: result of ``targets``.
+        :param vips: the VIPs that ``mark`` was called with.
         """
         self._vips |= vips
         if self._marks is not None:
             self._marks.wanted.update(targets)
 
     def set(self):
-        """Let the table have all that the coming checks file names."""
+        """Set all marks that the next checks files will contain."""
         marks = self._marks
         if marks is None:
             return
@@ -199,18 +198,18 @@ class Probes:
         self._table = table
 
     def written(self, marks):
-        """The checks file has been written, with these; ends a pass."""
-        for what in self._problems.keys() - self._vips - self._lasting:
-            del self._problems[what]
+        """End a pass: the checks files are written and have these marks."""
+        for subject in self._problems.keys() - self._vips - self._lasting:
+            del self._problems[subject]
         before, self._named = self._named, marks
         if self._left and before == marks == set():
-            # A pass after the last marks have left the file.
+            # The last marks left the files a pass ago.
             if self._datapath.remove_probes():
                 LOG.info('Probes no longer go through the datapath.')
             self._left = False
 
     def report(self):
-        """For the operator, as JSON."""
+        """Return problems and outcomes for the operator, as JSON types."""
         if not self._enabled:
             return {}
         return {'probes': {
@@ -219,11 +218,11 @@ class Probes:
                          in self._datapath.probe_outcomes().items()
                          if count}}}
 
-    def _leaves(self, vip):
-        """Whether probes to a VIP leave by an interface with the program."""
+    def _leaves_by_uplink(self, vip):
+        """Return whether a VIP's route leaves by an uplink with a program."""
         self._vips.add(vip)
         if vip not in self._devices:
-            self._devices[vip] = self._ask(vip)
+            self._devices[vip] = self._find_device(vip)
         device = self._devices[vip]
         if device in self._attached:
             self._note(vip, None)
@@ -236,7 +235,7 @@ class Probes:
                    f'what goes to {vip} {why}')
         return False
 
-    def _ask(self, vip):
+    def _find_device(self, vip):
         try:
             return self._kernel.route_device(
                 vip, self._datapath.probe_marks[0])
@@ -244,23 +243,24 @@ class Probes:
             LOG.debug('No route to %s: %s', vip, error)
             return None
 
-    def _note(self, what, problem):
-        """Keep a problem, or None, for the report; log it if it is new."""
-        before = self._problems.get(what)
+    def _note(self, subject, problem):
+        """Keep a problem or None for the report, and log a change."""
+        before = self._problems.get(subject)
         if problem == before:
             return
         if problem:
-            self._problems[what] = problem
+            self._problems[subject] = problem
             LOG.error('%s.', problem)
         else:
-            del self._problems[what]
-            LOG.info('Probes go through the datapath again (%s).', what)
+            del self._problems[subject]
+            LOG.info('Probes go through the datapath again (%s).', subject)
 
 
 def _is_possible(target):
-    """Whether the datapath takes it; else it refuses the service as well."""
-    vip, member = (ipaddress.ip_address(one)
-                   for one in (target.vip, target.member))
+    """Return whether the datapath accepts the target; where it does not, it
+    refuses the service too."""
+    vip, member = (ipaddress.ip_address(address)
+                   for address in (target.vip, target.member))
     if (member.is_unspecified or member.is_multicast
             or (member.version == 4 and member.packed[0] >= 224)):
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the node's other processes do what they are there for."""
+"""Health of the node's other processes."""
 
 import time
 
@@ -11,7 +11,7 @@ CHECKER = 'octavia-xdp-hc'
 
 
 class Processes:
-    """Looks at them. Any thread may use it.
+    """Checks the other processes. Any thread may use it.
 
     :param files: run_directory.RunDirectory.
     :param announce: bgp.announcements.Announcements.
@@ -20,17 +20,17 @@ class Processes:
     def __init__(self, files, announce):
         self._files = files
         self._announce = announce
-        # They are started at the same time.
+        # All processes of a node are started at the same time.
         self._began_s = time.monotonic()
 
     def look(self):
-        """Name → what is wrong with it, or None; of all but the checker,
-        which has figures of its own to be reported."""
+        """Return name → problem or None, for all processes but the checker,
+        which is reported with figures of its own."""
         return {messages.RESULT_HANDLER: self._result_handler(),
                 messages.SPEAKER: self._speaker()}
 
     def work(self):
-        """Name → whether it works."""
+        """Return name → whether the process works."""
         answers = checker_status.read(self._files.checker_socket) is not None
         return {CHECKER: answers, **{
             name: problem is None for name, problem in self.look().items()}}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a VIP may be announced, on a node that was without an uplink.
+"""Whether a node that was without an uplink may announce a VIP.
 
-While no uplink works the health checker learns nothing. When one works again
-it probes all members at once; until it is done the tables say what was true
-before. A VIP that was withdrawn meanwhile is announced when no result of its
-members' checks is older than that or in doubt, and all of them are in the
-tables; at the latest after ``[agent] recheck_timeout``. The same holds after
-a boot, where nothing is known yet.
+While no uplink works, the health checker gets no results. When an uplink
+works again, it probes all members at once; until that is done, the tables
+have the states from before. A withdrawn VIP is announced when all checks of
+its members are settled and their results are in the tables, at the latest
+after ``[agent] recheck_timeout``. The same applies after a boot, when no
+state is known yet.
 """
 
 import os
@@ -19,20 +19,19 @@ from octavia_xdp_provider.node import checker_status
 
 LOG = logging.getLogger(__name__)
 
-# Between two looks at what is still missing.
+# Interval of looks while VIPs are held back.
 LOOK_S = 0.1
 _DELTA = '.delta'
 
 
 class Recheck:
-    """Decides for one VIP after the other.
+    """Decides for each VIP between ``begin`` and ``end``.
 
     :param uplinks: monitor.UplinkMonitor.
     :param files: run_directory.RunDirectory.
-    :param sessions: called, returns {neighbour: 'up' or 'down'}, empty if
-        nobody knows.
-    :param look_again: called from a thread when there may be news.
-    :ivar allows_all: since ``begin``: whether it would allow every VIP.
+    :param sessions: returns {neighbour: 'up' or 'down'}, empty if unknown.
+    :param look_again: called from a timer's thread while VIPs are held back.
+    :ivar allows_all: whether every VIP is allowed since ``begin``.
     """
 
     def __init__(self, conf, uplinks, files, sessions, look_again):
@@ -41,7 +40,7 @@ class Recheck:
         self._files = files
         self._sessions = sessions
         self._look_again = look_again
-        self._first_ns = None   # of the first pass over what is wanted
+        self._first_ns = None   # time of the first pass with wanted state
         self._held_back = set()
         self._families = {}
         self._isolated = False
@@ -50,7 +49,7 @@ class Recheck:
         self.allows_all = False
 
     def begin(self, is_wanted_known):
-        """Before the VIPs of one look are asked for."""
+        """Begin a look at all VIPs."""
         self._now_ns = time.monotonic_ns()
         if is_wanted_known and self._first_ns is None:
             self._first_ns = self._now_ns
@@ -58,16 +57,16 @@ class Recheck:
         self._settling = None
         self._isolated = self._is_isolated()
         self._missing = set()
-        # As it is most of the time: nothing is against any VIP.
+        # The common case, in which no VIP needs a look of its own.
         self.allows_all = not self._isolated and not self._uplinks.lost and (
             not any(self._is_out(family) or self._is_recent(family)
                     for family in self._families))
 
     def allows(self, vip, held, families, checks):
-        """Whether a VIP may be announced now.
+        """Return whether a VIP may be announced now.
 
-        :param held: it is announced.
-        :param families: of outer packets to its members.
+        :param held: whether it is announced already.
+        :param families: families of outer packets to its members.
         :param checks: keys of its members' checks, as in the checks file.
         """
         if families & self._uplinks.lost:
@@ -75,8 +74,8 @@ class Recheck:
         waits = [family for family in families if self._is_recent(family)]
         if self._isolated and (waits or any(
                 self._is_out(family) for family in families)):
-            # Nobody sends packets here. The session that comes next is to
-            # find the VIP withdrawn.
+            # No session is up, so no packets arrive. Withdraw the VIP before
+            # the next session announces it.
             held = False
         if held:
             return True
@@ -88,7 +87,7 @@ class Recheck:
         return False
 
     def end(self):
-        """After all VIPs: say what has changed, and come again."""
+        """End a look: log new delays, and schedule another look."""
         held_back, self._held_back = self._held_back, self._missing
         for vip in sorted(self._missing - held_back):
             LOG.info('%s is not announced before its members have been '
@@ -99,17 +98,17 @@ class Recheck:
             timer.start()
 
     def _is_out(self, family):
-        known = self._families.get(family)
-        return known is not None and known.since_ns is None
+        state = self._families.get(family)
+        return state is not None and state.since_ns is None
 
     def _is_recent(self, family):
-        """Whether an uplink of a family, or this process, has worked for
-        less than the time-out."""
-        known = self._families.get(family)
-        if known is None or known.since_ns is None:
+        """Return whether uplinks of a family, or this agent, have worked for
+        less than the timeout."""
+        state = self._families.get(family)
+        if state is None or state.since_ns is None:
             return False
         return self._now_ns < self._timeout_ns + max(
-            known.since_ns, self._first_ns or self._now_ns)
+            state.since_ns, self._first_ns or self._now_ns)
 
     def _is_isolated(self):
         sessions = self._sessions()
@@ -129,7 +128,8 @@ class Recheck:
             and not settling.keys & checks)
 
     def _read(self):
-        """What the checker says, once the handler has applied it all."""
+        """Return the checker's unsettled checks, or None while the result
+        handler has results to apply."""
         settling = checker_status.settling(self._files.checker_socket)
         try:
             waiting = any(name.endswith(_DELTA)

@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass of the node: make datapath, checks and announcements as wanted.
 
-The order is the contract: packets must find a service before the fabric
-sends them, and the fabric must have stopped before a service goes.
+The order matters: a service must exist before the fabric sends packets for
+it, and the fabric must have stopped before the service is deleted.
 
-0. make the pools of NAT as configured, which services refer to, and the
-   nodes known to which packets of unknown flows go, UDP's while these are on
-   the move (see ``seeking``);
-1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
-   their services stay for ``[agent] withdraw_grace``, and the load balancers
-   are reported as they were for as long;
-2. set the services (a table switches by one store, see the library), and
-   notify the result handler, which knows more than new tables do;
-3. set the marks of probes that go through the datapath, where there are
-   any, and write the checks files: what is wanted, and what the services
-   that stay as they are go on looking at;
-4. delete services that are not wanted;
-5. announce every VIP with at least one member that takes traffic, if packets
-   to its members leave by an uplink, its members have been probed since one
-   does (see ``recheck``), and the controller does not want it withdrawn; one
-   of NAT once the nodes of step 0 know each other, and one with UDP flows by
-   NAT less than before once they seek these (see ``peers_wait``).
+0. Set the pools of NAT, which services refer to, and the peers that packets
+   of unknown flows are handed on to, those of UDP only while flows are being
+   moved (see ``seeking``).
+1. Withdraw VIPs that are no longer wanted, and wait until ExaBGP has done so.
+   Their services stay for ``[agent] withdraw_grace``, and the reports of
+   their load balancers do not change meanwhile.
+2. Set the services (a table is switched by a single store, see the library),
+   and notify the result handler, which has health that new tables lack.
+3. Set the marks of probes through the datapath, if any, and write the checks
+   files: the wanted checks, and those of services that are left unchanged.
+4. Delete services that are not wanted.
+5. Announce every VIP with at least one member that takes traffic, if packets
+   to its members can leave by an uplink, its members have been probed since
+   an uplink works (see ``recheck``), and the controller does not want it
+   withdrawn. VIPs with NAT also wait until all peers of step 0 have their
+   lists; drains and withdrawals of VIPs with UDP flows by NAT wait until the
+   peers seek these flows (see ``peers_wait``).
 
-A file that cannot be written, because its file system is full, for example,
-keeps the other steps from nothing, but for this: a VIP that cannot be
-withdrawn keeps its services. All load balancers are then reported with that
-error, and the state of no member: this node does not do what is wanted.
+If a file cannot be written, because its file system is full for example, the
+other steps still run, except that a VIP that cannot be withdrawn keeps its
+services. All load balancers are then reported with that error and without
+states of members, because this node does not do what is wanted.
 
-A pass costs what has changed: documents are planned again if they are
-others, services set if their plans are, or if the tables show that somebody
-has changed them. A part of all services is set again in each pass, so that
-every few minutes everything was compared.
+The cost of a pass depends on the changes: only changed documents are planned
+again, and only services with a changed plan, or changed by another process,
+are set again. In addition each pass sets a part of all services again, so
+that all of them are compared every few minutes.
 """
 
 import ipaddress
@@ -54,17 +54,17 @@ LOG = logging.getLogger(__name__)
 
 __all__ = ['PassResult', 'Reconciler', 'Wanted']
 
-# Of outer packets, where nobody knows: a service without a plan.
+# Families assumed for outer packets of a service without a plan.
 _FAMILIES = frozenset((4, 6))
-# Passes after which every service was set again.
+# Number of passes in which every service is set again.
 COMPARE_PASSES = 30
 
 
 class PassResult(typing.NamedTuple):
-    """What a pass has made true.
+    """The result of a pass.
 
     ``failed``: id → why it is not as wanted. ``changed``: how many load
-    balancers had other plans than in the pass before.
+    balancers have changed plans since the pass before.
     """
 
     wanted: Wanted
@@ -73,7 +73,7 @@ class PassResult(typing.NamedTuple):
 
     @property
     def synced(self):
-        """By id, as in messages.ReportV1."""
+        """id → {'generation': …, 'error': …}."""
         return {key: {'generation': generation,
                       'error': self.failed.get(key)}
                 for key, (generation, _)
@@ -81,13 +81,12 @@ class PassResult(typing.NamedTuple):
 
 
 class Reconciler:
-    """Makes true what is wanted; belongs to the worker's thread.
+    """Applies the wanted state; for the worker's thread unless noted.
 
-    It remembers what it has done, to see what has changed, and nothing that
-    it could not find out again.
+    All state kept here only serves to detect changes, and can be rebuilt.
 
     :param without_history: see history.History.
-    :ivar file_errors: what is not written as wanted → why not.
+    :ivar file_errors: files.FileErrors.
     :ivar given_history: see history.History.given.
     """
 
@@ -113,34 +112,33 @@ class Reconciler:
         self._facts = facts.Facts(self._plans, self._tables, self._history.of)
         self._checks = checks_writer.ChecksWriter(
             files, self._plans, probes, self.file_errors)
-        self._of_nat = nat_services.NatServices(nat)
+        self._nat_services = nat_services.NatServices(nat)
         self._announcing = announcing.Announcing(
             announce, self.file_errors, conf,
-            (lambda: nat.pools) if nat else tuple, self._of_nat.moves)
-        self._draining = None  # VIPs; None: nobody has said yet
+            (lambda: nat.pools) if nat else tuple, self._nat_services.moves)
+        self._draining = None  # VIPs; None: not known yet
         self._withdrawn = frozenset()  # VIPs
         self._without_vip = set()  # ids whose documents name no address
         self._owners = {}    # key of a planned service → load balancer id
-        self._leaving = {}   # the same of services that are about to go
-        self._families = {}  # key → families of its members, if it is known
+        self._leaving = {}   # key of a withdrawn service → the same
+        self._families = {}  # key → families of its outer packets
         self._check_keys = {}  # VIP → keys of its members' checks
         self._settled = {}   # key → version of the table that was set
         self._passes = 0
-        self._as_of = 0  # the fetch that tables are made after
+        self._as_of = 0  # generation of the fetch that tables reflect
         self._entries = {}
         self._failed = {}
-        # Until a pass has done it, whatever ends the one before:
-        self._changed = set()  # ids whose plans are others, or gone
-        self._touched = set()  # ids of which there is something to report
+        # These are kept if a pass fails, for the next one to process:
+        self._changed = set()  # ids whose plans have changed or are gone
+        self._touched = set()  # ids whose reports may change
 
     def reconcile(self, wanted, ready):
-        """One pass over everything.
+        """Run a whole pass.
 
-        A load balancer that cannot be done is reported with its error and
-        keeps what it has: services, routes and checks. The others go on.
+        A load balancer that cannot be set up is reported with its error and
+        keeps its services, routes and checks. The others are not affected.
 
-        :param ready: families of outer packets that can be sent on; see
-            ``announce``.
+        :param ready: see ``announce``.
         :raises DatapathError: the datapath cannot be reached at all.
         """
         before = {**self._leaving, **self._owners}
@@ -153,7 +151,7 @@ class Reconciler:
             frozenset().union(*(_vips(wanted.documents[key][1]) or ()
                                 for key in ids))
             for ids in (wanted.draining, wanted.withdrawn))
-        self._look()
+        self._read_tables()
         failed = dict(self._plans.failed)
         vips = {key.address for key in self._owners}
         vips_kept = self._vips_of_failed(failed)
@@ -180,9 +178,9 @@ class Reconciler:
         return PassResult(wanted, failed, len(changed))
 
     def _remove(self, stale, before):
-        """Delete services but those whose packets may still come.
+        """Delete stale services, unless packets for them may still arrive.
 
-        :param before: key of a service → whose it was.
+        :param before: key of a service → id of its load balancer.
         """
         withdrawn = self._announcing.leaving
         ids = set(self._leaving.values())
@@ -192,30 +190,30 @@ class Reconciler:
         gone = [key for key in stale if key not in self._leaving]
         if gone:
             self._datapath.delete_services(gone)
-            self._look()
+            self._read_tables()
 
     def leaving_s(self):
-        """Seconds until another pass is due, to delete services whose VIPs
-        were withdrawn; or None."""
+        """Return the seconds until a pass has to delete services of withdrawn
+        VIPs, or None."""
         return self._announcing.leaving_s()
 
     def announce(self, ready):
-        """Announce every VIP with a member that takes traffic, no other.
+        """Announce exactly the VIPs with a member that takes traffic.
 
-        :param ready: families (4, 6) of outer packets that can be sent on.
-            What needs another one, or everything while it is not known what
-            is wanted and the set is empty, may only become less.
+        :param ready: families of outer packets (4, 6) that can be forwarded.
+            Announcements that need other families can only be removed. Before
+            the wanted state is known, pass an empty set.
         """
         if self._nat:
             self._nat.refresh_peers()
-        self._look()
+        self._read_tables()
         self._apply_history()
         self._announce_tables(ready)
         self._update_facts()
 
     @property
     def held(self):
-        """By id, messages.Held: as of the last call of the above."""
+        """id → messages.Held, as of the last pass or ``announce``."""
         return self._facts.held
 
     def counters(self):
@@ -231,17 +229,17 @@ class Reconciler:
         return self._facts.total()
 
     def nat_state(self):
-        """messages.NatState, or None. For any thread."""
+        """Return messages.NatState or None. For any thread."""
         return self._nat and self._nat.report(self._facts.nat_flows())
 
     @property
     def problems(self):
-        """What all on this node suffers from, as texts."""
+        """Problems that affect the whole node, a list of str."""
         return sorted(self.file_errors.values())
 
     def open_slots(self):
-        """messages.OpenSlots. For any thread."""
-        as_of = self._as_of  # before the tables, which then are no older
+        """Return messages.OpenSlots. For any thread."""
+        as_of = self._as_of  # read first, so that the tables are no older
         return {**self._facts.open_slots(), 'as_of': as_of}
 
     def active_flows(self):
@@ -249,13 +247,13 @@ class Reconciler:
         return self._facts.active_flows()
 
     def members(self):
-        """What the datapath says of every monitored member now.
+        """Read the states of all monitored members from the datapath.
 
         :returns: load balancer id → {member id: "up" | "down" | "unknown"}.
         """
-        self._look()
+        self._read_tables()
         self._update_facts()
-        return {key: one['members'] for key, one in self.held.items()
+        return {key: fact['members'] for key, fact in self.held.items()
                 if key in self._plans.plans}
 
     def _plan(self, load_balancers):
@@ -273,10 +271,10 @@ class Reconciler:
                 planned[key] = service.settings
                 self._check_keys[key.address] = plan.check_keys
         if changes.planned or changes.gone:
-            self._of_nat.update(planned, self._owners.keys())
+            self._nat_services.update(planned, self._owners.keys())
 
-    def _look(self):
-        """Notice which services are others in the tables."""
+    def _read_tables(self):
+        """Read the tables again, and note which services have changed."""
         look = self._tables.look()
         for key in look.gone:
             self._settled.pop(key, None)
@@ -286,9 +284,9 @@ class Reconciler:
                           if key in self._owners}
 
     def _apply_history(self):
-        """Before anything is announced that has not been so."""
+        """Apply other nodes' history; must precede new announcements."""
         if self._history.apply():
-            self._look()
+            self._read_tables()
 
     def _update_facts(self):
         self._history.look(self._touched)
@@ -300,22 +298,23 @@ class Reconciler:
         self._touched = set()
 
     def _vips_of_failed(self, failed):
-        """VIPs that stay as they are, since what is wanted of them cannot
-        be done. All there are if a document does not say which it is of."""
+        """Return the VIPs of failed load balancers, which must not change;
+        all VIPs of the node if one of the documents names no address."""
         vips = {key: _vips(self._entries[key][1]) for key in failed}
-        without = {key for key, some in vips.items() if some is None}
+        without = {key for key, addresses in vips.items()
+                   if addresses is None}
         for key in sorted(without - self._without_vip):
             LOG.error('The document of load balancer %s names no address '
                       '(%s). No service is removed from this node until the '
                       'controller sends one that does.', key, failed[key])
         self._without_vip = without
-        named = set().union(*(some or () for some in vips.values()))
+        named = set().union(*(addresses or () for addresses in vips.values()))
         if without:
             return named | {key.address for key in self._tables.services}
         return named
 
     def _due(self):
-        """Keys of services that are to be set."""
+        """Yield (key, load balancer id) of services that are to be set."""
         services = self._tables.services
         part = self._passes % COMPARE_PASSES
         for number, (key, owner) in enumerate(self._owners.items()):
@@ -326,7 +325,7 @@ class Reconciler:
                 yield key, owner
 
     def _set_services(self, failed):
-        """Returns keys of services that could not be set as wanted."""
+        """Set services; return the keys of those that were refused."""
         wanted = {}
         for key, owner in self._due():
             service = self._plans.plans[owner].services[key]
@@ -345,16 +344,16 @@ class Reconciler:
         if changed:
             wakeup.notify(self._files.handler_wakeup)
         if changed or refused:
-            self._look()
+            self._read_tables()
         for key in wanted:
             summary = self._tables.services.get(key)
-            # What was refused is due again.
+            # A refused service is due again in the next pass.
             self._settled[key] = (None if key in refused or summary is None
                                   else summary.version)
         return refused.keys()
 
     def _checks_kept(self, stale, unset):
-        """Keys of checks of services that stay as they are, as texts."""
+        """Return the keys (str) of checks of services left unchanged."""
         staying = self._tables.services.keys() - stale
         staying -= self._owners.keys() - unset
         return frozenset(
@@ -363,13 +362,13 @@ class Reconciler:
 
     def _announce_tables(self, ready):
         held = self._announce.wanted_addresses()
-        waiting = self._of_nat.waiting_for_peers(held)
+        waiting = self._nat_services.waiting_for_peers(held)
         draining = self._draining
         if draining is None:
-            # as the agent before this one was told
+            # Keep what was announced before a restart.
             draining, staying = frozenset(), frozenset(held)
         else:
-            staying = self._of_nat.waiting_to_leave(
+            staying = self._nat_services.waiting_to_leave(
                 held, draining | self._withdrawn)
         withdrawn = self._withdrawn - staying
         able, allows_all = {}, not self._recheck
@@ -380,15 +379,15 @@ class Reconciler:
             if (summary.enabled
                     and key not in self._leaving and key not in waiting
                     and key.address not in withdrawn) and (
-                    allows_all or self._rechecked(key, key.address in held)):
+                    allows_all or self._allows(key, key.address in held)):
                 able.setdefault(key.address, set()).add(
                     self._families.get(key, _FAMILIES))
         if self._recheck:
             self._recheck.end()
         self._announcing.announce(able, ready, draining, staying)
 
-    def _rechecked(self, key, held):
-        """Whether nothing is against it after a time without uplinks."""
+    def _allows(self, key, held):
+        """Return whether the service's VIP passes ``recheck``."""
         if not self._recheck or key not in self._families:
             return True
         return self._recheck.allows(
@@ -397,7 +396,8 @@ class Reconciler:
 
 
 def _vips(document):
-    """The VIPs of a malformed document as services are named, or None."""
+    """Return the VIPs of a document that may be malformed, in the form that
+    keys of services have, or None."""
     try:
         return {str(ipaddress.ip_address(str(address))) for address in (
             document['vip_address'], *(

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For how long this node asks its peers for UDP flows that it does not know.
+"""For how long this node asks its peers for unknown UDP flows.
 
-A datagram does not say that its flow is under way, and to ask the others for
-each flow that begins would cost as many packets as there are nodes. So they
-are asked only while flows are moved by plan, and afterwards for as long as a
-flow may be silent: one that is silent for longer has ended.
+A datagram does not show whether its flow is new, and asking for each new flow
+would cost one packet per peer. So the node asks its peers only while flows
+are moved by plan, and afterwards for one idle timeout: a flow that is silent
+for longer has ended.
 
-The time is in the datapath, which keeps it from one agent to the next. It is
-only ever made longer: what is done here may end at any instant.
+The datapath stores the remaining time, so it survives a restart of the agent.
+The agent only ever extends it, since the agent may end at any instant.
 """
 
 from oslo_log import log as logging
@@ -17,17 +17,16 @@ from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
 
-# Nodes learn at different times that flows are moved.
+# Nodes are informed of moves at different times.
 MARGIN_S = round(2 * nat.OTHERS_S)
-# While flows are moved the time is set again when it is less by so much.
+# While flows are moved, the time is extended when it is shorter by this.
 SLACK_S = 5
 
 
 class Seeking:
-    """Belongs to the worker's thread.
+    """Extends the time in the datapath, in the worker's thread only.
 
-    :param idle_s: for how long a UDP flow may be silent, of services about
-        which nobody says anything else.
+    :param idle_s: least idle timeout of UDP flows to allow for.
     """
 
     def __init__(self, dataplane, idle_s):
@@ -37,11 +36,11 @@ class Seeking:
         self._problem = None
 
     def longest(self, idle_times):
-        """For how long flows of the node's services may be silent."""
+        """Allow for the longest of the services' idle timeouts."""
         self._idle_s = max((self._least_idle_s, *idle_times))
 
     def extend(self):
-        """Flows of other nodes may come from now on.
+        """Ask the peers from now on: their flows may move here.
 
         :raises DatapathError: another library took over.
         """
@@ -55,6 +54,6 @@ class Seeking:
                 raise
             problem = error.text
             if problem != self._problem:
-                LOG.error('UDP flows of other nodes that come here begin '
-                          'anew: %s', problem)
+                LOG.error('Peers are not asked for unknown UDP flows, which '
+                          'therefore begin anew: %s', problem)
         self._problem = problem

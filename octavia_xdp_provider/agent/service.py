@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node agent: its parts, wired together, and its threads.
+"""The node agent: creates its parts and runs its threads.
 
-The *link* (link.py) fetches what the node should have and reports what it
-has; the *worker* (worker.py) makes it true and looks after announcements.
+The *link* (link.py) fetches the wanted state and reports the actual one; the
+*worker* (worker.py) applies the wanted state and maintains announcements.
 Uplinks have a thread of their own, see uplinks/monitor.py.
 
-A node whose run directory cannot be written cannot withdraw a VIP, and its
-health checker cannot pass on results. It says so with every load balancer,
-and reports no member as up or down, so that nobody waits for it or believes
-it.
+If the run directory cannot be written, no VIP can be withdrawn and the health
+checker cannot pass on results. The node then reports every load balancer with
+that error and no member as up or down, so that nothing depends on it.
 """
 
 import oslo_messaging
@@ -45,13 +44,12 @@ from octavia_xdp_provider.node import reserve
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
 
-# Of the file of announcements, of which two are there while one is replaced:
-# 5,000 prefixes.
+# Room for a second announcements file of 5,000 prefixes while it is replaced.
 RESERVE_BYTES = 1 << 20
 
 
 class WakeupEndpoint:
-    """RPC endpoint by which the controller wakes this node up."""
+    """RPC endpoint through which the controller wakes this node up."""
 
     target = oslo_messaging.Target(namespace=rpc.WAKEUP_NAMESPACE,
                                    version=rpc.VERSION)
@@ -65,7 +63,7 @@ class WakeupEndpoint:
 
 
 class Agent:
-    """Wires the parts together; ``run`` until ``stop``."""
+    """Creates the parts; ``run`` serves until ``stop`` is called."""
 
     def __init__(self, conf):
         self._conf = conf
@@ -101,7 +99,7 @@ class Agent:
                 checks_file.Keys(
                     secret_file.load(self._files.checks_secret)),
                 self._nat, self.metrics.without_history),
-            self._datapath, self._uplinks, through, self._tell,
+            self._datapath, self._uplinks, through, self._notify_link,
             self.stop, self.metrics, watch('worker'),
             heartbeat.Heartbeat(self._files.agent_heartbeat).beat)
         self._history = None
@@ -141,8 +139,10 @@ class Agent:
                          self.metrics.failed, nat=self._nat)
 
     def _make_asker(self, controller):
-        """What asks for earlier owners of slots, where these know none."""
-        if any(one.packets for one in self._datapath.summaries().values()):
+        """Return a history.Asker, or None if this node has forwarded packets:
+        its slots have their former owners then."""
+        if any(summary.packets
+               for summary in self._datapath.summaries().values()):
             return None
         return history.Asker(
             controller, self._conf.host, self._worker.given_history,
@@ -162,7 +162,7 @@ class Agent:
     def _wake_link(self, since=None, page=None):
         self._link.wake(since, page)
 
-    def _tell(self):
+    def _notify_link(self):
         self._link.report_soon()
 
     def _sessions(self):
@@ -174,21 +174,21 @@ class Agent:
         return options.allowed_addresses(self._conf, self._own_addresses)
 
     def stop(self):
-        """Ask ``run`` to return. Forwarding goes on without us."""
+        """Make ``run`` return. The datapath goes on forwarding."""
         self._threads.stop()
         self._heartbeat.stop()
         if self._history is not None:
             self._history.stop()
 
     def reload(self):
-        """Options have changed: announcements may be others."""
+        """Apply changed options; they may change announcements."""
         self._worker.wake()
 
     def run(self):
-        """Serve until ``stop`` is called, or another library took over.
+        """Serve until ``stop`` is called, or another library takes over.
 
-        :returns: exit status: not 0 in the second case.
-        :raises ConfigurationError: it cannot listen where it shall.
+        :returns: the exit status, which is not 0 in the second case.
+        :raises ConfigurationError: it cannot listen as configured.
         """
         self._monitoring.start()
         self._uplinks.start()

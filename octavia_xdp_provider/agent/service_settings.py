@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From listener, pool and flavor to how a service treats packets.
+"""Translates listener, pool and flavor to the settings of a service.
 
-The document has passed ``validation.read``: what is out of range never gets
-here, of which the datapath would take the low bits.
+The document has passed ``validation.read``, so all values are in range; the
+datapath would truncate them silently.
 """
 
 import ipaddress
@@ -22,23 +22,23 @@ _ENCAPSULATIONS = {kind.name.lower(): kind
 
 _IP_HEADER = {4: 20, 6: 40}
 
-# The unspecified address, which is nobody's source address.
+# The unspecified address, which no packet has as its source.
 _NOBODY = {4: ('0.0.0.0/32',), 6: ('::/128',)}
 
 
 def of(document, listener, pool, vip, share=None, host=''):
-    """The settings of a listener's service; slots are the node's business.
+    """Return the settings of a listener's service, without its slots.
 
-    :param vip: the address of the service, of several that there may be.
-    :param share: nat.Share of the load balancer, with forwarding nat.
-    :param host: this node, whose part of a limit of connections it is.
+    :param vip: the address of the service; a listener may have several.
+    :param share: nat.Share of a load balancer with forwarding nat.
+    :param host: this node, to get its share of the connection limit.
     """
     version = ipaddress.ip_address(vip).version
     flavor = document['flavor']
     allowed = listener['allowed_cidrs']
     common = {'new_flow_rate': flavor.get('new_flow_rate', 0),
               'new_flow_burst': flavor.get('new_flow_burst', 0),
-              'allowed': _of_family(allowed, version) if allowed else None}
+              'allowed': _select_family(allowed, version) if allowed else None}
     flags = datapath.ServiceFlag(0)
     limit = connections.share(document, listener, host, vip)
     if limit:
@@ -56,8 +56,8 @@ def of(document, listener, pool, vip, share=None, host=''):
         flags |= datapath.ServiceFlag.QUIC
     session = pool['session_persistence'] or {}
     by_source = session or pool['lb_algorithm'] == 'SOURCE_IP'
-    # UDP and SCTP have no sockets that know their flows, and clients that
-    # stay with a member have no flow that began before a change.
+    # Sockets of UDP and SCTP do not show which flows a member has. Clients
+    # that stay with a member have no flow from before a change.
     if (flavor.get('second_chance') and not by_source
             and rules.transport(listener['protocol']) == 'TCP'):
         flags |= datapath.ServiceFlag.SECOND_CHANCE
@@ -76,14 +76,14 @@ def of(document, listener, pool, vip, share=None, host=''):
 
 
 def _idle_time(document, listener):
-    """Seconds; 0 for the library's default, which is the flavor's as well."""
+    """Return seconds, or 0 for the default, which the library shares."""
     wanted = spec.idle_time(document, listener)
     return 0 if wanted == flavor_keys.value({}, 'idle_timeout') else wanted
 
 
 def _nat_idle_time(document, listener, share):
-    """Seconds. What the flavor says; if it leaves that open, at least as long
-    as either end may be silent."""
+    """Return seconds: the flavor's value, or else the share's, but no less
+    than either end of the listener's connections may be silent."""
     if 'idle_timeout' in document['flavor']:
         return document['flavor']['idle_timeout']
     return max(share.idle_times[rules.transport(listener['protocol'])],
@@ -91,10 +91,10 @@ def _nat_idle_time(document, listener, share):
 
 
 def tunnel(document, member, listener_id, vip):
-    """The tunnel of packets from a listener to a member: datapath.Tunnel, or
-    None, for the settings' encapsulation to the member's address.
+    """Return the datapath.Tunnel from a listener to a member. None stands for
+    the settings' encapsulation to the member's own address.
 
-    :param vip: that the packets are for, in its one spelling.
+    :param vip: the destination of the packets, in canonical form.
     """
     if 'tunnel' not in member:
         return None
@@ -107,8 +107,8 @@ def tunnel(document, member, listener_id, vip):
 
 
 def overhead(settings, found):
-    """Bytes that a datapath.Tunnel adds to a packet, with an alternative
-    where it can name one."""
+    """Return the bytes that a datapath.Tunnel adds to a packet, including
+    the alternative member where the tunnel can carry it."""
     version = ipaddress.ip_address(found.address).version
     taken = _IP_HEADER[version] + enumerations.SHIMS[found.encapsulation]
     if (found.takes_alternative
@@ -118,7 +118,7 @@ def overhead(settings, found):
 
 
 def outer_address(settings, member, found=None):
-    """The destination of the outer header of packets to a member.
+    """Return the outer destination address of packets to a member.
 
     :param found: its datapath.Tunnel, or None.
     """
@@ -134,20 +134,20 @@ def outer_address(settings, member, found=None):
     return member
 
 
-def _of_family(networks, version):
-    """Those of the networks that clients of a VIP can be in.
+def _select_family(networks, version):
+    """Return those of the networks that have the VIP's family.
 
-    If all are of the other family, its VIP is for nobody: an empty list would
-    be for everybody.
+    If there are none, the result matches no client, as an empty list would
+    allow all.
     """
     parsed = map(ipaddress.ip_network, networks)
-    return tuple(sorted({str(one) for one in parsed
-                         if one.version == version})) or _NOBODY[version]
+    return tuple(sorted({str(network) for network in parsed
+                         if network.version == version})) or _NOBODY[version]
 
 
 def _source_length(granularity, vip_version):
-    """How much of a client's address counts; all of it with a netmask of the
-    other family."""
+    """Return the setting for the prefix length of clients. A granularity of
+    the other family is ignored, so the whole address counts."""
     if granularity is None:
         return {}
     version, length = persistence.prefix(granularity)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables of the node say, read again where they have changed."""
+"""A cache of the node's tables, which reads again what has changed."""
 
 import typing
 
@@ -8,15 +8,15 @@ from octavia_xdp_provider.node import datapath
 
 
 class Look(typing.NamedTuple):
-    """Keys of services that came, went or are others since the last look."""
+    """Keys of services that are new, changed or gone since the last look."""
 
     changed: set
     gone: set
 
 
 class Tables:
-    """Summaries of all services, and the members of those that are asked
-    for; belongs to the worker's thread."""
+    """Summaries of all services, and their members on demand; ``look`` and
+    ``members`` are for the worker's thread only."""
 
     def __init__(self, dataplane):
         self._datapath = dataplane
@@ -25,30 +25,30 @@ class Tables:
         self.totals = totals.Totals()
 
     def look(self):
-        """Find out what has changed.
+        """Read the summaries; return the Look of what has changed.
 
         :raises DatapathError: the datapath cannot be reached at all.
         """
         before, self.services = self.services, self._datapath.summaries()
         self.totals.look(self.services)
         gone = before.keys() - self.services.keys()
-        changed = {key for key, one in self.services.items()
+        changed = {key for key, summary in self.services.items()
                    if key not in before
-                   or before[key].version != one.version
-                   or before[key].enabled != one.enabled}
+                   or before[key].version != summary.version
+                   or before[key].enabled != summary.enabled}
         for key in changed | gone:
             self._members.pop(key, None)
         return Look(changed, gone)
 
     def members(self, key):
-        """datapath.MemberName → datapath.MemberState; empty if there is no
-        service."""
-        found = self._members.get(key)
-        if found is None:
+        """Return datapath.MemberName → datapath.MemberState; empty if there is
+        no such service."""
+        members = self._members.get(key)
+        if members is None:
             try:
-                found = {member.name: member
-                         for member in self._datapath.members(key)}
+                members = {member.name: member
+                           for member in self._datapath.members(key)}
             except (datapath.DatapathError, KeyError):
                 return {}
-            self._members[key] = found
-        return found
+            self._members[key] = members
+        return members

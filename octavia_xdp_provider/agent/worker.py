@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that makes true what is wanted, and looks after announcements.
+"""The thread that applies the wanted state and maintains announcements.
 
-It waits for nobody: a controller that does not answer never delays the
-withdrawal of a VIP.
+It never waits for the controller, so one that does not answer cannot delay
+the withdrawal of a VIP.
 """
 
 import time
@@ -14,10 +14,10 @@ from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
 
-# Between two looks at tables and announcements without a notification.
+# Interval of looks at tables and announcements without a notification.
 TICK_S = 1.0
-# Between two whole passes without a change from the controller: they repair
-# what somebody else has changed on the node.
+# Interval of whole passes without a change from the controller. They repair
+# changes of others on the node.
 FULL_PASS_S = 10.0
 
 
@@ -26,10 +26,10 @@ class Worker(passes.Passes):
 
     :param uplinks: uplinks.monitor.UplinkMonitor.
     :param notify: called when there is something to report.
-    :param ended: called when another library took over.
+    :param ended: called when another library has taken over.
     :param metrics: metrics.Metrics.
     :param come_round: see Loops.watch.
-    :param beat: called when a pass has gone well, see node/heartbeat.py.
+    :param beat: called after each successful round, see node/heartbeat.py.
     """
 
     def __init__(self, reconciler, dataplane, uplinks, probes, notify, ended,
@@ -44,13 +44,13 @@ class Worker(passes.Passes):
         self._probes = probes
         self._notify = notify
         self._ended = ended
-        self._held = None  # that the link was notified of
-        self.problems = []  # files and pools that are not as wanted
-        self.is_stale = False  # another library took over
+        self._held = None  # as of the link's last notification
+        self.problems = []  # errors of files that are not as wanted
+        self.is_stale = False  # whether another library has taken over
 
     @property
     def held(self):
-        """What there is to be reported: id → messages.Held."""
+        """The reported state: id → messages.Held."""
         return self._reconciler.held
 
     def counters(self):
@@ -66,11 +66,11 @@ class Worker(passes.Passes):
         return self._reconciler.total()
 
     def nat_state(self):
-        """messages.NatState, or None."""
+        """Return messages.NatState or None."""
         return self._reconciler.nat_state()
 
     def given_history(self, answer):
-        """See history.History.given; it is used at once."""
+        """See history.History.given; the answer is applied at once."""
         self._reconciler.given_history(answer)
         self.wake()
 
@@ -83,8 +83,8 @@ class Worker(passes.Passes):
         return self._reconciler.active_flows()
 
     def run(self):
-        """Until ``stop`` is called, or another library took over."""
-        done = None  # the load balancers of the last whole pass
+        """Run until ``stop`` is called or another library takes over."""
+        done = None  # documents of the last whole pass
         ticks = 0
         while not self._stop.is_set():
             pause_s = TICK_S
@@ -107,14 +107,14 @@ class Worker(passes.Passes):
                     self._has_passed(result)
                 else:
                     self._reconciler.announce(ready)
-                self._tell()
+                self._notify_link()
                 self._beat()
                 due_s = self._reconciler.leaving_s()
                 if due_s is not None:
                     pause_s = min(TICK_S, due_s)
             except Exception as error:
                 if datapath.is_stale(error):
-                    LOG.warning('%s. The agent ends, to be started again.',
+                    LOG.warning('%s. The agent exits to be started again.',
                                 error.text)
                     self.is_stale = True
                     self._ended()
@@ -131,8 +131,8 @@ class Worker(passes.Passes):
                   (time.thread_time() - began) * 1000)
         return result
 
-    def _tell(self):
-        """Let the link report at once what has changed."""
+    def _notify_link(self):
+        """Make the link report changes at once."""
         held = self._reconciler.held
         problems = self._reconciler.problems
         if held is not self._held:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the health checker of this node says of itself.
+"""Reads the status of this node's health checker.
 
-Its socket answers with lines of JSON: the first is about the checker, the
-rest, about single checks, is not read here.
+The checker's socket answers with lines of JSON: the first describes the
+checker, and the others, which are not read here, single checks.
 """
 
 import json
@@ -10,9 +10,9 @@ import socket
 import time
 import typing
 
-# That it may take; it serves one client after the other.
+# Seconds to wait; the checker serves one client at a time.
 ANSWER_TIMEOUT_S = 0.5
-# The line is a few hundred bytes long, and 20 for each of 1,000 checks.
+# A line has a few hundred bytes, plus 20 for each of at most 1,000 checks.
 _LINE_BYTES_MAX = 65536
 _FIGURE_MAX = 1 << 53
 _FIELDS = ('checks', 'up', 'down', 'unknown', 'conditions', 'panics',
@@ -21,12 +21,12 @@ _FIELDS = ('checks', 'up', 'down', 'unknown', 'conditions', 'panics',
 
 
 class Settling(typing.NamedTuple):
-    """Which checks have not been probed since uplinks work again, or are in
-    doubt.
+    """The checks that are not settled: without a result since uplinks work
+    again, or in doubt.
 
-    ``families``: family → since_ns of the uplinks, as the checker knows it;
-    ``number``: of such checks; ``keys``: their names, not all of them if
-    there are many; ``unwritten``: it has changes that are not in the queue.
+    ``families``: family → the checker's since_ns of uplinks. ``number``: of
+    unsettled checks. ``keys``: their keys, incomplete if there are many.
+    ``unwritten``: whether changes are not in the queue yet.
     """
 
     families: dict
@@ -36,18 +36,17 @@ class Settling(typing.NamedTuple):
 
 
 def read(path):
-    """The checker's figures by name; None if it does not answer.
+    """Return the checker's figures by name; None if it does not answer.
 
-    ``stretch_percent`` is the length of its intervals, 100 if it keeps up,
-    ``late_p99_ms`` the lateness that 99 of 100 probes of the last second
-    stayed below, ``own_late_s`` the time for which its threads did not run
-    when they should have, since its start.
+    ``stretch_percent``: length of its intervals, 100 if it keeps up.
+    ``late_p99_ms``: 99th percentile of the lateness of probes in the last
+    second. ``own_late_s``: total delay of its threads since its start.
     """
-    found = _ask(path)
-    if found is None:
+    status = _read_status(path)
+    if status is None:
         return None
-    return {name: found[name] for name in _FIELDS
-            if _is_figure(found.get(name))}
+    return {name: status[name] for name in _FIELDS
+            if _is_figure(status.get(name))}
 
 
 def _is_figure(value):
@@ -55,34 +54,34 @@ def _is_figure(value):
 
 
 def settling(path):
-    """Settling; None if the checker does not answer, or not all of it."""
-    found = _ask(path)
-    if found is None:
+    """Return Settling; None without an answer, or if fields are missing."""
+    status = _read_status(path)
+    if status is None:
         return None
     try:
         return Settling(
-            {int(family): known['since_ns']
-             for family, known in found['uplinks'].items() if known},
-            int(found['unsettled']), frozenset(found['unsettled_keys']),
-            bool(found['unwritten']))
+            {int(family): uplinks['since_ns']
+             for family, uplinks in status['uplinks'].items() if uplinks},
+            int(status['unsettled']), frozenset(status['unsettled_keys']),
+            bool(status['unwritten']))
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _ask(path):
-    """The first line, an object; None if there is none."""
+def _read_status(path):
+    """Return the first line of the answer as dict, or None."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(ANSWER_TIMEOUT_S)
             client.connect(str(path))
-            found = json.loads(_read_line(client))
+            status = json.loads(_read_line(client))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return status if isinstance(status, dict) else None
 
 
 def _read_line(client):
-    """Within the time, however slowly it comes."""
+    """Read a line; the timeout is for all of it, however slow it is."""
     due = time.monotonic() + ANSWER_TIMEOUT_S
     line = b''
     while b'\n' not in line and len(line) < _LINE_BYTES_MAX:

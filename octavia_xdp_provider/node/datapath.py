@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's forwarding state in the kernel, seen from Python."""
+"""The Python interface of the node's forwarding state in the kernel."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ from octavia_xdp_provider.node.types import Summary
 from octavia_xdp_provider.node.types import Tunnel
 from octavia_xdp_provider.node.types import Uplink
 
-# What users of the datapath need comes from here.
+# Users of the datapath import all of these from here.
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Fault', 'Info', 'Key', 'Library', 'Member',
            'MemberName', 'MemberState', 'NatFlow', 'NatState', 'NatTimeouts',
@@ -43,20 +43,20 @@ __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'ProbeTarget', 'Service', 'ServiceFlag', 'Settings',
            'Summary', 'Tunnel', 'Uplink', 'is_foreign', 'is_stale']
 
-# A table's usual number of slots, to begin reading with.
+# First guess of a table's number of slots.
 _SLOTS_FIRST = 1024
 
 
 def is_stale(error: Exception) -> bool:
-    """Whether what a process has open was removed or taken over."""
+    """Return whether the open state was removed or taken over."""
     return isinstance(error, DatapathError) and error.errno == errno.ESTALE
 
 
 def is_foreign(error: Exception) -> bool:
-    """Whether what is pinned is of another library.
+    """Return whether the pinned state belongs to another library.
 
-    It has taken over: the process ends, to be started with the one that is
-    installed now.
+    If so, that library has taken over, and the process must end to be started
+    again with the library that is installed now.
     """
     return isinstance(error, DatapathError) and error.errno == errno.EPROTO
 
@@ -64,9 +64,9 @@ def is_foreign(error: Exception) -> bool:
 class Datapath:
     """The node's forwarding state in the kernel.
 
-    Opens what is pinned in `pin_directory` or, with `create`, loads and pins
-    it. Sizes matter only at creation; `info()` has those in force.
-    Closing it (or dying) changes nothing in the kernel.
+    Opens the state pinned in `pin_directory` or, with `create`, loads and
+    pins it. Sizes only matter at creation; `info()` returns those in force.
+    Closing it, or the end of the process, changes nothing in the kernel.
     """
 
     def __init__(self, pin_directory: str, lock_file: str, *,
@@ -80,7 +80,7 @@ class Datapath:
         self._ffi = library.ffi
         self._api = library.api
         self._local = threading.local()
-        self._keys: dict[tuple[bytes, int, int], Key] = {}  # by their bytes
+        self._keys: dict[tuple[bytes, int, int], Key] = {}  # a cache
         self._probes: tuple[bytes, dict[int, ProbeTarget]] = b'', {}
         directory = self._ffi.new('char[]', os.fsencode(pin_directory))
         lock = self._ffi.new('char[]', os.fsencode(lock_file))
@@ -129,7 +129,8 @@ class Datapath:
             self._node, *arguments, self._error))
 
     def _array(self, name: str, kind: str, *arguments, guess: int = 64):
-        """Call a function that fills an array, again if it did not fit."""
+        """Call a function that fills an array; repeat it with more room if
+        the result did not fit."""
         capacity = guess
         while True:
             out = self._ffi.new(f'{kind}[]', capacity)
@@ -139,9 +140,8 @@ class Datapath:
             capacity = count
 
     def set_nat_pools(self, pools: typing.Sequence[str]):
-        """Networks of this node alone, from whose addresses NAT goes to
-        members, and no others.
-        """
+        """Set the pools: networks for this node only, whose addresses are the
+        sources of packets to members by NAT."""
         self._call('oxp_nat_pools_set', self.library.networks(pools),
                    len(pools))
 
@@ -150,9 +150,9 @@ class Datapath:
         return [oxp.network_of(out[i]) for i in range(count)]
 
     def set_nat_peers(self, peers: typing.Sequence[str]):
-        """All nodes that hand packets of NAT on to each other, each by an
-        address of its pools, in the same order on all; one is this node's.
-        """
+        """Set the nodes that hand packets of NAT on to each other, this node
+        included: for each an address of its pools, in an order that is the
+        same on all nodes."""
         self._call('oxp_nat_peers_set', self.library.addresses(peers),
                    len(peers))
 
@@ -161,19 +161,18 @@ class Datapath:
         return [oxp.text_of(out[i]) for i in range(count)]
 
     def seek_udp(self, seconds: int):
-        """For so long from now datagrams of unknown flows of NAT are sought
-        among the peers; 0: no more.
-        """
+        """Ask the peers for unknown UDP flows of NAT for this long from now;
+        0: stop asking."""
         self._call('oxp_nat_seek_udp', seconds)
 
     def seeks_udp_s(self) -> int:
-        """For how long still."""
+        """Return for how many more seconds the peers are asked."""
         out = self._ffi.new('uint32_t *')
         self._call('oxp_nat_seek_udp_left', out)
         return out[0]
 
     def set_nat_timeouts(self, timeouts: NatTimeouts):
-        """They hold at once, also for flows that are there."""
+        """Set the timeouts, which apply to existing flows at once."""
         self._call('oxp_nat_timeouts_set', self._ffi.new(
             'struct oxp_nat_timeouts *', {
                 f'{name}_s': seconds
@@ -197,9 +196,9 @@ class Datapath:
                   member: str | None = None, member_port: int = 0,
                   state: NatState | None = None
                   ) -> tuple[list[NatFlow], int]:
-        """(flows of NAT that have all that is given, how many there are)
+        """Return (flows of NAT that match all filters, how many there are).
 
-        No more than `limit` are returned; 0: all.
+        At most `limit` flows are returned; 0: all.
         """
         wanted = self.library.nat_filter(
             service, client, client_port, pool, pool_port, member,
@@ -221,8 +220,8 @@ class Datapath:
     def attach(self, ifindex: int):
         """Attach to an interface of the caller's network namespace.
 
-        If it is attached already, the program is replaced by the library's
-        own one without losing a packet.
+        If a program is attached already, it is replaced by the library's own
+        without losing a packet.
         """
         self._call('oxp_interface_attach', ifindex)
 
@@ -230,26 +229,25 @@ class Datapath:
         self._call('oxp_interface_detach', ifindex)
 
     def set_uplinks(self, uplinks: typing.Iterable[Uplink]):
-        """Replace all uplinks; a packet sees the old ones or these.
+        """Replace all uplinks; each packet uses either the old or the new.
 
-        Packets of a family without an uplink are dropped, counted.
+        Packets of a family without an uplink are dropped and counted.
         """
         wanted = list(uplinks)
         self._call('oxp_uplinks_set', self.library.uplinks(wanted),
                    len(wanted))
 
     def set_node(self, settings: NodeSettings):
-        """What holds for all services."""
+        """Set what applies to all services of the node."""
         self._call('oxp_node_settings_set',
                    self.library.node_settings(settings))
 
     def set_service(self, key: Key, members: typing.Iterable[Member],
                     settings: Settings | None = None) -> bool:
-        """Make the service exist with exactly these members and settings.
+        """Create or update a service to have exactly these members and
+        settings, or default settings.
 
-        Without settings it has the defaults.
-        Health already known of members that stay is kept. Returns whether
-        anything changed.
+        Members that stay keep their health. Returns whether anything changed.
         """
         wanted = list(members)
         changed = self._ffi.new('uint8_t *')
@@ -262,14 +260,14 @@ class Datapath:
             self, wanted: typing.Mapping[Key, tuple[
                 Settings, typing.Sequence[Member]]],
             ) -> tuple[set[Key], dict[Key, DatapathError]]:
-        """set_service() for many at once, which costs far less.
+        """Do set_service() for many services at once, which costs far less.
 
-        Each is set whole or not at all. Returns those that changed, and why
-        others were refused.
+        Each is set as a whole or not at all. Returns the keys of those that
+        changed, and the errors of those that were refused.
         """
         keys = list(wanted)
         out = self._ffi.new('struct oxp_wanted_service[]', len(keys))
-        alive = []  # what only pointers in `out` refer to
+        alive = []  # keeps objects that only pointers in `out` refer to
         for key, entry in zip(keys, out, strict=True):
             settings, networks = self.library.settings(wanted[key][0])
             members = self.library.members(wanted[key][1])
@@ -290,7 +288,7 @@ class Datapath:
             if entry.changed:
                 changed.add(key)
             if entry.status:
-                # The text is about the first.
+                # The library's text is about the first one.
                 refused[key] = failure if not refused else self._refusal(
                     key, *wanted[key]) or DatapathError(-entry.status, '')
         return changed, refused
@@ -303,7 +301,8 @@ class Datapath:
         return None
 
     def delete_services(self, keys: typing.Iterable[Key]) -> int:
-        """Returns how many of them existed; many at once cost as one."""
+        """Delete services; return how many of them existed. The cost does not
+        depend on their number."""
         wanted = list(keys)
         out = self._ffi.new('struct oxp_key[]', len(wanted))
         for index, key in enumerate(wanted):
@@ -315,33 +314,34 @@ class Datapath:
         return [oxp.service_of(out[index]) for index in range(count)]
 
     def summaries(self) -> dict[Key, Summary]:
-        """What shows whether a service has changed: of all, at little cost.
-        """
+        """Return the summaries of all services, at little cost."""
         out, count = self._array('oxp_services_list', 'struct oxp_service',
                                  guess=1024)
-        found = {}
+        summaries = {}
         if len(self._keys) > 2 * count + 1024:
             self._keys.clear()
-        for one in out[0:count]:
-            raw = bytes(self._ffi.buffer(one.key.vip.bytes))
-            name = raw, one.key.port, one.key.protocol
+        for service in out[0:count]:
+            raw = bytes(self._ffi.buffer(service.key.vip.bytes))
+            name = raw, service.key.port, service.key.protocol
             key = self._keys.get(name)
             if key is None:
-                key = self._keys[name] = oxp.key_of(one.key)
-            found[key] = Summary(
-                (one.index, one.generation, one.members_state), one.enabled,
-                one.counters.bytes, one.counters.flows, one.drops,
-                one.active_flows, one.counters.packets, one.reply_bytes,
-                one.open_slots,
-                bool(one.settings.flags & ServiceFlag.SECOND_CHANCE),
-                one.slots)
-        return found
+                key = self._keys[name] = oxp.key_of(service.key)
+            summaries[key] = Summary(
+                (service.index, service.generation, service.members_state),
+                service.enabled, service.counters.bytes,
+                service.counters.flows, service.drops, service.active_flows,
+                service.counters.packets, service.reply_bytes,
+                service.open_slots,
+                bool(service.settings.flags & ServiceFlag.SECOND_CHANCE),
+                service.slots)
+        return summaries
 
     def generations(self) -> dict[int, int]:
-        """Generation of each service's table, by the service's index."""
+        """Return index of a service → generation of its table."""
         out, count = self._array('oxp_services_list', 'struct oxp_service',
                                  guess=1024)
-        return {one.index: one.generation for one in out[0:count]}
+        return {service.index: service.generation
+                for service in out[0:count]}
 
     def service(self, key: Key) -> Service | None:
         out = self._ffi.new('struct oxp_service *')
@@ -357,16 +357,16 @@ class Datapath:
         out, count = self._array(
             'oxp_members_list', 'struct oxp_member_state',
             self.library.key(key))
-        return [oxp.member_of(one) for one in out[0:count]]
+        return [oxp.member_of(member) for member in out[0:count]]
 
     def allowed(self, key: Key) -> list[str]:
-        """Networks of clients that the service takes; none: everybody."""
+        """Return the networks of allowed clients; empty if all are."""
         out, count = self._array('oxp_networks_list', 'struct oxp_network',
                                  self.library.key(key))
-        return [oxp.network_of(one) for one in out[0:count]]
+        return [oxp.network_of(network) for network in out[0:count]]
 
     def known_checks(self) -> set[int]:
-        """Checks whose result some table already knows."""
+        """Return the checks that have a result in some table."""
         services, count = self._array('oxp_services_list',
                                       'struct oxp_service')
         known = set()
@@ -379,7 +379,8 @@ class Datapath:
                 if error.errno != errno.ENOENT:
                     raise
                 continue
-            known.update(one.check for one in out[0:members] if one.known)
+            known.update(member.check for member in out[0:members]
+                         if member.known)
         return known
 
     def _generation(self, key: Key) -> int:
@@ -388,20 +389,20 @@ class Datapath:
         return out.generation
 
     def table(self, key: Key) -> list[str | None]:
-        """The member of each slot, as a text: its address, with its port if
-        packets to it get one."""
+        """Return the member of each slot as str: its address, with its port
+        if packets to it are rewritten to one."""
         return self.tables(key)[0]
 
     def tables(self, key: Key) -> tuple[list[str | None], list[str | None]]:
-        """Of each slot the member of new flows, and that of flows that
-        began before the last change; the same where nothing is changing.
-        While the number of slots changes, the second is by the one before.
+        """Return for each slot the member of new flows, and the member of
+        flows from before the last change, which only differs in open slots.
+        While the number of slots changes, the second list has the old number.
         """
         generation = None
-        # Until members and slots are those of one table.
+        # Repeat until members and slots are of the same table.
         while generation != (generation := self._generation(key)):
-            names = dict(enumerate(str(one.name)
-                                   for one in self.members(key)))
+            names = dict(enumerate(str(member.name)
+                                   for member in self.members(key)))
             earlier = self._ffi.new('uint32_t *')
             capacity, count = 0, _SLOTS_FIRST
             while max(count, earlier[0]) > capacity:
@@ -418,13 +419,13 @@ class Datapath:
 
     def apply_health(
             self, results: typing.Iterable[tuple[int, bool]]) -> int:
-        """Take (check, up) results; returns how many tables switched."""
+        """Apply (check, up) results; return how many tables switched."""
         wanted = list(results)
         out = self._ffi.new('struct oxp_health_result[]', wanted)
         return self._call('oxp_health_apply', out, len(wanted))
 
     def tick(self) -> int:
-        """Age and close slots; to be called each second by one process.
+        """Age and close slots; must be called each second by one process.
 
         Returns how many slots are still open.
         """
@@ -432,19 +433,20 @@ class Datapath:
 
     def apply_history(self, key: Key, changes: typing.Sequence[tuple[
             int, int, typing.Mapping[MemberName, int]]]) -> bool:
-        """Give the slots of a service that has forwarded nothing the earlier
-        owners that other nodes know.
+        """Set the former owners of slots, as reported by other nodes, in a
+        service that has not forwarded packets.
 
-        :param changes: of members that take new flows, the newest first:
-            seconds since then, slots and weights until then.
-        :returns: False where it has forwarded something.
+        :param changes: past changes of members that take new flows, newest
+            first: (age in seconds, number of slots before, weights before).
+        :returns: False if the service has forwarded packets.
         """
         past = self.library.past_weights(changes)
         return bool(self._call('oxp_history_apply', self.library.key(key),
                                past, len(past)))
 
     def outcomes(self) -> dict[Outcome, OutcomeCounters]:
-        """Packets by outcome, but for those passed and forwarded."""
+        """Return packets by outcome; the library counts neither passed nor
+        forwarded ones here."""
         out, count = self._array('oxp_outcomes_list',
                                  'struct oxp_outcome_counters')
         known = set(Outcome)
@@ -453,28 +455,28 @@ class Datapath:
 
     @property
     def probe_marks(self) -> range:
-        """Marks that a target may have."""
+        """The range of marks that targets may have."""
         first = self._api.OXP_PROBE_MARK
         return range(first, (first | ~self._api.OXP_PROBE_MARK_MASK
                              & 0xffffffff) + 1)
 
     def set_probes(self, wanted: typing.Mapping[int, ProbeTarget]):
-        """Make these the targets of marked probes, and no others."""
+        """Set mark → target of probes, replacing all others."""
         self._call('oxp_probes_set', self.library.probes(wanted),
                    len(wanted))
 
     def probes(self) -> dict[int, ProbeTarget]:
-        """Targets of marked probes, by their marks.
+        """Return mark → target of probes.
 
-        The same dictionary as before while the table is as it was.
+        The result is the same object until the table changes.
         """
         out, count = self._array('oxp_probes_list', 'struct oxp_probe',
                                  guess=64 + len(self._probes[1]))
         raw = bytes(self._ffi.buffer(
             out, count * self._ffi.sizeof('struct oxp_probe')))
         if raw != self._probes[0]:
-            self._probes = raw, {one.mark: oxp.probe_target_of(one)
-                                 for one in out[0:count]}
+            self._probes = raw, {probe.mark: oxp.probe_target_of(probe)
+                                 for probe in out[0:count]}
         return self._probes[1]
 
     def attach_probe(self, ifindex: int):
@@ -485,17 +487,17 @@ class Datapath:
         self._call('oxp_probe_attach', ifindex)
 
     def remove_probes(self) -> bool:
-        """Remove targets and programs; whether there was anything."""
+        """Remove targets and programs; return whether there were any."""
         return bool(self._call('oxp_probes_remove'))
 
     def probe_outcomes(self) -> dict[ProbeOutcome, int]:
-        """Marked packets by what happened to them."""
+        """Return the number of marked packets by outcome."""
         out, count = self._array('oxp_probe_outcomes_list', 'uint64_t')
         return {ProbeOutcome(index): out[index] for index in range(count)}
 
     def faults(self) -> list[Fault]:
-        """All that a fresh computation of the tables finds wrong."""
+        """Compute the tables afresh and return all differences."""
         out, count = self._array('oxp_faults_list', 'struct oxp_fault')
-        return [Fault(oxp.key_of(one.key) if one.key.protocol else None,
-                      self._ffi.string(one.text).decode(errors='replace'))
-                for one in out[0:count]]
+        return [Fault(oxp.key_of(fault.key) if fault.key.protocol else None,
+                      self._ffi.string(fault.text).decode(errors='replace'))
+                for fault in out[0:count]]

@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs of life of a node's processes, for the others.
+"""Heartbeat files, by which processes of a node monitor each other.
 
-A process touches a file whenever it has done what it is there for. The file's
-time is the monotonic clock's, so that no change of the time of day makes a
-process look dead or alive, and touching it needs no room on a full file
-system.
+A process touches its file whenever it has completed a round of work. The
+file's time is that of the monotonic clock, so that setting the time of day
+does not make a process look dead or alive. Touching also works on a full
+file system.
 """
 
 import contextlib
 import os
 import time
 
-# Seconds of silence after which a process that works each second stands
-# still.
+# Seconds without a heartbeat after which a process counts as stopped. It
+# should send one each second.
 SILENCE_MAX_S = 5.0
 
 
 class Heartbeat:
-    """A process's own."""
+    """The heartbeat of this process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def beat(self) -> None:
-        """What is to be done is done, up to now."""
+        """Note that all work up to now is done."""
         now = time.monotonic_ns()
-        # Who reads it finds out as well where this fails.
+        # If this fails, readers see an old file, as for a stopped process.
         with contextlib.suppress(OSError):
             descriptor = os.open(
                 self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
@@ -37,18 +37,18 @@ class Heartbeat:
 
 
 def age_s(path: str) -> float | None:
-    """Seconds since a process has shown a sign of life; None: never."""
+    """Return the seconds since the last heartbeat; None without one."""
     try:
-        found = os.lstat(path).st_mtime_ns
+        beat_ns = os.lstat(path).st_mtime_ns
     except OSError:
         return None
-    return max(0.0, (time.monotonic_ns() - found) / 1e9)
+    return max(0.0, (time.monotonic_ns() - beat_ns) / 1e9)
 
 
 def stands_still(path: str, since_s: float) -> bool:
-    """Whether a process has shown no sign of life for too long.
+    """Return whether the last heartbeat is too long ago.
 
-    :param since_s: time.monotonic() from which on silence counts.
+    :param since_s: time.monotonic() from which a missing heartbeat counts.
     """
     if time.monotonic() - since_s <= SILENCE_MAX_S:
         return False

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator's tools ask of the datapath.
+"""The datapath as inspected by the operator's tools.
 
-Nothing here changes the node: programs run on copies, or watch.
+Nothing here changes forwarding: programs run on copies, or only observe.
 """
 
 import errno
@@ -26,8 +26,8 @@ class Program(typing.NamedTuple):
 
 
 class Choices(typing.NamedTuple):
-    """The uplink of a flow, by the top six bits of its entropy and the
-    family of the outer packet; None: no uplink takes it."""
+    """The uplink of a flow by the family of the outer packet and the top six
+    bits of its entropy; None: no uplink."""
 
     v4: tuple
     v6: tuple
@@ -37,7 +37,7 @@ class Choices(typing.NamedTuple):
 
 
 class Packet(typing.NamedTuple):
-    """What of a packet selects its member; see struct oxp_packet."""
+    """The fields that select a packet's member; see struct oxp_packet."""
 
     source: str
     destination: str
@@ -50,7 +50,7 @@ class Packet(typing.NamedTuple):
 
 
 class Selection(typing.NamedTuple):
-    """What the tables say of a packet; members are indices or None."""
+    """The tables' result for a packet; members are indices or None."""
 
     slots: int
     slot: int
@@ -66,7 +66,8 @@ class Selection(typing.NamedTuple):
 
 
 class Run(typing.NamedTuple):
-    """``outcomes``: those that are counted, without PASS and FORWARDED."""
+    """``outcomes``: Outcome → count without zeroes; PASS and FORWARDED are
+    not counted."""
 
     action: int
     frame: bytes
@@ -74,7 +75,7 @@ class Run(typing.NamedTuple):
 
 
 class PacketCopy(typing.NamedTuple):
-    """A traced packet as it came, or as the program left it (`out`); see
+    """A traced packet as received, or as the program left it (`out`); see
     struct oxp_trace_packet."""
 
     time_ns: int
@@ -98,7 +99,7 @@ def _address_or_none(address):
 
 
 class Inspection(Datapath):
-    """The node's forwarding state, to look at."""
+    """The datapath with methods for inspection."""
 
     def node_settings(self) -> types.NodeSettings:
         out = self._ffi.new('struct oxp_node_settings *')
@@ -113,9 +114,10 @@ class Inspection(Datapath):
         choices = self._ffi.new('struct oxp_choices *')
         count = self._call('oxp_uplinks_list', out, len(out), choices)
         return [types.Uplink(
-            one.ifindex, one.mtu, _mac_text(one.own_mac),
-            _mac_text(one.next_hop_mac_v4), _mac_text(one.next_hop_mac_v6),
-            tuple(one.vlan[0:one.vlans])) for one in out[0:count]
+            uplink.ifindex, uplink.mtu, _mac_text(uplink.own_mac),
+            _mac_text(uplink.next_hop_mac_v4),
+            _mac_text(uplink.next_hop_mac_v6),
+            tuple(uplink.vlan[0:uplink.vlans])) for uplink in out[0:count]
             ], Choices(*(tuple(
                 None if choice == self._api.OXP_NO_CHOICE else choice
                 for choice in family) for family in (choices.v4, choices.v6)))
@@ -123,12 +125,13 @@ class Inspection(Datapath):
     def programs(self) -> list[Program]:
         out, count = self._array('oxp_programs_list', 'struct oxp_program')
         return sorted(Program(
-            one.ifindex, one.id, bytes(one.tag).hex(),
-            self._ffi.string(one.name).decode(errors='replace'), one.loaded_ns,
-            one.runs, one.run_time_ns) for one in out[0:count])
+            program.ifindex, program.id, bytes(program.tag).hex(),
+            self._ffi.string(program.name).decode(errors='replace'),
+            program.loaded_ns, program.runs, program.run_time_ns)
+            for program in out[0:count])
 
     def sample(self) -> 'Sample':
-        """The counters of all services, without a look at each of them."""
+        """Read the counters of all services at once."""
         out, count = self._array('oxp_services_list', 'struct oxp_service',
                                  guess=getattr(self, '_services_seen', 64))
         self._services_seen = count + 64
@@ -145,8 +148,8 @@ class Inspection(Datapath):
 class Sample:
     """Counters of all services at one time.
 
-    With thousands of services it must not make thousands of objects: columns
-    are read as arrays of numbers, and only what is shown becomes a Service.
+    To avoid an object for each of thousands of services, columns are read as
+    arrays of numbers, and only displayed services become Service objects.
     """
 
     def __init__(self, ffi, out, count):
@@ -165,7 +168,7 @@ class Sample:
         self.packets = column('counters', 'packets')
         self.bytes = column('counters', 'bytes')
         self.flows = column('counters', 'flows')
-        # Of a key: what a service is known by from sample to sample.
+        # The bytes of the key identify a service across samples.
         size = ffi.sizeof('struct oxp_key')
         raw = bytes(ffi.buffer(out, count * words * 8)) if count else b''
         self.names = [raw[start:start + size]
@@ -176,9 +179,9 @@ class Sample:
 
 
 class _Handle:
-    """What the library has opened for a node, closed once at most.
+    """An object that the library has opened for a node; closed only once.
 
-    ``_close_name``: the library's function.
+    ``_close_name``: the library's function that closes it.
     """
 
     _close_name: str
@@ -201,7 +204,7 @@ class _Handle:
 
 
 class Simulation(_Handle):
-    """The program on copies of what packets change."""
+    """Runs the program on copies of the state that packets change."""
 
     _close_name = 'oxp_simulation_close'
 
@@ -234,14 +237,14 @@ class Simulation(_Handle):
     def run(self, frame: bytes, ifindex: int) -> Run:
         size = self._node._api.OXP_FRAME_MAX + 256
         data = self._ffi.from_buffer('uint8_t[]', frame)
-        left = self._ffi.new('uint8_t[]', size)
+        out = self._ffi.new('uint8_t[]', size)
         entry = self._ffi.new('struct oxp_frame *', {
             'data': data, 'length': len(frame), 'ifindex': ifindex,
-            'out': left, 'capacity': size})
+            'out': out, 'capacity': size})
         counts = self._ffi.new('uint64_t[]', self._node._api.OXP_OUTCOMES)
         self._call('oxp_simulation_run', entry, counts)
         return Run(entry.action,
-                   bytes(self._ffi.buffer(left, entry.out_length)),
+                   bytes(self._ffi.buffer(out, entry.out_length)),
                    {types.Outcome(index): count
                     for index, count in enumerate(counts) if count})
 
@@ -256,7 +259,7 @@ class Simulation(_Handle):
             bool(out.confirmed), bool(out.learning), bool(out.changed))
 
     def first_fragment(self, packet: Packet):
-        """(service's key, member's index), or None where it is not known."""
+        """Return (service's key, member's index), or None if not known."""
         key = self._ffi.new('struct oxp_key *')
         member = self._ffi.new('uint16_t *')
         try:
@@ -269,7 +272,7 @@ class Simulation(_Handle):
         return oxp.key_of(key), member[0]
 
     def tokens(self, key: types.Key, source: str) -> float:
-        """Flows that the source may open now."""
+        """Return the number of flows that the source may open now."""
         out = self._ffi.new('uint64_t *')
         library = self._node.library
         self._call('oxp_simulation_tokens_get', library.key(key),
@@ -278,7 +281,7 @@ class Simulation(_Handle):
 
 
 class Trace(_Handle):
-    """Packets of a VIP, as they come in and as they leave."""
+    """Captures packets of a VIP on receipt and as they leave."""
 
     ROOM = 1 << 20
     _close_name = 'oxp_trace_close'
@@ -298,11 +301,11 @@ class Trace(_Handle):
 
     @property
     def lost(self) -> int:
-        """Copies of packets for which the buffer had no room."""
+        """The number of copies for which the buffer had no room."""
         return self._node._api.oxp_trace_lost_get(self._handle)
 
     def read(self, timeout_s: float) -> list[PacketCopy]:
-        """What was traced; waits for it, `timeout_s` at most."""
+        """Return traced packets; wait for them at most `timeout_s`."""
         error = self._node._error
         error[0] = b'\0'
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared library of the datapath, and conversions for its calls."""
+"""The datapath's shared library, and conversions for its calls."""
 
 import errno
 import functools
@@ -11,20 +11,20 @@ from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.node import types
 
 API_VERSION = 12
-# Of the layout that this package's data path has: others can be installed
-# beside it.
+# The number is that of the datapath's layout: libraries of several layouts can
+# be installed side by side.
 LIBRARY = 'liboctavia_xdp.so.9'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 
 class DatapathError(shared_library.LibraryError):
-    """The library refused; errno and text are its own."""
+    """The library refused a call, with this errno and text."""
 
 
 def load(path: str):
-    """(cffi.FFI, functions) of a library of any interface version.
+    """Return (cffi.FFI, functions) of a library with any API version.
 
-    :raises DatapathError: this is no library of the datapath.
+    :raises DatapathError: it is not a library of the datapath.
     """
     return shared_library.load(path, DatapathError)
 
@@ -61,7 +61,7 @@ class Library:
             (self.address(key.address)[0], key.port, protocol))
 
     def networks(self, texts: typing.Sequence[str]):
-        """An array; the lengths are of 32 or 128 bits."""
+        """Return an array; lengths are out of 32 or 128 bits."""
         out = self.ffi.new('struct oxp_network[]', len(texts))
         for text, entry in zip(texts, out, strict=True):
             network = ipaddress.ip_network(text)
@@ -87,7 +87,7 @@ class Library:
         return out
 
     def settings(self, wanted: types.Settings):
-        """The structure, and what must live as long as it is used."""
+        """Return the structure, and an object that must outlive it."""
         fields = wanted._asdict()
         allowed = fields.pop('allowed')
         out = self.ffi.new('struct oxp_service_settings *', fields)
@@ -151,10 +151,10 @@ class Library:
 
     def past_weights(self, changes: typing.Sequence[tuple[
             int, int, typing.Mapping[types.MemberName, int]]]):
-        """An array; of a change of nobody an element of no member."""
+        """Return an array. A change without members gets a placeholder."""
         wanted = [(age, slots, name, weight)
                   for age, slots, members in changes
-                  for name, weight in (members or _NOBODY).items()]
+                  for name, weight in (members or _NO_MEMBER).items()]
         out = self.ffi.new('struct oxp_past_weight[]', len(wanted))
         for (age, slots, name, weight), entry in zip(wanted, out,
                                                      strict=True):
@@ -174,12 +174,12 @@ class Library:
             entry.takes_alternative = tunnel.takes_alternative
 
 
-_NOBODY = {types.MemberName('::'): 0}
+_NO_MEMBER = {types.MemberName('::'): 0}
 
 
 @functools.lru_cache(1 << 16)
 def _packed(text: str) -> bytes:
-    """16 bytes, of IPv4 the mapped address."""
+    """Return 16 bytes; IPv4 addresses become mapped ones."""
     parsed = ipaddress.ip_address(text)
     if parsed.version == 4:
         return bytes(10) + b'\xff\xff' + parsed.packed
@@ -187,19 +187,19 @@ def _packed(text: str) -> bytes:
 
 
 def mac(text: str | None) -> bytes:
-    """Six bytes; of None all zeroes."""
+    """Return six bytes; None becomes zeroes."""
     return bytes.fromhex(text.replace(':', '')) if text else bytes(6)
 
 
 def text_of(address) -> str:
-    """An oxp_address as text."""
+    """Return the text of an oxp_address."""
     packed = bytes(address.bytes)
     parsed = ipaddress.IPv6Address(packed)
     return str(parsed.ipv4_mapped or parsed)
 
 
 def key_of(key) -> types.Key:
-    # A state that is damaged may have any number: faults() says so.
+    # Damaged state may have any number, which faults() reports.
     return types.Key(
         text_of(key.vip),
         types.PROTOCOL_NAMES.get(key.protocol, str(key.protocol)), key.port)
@@ -239,12 +239,12 @@ def nat_flow_of(out) -> types.NatFlow:
         out.expires_s)
 
 
-def member_of(one) -> types.MemberState:
+def member_of(out) -> types.MemberState:
     return types.MemberState(
-        text_of(one.address), one.weight, one.check, bool(one.admin_up),
-        bool(one.healthy), bool(one.known), counters_of(one.counters),
-        bool(one.backup), one.mtu, bool(one.takes_flows), one.index,
-        one.quic_server_id, one.port, tunnel_of(one.tunnel))
+        text_of(out.address), out.weight, out.check, bool(out.admin_up),
+        bool(out.healthy), bool(out.known), counters_of(out.counters),
+        bool(out.backup), out.mtu, bool(out.takes_flows), out.index,
+        out.quic_server_id, out.port, tunnel_of(out.tunnel))
 
 
 def tunnel_of(tunnel) -> types.Tunnel | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel's links, addresses, routes and neighbours through netlink.
 
-A socket belongs to one thread, so each thread makes a ``Kernel`` of its own.
+A socket must not be shared by threads, so each creates its own ``Kernel``.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ VERSIONS = {family: version for version, family in FAMILIES.items()}
 _GROUPS = (rtnl.RTMGRP_LINK | rtnl.RTMGRP_NEIGH
            | rtnl.RTMGRP_IPV4_IFADDR | rtnl.RTMGRP_IPV6_IFADDR
            | rtnl.RTMGRP_IPV4_ROUTE | rtnl.RTMGRP_IPV6_ROUTE)
-# linux/rtnetlink.h: as answer to a dump, what was learnt about destinations.
+# linux/rtnetlink.h: dump what was learnt about single destinations.
 _RTM_F_CLONED = 0x200
-# Of events, before what they mean is looked at.
+# Reads of pending events before a wait returns.
 _READS_MAX = 64
 _NEIGHBOUR_USABLE = (
     ndmsg.NUD_REACHABLE | ndmsg.NUD_STALE | ndmsg.NUD_DELAY
@@ -46,11 +46,10 @@ class Vlan(typing.NamedTuple):
 
 
 class Link(typing.NamedTuple):
-    """``carrier``: it is up and can send. ``lower``: index of the device
-    that a VLAN lies on. ``forwards``: versions of IP that the kernel may
-    forward of what comes in there. ``carrier_losses``: how often it has lost
-    its carrier so far. ``promiscuous``: it takes frames to others' addresses,
-    too."""
+    """``carrier``: whether it is up and can send. ``lower``: index of a VLAN's
+    lower device. ``forwards``: IP versions of packets received there that the
+    kernel may forward. ``carrier_losses``: how often it has lost its carrier.
+    ``promiscuous``: whether it accepts frames to other MAC addresses."""
 
     index: int
     name: str
@@ -75,10 +74,9 @@ class Route(typing.NamedTuple):
 
 
 class Neighbour(typing.NamedTuple):
-    """``mac`` is None unless it is usable now; ``failed``: nobody answers.
-    ``stale``: usable, and nobody is asking whether it still is.
-    ``confirmed``: it has answered since the kernel asked last;
-    ``permanent``: somebody has configured it, and nobody asks."""
+    """``mac``: None unless it is usable now. ``failed``: does not answer.
+    ``stale``: usable, but not being verified. ``confirmed``: has answered the
+    kernel's last probe. ``permanent``: configured, and never probed."""
 
     mac: str | None
     failed: bool = False
@@ -88,8 +86,8 @@ class Neighbour(typing.NamedTuple):
 
 
 class Snapshot(typing.NamedTuple):
-    """``links`` by index; ``sources``: (index, version) → first address that
-    serves as source; ``neighbours``: (index, address) → Neighbour."""
+    """``links``: index → Link. ``sources``: (index, version) → first address
+    suitable as source. ``neighbours``: (index, address) → Neighbour."""
 
     links: dict
     sources: dict
@@ -98,11 +96,11 @@ class Snapshot(typing.NamedTuple):
 
 
 class Kernel:
-    """Asks the kernel."""
+    """Queries the kernel's state."""
 
     def __init__(self):
         self._netlink = IPRoute()
-        # Filtered dumps need it, and pyroute2's other calls do not expect it.
+        # Filtered dumps need strict checks, which break pyroute2's own calls.
         self._strict = IPRoute(strict_check=True)
 
     def close(self):
@@ -110,12 +108,12 @@ class Kernel:
         self._strict.close()
 
     def own_addresses(self):
-        """Every address of this node, as texts."""
+        """Return every address of this node as str."""
         return frozenset(message.get_attr('IFA_ADDRESS')
                          for message in self._netlink.get_addr())
 
     def snapshot(self):
-        """All that uplinks depend on."""
+        """Return the state that uplinks depend on."""
         return Snapshot(
             {message['index']: link_of(message)
              for message in self._netlink.get_links()},
@@ -129,15 +127,14 @@ class Kernel:
              for message in self._netlink.get_neighbours(family=family)})
 
     def links_with_program(self):
-        """Links that have an XDP program, anybody's."""
+        """Return links with any XDP program, ours or not."""
         return [link for link in map(link_of, self._netlink.get_links())
                 if link.has_program]
 
     def resolve(self, link, address):
-        """Make the kernel ask for an address, or ask again whether its
-        entry still holds.
+        """Make the kernel resolve an address, or verify its entry.
 
-        :raises OSError: it cannot.
+        :raises OSError: the kernel refuses.
         """
         version = ipaddress.ip_address(address).version
         with _os_errors():
@@ -146,10 +143,10 @@ class Kernel:
                                 flags=ndmsg.NTF_USE, state=ndmsg.NUD_NONE)
 
     def confirm(self, link, address):
-        """Make the kernel ask now whether an entry still holds. Until the
-        answer its state is another one than that of a confirmed entry.
+        """Make the kernel probe an entry now. Until it answers, the entry is
+        not ``confirmed``.
 
-        :raises OSError: it cannot; there is no entry, for example.
+        :raises OSError: the kernel refuses, without an entry for example.
         """
         version = ipaddress.ip_address(address).version
         with _os_errors():
@@ -158,8 +155,8 @@ class Kernel:
                                 state=ndmsg.NUD_PROBE)
 
     def route_mtus(self):
-        """MTUs that routes say and those learnt: {network: MTU}."""
-        found = {}
+        """Return network → MTU, of routes with an MTU and of those learnt."""
+        mtus = {}
         for version, family in FAMILIES.items():
             for message in (*self._netlink.get_routes(family=family),
                             *self._learnt(family)):
@@ -167,9 +164,9 @@ class Kernel:
                 if mtu:
                     address = message.get_attr('RTA_DST') or (
                         '0.0.0.0' if version == 4 else '::')
-                    found[ipaddress.ip_network(
+                    mtus[ipaddress.ip_network(
                         (address, message['dst_len']))] = mtu
-        return found
+        return mtus
 
     def _learnt(self, family):
         request = rtmsg.rtmsg()
@@ -180,7 +177,7 @@ class Kernel:
             msg_flags=netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP)
 
     def routes(self):
-        """All routes, in a form that can be compared."""
+        """Return all routes, in a form that can be compared."""
         return frozenset(
             (family, message['type'], message['dst_len'],
              message.get_attr('RTA_TABLE'), message.get_attr('RTA_DST'),
@@ -191,7 +188,8 @@ class Kernel:
             for message in self._netlink.get_routes(family=family))
 
     def route_device(self, address, mark):
-        """Index of the device that marked packets to an address leave by.
+        """Return the index of the device that marked packets to an address
+        leave by.
 
         :raises OSError: there is no route.
         """
@@ -202,7 +200,7 @@ class Kernel:
         return None
 
     def path_mtu(self, address):
-        """The MTU of the route to an address, 0 where it has none.
+        """Return the MTU of the route to an address; 0 if it has none.
 
         :raises OSError: there is no route.
         """
@@ -230,13 +228,13 @@ class Events:
         os.close(self._wake)
 
     def wake(self):
-        """End a wait(); from any thread."""
+        """End a wait(). For any thread."""
         os.eventfd_write(self._wake, 1)
 
     def wait(self, timeout_s, matters):
-        """Wait for an event that matters, for that many seconds at most.
+        """Wait for an event; return whether it matters.
 
-        :param matters: called with each message.
+        :param matters: returns whether a message matters.
         """
         for descriptor, _event in self._poll.poll(1000 * timeout_s):
             if descriptor == self._wake:
@@ -245,23 +243,23 @@ class Events:
         return self._drain(matters)
 
     def _drain(self, matters):
-        found = False
+        is_relevant = False
         for _ in range(_READS_MAX):
             if not any(descriptor != self._wake
                        for descriptor, _event in self._poll.poll(0)):
                 break
             try:
                 for message in self._netlink.get():
-                    found = found or matters(message)
+                    is_relevant = is_relevant or matters(message)
             except (OSError, exceptions.NetlinkError):
-                # More than the socket holds: some were lost.
-                found = True
-        return found
+                # The socket's buffer was full, so events were lost.
+                is_relevant = True
+        return is_relevant
 
 
 @contextlib.contextmanager
 def _os_errors():
-    """The kernel's refusals as the exceptions that they are elsewhere."""
+    """Turn the kernel's refusals into OSError."""
     try:
         yield
     except exceptions.NetlinkError as error:
@@ -269,7 +267,7 @@ def _os_errors():
 
 
 def link_of(message):
-    """A Link from a message."""
+    """Return the Link in a message."""
     flags = message['flags']
     info = message.get_attr('IFLA_LINKINFO')
     program = message.get_attr('IFLA_XDP')
@@ -278,7 +276,7 @@ def link_of(message):
         data = info.get_attr('IFLA_INFO_DATA')
         vlan = Vlan(data.get_attr('IFLA_VLAN_ID'),
                     data.get_attr('IFLA_VLAN_PROTOCOL') or 0x8100)
-        # Of a device in another namespace the index would mean nothing.
+        # The index of a device in another namespace is meaningless here.
         if message.get_attr('IFLA_LINK_NETNSID') is None:
             lower = message.get_attr('IFLA_LINK')
     return Link(
@@ -293,7 +291,8 @@ def link_of(message):
 
 
 def _forwards(families):
-    """Of a link's settings by family; events may be without them."""
+    """Return the IP versions that a link's settings allow to forward; events
+    may lack these settings."""
     v4 = families and families.get_attr('AF_INET')
     v6 = families and families.get_attr('AF_INET6')
     v6 = v6 and v6.get_attr('IFLA_INET6_CONF')
@@ -302,22 +301,22 @@ def _forwards(families):
 
 
 def sources_of(messages):
-    """The first suitable address by (link, version)."""
-    found = {}
+    """Return (link, version) → first suitable address."""
+    sources = {}
     for message in messages:
         flags = message.get_attr('IFA_FLAGS') or message['flags']
-        # A scope of a link or a host is no address for others.
+        # Other nodes cannot reach addresses of link or host scope.
         if message['scope'] < rtnl.rt_scope['link'] and not (
                 flags & _UNSUITABLE_SOURCE):
             address = (message.get_attr('IFA_LOCAL')
                        or message.get_attr('IFA_ADDRESS'))
-            found.setdefault(
+            sources.setdefault(
                 (message['index'], VERSIONS[message['family']]), address)
-    return found
+    return sources
 
 
 def default_routes_of(version, message):
-    """The default routes in a message of a route."""
+    """Yield the default routes in a message."""
     if message['dst_len'] or message['type'] != rtnl.rt_type['unicast']:
         return
     metric = message.get_attr('RTA_PRIORITY') or 0
@@ -332,7 +331,7 @@ def default_routes_of(version, message):
 
 
 def neighbour_of(message):
-    """A Neighbour from a message."""
+    """Return the Neighbour in a message."""
     state = message['state']
     return Neighbour(
         message.get_attr('NDA_LLADDR') if state & _NEIGHBOUR_USABLE else None,
@@ -342,6 +341,6 @@ def neighbour_of(message):
 
 
 def mtu_of(message):
-    """The MTU that a route has, or 0."""
+    """Return the MTU of a route, or 0."""
     metrics = message.get_attr('RTA_METRICS')
     return (metrics and metrics.get_attr('RTAX_MTU')) or 0

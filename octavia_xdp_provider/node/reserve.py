@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for a file on a file system that others fill.
+"""Disk space reserved for a file on a shared file system.
 
-What takes a VIP back must not fail because a log has grown.
+Withdrawing a VIP must not fail because a log has filled the file system.
 """
 
 import contextlib
@@ -12,9 +12,9 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Reserve:
-    """A file that is given up when there is no other room.
+    """A file that is truncated when space is needed.
 
-    :param bytes_max: how much it keeps.
+    :param bytes_max: its size in bytes.
     """
 
     def __init__(self, path: str, bytes_max: int) -> None:
@@ -22,7 +22,7 @@ class Reserve:
         self._bytes = bytes_max
 
     def fill(self) -> None:
-        """Keep room, if there is some and it is not kept yet."""
+        """Reserve the space, unless it is reserved or not available."""
         with contextlib.suppress(OSError):
             if os.lstat(self._path).st_size >= self._bytes:
                 return
@@ -36,7 +36,8 @@ class Reserve:
                 os.close(descriptor)
 
     def give(self, error: OSError) -> bool:
-        """Give the room up if it helps against an error. Whether it may."""
+        """Free the space if the error is a lack of it; return whether any
+        was freed."""
         if error.errno not in _FULL:
             return False
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files by which the processes of a node work together.
+"""The files that the processes of a node exchange.
 
-All of them lie in ``[agent] run_directory``, with those of
+All of them are in ``[agent] run_directory``, as are those of
 agent/bgp/announcements.py.
 """
 
@@ -14,7 +14,7 @@ from octavia_xdp_provider.node import datapath
 
 
 class RunDirectory(run_directory.RunDirectory):
-    """Paths, and the datapath that lies behind them."""
+    """The paths, and access to the datapath."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf.agent.run_directory)
@@ -22,49 +22,47 @@ class RunDirectory(run_directory.RunDirectory):
 
     @property
     def checks(self) -> str:
-        """What the health checker probes: a directory (agent →
-        octavia-xdp-hc)."""
+        """Directory of the checks files (agent → octavia-xdp-hc)."""
         return self.path('checks')
 
     @property
     def checks_secret(self) -> str:
-        """From which the keys of checks follow (agent)."""
+        """Secret for the keys of checks (agent)."""
         return self.path('checks.secret')
 
     @property
     def queue(self) -> str:
-        """Changed results (octavia-xdp-hc → result handler)."""
+        """Directory of changed results (octavia-xdp-hc → result handler)."""
         return self.path('queue')
 
     @property
     def rejected(self) -> str:
-        """What was found in the queue and could not be used (result
-        handler)."""
+        """Directory for unusable files of the queue (result handler)."""
         return self.path('rejected')
 
     @property
     def agent_wakeup(self) -> str:
-        """Unix datagram socket: a table has switched (handler → agent)."""
+        """Unix datagram socket: tables have switched (handler → agent)."""
         return self.path('agent.wakeup')
 
     @property
     def handler_heartbeat(self) -> str:
-        """When the result handler has last done all (handler → agent)."""
+        """Heartbeat of the result handler (handler → agent)."""
         return self.path('handler.alive')
 
     @property
     def agent_heartbeat(self) -> str:
-        """The same of the agent's worker, for octavia-xdp-ctl."""
+        """Heartbeat of the agent's worker (agent → octavia-xdp-ctl)."""
         return self.path('agent.alive')
 
     @property
     def reserve(self) -> str:
-        """Room that the agent keeps for the file of announcements."""
+        """Space reserved for the announcements file (agent)."""
         return self.path('reserve')
 
     @property
     def lock(self) -> str:
-        """Held by whoever changes the datapath."""
+        """Lock of processes that change the datapath."""
         return self.path('datapath.lock')
 
     @property
@@ -74,7 +72,7 @@ class RunDirectory(run_directory.RunDirectory):
 
     @property
     def checker_socket(self) -> str:
-        """Where octavia-xdp-hc shows its live table."""
+        """Unix stream socket of octavia-xdp-hc, which shows its checks."""
         return self.path('hc.sock')
 
     def make(self) -> None:
@@ -84,7 +82,7 @@ class RunDirectory(run_directory.RunDirectory):
     def open_datapath(self, create: bool = False) -> datapath.Datapath:
         """Open the node's forwarding state.
 
-        :raises DatapathError: ENOENT where there is none and ``create`` is
+        :raises DatapathError: ENOENT if there is none and ``create`` is
             false.
         """
         options = self._conf.datapath

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the datapath and comes out of it, as plain values.
+"""Plain values for the calls of the datapath and their results.
 
-They mirror the structures of octavia_xdp.h, which says what they mean in
-full. Addresses and networks are texts, in the form that ``ipaddress`` gives
-them.
+They mirror the structures of octavia_xdp.h, which documents them in full.
+Addresses and networks are str in the canonical form of ``ipaddress``.
 """
 
 import enum
@@ -40,7 +39,7 @@ class ServiceFlag(enum.IntFlag):
 
 
 class Key(typing.NamedTuple):
-    """Name of a service."""
+    """Identifies a service."""
 
     address: str
     protocol: str
@@ -48,9 +47,9 @@ class Key(typing.NamedTuple):
 
 
 class Settings(typing.NamedTuple):
-    """How a service treats packets. 0 is the library's default.
+    """How a service treats packets. 0 stands for the library's default.
 
-    ``allowed``: networks of clients, or None for everybody.
+    ``allowed``: networks of allowed clients; None allows all.
     """
 
     slots: int = 0
@@ -70,9 +69,9 @@ class Settings(typing.NamedTuple):
 
 
 class MemberName(typing.NamedTuple):
-    """What distinguishes the members of a service.
+    """Identifies a member of a service.
 
-    ``port``: takes the place of the service's in packets, or 0: that stays.
+    ``port``: replaces the service's port in packets; 0: no change.
     """
 
     address: str
@@ -87,12 +86,12 @@ class MemberName(typing.NamedTuple):
 
 
 class Tunnel(typing.NamedTuple):
-    """How packets get to a member whose address they do not name.
+    """How packets reach a member that they do not address themselves.
 
-    ``address``: destination of the outer header. ``key``: struct oxp_tunnel
-    says what it is; 0: none. ``keeps_port``: the member's port is a part of
-    its name, and not written. ``takes_alternative``: what is at the end takes
-    packets that name an alternative.
+    ``address``: destination of the outer header. ``key``: see struct
+    oxp_tunnel; 0: none. ``keeps_port``: the member's port only identifies it
+    and is not written to packets. ``takes_alternative``: the end of the tunnel
+    accepts packets that name an alternative member.
     """
 
     address: str
@@ -103,10 +102,10 @@ class Tunnel(typing.NamedTuple):
 
 
 class Member(typing.NamedTuple):
-    """A wanted member; check 0: not monitored, mtu 0: the uplink's.
+    """A wanted member. ``check`` 0: not monitored. ``mtu`` 0: the uplink's.
 
     ``port``: as in MemberName. ``tunnel``: None for the service's
-    encapsulation, to the member's own address.
+    encapsulation to the member's own address.
     """
 
     address: str
@@ -126,14 +125,14 @@ class Counters(typing.NamedTuple):
 
 
 class OutcomeCounters(typing.NamedTuple):
-    """Bytes of frames as they came in, from the Ethernet header on."""
+    """``bytes``: of frames as received, Ethernet header included."""
 
     packets: int
     bytes: int
 
 
 class MemberState(typing.NamedTuple):
-    """A member as the tables have it."""
+    """A member in the tables."""
 
     address: str
     weight: int
@@ -156,9 +155,9 @@ class MemberState(typing.NamedTuple):
 
 
 class Fault(typing.NamedTuple):
-    """Something wrong in the tables.
+    """An inconsistency in the tables.
 
-    ``key`` is None if it is about no single service.
+    ``key``: the service, or None if no single service is affected.
     """
 
     key: Key | None
@@ -166,12 +165,12 @@ class Fault(typing.NamedTuple):
 
 
 class Service(typing.NamedTuple):
-    """A service as the tables have it; its settings without ``allowed``.
+    """A service in the tables; its settings are without ``allowed``.
 
-    ``drops``: packets for it that were dropped, whatever for. ``active``:
-    flows that are alive, counted or estimated. ``reply_packets``,
-    ``reply_bytes``: of NAT, what clients were sent. ``open_connections``: of a
-    service with a ``connection_limit``, what counts for it now.
+    ``drops``: packets for it that were dropped, for any reason. ``active``:
+    live flows, counted or estimated. ``reply_packets``, ``reply_bytes``: sent
+    to clients by NAT. ``open_connections``: connections that count towards
+    the ``connection_limit``, if there is one.
     """
 
     key: Key
@@ -191,7 +190,7 @@ class Service(typing.NamedTuple):
 
 
 class NatState(enum.IntEnum):
-    """Of a flow: enum oxp_nat_state."""
+    """The state of a flow by NAT: enum oxp_nat_state."""
 
     HALF_OPEN = 2
     ESTABLISHED = 3
@@ -199,10 +198,10 @@ class NatState(enum.IntEnum):
 
 
 class NatFlow(typing.NamedTuple):
-    """A flow of NAT: what the client has, and what the member sees.
+    """A flow by NAT. Its member's packets go to ``pool`` and ``pool_port``.
 
-    ``idle``, ``expires``: seconds since its last packet, and until it ends
-    without another one.
+    ``idle``: seconds since its last packet. ``expires``: seconds until it
+    ends, unless it has another packet.
     """
 
     service: Key
@@ -218,8 +217,8 @@ class NatFlow(typing.NamedTuple):
 
 
 class NatTimeouts(typing.NamedTuple):
-    """Seconds without a packet after which flows of NAT end that are not
-    established: struct oxp_nat_timeouts, without the units."""
+    """Idle timeouts in seconds of flows by NAT that are not established:
+    struct oxp_nat_timeouts."""
 
     tcp_opening: int
     tcp_closing: int
@@ -228,7 +227,7 @@ class NatTimeouts(typing.NamedTuple):
 
 
 class NatUsage(typing.NamedTuple):
-    """Addresses, ports and flows of the node's pools."""
+    """Number of addresses, ports and flows of the node's pools."""
 
     addresses_v4: int
     addresses_v6: int
@@ -239,13 +238,13 @@ class NatUsage(typing.NamedTuple):
 
 
 class Summary(typing.NamedTuple):
-    """As much of a service as shows whether anything has changed.
+    """The fields of a service that show whether anything has changed.
 
-    ``version``: another one whenever its table or a member's state is.
-    ``bytes``, ``flows``, ``packets``: of its counters. ``drops``: packets that
-    are not among these. ``active``: flows that are alive. ``reply_bytes``: of
-    NAT, what clients were sent. ``second_chance``: whether packets name the
-    other member of open slots. ``slots``: of its table.
+    ``version``: changes with its table and its members' states. ``bytes``,
+    ``flows``, ``packets``: its counters. ``drops``: packets that are not among
+    these. ``active``: live flows. ``reply_bytes``: sent to clients by NAT.
+    ``second_chance``: whether packets name the other member of open slots.
+    ``slots``: size of its table.
     """
 
     version: tuple[int, int, int]
@@ -285,12 +284,12 @@ class ProbeTarget(typing.NamedTuple):
 
 
 class Uplink(typing.NamedTuple):
-    """Where packets leave the node.
+    """An interface by which packets leave the node.
 
     ``ifindex``: of the device that the program runs on, below any VLAN.
-    ``mtu``: bytes of the greatest IP packet. ``vlans``: tags, the outermost
-    first. A next hop without a MAC address is None: the uplink carries
-    nothing of that family.
+    ``mtu``: greatest IP packet in bytes. ``vlans``: tags, outermost first.
+    ``next_hop_mac_…``: None if the uplink has no usable next hop of that
+    family.
     """
 
     ifindex: int
@@ -302,7 +301,7 @@ class Uplink(typing.NamedTuple):
 
 
 class NodeSettings(typing.NamedTuple):
-    """What holds for all services of the node."""
+    """Settings for all services of the node."""
 
     source_v4: str | None = None
     source_v6: str | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One library takes the pinned state over from another, as packets flow."""
+"""Hands the pinned state over from one library to another, under traffic."""
 
 import errno
 import os
@@ -9,15 +9,15 @@ from octavia_xdp_provider.node import library as libraries
 
 
 class Interface(typing.NamedTuple):
-    """One that runs the node's program."""
+    """An interface that runs the node's program."""
     index: int
     tag_before: str
-    # False: its program is what it shall be already.
+    # False: it runs the wanted program already.
     changes: bool
 
 
 class Upgrade(typing.NamedTuple):
-    """What was, or would be, done."""
+    """The result of an upgrade or of a dry run."""
     layout_before: int
     layout_after: int
     # Of the program of all interfaces.
@@ -25,12 +25,12 @@ class Upgrade(typing.NamedTuple):
     services: int
     members: int
     interfaces: tuple[Interface, ...]
-    # How many more there are than the library names.
+    # Number of interfaces that the library does not list.
     interfaces_more: int
     maps_new: int
-    # Both programs use these: nothing in them is copied or lost.
+    # Used by both programs, so their contents are neither copied nor lost.
     maps_handed: int
-    # Bytes of the new maps, needed beside the old ones until all is done.
+    # Size of the new maps, which coexist with the old ones until the end.
     map_bytes: int
     changes: bool
 
@@ -38,15 +38,15 @@ class Upgrade(typing.NamedTuple):
 def upgrade(pin_directory: str, lock_file: str, library: str | None = None,
             from_library: str | None = None,
             dry_run: bool = False) -> Upgrade:
-    """Put a library's program and layout in the place of what is pinned.
+    """Replace the pinned program and layout by those of a library.
 
-    :param library: the one that takes over. It may have another interface
-        than this package needs, as one that a node goes back to: all that is
-        used of it is looked up in its own header.
+    :param library: the library that takes over. It may have another API
+        version than this package, in a downgrade for example: everything is
+        looked up in its own header.
     :param from_library: that of the pinned layout; None: found by its name.
     :param dry_run: do all but the changes.
-    :raises DatapathError: nothing has changed. ELIBACC: the pinned layout's
-        library is not there.
+    :raises DatapathError: nothing has changed. ELIBACC: the library of the
+        pinned layout is not installed.
     """
     path = libraries.path_of(library)
     ffi, api = libraries.load(path)
@@ -65,12 +65,12 @@ def upgrade(pin_directory: str, lock_file: str, library: str | None = None,
     if status < 0:
         raise libraries.DatapathError(
             -status, ffi.string(error).decode(errors='replace'))
-    known = min(out.interfaces, api.OXP_UPGRADE_INTERFACES)
+    listed = min(out.interfaces, api.OXP_UPGRADE_INTERFACES)
     return Upgrade(
         out.layout_before, out.layout_after, bytes(out.tag_after).hex(),
         out.services, out.members,
-        tuple(Interface(one.ifindex, bytes(one.tag_before).hex(),
-                        bool(one.changes))
-              for one in out.interface[0:known]),
-        out.interfaces - known, out.maps_new, out.maps_handed, out.map_bytes,
+        tuple(Interface(interface.ifindex, bytes(interface.tag_before).hex(),
+                        bool(interface.changes))
+              for interface in out.interface[0:listed]),
+        out.interfaces - listed, out.maps_new, out.maps_handed, out.map_bytes,
         bool(out.changes))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of a node wakes another one up, to look again.
+"""Notifications between processes of a node, to look for work.
 
-A Unix datagram socket; the datagram's content does not matter. A notification
-that nobody waits for is lost without harm, each process looks by itself as
-well.
+They use Unix datagram sockets; the content does not matter. A notification
+may be lost without harm, because each process also looks at intervals.
 """
 
 import collections.abc
@@ -14,7 +13,7 @@ import threading
 
 
 def notify(path: str) -> None:
-    """Wake whoever listens there, if anybody does. Never blocks."""
+    """Wake the process that listens on this path, if any. Never blocks."""
     with contextlib.suppress(OSError), socket.socket(
             socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
@@ -22,11 +21,11 @@ def notify(path: str) -> None:
 
 
 def bind(path: str) -> socket.socket:
-    """A socket that becomes readable when somebody notifies this path.
+    """Return a socket that becomes readable on notifications of this path.
 
-    A socket file that a killed process left behind is replaced.
+    The socket file of a killed process is replaced.
 
-    :raises OSError: there cannot be a socket.
+    :raises OSError: the socket cannot be created.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -40,7 +39,7 @@ def bind(path: str) -> socket.socket:
 
 
 def drain(receiver: socket.socket) -> bool:
-    """Take all notifications. Returns whether there was one."""
+    """Consume all notifications; return whether there was one."""
     notified = False
     with contextlib.suppress(BlockingIOError):
         while receiver.recv(16, socket.MSG_DONTWAIT):
@@ -52,7 +51,7 @@ def listen(path: str, notified: collections.abc.Callable[[], object]
            ) -> None:
     """Call ``notified()`` for each notification, in a thread of its own.
 
-    :raises OSError: there cannot be a socket.
+    :raises OSError: the socket cannot be created.
     """
     receiver = bind(path)
 

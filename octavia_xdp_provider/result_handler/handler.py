@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result handler: from the health checker's queue into the tables.
+"""The result handler: applies the health checker's queue to the tables.
 
-What wakes it does not matter: it looks at the directory and takes in all
-deltas that wait. Only the checks that they name are applied, so that a wake
-costs what has changed and not what is known. Everything known is compared
-with the tables when a snapshot was loaded, when services have changed, and
-after a failure. The agent notifies it of changed services: new members
-of a check that is known get its result at once.
+Whenever it is woken, it reads all pending deltas in the directory and applies
+only the checks in them, so that the cost depends on the changes and not on
+the number of checks. All known results are compared with the tables after
+loading a snapshot, after a failure, and when services have changed. The agent
+notifies the handler of changed services, so that new members of a known check
+get its result at once.
 
 A *restored* result (not verified by a probe since the health checker was
-started) is the health checker's memory, which may be a little older than
-what the table already knows; it is used only for members that the table
-knows nothing about.
+started) comes from the health checker's saved state, which may be a little
+older than the table's. It is only used for members whose state is unknown.
 """
 
 import dataclasses
@@ -36,25 +35,24 @@ from octavia_xdp_provider.result_handler import queue_file
 
 LOG = logging.getLogger(__name__)
 
-# Between two looks at everything: a lost event or notification costs at most
-# this. Slots that change owners age at the same time, which the datapath
-# expects each second.
+# Interval of looks at everything, the longest delay after a lost event or
+# notification. The datapath expects slots to be aged each second, too.
 RESCAN_S = 1.0
-# After which a new snapshot is read even if nothing is missing: it
-# alone shows which checks are gone.
+# Interval of reading a new snapshot even if no delta is missing, because only
+# snapshots show which checks are gone.
 PRUNE_S = 10.0
-# A look at everything; the rest of the events name files.
+# Events that require a look at everything; the others name files.
 _LOST = flags.Q_OVERFLOW | flags.IGNORED | flags.UNMOUNT
 
 
 @dataclasses.dataclass
 class QueueChanges:
-    """What one look at the queue has found."""
+    """The result of one look at the queue."""
 
     paths: list = dataclasses.field(default_factory=list)
     changed: dict = dataclasses.field(default_factory=dict)
     times: list = dataclasses.field(default_factory=list)
-    whole: bool = False  # compare everything known with the tables
+    whole: bool = False  # whether to compare everything with the tables
 
 
 class Results:
@@ -65,17 +63,17 @@ class Results:
         self._metrics = metrics or metrics.Metrics()
         self._clock = clock
         self._position = (0, 0)  # boot, last sequence applied
-        self._missing = (0, 0)   # a snapshot up to here is needed, or None
-        self._stamp = None       # of the snapshot that was looked at last
+        self._missing = (0, 0)   # least position of a needed snapshot, or None
+        self._stamp = None       # of the last snapshot that was read
         self._loaded = 0.0
         self.last = {}           # key → verdict
 
     def update(self, rescan=True):
-        """Take in what is new.
+        """Read new results.
 
-        :param rescan: whether to look at the snapshot without need.
-        :returns: QueueChanges, whose paths are to be removed once they are
-            applied.
+        :param rescan: whether to look at the snapshot even if no delta is
+            missing.
+        :returns: QueueChanges. Its paths must be removed after it is applied.
         """
         changes = QueueChanges()
         paths, foreign = self._queue.scan()
@@ -85,11 +83,11 @@ class Results:
         if self._missing is not None or rescan:
             self._look_at_snapshot(changes, rescan, bool(deltas))
         for delta in deltas:
-            self._take(delta, changes)
+            self._apply_delta(delta, changes)
         return changes
 
     def _read(self, paths, changes):
-        """Decode deltas and note what is missing before each."""
+        """Decode deltas and note gaps before them."""
         deltas = []
         boot, sequence = self._position
         for path in paths:
@@ -99,19 +97,19 @@ class Results:
                 continue
             except queue_file.QueueFileError as error:
                 self._reject(path, error.reason, str(error))
-                self._need(self._position)
+                self._require_snapshot(self._position)
                 continue
             self._metrics.file('delta')
             changes.paths.append(path)
             if (delta.boot, delta.last_sequence) <= (boot, sequence):
                 continue
             if delta.boot != boot or delta.first_sequence > sequence + 1:
-                self._need((delta.boot, delta.first_sequence - 1))
+                self._require_snapshot((delta.boot, delta.first_sequence - 1))
             boot, sequence = delta.boot, delta.last_sequence
             deltas.append(delta)
         return deltas
 
-    def _need(self, position):
+    def _require_snapshot(self, position):
         self._missing = max(self._missing or (0, 0), position)
 
     def _look_at_snapshot(self, changes, rescan, busy):
@@ -153,7 +151,7 @@ class Results:
         self.last = last
         self._position = position
 
-    def _take(self, delta, changes):
+    def _apply_delta(self, delta, changes):
         boot, sequence = self._position
         if (delta.boot, delta.last_sequence) <= (boot, sequence):
             return
@@ -176,12 +174,12 @@ class Results:
     def _reject(self, path, reason, text):
         self._metrics.rejected(reason)
         self._queue.reject(path, text)
-        # Its writer may have chosen the name.
+        # The writer of the queue is not trusted and chose the name.
         LOG.error('Queue file %s set aside: %s', ascii(path.name), text)
 
 
 class ResultHandler:
-    """The process: waits, applies, notifies the agent."""
+    """Waits for results, applies them and notifies the agent."""
 
     def __init__(self, conf):
         self._files = run_directory.RunDirectory(conf)
@@ -197,18 +195,18 @@ class ResultHandler:
         self._stop = threading.Event()
         self._datapath = None
         self._generations = None
-        self._whole = True  # something known may not be in the tables
+        self._whole = True  # whether the tables may lack known results
 
     def stop(self):
-        """Ask ``run`` to return."""
+        """Make ``run`` return."""
         self._stop.set()
         wakeup.notify(self._files.handler_wakeup)
 
     def run(self):
-        """Serve until ``stop`` is called, or another library took over.
+        """Serve until ``stop`` is called, or another library takes over.
 
-        :returns: exit status: not 0 in the second case.
-        :raises ConfigurationError: it cannot listen where it shall.
+        :returns: the exit status, which is not 0 in the second case.
+        :raises ConfigurationError: it cannot listen as configured.
         """
         self._monitoring.start()
         try:
@@ -217,7 +215,7 @@ class ResultHandler:
             self._monitoring.stop()
 
     def _serve(self):
-        # What was imported stays; no collection need look at it again.
+        # Exempt imported objects, which live for ever, from collections.
         gc.freeze()
         with INotify() as inotify, wakeup.bind(
                 self._files.handler_wakeup) as notifications:
@@ -232,7 +230,7 @@ class ResultHandler:
                 try:
                     if rescan:
                         due = time.monotonic() + RESCAN_S
-                        # Also where the directory is another one now.
+                        # Repeat this, as the directory may be a new one.
                         self._files.make()
                         inotify.add_watch(self._files.queue, flags.MOVED_TO)
                     self.step(rescan)
@@ -240,7 +238,7 @@ class ResultHandler:
                         self._heartbeat.beat()
                 except Exception as error:
                     if datapath.is_foreign(error):
-                        LOG.warning('%s. The handler ends, to be started '
+                        LOG.warning('%s. The handler exits to be started '
                                     'again.', error.text)
                         return 1
                     LOG.exception('The results could not be applied and are '
@@ -250,13 +248,13 @@ class ResultHandler:
                     self._stop.wait(1.0)
                     due = 0.0
                 awake.poll(1000 * max(0.0, due - time.monotonic()))
-                rescan = self._lost(inotify)
+                rescan = self._has_lost_events(inotify)
                 rescan |= wakeup.drain(notifications)
                 rescan |= time.monotonic() >= due
         return 0
 
-    def _lost(self, inotify):
-        """Take all events; whether there may have been more."""
+    def _has_lost_events(self, inotify):
+        """Consume all events; return whether some may have been lost."""
         lost = False
         for event in inotify.read(timeout=0):
             lost |= bool(event.mask & _LOST)
@@ -271,12 +269,12 @@ class ResultHandler:
         self._whole = True
 
     def step(self, rescan=True):
-        """Apply what is new; deltas go once they are in.
+        """Apply new results, and remove their deltas.
 
         :param rescan: whether to look at services and snapshot as well.
         """
         changes = self._results.update(rescan)
-        # Until it is done: a failure must not lose what was taken in.
+        # This stays set after a failure, so that no result is lost.
         whole, self._whole = self._whole or changes.whole, True
         if self._open():
             whole |= rescan and self._services_changed()
@@ -285,13 +283,13 @@ class ResultHandler:
         for path in changes.paths:
             self._queue.remove(path)
         if rescan and self._datapath is not None:
-            # Here and nowhere else on the node. Late is no harm: slots are
-            # then open, and flows remembered, for longer.
+            # Only this process ages slots. A delay is harmless: slots stay
+            # open, and flows remembered, for longer.
             self.metrics.datapath(self._datapath.tick(),
                                   self._datapath.outcomes())
 
     def _apply(self, changes, whole):
-        wanted = self._wanted(self._results.last if whole else changes.changed)
+        wanted = self._select(self._results.last if whole else changes.changed)
         if not wanted:
             return
         switched = self._datapath.apply_health(wanted)
@@ -302,7 +300,7 @@ class ResultHandler:
             wakeup.notify(self._files.agent_wakeup)
 
     def _open(self):
-        """The agent creates the datapath; until then there is nothing."""
+        """Open the datapath; return False until the agent has created it."""
         if self._datapath is None:
             try:
                 self._datapath = self._files.open_datapath()
@@ -320,9 +318,9 @@ class ResultHandler:
         self._generations = generations
         return changed
 
-    def _wanted(self, verdicts):
-        """(check, up) of every verdict that may be applied."""
-        # There are few different verdicts, however many checks there are.
+    def _select(self, verdicts):
+        """Return (check, up) for every verdict that may be applied."""
+        # There are few distinct verdicts, even with many checks.
         up, restored = {}, set()
         for verdict in set(verdicts.values()):
             state = queue_file.state_of(verdict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the result handler has done and how long it took, for Prometheus."""
+"""Prometheus metrics of the result handler."""
 
 import bisect
 import itertools
@@ -9,7 +9,7 @@ from prometheus_client import core
 
 from octavia_xdp_provider.node import types
 
-# Seconds from the probe's verdict to the switched table.
+# Bounds in seconds, from the probe's verdict to the switched table.
 BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _BOUNDS = [round(bound * 1e9) for bound in BUCKETS]  # nanoseconds
 _PREFIX = 'octavia_xdp_result_handler_'
@@ -23,9 +23,9 @@ class Latency:
         self._sum = 0.0
 
     def observe(self, times, now):
-        """Take the time from each moment until now; nanoseconds.
+        """Add the time from each moment until now, all in nanoseconds.
 
-        Moments that are still to come count as now.
+        Moments in the future count as now.
         """
         times = sorted(times)
         end = bisect.bisect_right(times, now)
@@ -49,7 +49,7 @@ class Latency:
 
 
 class PacketOutcomes:
-    """What the datapath has counted, as it was read last."""
+    """The datapath's counters of outcomes, as last read."""
 
     def __init__(self):
         self._counts = {}
@@ -109,34 +109,37 @@ class Metrics:
                                          registry=self.registry)
 
     def file(self, kind):
-        """A file of the queue was read."""
+        """Count a file of the queue that was read."""
         self._files.labels(kind).inc()
 
     def rejected(self, reason):
-        """A file was set aside."""
+        """Count a file that was set aside."""
         self._rejected.labels(reason).inc()
 
     def applied(self, results, tables, whole):
-        """Results went into the tables, and so many of these switched."""
+        """Count applied results and switched tables.
+
+        :param whole: whether everything known was compared.
+        """
         self._results.inc(results)
         self._tables.inc(tables)
         if whole:
             self._whole.inc()
 
     def took(self, times, now):
-        """Results of these times are in the tables now (nanoseconds)."""
+        """Record that results from these times are in the tables (ns)."""
         self._latency.observe(times, now)
 
     def failed(self):
-        """The datapath refused."""
+        """Count a failed attempt to apply results."""
         self._failures.inc()
 
     def lost(self):
-        """The kernel dropped events, or the directory went away."""
+        """Count a loss of events, because of too many or a new directory."""
         self._lost.inc()
 
     def datapath(self, open_slots, outcomes):
-        """So many slots are open after a tick, and so much was counted."""
+        """Set the open slots and the outcomes after a tick."""
         self._open_slots.set(open_slots)
         self._outcomes.set({
             outcome: counters for outcome, counters in outcomes.items()
@@ -144,9 +147,9 @@ class Metrics:
                                types.Outcome.FORWARDED)})
 
     def stretched(self, percent):
-        """The health checker's intervals have this length."""
+        """Set the length of the health checker's intervals in percent."""
         self._stretch.set(percent / 100)
 
     def value(self, name, **labels):
-        """The value of a sample, 0 if there is none; for tests."""
+        """Return the value of a sample, or 0; for tests."""
         return self.registry.get_sample_value(_PREFIX + name, labels) or 0

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of the result queue, as its reader sees it.
+"""The reader's side of the result queue's directory.
 
 See ``doc/source/reference/result-queue.rst`` for the hand-off between the
-two sides, and ``result_queue`` for the files.
+two sides, and ``queue_file`` for the files.
 
-Its writer has fewer rights than its reader and may have been taken over:
-nothing that it can write is followed, and what is set aside goes to a
-directory that it cannot write.
+The writer has fewer privileges than the reader and may be compromised: no
+link that it can create is followed, and rejected files are moved to a
+directory that it cannot write to.
 """
 
 from collections.abc import Iterator
@@ -25,31 +25,31 @@ from octavia_xdp_provider.result_handler.queue_file import QueueFileError
 
 SNAPSHOT_NAME: str = queue_file.CONTRACT['names']['snapshot']
 TEMPORARY_PREFIX: str = queue_file.CONTRACT['names']['temporary_prefix']
-# Two million records; there are fewer checks.
+# Two million records, more than there are checks.
 BYTES_MAX = 1 << 26
-# Deltas, and foreign files, that one look takes.
+# Limit of deltas, and of foreign files, in one look.
 LOOK_MAX: int = queue_file.CONTRACT['constants']['max_pending_deltas']
-# Of a name, so that there is room for what is added.
+# Limit of a rejected file's name, to have room for suffixes.
 _NAME_BYTES = 200
 _DELTA_NAME = re.compile(queue_file.CONTRACT['names']['delta_pattern'])
 
 
 class SnapshotMark(NamedTuple):
-    """What the header of a snapshot says; zeroes where there is none."""
+    """Identity and header of a snapshot; zeroes without a whole header."""
 
     stamp: tuple[int, int]
-    """Inode and time of change: no two snapshots have both."""
+    """Inode and modification time, which differ between snapshots."""
     position: tuple[int, int]
     """Boot and last sequence."""
     stretch_percent: int
-    """How long the health checker's intervals are; 100 as asked for."""
+    """Length of the health checker's intervals; 100 as configured."""
 
 
 class QueueDirectory:
-    """The directory through which the files travel.
+    """The directory of the queue's files.
 
-    :param rejected: where files go that are set aside: a directory that
-        nobody but the reader can write. Without one they are removed.
+    :param rejected: directory for rejected files, to which only the reader
+        can write. If it cannot be used, rejected files are deleted.
     """
 
     def __init__(
@@ -62,22 +62,19 @@ class QueueDirectory:
 
     @property
     def snapshot_path(self) -> pathlib.Path:
-        """Where the snapshot is, if there is one."""
+        """Path of the snapshot, which may not exist."""
         return self.path / SNAPSHOT_NAME
 
     def pending(self) -> list[pathlib.Path]:
-        """Return the deltas that wait, in the order to apply them."""
+        """Return the pending deltas, in the order to apply them."""
         return self.scan()[0]
 
     def foreign(self) -> list[pathlib.Path]:
-        """Return files that are none of the queue's, for `reject`."""
+        """Return files that do not belong to the queue, for `reject`."""
         return self.scan()[1]
 
     def scan(self) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
-        """Return the deltas that wait and the foreign files, at one look.
-
-        Directories are no business of a reader.
-        """
+        """Return (pending deltas, foreign files); ignore directories."""
         deltas = []
         foreign = []
         with (
@@ -126,43 +123,43 @@ class QueueDirectory:
         return queue_file.decode(data)
 
     def read(self, path: pathlib.Path) -> QueueFile:
-        """Decode one delta and hold it against its name.
+        """Decode a delta and compare it with its name.
 
-        :raises QueueFileError: if it can't be used.
-        :raises FileNotFoundError: if somebody else has removed it.
+        :raises QueueFileError: it cannot be used.
+        :raises FileNotFoundError: it was removed meanwhile.
         """
-        found = self._decode(path.name)
-        if found.kind != Kind.DELTA:
-            raise QueueFileError('kind', f'kind {found.kind} as a delta')
-        name = queue_file.delta_name(found.boot, found.first_sequence)
+        delta = self._decode(path.name)
+        if delta.kind != Kind.DELTA:
+            raise QueueFileError('kind', f'kind {delta.kind} as a delta')
+        name = queue_file.delta_name(delta.boot, delta.first_sequence)
         if path.name != name:
             raise QueueFileError('name', path.name)
-        return found
+        return delta
 
     def snapshot(self) -> QueueFile | None:
-        """Decode the snapshot; None if there is none.
+        """Decode the snapshot; return None if there is none.
 
-        :raises QueueFileError: if it can't be used.
+        :raises QueueFileError: it cannot be used.
         """
         try:
-            found = self._decode(SNAPSHOT_NAME)
+            snapshot = self._decode(SNAPSHOT_NAME)
         except FileNotFoundError:
             return None
-        if found.kind != Kind.SNAPSHOT:
-            raise QueueFileError('kind', f'kind {found.kind} as a snapshot')
-        return found
+        if snapshot.kind != Kind.SNAPSHOT:
+            raise QueueFileError('kind', f'kind {snapshot.kind} as a snapshot')
+        return snapshot
 
     def snapshot_mark(self) -> SnapshotMark | None:
-        """Return which snapshot there is, by its header alone.
+        """Return the mark of the snapshot, reading only its header.
 
-        :returns: None if there is none.
-        :raises QueueFileError: what has its name is no file.
+        :returns: None if there is no snapshot.
+        :raises QueueFileError: it is not a regular file.
         """
         try:
-            raw, found = self._read(SNAPSHOT_NAME, queue_file.HEADER_SIZE)
+            raw, status = self._read(SNAPSHOT_NAME, queue_file.HEADER_SIZE)
         except FileNotFoundError:
             return None
-        stamp = (found.st_ino, found.st_mtime_ns)
+        stamp = (status.st_ino, status.st_mtime_ns)
         return SnapshotMark(
             stamp, queue_file.position(raw), queue_file.stretch(raw)
         )
@@ -173,10 +170,10 @@ class QueueDirectory:
             os.unlink(path.name, dir_fd=queue)
 
     def reject(self, path: pathlib.Path, reason: str) -> pathlib.Path | None:
-        """Set a file aside with the reason in a text file beside it.
+        """Set a file aside, and write the reason to a text file beside it.
 
-        Only the newest files are kept, and nothing but files. Returns the new
-        place, or None if there is none.
+        Only regular files are kept, and only the newest. Returns the new path,
+        or None if the file was not kept.
         """
         with contextlib.suppress(FileNotFoundError), self._open() as queue:
             try:
@@ -201,16 +198,16 @@ class QueueDirectory:
         except OSError:
             _remove(name, queue)
             return None
-        # Here nobody exchanges it any more.
-        found = os.stat(place, dir_fd=rejected, follow_symlinks=False)
+        # The writer can no longer replace it, so check it here.
+        status = os.stat(place, dir_fd=rejected, follow_symlinks=False)
         if (
-            not stat.S_ISREG(found.st_mode)
-            or found.st_nlink > 1
-            or found.st_size > BYTES_MAX
+            not stat.S_ISREG(status.st_mode)
+            or status.st_nlink > 1
+            or status.st_size > BYTES_MAX
         ):
             _remove(place, rejected)
             return None
-        # The file is no longer in the queue; the rest is for people.
+        # It is out of the queue, so errors from here on do not matter.
         with contextlib.suppress(OSError):
             os.utime(place, dir_fd=rejected, follow_symlinks=False)
             with open(
@@ -227,8 +224,8 @@ class QueueDirectory:
         ages = {}
         for name in os.listdir(rejected):
             if not name.endswith('.reason'):
-                found = os.stat(name, dir_fd=rejected, follow_symlinks=False)
-                ages[name] = found.st_mtime_ns
+                status = os.stat(name, dir_fd=rejected, follow_symlinks=False)
+                ages[name] = status.st_mtime_ns
         names = sorted(ages, key=lambda name: (ages[name], name))
         for old in names[: max(0, len(names) - self._keep_rejected)]:
             _remove(old, rejected)
@@ -236,7 +233,7 @@ class QueueDirectory:
 
 
 def _remove(name: str, directory: int) -> None:
-    """Whatever it is, but a directory that is not empty."""
+    """Remove anything but a directory that is not empty."""
     try:
         os.unlink(name, dir_fd=directory)
     except FileNotFoundError:

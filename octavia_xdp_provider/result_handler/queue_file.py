@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the result queue: what the health checker writes for the node.
+"""Files of the result queue, which the health checker writes.
 
-The format has one definition, ``contracts/result-queue.json``. The layouts
-used here are built from that document when this module is imported, so this
-file holds no offset and no size. See ``doc/source/reference/
-result-queue.rst`` for the hand-off between the two sides.
+The only definition of the format is ``contracts/result-queue.json``. This
+module builds its layouts from that document on import, so it contains neither
+offsets nor sizes. See ``doc/source/reference/result-queue.rst`` for the
+hand-off between the two sides.
 """
 
 import array
@@ -68,25 +68,26 @@ MAX_PENDING_DELTAS: int = CONTRACT['constants']['max_pending_deltas']
 
 
 def _enum(name: str, table: dict[str, int]) -> Any:
-    """An IntEnum whose members are known only when the contract is read."""
+    """Create an IntEnum from a table of the contract."""
     make: Any = enum.IntEnum
-    return make(name, {word.upper(): number
-                       for word, number in table.items()})
+    return make(name, {member.upper(): number
+                       for member, number in table.items()})
 
 
 Kind = _enum('Kind', CONTRACT['kinds'])
 State = _enum('State', CONTRACT['states'])
 Reason = _enum('Reason', CONTRACT['reasons'])
 
-# A record is read as words of 8 bytes: some fields fill one, the others share
-# one, the *verdict*. Files of many thousands of records are thus taken apart
-# column by column, without an object for each record.
+# A record is read as words of 8 bytes. Some fields fill a word, and the others
+# share a single one, the *verdict*. Files of many thousands of records are
+# thus split into columns without an object for each record.
 _WORD = 8
 _WORDS, _REST = divmod(_RECORD.size, _WORD)
 
 
 def _places() -> tuple[dict[str, int], dict[str, tuple[int, int]], int]:
-    """Return words of fields that fill one, shift and mask of the others."""
+    """Return field → word for fields that fill one, field → (shift, mask) for
+    the others, and the index of the word that these share."""
     words = {}
     parts = {}
     shared = set()
@@ -112,20 +113,19 @@ _STATES = frozenset(State)
 
 
 def state_of(verdict: int) -> int:
-    """The state in a verdict, the shared word of a record."""
+    """Return the state in a verdict, the shared word of a record."""
     return verdict >> _STATE_SHIFT & _STATE_MASK
 
 
 def is_verified(verdict: int) -> bool:
-    """Whether a probe of its boot agrees with the state in a verdict."""
+    """Return whether a probe of its boot confirms a verdict's state."""
     return bool(verdict >> _FLAGS_SHIFT & FLAG_VERIFIED)
 
 
 class QueueFileError(Exception):
-    """A file of the queue that can't be used.
+    """A file of the queue cannot be used.
 
-    :ivar reason: one of the words listed under ``error_reasons`` in the
-        contract.
+    :ivar reason: one of ``error_reasons`` in the contract.
     """
 
     def __init__(self, reason: str, text: str = '') -> None:
@@ -146,12 +146,12 @@ class Record(NamedTuple):
 
     @property
     def verified(self) -> bool:
-        """Whether a probe of this boot agrees with the state."""
+        """Whether a probe of this boot confirms the state."""
         return bool(self.flags & FLAG_VERIFIED)
 
     @property
     def key_text(self) -> str:
-        """The key as the checks file spells it."""
+        """The key as written in the checks files."""
         return f'{self.key:016x}'
 
 
@@ -192,7 +192,7 @@ class QueueFile:
 
     @functools.cached_property
     def records(self) -> Sequence[Record]:
-        """The same, with an object for each record."""
+        """The columns as a Record for each check."""
         return [self.columns.record(i) for i in range(len(self.columns.keys))]
 
 
@@ -203,7 +203,7 @@ def _checksum(data: bytes) -> int:
 
 
 def _check_envelope(data: bytes) -> dict[str, Any]:
-    """Return the header of data whose length and checksum are right."""
+    """Return the header, after checking length and checksum."""
     if len(data) < _HEADER.size:
         raise QueueFileError('torn', f'{len(data)} bytes')
     header = dict(zip(_HEADER_NAMES, _HEADER.unpack_from(data), strict=True))
@@ -226,16 +226,16 @@ def _check_envelope(data: bytes) -> dict[str, Any]:
         raise QueueFileError('torn', f'{len(data)} of {wanted} bytes')
     if len(data) > wanted:
         raise QueueFileError('length', f'{len(data) - wanted} bytes more')
-    found = _checksum(data)
-    if header['crc32c'] != found:
+    checksum = _checksum(data)
+    if header['crc32c'] != checksum:
         raise QueueFileError(
-            'crc', f'{header["crc32c"]:08x} written, {found:08x} found'
+            'crc', f'{header["crc32c"]:08x} written, {checksum:08x} found'
         )
     return header
 
 
 def _check_meaning(header: dict[str, Any], columns: Columns) -> None:
-    """Refuse what a correct writer would never have sealed."""
+    """Refuse contents that a correct writer never produces."""
     if any(header['reserved']) or (
         header['stretch_percent'] and header['kind'] == Kind.DELTA
     ):
@@ -281,7 +281,7 @@ def _columns(data: bytes) -> Columns:
         words[_VERDICT::_WORDS],
     )
     try:
-        # There are few different ones.
+        # There are few distinct verdicts.
         for verdict in set(columns.verdicts):
             _check_verdict(1, verdict)
         if 0 in columns.keys:
@@ -296,7 +296,7 @@ def _columns(data: bytes) -> Columns:
 def decode(data: bytes) -> QueueFile:
     """Decode a whole file.
 
-    :raises QueueFileError: if anything about it is wrong.
+    :raises QueueFileError: the file is not valid.
     """
     header = _check_envelope(data)
     columns = _columns(data)
@@ -312,16 +312,14 @@ def decode(data: bytes) -> QueueFile:
 
 
 def position(data: bytes) -> tuple[int, int]:
-    """Return boot and last sequence by the header alone, unchecked.
-
-    Zeroes where there is no whole header.
-    """
+    """Return boot and last sequence of an unchecked header, or zeroes if it
+    is not complete."""
     header = _header_of(data)
     return header['boot'], header['last_sequence']
 
 
 def stretch(data: bytes) -> int:
-    """Return how long intervals are in percent, by the header alone."""
+    """Return the length of intervals in percent, of an unchecked header."""
     return int(_header_of(data)['stretch_percent'])
 
 

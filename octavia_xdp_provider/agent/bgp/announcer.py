@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a BGP speaker announce what the announcements file says.
+"""Makes a BGP speaker announce the content of the announcements file.
 
-ExaBGP, the speaker in production, starts this process. It is level-triggered:
-it compares what the file wants with what the speaker has, after each change
-of the file and from time to time, and commands the difference. So it does
-not matter which of the two, or whether the agent, was killed in between.
+ExaBGP, the speaker in production, starts this process. The process is
+level-triggered: after each change of the file, and at intervals, it compares
+the file with the speaker's routes and sends commands for the difference. So
+it does not matter whether it, the speaker or the agent was killed in between.
 
-A file that is missing, torn or of another version says nothing about what is
-wanted. Then all stays as it was: what the last good file asked for or, in a
-new process, what the speaker has. A speaker that was just started has
-nothing, so a rebooted node announces nothing until the agent has written its
-file. To withdraw everything the agent writes a file with no announcement.
+A file that is missing, torn or of another version is ignored, and the
+announcements of the last good file stay or, in a new process, those of the
+speaker. A new speaker has no routes, so a rebooted node announces nothing
+until the agent has written its file. To withdraw everything, the agent writes
+a file with an empty list.
 
-Prefixes outside the given networks are neither announced nor withdrawn:
-routes of the operator's own in the speaker's configuration are left alone.
+Prefixes outside the given networks are neither announced nor withdrawn, so
+the operator's own routes in the speaker's configuration are left alone.
 """
 
 import collections.abc
@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 
 # The file is read again after this many seconds without any event.
 POLL_INTERVAL_S = 5.0
-# What the speaker has is compared this long after a change, and regularly.
+# The speaker's routes are compared this long after a change, and regularly.
 VERIFY_DELAY_S = 1.0
 VERIFY_INTERVAL_S = 30.0
 RETRY_FIRST_S = 1.0
@@ -52,11 +52,11 @@ _DIRECTORY_GONE = (inotify_simple.flags.DELETE_SELF
 
 
 class Announcer:
-    """Keeps a speaker as the file says.
+    """Keeps a speaker's routes as in the file.
 
-    :param file: the announcements file. The status file and the lock, which
-        shows that an announcer lives, are put beside it.
-    :param networks: networks inside which prefixes are announced.
+    :param file: the announcements file. The status file, and the lock that
+        shows that an announcer lives, are put into the same directory.
+    :param networks: prefixes are announced only inside these.
     """
 
     def __init__(self, file: str | pathlib.Path,
@@ -69,12 +69,12 @@ class Announcer:
         bgp.subscribe(self._session)
         self._wanted: dict[Network, Route] | None = None
         self._file_error: str | None = None
-        # What the speaker confirmed.
+        # Routes that the speaker has confirmed.
         self._accepted: dict[Network, Route] = {}
-        # What the speaker has for at least one neighbour.
+        # Prefixes that the speaker has for at least one neighbour.
         self._present: set[Network] = set()
         self._failed: dict[Network, str] = {}
-        # Of those failed: not given to the speaker.
+        # Failed prefixes that were not given to the speaker.
         self._impossible: set[Network] = set()
         self._neighbours: dict[str, str] = {}  # address → 'up' or 'down'
         self._status: bytes | None = None
@@ -86,7 +86,7 @@ class Announcer:
         self._retry_delay_s = RETRY_FIRST_S
 
     def run(self) -> None:
-        """Work until the speaker ends.
+        """Serve the file until the speaker ends.
 
         :raises AnnouncementError: another announcer serves the file, or its
             directory is gone.
@@ -94,14 +94,14 @@ class Announcer:
         directory = self._file.parent
         with open(directory / announcements.LOCK_NAME, 'w') as lock, \
                 inotify_simple.INotify() as inotify:
-            # ExaBGP's umask keeps the agent out, whose user is another.
+            # With ExaBGP's umask the agent, another user, could not read it.
             os.fchmod(lock.fileno(), 0o644)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise announcements.AnnouncementError(
                     f'another announcer serves {self._file}') from None
-            # What a predecessor reported may not be true any more.
+            # The status of a predecessor may be out of date.
             self._status_file.unlink(missing_ok=True)
             self._status = None
             inotify.add_watch(directory, _WATCHED)
@@ -128,14 +128,14 @@ class Announcer:
 
     def _wait(self, poll: select.poll, inotify: inotify_simple.INotify,
               wake: float) -> None:
-        """Wait for a change of the file or for the time to come."""
+        """Wait for a change of the file or of a session, or until `wake`."""
         while True:
-            left = wake - time.monotonic()
-            ready = poll.poll(max(left, 0) * 1000)
+            left_s = wake - time.monotonic()
+            ready = poll.poll(max(left_s, 0) * 1000)
             state_before = dict(self._neighbours)
             self._speaker.receive()
             changed = self._file_changed(inotify)
-            if (changed or left <= 0 or not ready
+            if (changed or left_s <= 0 or not ready
                     or state_before != self._neighbours):
                 return
 
@@ -150,7 +150,7 @@ class Announcer:
         return changed
 
     def _attempt(self) -> None:
-        """Find out what the speaker has if that is due, and correct it."""
+        """Compare the speaker's routes if that is due, and correct them."""
         try:
             if not self._synchronised:
                 self._speaker.synchronise()
@@ -187,29 +187,30 @@ class Announcer:
             error = None
             self._wanted = wanted
         if error and error != self._file_error:
-            LOG.error('%s; all stays as it is', error)
+            LOG.error('%s; announcements do not change', error)
         self._file_error = error
 
     def _verify(self) -> None:
-        """Compare what the speaker has with what it has confirmed."""
+        """Compare the speaker's routes with those that it has confirmed."""
         neighbours = self._speaker.neighbours()
-        self._neighbours = {address: 'up' if one.up else 'down'
-                            for address, one in neighbours.items()}
+        self._neighbours = {address: 'up' if neighbour.up else 'down'
+                            for address, neighbour in neighbours.items()}
         routes = self._speaker.routes()
         present = set().union(*routes.values())
         self._present = {prefix for prefix in present
                          if announcements.inside(prefix, self._networks)}
         held = {prefix for prefix in present if all(
             prefix in routes.get(address, ())
-            for address, one in neighbours.items()
-            if prefix.version in one.carries)}
+            for address, neighbour in neighbours.items()
+            if prefix.version in neighbour.carries)}
         for prefix in list(self._accepted):
-            deaf = [address for address, one in neighbours.items()
-                    if one.up and prefix.version in one.carries - one.takes]
-            if deaf:
-                # Kept: a session that begins again may have it.
-                self._fail(prefix, f'{", ".join(sorted(deaf))} does not take '
-                                   f'{FAMILIES[prefix.version]}')
+            unable = [address for address, neighbour in neighbours.items()
+                      if neighbour.up and prefix.version
+                      in neighbour.carries - neighbour.takes]
+            if unable:
+                # It stays accepted: the next session may take the family.
+                self._fail(prefix, f'{", ".join(sorted(unable))} does not '
+                                   f'take {FAMILIES[prefix.version]}')
             elif prefix in held:
                 self._failed.pop(prefix, None)
             else:
@@ -218,9 +219,9 @@ class Announcer:
                                    'neighbour')
 
     def _reconcile(self, retry: bool) -> bool:
-        """Command the difference; returns whether there was one.
+        """Send commands for the difference; return whether there was one.
 
-        What failed before is left out unless it is time to retry.
+        Failed routes are left out unless it is time to retry.
         """
         if self._wanted is None:
             return False
@@ -238,7 +239,7 @@ class Announcer:
 
     def _allowed(self, wanted: dict[Network, Route]
                  ) -> dict[Network, Route]:
-        """What the speaker can be given; notes what it cannot, and why."""
+        """Return the routes that the speaker can send; note the others."""
         allowed = {}
         for prefix, route in wanted.items():
             problem = self._problem(route)
@@ -248,7 +249,7 @@ class Announcer:
                 continue
             allowed[prefix] = route
             if prefix in self._impossible:
-                # Nothing that the speaker said: no reason to wait.
+                # The speaker has not refused it, so do not wait for a retry.
                 self._impossible.discard(prefix)
                 self._failed.pop(prefix, None)
         for prefix in self._failed.keys() - wanted.keys():
@@ -257,7 +258,7 @@ class Announcer:
         return allowed
 
     def _problem(self, route: Route) -> str | None:
-        """Why a route cannot be given to the speaker."""
+        """Return why the speaker cannot send a route, or None."""
         if not announcements.inside(route.prefix, self._networks):
             return 'outside the networks of this announcer'
         unknown = route.attributes().keys() - self._speaker.capabilities
@@ -270,14 +271,14 @@ class Announcer:
         for route in routes:
             if route in refused:
                 LOG.error('the speaker refuses to withdraw %s', route.prefix)
-                # Kept as present, so that the next round tries again.
+                # It stays present, so that the next round tries again.
                 continue
             LOG.info('withdrawn: %s', route.prefix)
             self._present.discard(route.prefix)
             self._accepted.pop(route.prefix, None)
 
     def _announce(self, routes: list[Route]) -> None:
-        # Present even if the answer never comes.
+        # They may be present even if the answer never arrives.
         self._present.update(route.prefix for route in routes)
         refused = self._speaker.announce(routes)
         for route in routes:
@@ -298,7 +299,7 @@ class Announcer:
         state = 'up' if up else 'down'
         if self._neighbours.get(address) != state:
             LOG.info('session with %s is %s %s', address, state, reason)
-            # The router may take other families than before.
+            # The router may take different families in a new session.
             self._verify_at = min(self._verify_at,
                                   time.monotonic() + VERIFY_DELAY_S)
         self._neighbours[address] = state

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ExaBGP as speaker, over the pipes that it gives to a child.
+"""ExaBGP as a speaker, over the pipes to its child process.
 
-Commands are lines of text. ExaBGP answers each with lines of payload, if the
-command has any, and then 'done' or 'error'. Answers carry no identity but
-their order. In between come events, JSON objects on a line of their own.
+Commands are lines of text. ExaBGP answers each with optional lines of payload
+and then 'done' or 'error'. Only their order assigns answers to commands.
+Events may arrive in between, each a JSON object on a line of its own.
 """
 
 import collections
@@ -25,14 +25,14 @@ LOG = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_S = 5.0
 
-# Commands whose answers are awaited together. They fit into one atomic write
-# to a pipe, so that a writer that is killed leaves no half command behind.
+# Limits of one batch of commands. A batch fits into one atomic write to a
+# pipe, so that a killed writer never leaves half a command behind.
 COMMANDS_MAX = 24
 WRITE_BYTES_MAX = select.PIPE_BUF
 
 _FENCE_LENGTH = 16
 
-# Attributes of a Route: ExaBGP's word for each that is one value.
+# Attribute of a Route → ExaBGP's keyword; the AS path is built separately.
 _KEYWORDS = {'communities': 'community',
              'large_communities': 'large-community',
              'med': 'med',
@@ -63,11 +63,11 @@ class ExaBgp:
         self._changed = changed
 
     def synchronise(self) -> None:
-        """Discard whatever answers a predecessor has not read.
+        """Discard answers that a predecessor has not read.
 
         The pipes outlive an announcer that was killed. A random sequence of
-        two commands without effect, whose answers differ, marks the place
-        in the stream from which on the answers are ours.
+        two commands without effect and with different answers marks the place
+        in the stream where answers to this process begin.
         """
         fence = random.choices(('#', 'version'), k=_FENCE_LENGTH)
         expected: list[str] = []
@@ -82,9 +82,9 @@ class ExaBgp:
             seen.append('version' if line.startswith('exabgp ') else line)
 
     def neighbours(self) -> dict[str, speaker.Neighbour]:
-        payload = self._ask('show neighbor json')
+        payload = self._query('show neighbor json')
         try:
-            # Not "state", which is down in the first second of a session.
+            # "state" would be down in the first second of a session.
             self._neighbours = {
                 peer['peer']['address']: speaker.Neighbour(
                     peer['fsm'] == 'ESTABLISHED',
@@ -100,28 +100,29 @@ class ExaBgp:
         return dict(self._neighbours)
 
     def routes(self) -> dict[str, set[Network]]:
-        found: dict[str, set[Network]] = {}
-        for line in self._ask('show adj-rib out'):
+        routes: dict[str, set[Network]] = {}
+        for line in self._query('show adj-rib out'):
             try:
                 neighbour, _afi, _safi, prefix, *_rest = line.split()
-                found.setdefault(neighbour, set()).add(
+                routes.setdefault(neighbour, set()).add(
                     ipaddress.ip_network(prefix))
             except ValueError as error:
                 raise speaker.SpeakerError(
                     f'unexpected route: {error}') from error
-        return found
+        return routes
 
     def problem(self, route: Route) -> str | None:
         carriers = self._carriers(route.prefix)
         if not carriers:
             return ('no neighbour in exabgp.conf has the family '
                     f'{FAMILIES[route.prefix.version]}')
-        if route.next_hop is None and self._has_no_self(route.prefix):
+        if route.next_hop is None and self._lacks_self(route.prefix):
             return ('over an IPv4 session it needs a next hop, set [agent] '
                     'next_hop_v6')
         if route.as_path_prepend and (
-                len({one.local_as for one in carriers}) > 1
-                or any(one.local_as == one.peer_as for one in carriers)):
+                len({carrier.local_as for carrier in carriers}) > 1
+                or any(carrier.local_as == carrier.peer_as
+                       for carrier in carriers)):
             return ('its AS path can be prepended to only in sessions from '
                     'one AS to others')
         return None
@@ -141,14 +142,14 @@ class ExaBgp:
                         self._lines.popleft())
 
     def _carriers(self, prefix: Network) -> list[speaker.Neighbour]:
-        return [one for one in self._neighbours.values()
-                if prefix.version in one.carries]
+        return [neighbour for neighbour in self._neighbours.values()
+                if prefix.version in neighbour.carries]
 
-    def _has_no_self(self, prefix: Network) -> bool:
-        """Whether ExaBGP would have to name an IPv6 address of its own in
-        an IPv4 session, where it has none."""
+    def _lacks_self(self, prefix: Network) -> bool:
+        """Return whether "next-hop self" needs an IPv6 address of an IPv4
+        session, which has none."""
         return prefix.version == 6 and any(
-            one.session != 6 for one in self._carriers(prefix))
+            carrier.session != 6 for carrier in self._carriers(prefix))
 
     def _change(self, verb: str, routes: collections.abc.Sequence[Route]
                 ) -> list[Route]:
@@ -166,32 +167,32 @@ class ExaBgp:
         return refused
 
     def _command(self, verb: str, route: Route) -> str:
-        """A change of one route.
+        """Return the command for a change of one route.
 
-        Withdrawals name next hop and attributes, too: with equal ones ExaBGP
-        lets the last of several changes that wait for being sent win,
-        otherwise it may send them in another order.
+        Withdrawals include next hop and attributes: if these are equal, the
+        last of several pending changes takes effect, otherwise ExaBGP may
+        send the changes in another order.
         """
         next_hop: object = route.next_hop or 'self'
-        if route.next_hop is None and self._has_no_self(route.prefix):
-            # What a predecessor announced: any address does.
+        if route.next_hop is None and self._lacks_self(route.prefix):
+            # This is a withdrawal, for which any address will do.
             next_hop = route.prefix.network_address
-        words = [f'{verb} route {route.prefix} next-hop {next_hop}']
+        parts = [f'{verb} route {route.prefix} next-hop {next_hop}']
         attributes = route.attributes()
         attributes.pop('as_path_prepend', None)
         for name, value in attributes.items():
             text = (f'[ {" ".join(value)} ]' if isinstance(value, tuple)
                     else value)
-            words.append(f'{_KEYWORDS[name]} {text}')
+            parts.append(f'{_KEYWORDS[name]} {text}')
         if route.as_path_prepend:
-            # ExaBGP puts its own AS into a path only if it is given none.
-            path = [str(one.local_as) for one
+            # ExaBGP adds its own AS only if the command has no path.
+            path = [str(carrier.local_as) for carrier
                     in self._carriers(route.prefix)[:1]]
             path *= 1 + route.as_path_prepend
-            words.append(f'as-path [ {" ".join(path)} ]')
-        return ' '.join(words)
+            parts.append(f'as-path [ {" ".join(path)} ]')
+        return ' '.join(parts)
 
-    def _ask(self, command: str) -> list[str]:
+    def _query(self, command: str) -> list[str]:
         self._write([command])
         accepted, payload = self._answer(time.monotonic() + ANSWER_TIMEOUT_S)
         if not accepted:
@@ -208,14 +209,14 @@ class ExaBgp:
 
     def _next_line(self, deadline: float) -> str:
         while not self._lines:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
                 raise speaker.SpeakerError('ExaBGP does not answer')
-            self._receive(left)
+            self._receive(left_s)
         return self._lines.popleft()
 
     def _receive(self, timeout_s: float) -> None:
-        if not _ready(self._reader, select.POLLIN, timeout_s):
+        if not _is_ready(self._reader, select.POLLIN, timeout_s):
             return
         data = os.read(self._reader, 65536)
         if not data:
@@ -242,7 +243,7 @@ class ExaBgp:
         self._changed(address, state == 'up', neighbour.get('reason', ''))
 
     def _write(self, commands: list[str]) -> None:
-        if not _ready(self._writer, select.POLLOUT, ANSWER_TIMEOUT_S):
+        if not _is_ready(self._writer, select.POLLOUT, ANSWER_TIMEOUT_S):
             raise speaker.SpeakerError('ExaBGP takes no commands')
         data = ''.join(f'{command}\n' for command in commands).encode()
         try:
@@ -252,22 +253,22 @@ class ExaBgp:
 
 
 def _ignore(_address: str, _up: bool, _reason: str) -> None:
-    """Nobody has subscribed."""
+    """Do nothing, until ``subscribe`` is called."""
 
 
 def _chunks(commands: list[tuple[Route, str]]
             ) -> collections.abc.Iterator[list[tuple[Route, str]]]:
-    """What is written at once and answered together."""
+    """Split commands into batches that fit into one write."""
     chunk: list[tuple[Route, str]] = []
-    left = 0
+    room = 0
     for route, command in commands:
         size = len(command) + 1
-        if size > left or len(chunk) == COMMANDS_MAX:
+        if size > room or len(chunk) == COMMANDS_MAX:
             if chunk:
                 yield chunk
-            chunk, left = [], WRITE_BYTES_MAX
+            chunk, room = [], WRITE_BYTES_MAX
         chunk.append((route, command))
-        left -= size
+        room -= size
     if chunk:
         yield chunk
 
@@ -277,7 +278,7 @@ def _versions(families: dict[str, object]) -> frozenset[int]:
                      if families.get(family))
 
 
-def _ready(fd: int, event: int, timeout_s: float) -> bool:
+def _is_ready(fd: int, event: int, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(fd, event)
     return bool(poll.poll(timeout_s * 1000))

@@ -7,7 +7,7 @@ import re
 
 PROCESS = 'octavia-xdp'
 
-# ExaBGP takes settings that concern the daemon from its environment.
+# ExaBGP reads settings of the daemon from its environment.
 ENVIRONMENT = {
     'exabgp_api_ack': 'true',
     'exabgp_api_cli': 'false',
@@ -51,10 +51,10 @@ process {process} {{
 class Neighbour:
     """A router that this node announces to.
 
-    ``hold_time``, in seconds, is what ExaBGP calls it.
+    ``hold_time``: BGP's hold time in seconds.
 
-    Graceful restart stays off: a node whose ExaBGP ended may be a node that
-    ended, and the router shall use the others at once.
+    Graceful restart stays off: if ExaBGP ends, the node may have failed, and
+    routers must use other nodes at once.
     """
 
     local_address: str
@@ -68,18 +68,18 @@ class Neighbour:
 
 def render(router_id: str, neighbours: collections.abc.Iterable[Neighbour],
            command: collections.abc.Sequence[str]) -> str:
-    """The text of exabgp.conf.
+    """Return the text of exabgp.conf.
 
     :param router_id: BGP identifier of this node.
     :param neighbours: the routers.
-    :param command: the announcer's command line, a list; the program with
-        its whole path.
-    :raises ValueError: a word of the command cannot be quoted.
+    :param command: the announcer's command line as a list; the program needs
+        its absolute path.
+    :raises ValueError: an argument would need quoting.
     """
-    for word in command:
-        # ExaBGP has no way of quoting these.
-        if not re.fullmatch(r'[^\s;{}\[\]()"\'#,\\]+', word):
-            raise ValueError(f'{word!r} cannot stand in exabgp.conf')
+    for argument in command:
+        # ExaBGP cannot quote these characters.
+        if not re.fullmatch(r'[^\s;{}\[\]()"\'#,\\]+', argument):
+            raise ValueError(f'{argument!r} cannot stand in exabgp.conf')
     parts = [_PROCESS.format(process=PROCESS, command=' '.join(command))]
     for neighbour in neighbours:
         values = dataclasses.asdict(neighbour)

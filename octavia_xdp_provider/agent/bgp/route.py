@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A BGP route: what a node says to its routers of one prefix."""
+"""A BGP route: the announcement of one prefix to the routers."""
 
 import collections.abc
 import dataclasses
@@ -41,21 +41,20 @@ class RouteError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Route:
-    """A prefix, where it leads to, and its attributes.
+    """A prefix with its next hop and attributes.
 
-    Routes are equal if routers are to be sent the same: communities have no
-    order and are kept sorted, each once.
+    Routes are equal if routers are sent the same. Communities have no order,
+    so they are sorted and without duplicates.
 
     :ivar next_hop: of the prefix's family; None: the node's own address in
         each session.
     :ivar communities: RFC 1997, as "65000:1".
     :ivar large_communities: RFC 8092, as "65000:1:2".
-    :ivar med: RFC 4271, 5.1.4; None: without.
-    :ivar local_preference: RFC 4271, 5.1.5, sent in sessions within one AS
-        only; None: the speaker's default there.
-    :ivar as_path_prepend: how often the node's AS stands in the path beyond
-        the once that BGP asks for.
-    :raises RouteError: a field is out of its range or of another family.
+    :ivar med: RFC 4271, 5.1.4; None: no MED.
+    :ivar local_preference: RFC 4271, 5.1.5, only sent in sessions within an
+        AS; None: the speaker's default.
+    :ivar as_path_prepend: additional copies of the node's AS in the path.
+    :raises RouteError: a field is out of range or of another family.
     """
 
     prefix: Network
@@ -87,35 +86,35 @@ class Route:
               large_communities: collections.abc.Iterable[str] = (),
               med: int | None = None, local_preference: int | None = None,
               as_path_prepend: int = 0) -> 'Route':
-        """A route from texts.
+        """Return a route from strings.
 
-        :raises RouteError: one of them says nothing that BGP can carry.
+        :raises RouteError: BGP cannot carry one of the values.
         """
         return cls(
             parse_prefix(prefix),
             None if next_hop is None else _parse_next_hop(next_hop),
-            _words('communities', communities),
-            _words('large_communities', large_communities),
+            _as_tuple('communities', communities),
+            _as_tuple('large_communities', large_communities),
             med, local_preference, as_path_prepend)
 
     def attributes(self) -> dict[str, object]:
-        """Name → value of what goes beyond prefix and next hop."""
+        """Return name → value of the attributes that are not defaults."""
         return {field.name: getattr(self, field.name)
                 for field in dataclasses.fields(self)[2:]
                 if getattr(self, field.name) != field.default}
 
     def __str__(self) -> str:
-        words = [f'{self.prefix}, next hop {self.next_hop or "self"}']
+        parts = [f'{self.prefix}, next hop {self.next_hop or "self"}']
         for name, value in self.attributes().items():
             text = (' '.join(value) if isinstance(value, tuple) else value)
-            words.append(f'{name.replace("_", " ")} {text}')
-        return ', '.join(words)
+            parts.append(f'{name.replace("_", " ")} {text}')
+        return ', '.join(parts)
 
 
 def parse_prefix(prefix: str | Network) -> Network:
-    """A prefix from its text, an address alone being one of full length.
+    """Return a prefix from a string; an address becomes a host route.
 
-    :raises RouteError: it is none, or has bits beyond its length.
+    :raises RouteError: it is not a prefix, or has host bits set.
     """
     try:
         return ipaddress.ip_network(prefix)
@@ -149,9 +148,9 @@ def _check_number(field: str, value: object, largest: int) -> None:
                                 f'{largest}')
 
 
-def _words(field: str, values: collections.abc.Iterable[str]
-           ) -> tuple[str, ...]:
-    # A text is iterable, too, and its letters are no communities.
+def _as_tuple(field: str, values: collections.abc.Iterable[str]
+              ) -> tuple[str, ...]:
+    # A str is iterable too, but its characters are not communities.
     if isinstance(values, str) or not isinstance(
             values, collections.abc.Iterable):
         raise RouteError(field, f'{values!r} is not a list')
@@ -160,8 +159,8 @@ def _words(field: str, values: collections.abc.Iterable[str]
 
 def _communities(field: str, values: tuple[str, ...], parts: int,
                  part_max: int) -> tuple[str, ...]:
-    """Sorted by number, each once and in its shortest spelling."""
-    found = set()
+    """Return the values in canonical form, sorted by number and unique."""
+    communities = set()
     for value in values:
         text = WELL_KNOWN_COMMUNITIES.get(value, value) if parts == 2 else (
             value)
@@ -173,11 +172,12 @@ def _communities(field: str, values: tuple[str, ...], parts: int,
             raise RouteError(
                 field, f'{value!r} is not {parts} numbers up to {part_max} '
                        'with colons between them')
-        found.add(numbers)
-    if len(found) > COMMUNITIES_MAX:
-        raise RouteError(field, f'{len(found)} are more than '
+        communities.add(numbers)
+    if len(communities) > COMMUNITIES_MAX:
+        raise RouteError(field, f'{len(communities)} are more than '
                                 f'{COMMUNITIES_MAX}')
-    return tuple(':'.join(map(str, numbers)) for numbers in sorted(found))
+    return tuple(':'.join(map(str, numbers))
+                 for numbers in sorted(communities))
 
 
 def _digits(text: str) -> int:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the announcer asks of a BGP speaker; exabgp.py is one.
+"""The announcer's interface of a BGP speaker; exabgp.py implements it.
 
 A speaker keeps routes and sends each to all neighbours that carry its family.
-What it has it keeps when its caller ends: the caller compares and corrects.
+It keeps its routes when its caller ends; a new caller compares and corrects
+them.
 """
 
 import collections.abc
@@ -11,13 +12,12 @@ import typing
 from octavia_xdp_provider.agent.bgp.route import Network
 from octavia_xdp_provider.agent.bgp.route import Route
 
-# Called with a neighbour's address, whether its session is up, and the
-# reason or ''.
+# Takes a neighbour's address, whether its session is up, and the reason or ''.
 SessionChanged = collections.abc.Callable[[str, bool, str], None]
 
 
 class SpeakerError(Exception):
-    """The speaker did not answer, or not what was asked for."""
+    """The speaker did not answer, or its answer is unexpected."""
 
 
 class SpeakerClosed(Exception):
@@ -25,11 +25,11 @@ class SpeakerClosed(Exception):
 
 
 class Neighbour(typing.NamedTuple):
-    """A router that the speaker is configured for.
+    """A router in the speaker's configuration.
 
     ``session``: IP version of the BGP session. ``carries``: IP versions of
-    the routes that it is configured for. ``takes``: those that the router
-    takes, once the session is up.
+    routes that are configured for it. ``takes``: those that the router takes,
+    once the session is up.
     """
 
     up: bool
@@ -41,11 +41,11 @@ class Neighbour(typing.NamedTuple):
 
 
 class Speaker(typing.Protocol):
-    """Routes of one node, as its neighbours are sent them.
+    """The routes of one node as sent to its neighbours.
 
-    All but ``fileno`` and ``subscribe`` raise SpeakerError and
-    SpeakerClosed. Calls take many routes, since an answer may take as long
-    as it takes for one.
+    All methods but ``fileno`` and ``subscribe`` may raise SpeakerError and
+    SpeakerClosed. Changes take many routes at a time, since many may be
+    answered as fast as one.
     """
 
     @property
@@ -54,37 +54,37 @@ class Speaker(typing.Protocol):
         ...
 
     def fileno(self) -> int:
-        """A descriptor that is readable when ``receive`` has work."""
+        """Return a descriptor, readable when ``receive`` has work to do."""
         ...
 
     def subscribe(self, changed: SessionChanged) -> None:
-        """Have sessions' changes reported, from within all other calls."""
+        """Set the callback for sessions; any other call may invoke it."""
         ...
 
     def synchronise(self) -> None:
-        """Begin; what a predecessor left half done does no harm."""
+        """Begin, and recover from what a predecessor left half done."""
         ...
 
     def receive(self) -> None:
-        """Take in what has come by itself, without waiting."""
+        """Process unsolicited input without waiting."""
         ...
 
     def neighbours(self) -> dict[str, Neighbour]:
-        """Neighbour by its address."""
+        """Return address → Neighbour."""
         ...
 
     def routes(self) -> dict[str, set[Network]]:
-        """The prefixes that it has for each neighbour, by its address."""
+        """Return address of a neighbour → prefixes to be sent to it."""
         ...
 
     def problem(self, route: Route) -> str | None:
-        """Why it could not send a route as its neighbours were when
-        ``neighbours`` was called last; None: nothing known against it."""
+        """Return why the speaker cannot send a route, or None if no reason is
+        known; as of the last call of ``neighbours``."""
         ...
 
     def announce(self, routes: collections.abc.Sequence[Route]
                  ) -> list[Route]:
-        """Send routes, in place of what the same prefixes had.
+        """Send routes, replacing earlier ones of the same prefixes.
 
         :returns: those refused.
         """
@@ -92,7 +92,7 @@ class Speaker(typing.Protocol):
 
     def withdraw(self, routes: collections.abc.Sequence[Route]
                  ) -> list[Route]:
-        """Withdraw routes; where only the prefix is known, that is enough.
+        """Withdraw routes; a Route with only its prefix is sufficient.
 
         :returns: those refused.
         """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the datapath's uplinks as the kernel's state says, in a thread.
+"""Keeps the datapath's uplinks in line with the kernel's state.
 
-It has a thread of its own so that an uplink that loses its carrier or its
-next hop is out at once, whatever else the agent does. It notifies the health
-checker since when uplinks work, and looks when the checker asks.
+This runs in a thread of its own, so that an uplink without carrier or next
+hop is taken out at once, whatever else the agent does. It also records for the
+health checker since when uplinks work, and checks them on its request.
 """
 
 import os
@@ -22,22 +22,22 @@ from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
 
-# Between two looks without an event of the kernel.
+# Interval of looks without an event of the kernel.
 RESCAN_S = 5.0
-# The same while the kernel is to ask for a next hop, or something failed.
+# The same while a next hop is being resolved, or after a failure.
 RETRY_S = 1.0
-# The same while a next hop has been asked for the health checker.
+# The same while a next hop has to answer a probe of the kernel.
 ANSWER_LOOK_S = 0.25
-# After the start, in which next hops may answer before the uplinks that a
-# predecessor left are replaced.
+# After the start, wait this long for answers of next hops before replacing
+# the uplinks from before a restart.
 FIRST_ANSWERS_S = 2.0
 
 
 class UplinkMonitor:
-    """Attaches the program and keeps next hops and sources.
+    """Attaches the program, and sets uplinks and outer sources.
 
-    :param changed: called, from the monitor's thread, when what ``ready``
-        says has changed.
+    :param changed: called from the monitor's thread when ``ready``, ``lost``
+        or ``families`` has changed.
     :param come_round: see Loops.watch.
     """
 
@@ -53,7 +53,7 @@ class UplinkMonitor:
         self._uplinks = state.Uplinks(
             conf.agent.uplinks, node_options.gateways(conf),
             conf.datapath.next_hop == 'routes')
-        # What is in force, as far as known.
+        # The datapath's state as far as known.
         self._attached = set()  # indices of devices
         self._in_force = None
         self._node = None
@@ -68,24 +68,24 @@ class UplinkMonitor:
         self._published = None
         self._written = None
         self._file_error = None
-        # Families that no uplink has a next hop for any more.
+        # Families that should leave by an uplink, but none works.
         self.lost = frozenset()
         self.states = ()
 
     @property
     def ready(self):
-        """Families (4, 6) of outer packets that leave by an uplink now."""
+        """Families (4, 6) of outer packets that can leave by an uplink."""
         return self._ready
 
     @property
     def families(self):
-        """Family → uplinks_file.Family: since when an uplink works."""
+        """Family → uplinks_file.Family."""
         return dict(self._outages.families)
 
     def start(self):
         """Make a first look, then keep looking."""
         self._kernel = netlink.Kernel()
-        # Events first: nothing that happens after the look is missed.
+        # Subscribe first, so that no event after the look is missed.
         self._events = netlink.Events()
         self._first_answers_until = time.monotonic() + FIRST_ANSWERS_S
         delay = self._look()
@@ -96,12 +96,12 @@ class UplinkMonitor:
         self._thread.start()
 
     def ask(self):
-        """Find out whether uplinks work now; from any thread."""
+        """Check whether uplinks work now. For any thread."""
         self._question.set()
         self._events.wake()
 
     def stop(self):
-        """End the thread; what is in force stays."""
+        """End the thread; the datapath's uplinks stay."""
         self._stop.set()
         if self._thread:
             self._events.wake()
@@ -111,15 +111,15 @@ class UplinkMonitor:
             self._thread = None
 
     def report(self):
-        """For the operator, as JSON."""
+        """Return uplinks and sources for the operator, as JSON types."""
         node = self._node
-        return {'uplinks': [state.report() for state in self.states],
+        return {'uplinks': [uplink.report() for uplink in self.states],
                 'outer_source': node and node.source_v4,
                 'outer_source_v6': node and node.source_v6}
 
     def _run(self, delay):
         while not self._stop.is_set():
-            # All events until now are one look.
+            # One look handles all events so far.
             try:
                 self._events.wait(delay, self._uplinks.concerns)
             except Exception:
@@ -130,10 +130,10 @@ class UplinkMonitor:
                 delay = self._look()
 
     def _look(self):
-        """Compare and correct; returns seconds to the next look."""
+        """Compare and correct; return the seconds until the next look."""
         now_ns = time.monotonic_ns()
         try:
-            self._ask_next_hops(now_ns)
+            self._probe_next_hops(now_ns)
             snapshot = self._kernel.snapshot()
             states, ask = self._uplinks.look(snapshot)
             for link, address in sorted(ask):
@@ -145,18 +145,18 @@ class UplinkMonitor:
         except Exception as error:
             # A lasting problem is logged once.
             if str(error) != self._error:
-                LOG.exception('Uplinks could not be kept; trying again.')
+                LOG.exception('Uplinks could not be updated; trying again.')
             self._error = str(error)
             return RETRY_S
         self._error = None
         if self._outages.waits:
             return ANSWER_LOOK_S
         hurry = (ask or self._outages.silent
-                 or any(state.problem for state in states))
+                 or any(uplink.problem for uplink in states))
         return RETRY_S if hurry else RESCAN_S
 
-    def _ask_next_hops(self, now_ns):
-        """Those in use if the health checker asks, silent ones always."""
+    def _probe_next_hops(self, now_ns):
+        """Probe silent next hops, and if the checker asks those in use."""
         hops = set(self._outages.silent)
         if self._question.is_set():
             self._question.clear()
@@ -170,7 +170,7 @@ class UplinkMonitor:
                 self._outages.asked((link, address), now_ns)
 
     def _publish(self):
-        """Write for the health checker, if there is something new."""
+        """Write changes for the health checker."""
         families = self.families
         if families == self._published:
             return
@@ -178,8 +178,8 @@ class UplinkMonitor:
             uplinks_file.write(self._directory, families)
         except OSError as error:
             if self._file_error is None:
-                LOG.error('The health checker cannot be informed of uplinks '
-                          '(%s): failures count.', error)
+                LOG.error('The health checker cannot be informed of outages '
+                          '(%s), so failures during them count.', error)
             self._file_error = error
         else:
             self._file_error = None
@@ -196,13 +196,13 @@ class UplinkMonitor:
         node = self._node_settings(states)
         if node != self._node:
             self._datapath.set_node(node)
-            LOG.info('Outer packets come from %s.', ' and '.join(
+            LOG.info('Sources of outer packets: %s.', ' and '.join(
                 filter(None, (node.source_v4, node.source_v6)))
-                or 'nowhere yet: no uplink has an address')
+                or 'none, as no uplink has an address yet')
             self._node = node
         if (self._in_force is None
                 and time.monotonic() < self._first_answers_until
-                and any(state.waits for state in states)):
+                and any(uplink.waits for uplink in states)):
             self.states = states
             return
         wanted = self._uplinks.for_datapath(states)
@@ -211,11 +211,11 @@ class UplinkMonitor:
             self._in_force = wanted
         self._ready = self._uplinks.ready(states, node)
         self.lost = frozenset(
-            family for family, known in self.families.items()
-            if known.since_ns is None) - self._ready
+            family for family, outage in self.families.items()
+            if outage.since_ns is None) - self._ready
         self.states = states
         written = self._ready, self.lost, {
-            family: known.since_ns for family, known in self.families.items()}
+            family: works.since_ns for family, works in self.families.items()}
         if written != self._written:
             self._written = written
             self._changed()
@@ -233,15 +233,15 @@ class UplinkMonitor:
                 log('%s', uplink.describe())
 
     def _attach(self, states):
-        """Once to each device, and again if it has lost the program.
+        """Attach the program to devices that do not have it.
 
-        Returns the states; where it failed the uplink is out, alone.
+        :returns: the states; uplinks where that failed have a problem.
         """
         failed = {}
         for index in sorted({uplink.ifindex for uplink in states
                              if uplink.ifindex}):
-            mine = [uplink for uplink in states if uplink.ifindex == index]
-            if index in self._attached and mine[0].has_program:
+            uplinks = [uplink for uplink in states if uplink.ifindex == index]
+            if index in self._attached and uplinks[0].has_program:
                 continue
             try:
                 self._datapath.attach(index)
@@ -250,10 +250,10 @@ class UplinkMonitor:
                 self._attached.discard(index)
             else:
                 self._attached.add(index)
-                LOG.info('Datapath attached to %s.', mine[0].device)
+                LOG.info('Datapath attached to %s.', uplinks[0].device)
         self._attached &= {uplink.ifindex for uplink in states}
         if not self._cleared:
-            self._clear({uplink.ifindex for uplink in states})
+            self._detach_others({uplink.ifindex for uplink in states})
             self._cleared = True
         return tuple(
             uplink._replace(
@@ -261,8 +261,8 @@ class UplinkMonitor:
                         f'({failed[uplink.ifindex]})')
             if uplink.ifindex in failed else uplink for uplink in states)
 
-    def _clear(self, wanted):
-        """Detach from what is no uplink any more since a restart."""
+    def _detach_others(self, wanted):
+        """Detach from devices that are no longer uplinks after a restart."""
         for link in self._kernel.links_with_program():
             if link.index in wanted:
                 continue
@@ -270,7 +270,7 @@ class UplinkMonitor:
                 self._datapath.detach(link.index)
                 LOG.info('Datapath detached from %s.', link.name)
             except datapath.DatapathError as error:
-                # Somebody else's program, most likely.
+                # The program is most likely not ours.
                 LOG.debug('%s: %s', link.name, error.text)
 
     def _node_settings(self, states):
@@ -291,8 +291,8 @@ class UplinkMonitor:
             conf.datapath.icmp_rate)
 
     def _source(self, configured, states, field):
-        """The configured source, or the first uplink's address, which stays
-        as long as some uplink has it."""
+        """Return the configured source, or the address of the first uplink,
+        which is kept as long as some uplink has it."""
         if configured:
             return configured
         addresses = [address for address

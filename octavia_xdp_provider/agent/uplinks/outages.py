@@ -1,40 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Since when packets of each family can leave this node, look by look.
+"""Since when packets of each family can leave this node.
 
-No input or output here, but a memory: what worked at the last look, and what
-next hops were asked since.
+This module does no I/O. It keeps which uplinks worked at the last look, and
+which next hops have been probed since.
 
-A next hop that has a MAC address in the kernel's tables may be gone for most
-of a minute before the kernel notices. So when the health checker has to know,
-the next hops are asked, and what is known is true up to that question. A
-next hop that does not answer it for ``ANSWER_S`` is taken for gone until it
-answers.
+A next hop may be gone for most of a minute before the kernel removes its MAC
+address. So when the health checker asks, the next hops are probed, and an
+answer proves that they worked when the probe was sent. A next hop that does
+not answer for ``ANSWER_S`` counts as gone until it answers.
 """
 
 from octavia_xdp_provider.common import uplinks_file
 
-# The kernel asks again after a second: one lost question is no outage.
+# The kernel repeats probes after a second: one lost probe is no outage.
 ANSWER_S = 1.3
 
 
 class Outages:
-    """What is said about the uplinks of a node."""
+    """Tracks by family since when some uplink has worked."""
 
     def __init__(self):
         self._expected = set()  # families that an uplink had a next hop for
         self._worked = {}       # (name, family) → losses of carrier so far
-        self._asked = {}        # (link, address) → when, in ns
-        self._silent = set()    # (link, address) that did not answer
+        self._asked = {}        # (link, address) → time of the probe in ns
+        self._silent = set()    # (link, address) without an answer
         self._in_use = set()    # (link, address)
         self.families = {}      # family → uplinks_file.Family
 
     def asked(self, hop, now_ns):
-        """Next hop (link, address) is being asked whether it is there."""
+        """Note that a next hop (link, address) is being probed."""
         self._asked.setdefault(hop, now_ns)
 
     @property
     def in_use(self):
-        """Next hops (link, address) that can be asked."""
+        """Next hops (link, address) that can be probed."""
         return frozenset(self._in_use)
 
     @property
@@ -44,14 +43,15 @@ class Outages:
 
     @property
     def waits(self):
-        """Whether a next hop has been asked and has not answered yet."""
+        """Whether a probe of a next hop has not been answered yet."""
         return bool(self._asked)
 
     def look(self, states, snapshot, now_ns):
-        """Take a look at the uplinks that began at a time.
+        """Update ``families``.
 
         :param states: tuple of state.State.
-        :param snapshot: netlink.Snapshot of which they were made.
+        :param snapshot: the netlink.Snapshot that they are derived from.
+        :param now_ns: when the look began.
         """
         answered = self._answers(snapshot, now_ns)
         links = {link.name: link for link in snapshot.links.values()}
@@ -69,23 +69,23 @@ class Outages:
                 hop = (link.index, uplink.hop(family).address)
                 if hop in self._silent:
                     continue
-                self._use(hop, snapshot)
+                self._note_in_use(hop, snapshot)
                 losses = link.carrier_losses
                 continuous |= worked.get((uplink.name, family)) == losses
                 self._worked[uplink.name, family] = losses
                 evidence.append(now_ns if uplink.forwards is not None
                                 else self._known_until(
                                     hop, answered, snapshot, now_ns))
-            self._note(family, states, evidence, continuous, now_ns)
+            self._update_family(family, states, evidence, continuous, now_ns)
 
-    def _use(self, hop, snapshot):
+    def _note_in_use(self, hop, snapshot):
         neighbour = snapshot.neighbours.get(hop)
         if neighbour and not neighbour.permanent:
             self._in_use.add(hop)
 
     def _answers(self, snapshot, now_ns):
-        """Asked next hops that have answered: (link, address) → when they
-        were asked."""
+        """Return (link, address) → time of the probe, for next hops that
+        have answered."""
         answered = {}
         for hop, asked_ns in list(self._asked.items()):
             neighbour = snapshot.neighbours.get(hop)
@@ -107,12 +107,12 @@ class Outages:
         if hop in answered:
             return answered[hop]
         if hop in self._asked:
-            return 0  # as before
+            return 0  # nothing new is known
         neighbour = snapshot.neighbours.get(hop)
-        # Nobody can ask for an address that was configured.
+        # The kernel does not probe a neighbour with a configured MAC address.
         return now_ns if neighbour and neighbour.permanent else 0
 
-    def _note(self, family, states, evidence, continuous, now_ns):
+    def _update_family(self, family, states, evidence, continuous, now_ns):
         before = self.families.get(family)
         if evidence:
             as_of_ns = max(evidence)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MTU of the path to each member, where the kernel knows a smaller one.
+"""The MTU of the path to each member, if the kernel has a smaller one.
 
-Most nodes have no route with an MTU and have learnt none, and then nobody is
-asked. Elsewhere the kernel is asked for the members that such a route may
-lead to, once until what it knows has changed.
+Most nodes have no route with an MTU, configured or learnt, and then no lookup
+is needed. Otherwise the kernel is asked once for each member that such a
+route may lead to, until the routes' MTUs change.
 """
 
 import ipaddress
@@ -16,42 +16,42 @@ _MTU_MAX = 65535
 
 
 class PathMtu:
-    """What ``forwarding.plan`` asks.
+    """Caches path MTUs for ``forwarding.plan``.
 
     :param kernel: netlink.Kernel of the calling thread.
-    :param fixed: for all members, in place of what the kernel knows; 0: not.
+    :param fixed: MTU for all members in place of the kernel's; 0: none.
     """
 
     def __init__(self, kernel, fixed=0):
         self._kernel = kernel
         self._fixed = fixed
         self._known = {}  # network → MTU
-        self._networks = []  # those of more than one address
+        self._networks = []  # those with more than one address
         self._cache = {}
-        self.version = 0  # another one whenever answers may be others
+        self.version = 0  # changes whenever results of ``of`` may change
 
     def refresh(self):
-        """Look whether the kernel knows other MTUs than before."""
+        """Read the MTUs of routes, and drop the cache if they changed."""
         if self._fixed:
             return
-        known = self._kernel.route_mtus()
-        if known != self._known:
-            self._known = known
-            self._networks = [network for network in known
+        mtus = self._kernel.route_mtus()
+        if mtus != self._known:
+            self._known = mtus
+            self._networks = [network for network in mtus
                               if network.num_addresses > 1]
-            LOG.debug('MTUs of routes: %s.', known)
+            LOG.debug('MTUs of routes: %s.', mtus)
             self._cache = {}
             self.version += 1
 
     def of(self, address):
-        """Greatest outer packet to an address, bytes; 0: the uplink's."""
+        """Return the greatest outer packet in bytes, or 0: the uplink's."""
         if self._fixed or not self._known:
             return self._fixed
         if address not in self._cache:
-            self._cache[address] = self._ask(address)
+            self._cache[address] = self._look_up(address)
         return self._cache[address]
 
-    def _ask(self, address):
+    def _look_up(self, address):
         parsed = ipaddress.ip_address(address)
         if ipaddress.ip_network(parsed) not in self._known and not any(
                 parsed in network for network in self._networks):
@@ -59,6 +59,6 @@ class PathMtu:
         try:
             return min(self._kernel.path_mtu(address), _MTU_MAX)
         except OSError as error:
-            # Packets go to the uplink's next hop all the same.
+            # Packets go to the uplink's next hop even without a route.
             LOG.debug('No route to %s: %s', address, error)
             return 0

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the kernel's state to the uplinks that the datapath shall use.
+"""Derives the datapath's uplinks from the kernel's state.
 
-No input or output here, but a memory: of a next hop that the kernel is
-asking for again, the last MAC address holds until nobody has answered.
+This module does no I/O, but it keeps the last MAC address of each next hop:
+while the kernel resolves the next hop again, that address stays in use until
+resolution fails.
 """
 
 import typing
 
 from octavia_xdp_provider.node import datapath
 
-# Protocols of one tag, of two: as the datapath writes them.
+# Tag protocols that the datapath can write, outer tag first.
 _VLAN_PROTOCOLS = ((), (0x8100,), (0x88a8, 0x8100))
 _MTU_MAX = 65535
 
 
 class _Answer(typing.NamedTuple):
-    """The last answer of a next hop, and whether it is silent since."""
+    """The last answer of a next hop, and whether it has been silent since."""
 
     mac: str
     silent: bool = False
@@ -24,7 +25,7 @@ class _Answer(typing.NamedTuple):
 class NextHop(typing.NamedTuple):
     """The next hop of one family. ``mac`` is None while it is not used.
 
-    ``last_resort``: nobody answers there, but no other uplink is better.
+    ``last_resort``: it does not answer, but no other uplink is better.
     """
 
     address: str | None = None
@@ -33,11 +34,10 @@ class NextHop(typing.NamedTuple):
 
 
 class State(typing.NamedTuple):
-    """An uplink as it is now. ``problem``: why nothing goes out there.
-    ``forwards``: where the kernel's routes are asked in place of next hops,
-    versions of IP that it may forward of what comes in; else None.
-    ``promiscuous``: what is flooded to other hosts' addresses is forwarded,
-    too."""
+    """The current state of an uplink. ``problem``: why it cannot be used.
+    ``forwards``: IP versions of incoming packets that the kernel may forward,
+    if its routes are used in place of next hops; else None. ``promiscuous``:
+    frames flooded to other hosts' addresses are forwarded too."""
 
     name: str
     problem: str | None = None
@@ -58,7 +58,7 @@ class State(typing.NamedTuple):
         return self.v4 if version == 4 else self.v6
 
     def carries(self, version):
-        """Whether packets of a family can leave here, as far as known."""
+        """Return whether packets of a family can leave, as far as known."""
         if self.problem:
             return False
         if self.forwards is not None:
@@ -68,7 +68,7 @@ class State(typing.NamedTuple):
 
     @property
     def answering(self):
-        """How many families have a next hop that answers."""
+        """The number of families that have a next hop that answers."""
         if self.forwards is not None:
             return len(self.forwards)
         return sum(bool(hop.mac) and not hop.last_resort
@@ -81,7 +81,7 @@ class State(typing.NamedTuple):
             hop.address and not hop.mac for hop in (self.v4, self.v6))
 
     def describe(self):
-        """One line for the log."""
+        """Return one line for the log."""
         text = self._describe()
         if self.promiscuous:
             text += (f' {self.device} is promiscuous: frames to other hosts\' '
@@ -94,19 +94,19 @@ class State(typing.NamedTuple):
         if self.forwards is not None:
             return (f'Uplink {self.name}: ' + '; '.join(map(
                 self._describe_forwarding, (4, 6))) + '.')
-        words = []
+        parts = []
         for version in (4, 6):
             hop = self.hop(version)
             if hop.last_resort:
-                words.append(f'IPv{version} goes to {hop.mac}, although '
+                parts.append(f'IPv{version} goes to {hop.mac}, although '
                              f'{hop.address} does not answer')
             elif hop.mac:
-                words.append(f'IPv{version} goes via {hop.address}, '
+                parts.append(f'IPv{version} goes via {hop.address}, '
                              f'{hop.mac}')
             elif hop.address:
-                words.append(f'no IPv{version}, {hop.address} has not '
+                parts.append(f'no IPv{version}, {hop.address} has not '
                              'answered')
-        text = '; '.join(words) or 'no default route, nothing goes out'
+        text = '; '.join(parts) or 'no default route, nothing goes out'
         return f'Uplink {self.name}: {text}.'
 
     def _describe_forwarding(self, version):
@@ -116,7 +116,7 @@ class State(typing.NamedTuple):
                 'forwarding is 0')
 
     def report(self):
-        """For the operator, as JSON."""
+        """Return the state for the operator, as JSON types."""
         fields = self._asdict()
         for name in ('v4', 'v6'):
             fields[name] = fields[name]._asdict()
@@ -124,12 +124,12 @@ class State(typing.NamedTuple):
 
 
 class Uplinks:
-    """What the uplinks of the configuration are now.
+    """Tracks the configured uplinks.
 
     :param names: interfaces, in the order of preference for sources.
     :param next_hops: (name, version) → address, in place of a default route.
-    :param by_routes: the kernel's routes are asked for each packet: an
-        uplink needs no next hop.
+    :param by_routes: whether the kernel's routes are looked up for each
+        packet, so that uplinks need no next hop.
     """
 
     def __init__(self, names, next_hops, by_routes=False):
@@ -140,7 +140,7 @@ class Uplinks:
         self._hops = set()   # (link, address) of the next hops
 
     def look(self, snapshot):
-        """The states now, and the next hops that are to be asked for.
+        """Derive the states, and the next hops to resolve, of a snapshot.
 
         :returns: (tuple of State, set of (link, address)).
         """
@@ -157,7 +157,7 @@ class Uplinks:
         return states, ask
 
     def concerns(self, message):
-        """Whether a message of the kernel may change what ``look`` says."""
+        """Return whether a message of the kernel may change the states."""
         kind = message['event']
         if kind.endswith('NEIGH'):
             return ((message['ifindex'], message.get_attr('NDA_DST'))
@@ -210,14 +210,13 @@ class Uplinks:
         ask.add((link.index, address))
         last = self._answered.get(key)
         if last and neighbour and neighbour.failed:
-            # Until it answers it stays out, also while the kernel tries
-            # again.
+            # It stays out until it answers, also while the kernel retries.
             last = self._answered[key] = last._replace(silent=True)
         return NextHop(address, last.mac if last and not last.silent else None)
 
     def _last_resort(self, state, version):
-        """Packets go on to where they went until the kernel knows better:
-        a next hop that is gone takes the BGP session along."""
+        """Keep sending to the last MAC address until another is known: if
+        the next hop is gone, its BGP session ends too."""
         hop = state.hop(version)
         last = self._answered.get((state.name, version, hop.address))
         if state.problem or not last:
@@ -226,7 +225,7 @@ class Uplinks:
             f'v{version}': NextHop(hop.address, last.mac, True)})
 
     def for_datapath(self, states):
-        """The uplinks that packets may take."""
+        """Return the uplinks that packets may take."""
         return tuple(
             datapath.Uplink(state.ifindex, state.mtu, state.mac,
                             state.v4.mac, state.v6.mac, state.vlans)
@@ -234,14 +233,14 @@ class Uplinks:
                 self._by_routes or state.v4.mac or state.v6.mac))
 
     def ready(self, states, node):
-        """Families of outer packets that leave by an uplink.
+        """Return the families of outer packets that can leave by an uplink.
 
         :param node: datapath.NodeSettings with the sources.
         """
         sources = {4: node.source_v4, 6: node.source_v6}
         usable = [state for state in states if not state.problem]
         if self._by_routes:
-            # The fabric may send to each: what comes in must go on.
+            # The fabric may send to any uplink, so all of them must forward.
             return frozenset(
                 version for version, source in sources.items()
                 if source and usable
@@ -262,7 +261,7 @@ def _problem(link):
 
 
 def _below(link, links):
-    """The device below VLANs, the tags, and what is wrong with them."""
+    """Return the device below VLANs, the tags, and their problem or None."""
     tags = []
     while link.vlan:
         tags.insert(0, link.vlan)
@@ -279,7 +278,7 @@ def _below(link, links):
 
 
 def _default_next_hop(link, version, routes):
-    found = [route for route in routes
-             if route.link == link.index and route.version == version]
-    return min(found, key=lambda route: route.metric).next_hop \
-        if found else None
+    defaults = [route for route in routes
+                if route.link == link.index and route.version == version]
+    return min(defaults, key=lambda route: route.metric).next_hop \
+        if defaults else None
