@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provider's own processes run on threads.
+"""Makes the provider's own processes run on threads.
 
-oslo.service picks its backend when its first component is imported, and its
-default is eventlet, which oslo.messaging would bring in. The choice alone is
-made here: loading a backend takes most of the start of a command that needs
-none. The driver inside octavia-api does not come through here and leaves the
+oslo.service picks its backend when its first component is imported; its
+default is eventlet, which oslo.messaging would load. This module only sets the
+choice, because loading a backend takes most of the start of a command that
+needs none. The driver inside octavia-api does not import it and leaves the
 choice to Octavia.
 """
 
@@ -15,10 +15,10 @@ from oslo_service import backend
 
 backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
 
-# What imports eventlet all the same shall not import dnspython for it, half of
-# what a command takes to start.
+# Keeps modules that import eventlet all the same from importing dnspython for
+# it, which takes half of a command's start.
 os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
 
-# Open vSwitch's library imports eventlet where it finds it, which says so to
-# everybody, and uses none of it.
+# Open vSwitch's library imports eventlet if installed, which prints this
+# warning, but does not use it.
 warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

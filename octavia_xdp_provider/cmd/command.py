@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command of an operator's ends, whatever became of it."""
+"""Runs an operator's command and reports its errors."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ def run(program: str, function: Callable[[], int | None],
         texts: Mapping[type[Exception], Callable[..., str]]) -> int | None:
     """Call a function that writes to standard output.
 
-    A reader that has seen enough is no failure; a full disk is one, and so
-    are the errors named.
+    A reader that closes the pipe is not an error; a full disk is one, and so
+    are the given errors.
 
-    :param texts: class of errors → what is printed of such an error.
-    :returns: exit status: the function's, FAILED after an error, and as of a
-        shell's commands after an interrupt.
+    :param texts: class of errors → function that returns the text to print.
+    :returns: exit status: the function's, FAILED after an error, and that of
+        a shell's command after an interrupt.
     """
     try:
         status = function()

@@ -25,7 +25,7 @@ _SECONDS = argument_types.seconds(86400)
 
 
 def _number(low, high, name='number'):
-    """A type of arguments: an integer of a range."""
+    """Return an argument type for an integer in a range."""
     def parse(text):
         value = int(text, 0)
         if not low <= value <= high:
@@ -50,7 +50,7 @@ def _json(parser):
 
 
 def _command(commands, function, name, summary, description):
-    """The parser of a command that `function` runs."""
+    """Add the parser of a command that ``function`` runs."""
     parser = commands.add_parser(name, help=summary, description=description)
     parser.set_defaults(function=function)
     return parser
@@ -192,7 +192,7 @@ def parser():
 
 
 def _check(result, arguments):
-    """Combinations that argparse does not know."""
+    """Refuse combinations that argparse cannot check."""
     if arguments.function is explain.run:
         if len(arguments.vlan) > 2:
             result.error('--vlan: at most twice')

@@ -24,12 +24,12 @@ from octavia_xdp_provider.node import run_directory as node_files
 
 PROGRAM = 'octavia-xdp-drops'
 _SECONDS = argument_types.seconds(1000000)
-# 2 is argparse's, for wrong arguments.
+# 2 is argparse's status for wrong arguments.
 CANNOT = 3
 
 
 class Refused(Exception):
-    """Not on this machine, or not now; the text says what to do."""
+    """The command cannot run here or now; the text says what to do."""
 
 
 def _address(text):
@@ -80,60 +80,60 @@ def parser():
     return result
 
 
-def _say(text):
+def _print_error(text):
     print(f'{PROGRAM}: {text}', file=sys.stderr)
 
 
-def _opened(pins, open_it, make):
-    """(source, None), or (None, why not).
+def _open_source(pins, open_it, make):
+    """Return (source, None), or (None, problem).
 
-    :param pins: where its state is on a machine that has it.
+    :param pins: directory of the datapath's state on machines that have it.
     """
     try:
         return make(open_it()), None
     except OSError as error:
-        # cffi goes on with how it searched.
+        # The rest of cffi's text is how it searched for the library.
         return None, _Problem(str(error).split('.  Additionally')[0],
                               os.path.isdir(pins))
 
 
 class _Problem(typing.NamedTuple):
-    """``is_here``: it is one of a state that this machine has."""
+    """``is_here``: the problem is with a state that this machine has."""
 
     text: str
     is_here: bool
 
 
 def _open_own(arguments, stack):
-    """Arguments of watch.Watch for the datapaths, and why one is missing.
+    """Return the datapaths as arguments of watch.Watch, and problems.
 
-    A machine is an LB node or a hypervisor, mostly: what it is not is named
-    only if it is neither.
+    Usually a machine is either an LB node or a hypervisor, so a missing
+    datapath is a problem only if there is no other.
     """
     try:
         conf = options.load(config_files=arguments.config_file, prog=PROGRAM)
     except option_values.ConfigurationError as error:
         raise Refused(str(error)) from error
     sources, problems = {}, {}
-    for name, what, pins, open_it, make in (
+    for name, kind, pins, open_it, make in (
             ('datapath', 'LB node', conf.datapath.pin_directory,
              node_files.RunDirectory(conf).open_datapath,
              datapath_drops.DatapathDrops),
             ('host', 'hypervisor', conf.host_agent.pin_directory,
              host_files.RunDirectory(conf).open_datapath,
              host_drops.HostDrops)):
-        source, problem = _opened(pins, open_it, make)
+        source, problem = _open_source(pins, open_it, make)
         if source is not None:
             stack.callback(source.close)
             sources[name] = source
         else:
-            problems[what] = problem
-    return sources, [f'{what}: {problem.text}' for what, problem
+            problems[kind] = problem
+    return sources, [f'{kind}: {problem.text}' for kind, problem
                      in problems.items() if problem.is_here or not sources]
 
 
 def _open(arguments, stack):
-    """Arguments of watch.Watch."""
+    """Return the arguments of watch.Watch."""
     own, problems = _open_own(arguments, stack)
     problem = '; '.join(problems)
     if arguments.datapath:
@@ -151,8 +151,8 @@ def _open(arguments, stack):
             f'the VIPs of this machine are not known, because no datapath '
             f'can be read ({problem}): name them with --vip')
     if problem:
-        _say(f'the drops of a datapath are not shown, because it cannot be '
-             f'read ({problem})')
+        _print_error('the drops of a datapath are not shown, because it '
+                     f'cannot be read ({problem})')
     if arguments.datapath:
         return own
     try:
@@ -179,13 +179,13 @@ def main(argv=None):
                 end, arguments.interval, arguments.count,
                 arguments.duration)
     except BrokenPipeError:
-        stdout.abandon()  # whoever read has seen enough
+        stdout.abandon()  # the reader has closed the pipe
     except Refused as refused:
         for line in str(refused).split('\n'):
-            _say(line)
+            _print_error(line)
         return CANNOT
     except (environment.Missing, OSError) as error:
-        _say(str(error))
+        _print_error(str(error))
         stdout.abandon()
         return CANNOT
     return 0

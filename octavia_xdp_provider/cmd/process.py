@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the long-running processes have in common: start, signals, end.
+"""Start, signals and end of the long-running processes.
 
-SIGTERM and SIGINT end a process, SIGHUP has it read its configuration again,
-SIGUSR2 has it write a Guru Meditation Report.
+SIGTERM and SIGINT end a process, SIGHUP makes it reload its configuration,
+SIGUSR2 makes it write a Guru Meditation Report.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 
 class _Version:
-    """What a Guru Meditation Report prints of the program."""
+    """The program's version for a Guru Meditation Report."""
 
     def __init__(self, program):
         self._info = pbr.version.VersionInfo('octavia-xdp-provider')
@@ -41,9 +41,9 @@ class _Version:
 
 
 def load(program, argv=None):
-    """Configuration from command line and files, with logging set up.
+    """Load the configuration from command line and files; set up logging.
 
-    Ends the process with a message where a value cannot be used.
+    Ends the process with a message if a value is invalid.
     """
     try:
         conf = options.load(sys.argv[1:] if argv is None else argv,
@@ -63,7 +63,7 @@ def run(program, make_service):
     :returns: exit status.
     """
     conf = load(program)
-    # What the watchdog's SIGABRT leaves behind.
+    # Writes the stacks of all threads on the watchdog's SIGABRT.
     with contextlib.suppress(AttributeError, OSError, ValueError):
         faulthandler.enable(sys.__stderr__)
     report_opts.set_defaults(conf)
@@ -88,15 +88,15 @@ def run(program, make_service):
         LOG.error('%s cannot start: %s', program, error)
         print(f'{program}: {error}', file=sys.stderr)
         sys.stderr.flush()
-        # Threads may have begun that nobody stops.
+        # Threads may be running that nothing stops.
         os._exit(1)
 
 
 def handle(handlers):
-    """Call functions at signals, in a thread: what they lock, the main
-    thread may have locked when a signal interrupts it.
+    """Call functions on signals, in a thread of their own: they may need a
+    lock that the interrupted main thread holds.
 
-    :param handlers: number → function.
+    :param handlers: number of the signal → function.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -110,23 +110,23 @@ def handle(handlers):
                 try:
                     handlers.get(number, lambda: None)()
                 except Exception:
-                    LOG.exception('Signal %s could not be obeyed.', number)
+                    LOG.exception('Handling of signal %s failed.', number)
     threading.Thread(target=serve, name='signals', daemon=True).start()
 
 
 def reload(program, conf, changed):
-    """Take the mutable options of the configuration files anew.
+    """Reload the mutable options from the configuration files.
 
-    All stays as it is if a value cannot be used. Options that need a restart
-    are named in the log.
+    Nothing changes if a value is invalid. Options that need a restart are
+    logged.
 
-    :param changed: called if an option has.
+    :param changed: called if an option has changed.
     """
     try:
         fresh = options.load(sys.argv[1:], prog=program)
     except (option_values.ConfigurationError, SystemExit) as error:
-        LOG.error('SIGHUP: the configuration is not taken, all stays as it '
-                  'is: %s', error)
+        LOG.error('SIGHUP: the configuration is not taken, nothing changes: '
+                  '%s', error)
         return
     taken = conf.mutate_config_files()
     stale = sorted(f'[{group}] {name}' for group, name

@@ -11,7 +11,7 @@ from octavia_xdp_provider.controller.store import schema
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """Checks of the control host; the first failure is repaired first."""
+    """Checks of the control host, in the order in which to fix failures."""
 
     def __init__(self, conf):
         self._conf = conf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which addresses the operator lets VIPs and members have."""
+"""Which addresses the operator allows for VIPs and members."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -10,12 +10,12 @@ from octavia_xdp_provider.common import errors
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Multicast and what is beyond, which the datapath refuses.
+# Multicast and above, which the datapath refuses.
 _FIRST_RESERVED = ipaddress.IPv4Address('224.0.0.0')
 
 
-# IPv6 prefixes behind which an IPv4 address stands. Whatever translates or
-# tunnels them would take packets to an address that no list of networks names.
+# IPv6 prefixes that embed an IPv4 address. A translator or tunnel would take
+# packets to an IPv4 address that was not checked against any list of networks.
 _IPV4_INSIDE = tuple(
     (ipaddress.IPv6Network(text), why) for text, why in (
         ('::/96', 'IPv4-compatible, RFC 4291'),
@@ -24,8 +24,8 @@ _IPV4_INSIDE = tuple(
         ('64:ff9b:1::/48', 'NAT64, RFC 8215'),
         ('2001::/32', 'Teredo, RFC 4380'),
         ('2002::/16', '6to4, RFC 3056')))
-# Of an interface identifier: ISATAP, RFC 5214, with either value of the bit
-# that says whether the IPv4 address is unique.
+# ISATAP interface identifiers (RFC 5214), with either value of the bit that
+# tells whether the IPv4 address is globally unique.
 _ISATAP = 0x00005efe
 _ISATAP_MASK = 0xfdffffff
 
@@ -36,12 +36,12 @@ class AddressPolicy:
 
     :param vip_networks: ``[vip] allowed_networks``.
     :param denied_networks: ``[members] denied_networks``.
-    :param own_addresses: texts; empty where no node is concerned.
+    :param own_addresses: texts; empty unless this is a node.
     :param member_networks: ``[members] allowed_networks``; None: all.
     :param vip_subnet_ids: ``[vip] subnet_ids``.
     :param vip_network_ids: ``[vip] network_ids``.
-    :param vm_networks: ``[zero_touch] member_networks``: beside those of
-        members, for load balancers that may reach members as VMs.
+    :param vm_networks: ``[zero_touch] member_networks``: allowed in addition
+        for members of load balancers that may reach them as VMs.
     :param vip_denied_networks: ``[vip] denied_networks``.
     """
 
@@ -55,9 +55,9 @@ class AddressPolicy:
     vip_denied_networks: tuple[Network, ...] = ()
 
     def vip_problem(self, text: str) -> errors.Detailed | None:
-        """Only VIPs inside the operator's networks may be announced.
+        """Return why the operator does not allow a VIP, or None.
 
-        :raises ValueError: the text is no address.
+        :raises ValueError: the text is not an address.
         """
         address = ipaddress.ip_address(text)
         if problem := family_problem(address) or inside_problem(address):
@@ -82,10 +82,10 @@ class AddressPolicy:
 
     def vip_origin_problem(self, subnet_id: str | None,
                            network_id: str | None) -> errors.Detailed | None:
-        """Only VIPs of the operator's subnets, where they are named.
+        """Return why a VIP cannot be on this subnet, or None.
 
-        A tenant's own subnet may have any addresses, those of the operator's
-        networks as well.
+        A tenant's own subnet may have any addresses, including those of the
+        operator's networks.
         """
         if not self.names_vip_subnets:
             return None
@@ -100,11 +100,11 @@ class AddressPolicy:
 
     def member_problem(self, text: str, is_vm: bool = False
                        ) -> errors.Detailed | None:
-        """A member must not give access to the operator's own network.
+        """Return why the operator does not allow a member, or None.
 
-        :param is_vm: whether a hypervisor may stand before it. Without one,
+        :param is_vm: whether the member may be behind a hypervisor. If not,
             LB nodes send to the address itself.
-        :raises ValueError: the text is no address.
+        :raises ValueError: the text is not an address.
         """
         address = ipaddress.ip_address(text)
         if problem := family_problem(address) or inside_problem(address):
@@ -138,17 +138,17 @@ class AddressPolicy:
                 + f': {_listed(self.vm_networks)}')
 
     def is_for_vms_alone(self, text: str) -> bool:
-        """Whether LB nodes must not send to a member's address themselves.
+        """Return whether LB nodes must not send to an address directly.
 
-        Without networks of VMs there is one list for all members, which each
-        was held against when it came.
+        Without networks of VMs there is one list for all members, against
+        which each was checked when it was added.
         """
         return bool(self.vm_networks and self.member_problem(text))
 
 
 def closed(address: object, detail: str) -> errors.Detailed:
-    """What is wrong with a member's address that is the operator's, or
-    another project's in a way: to users all of these look alike."""
+    """Return the problem of a member address that belongs to the operator or
+    conflicts with another project; users cannot tell these cases apart."""
     return (f'{address} is none that this member may have',
             'use the address of a server in a network that the operator has '
             'for members, which for VMs may need a flavor with zero_touch; '
@@ -157,8 +157,8 @@ def closed(address: object, detail: str) -> errors.Detailed:
 
 
 def taken(address: object, detail: str) -> errors.Detailed:
-    """What is wrong with a VIP that something of the operator's has. What
-    that is users are not told."""
+    """Return the problem of a VIP address that the operator uses; users are
+    not told for what."""
     return (f'{address} is none that a VIP may have',
             'use another address of the subnet, or let Neutron choose one',
             detail)
@@ -169,21 +169,21 @@ def _listed(networks: Iterable[Network]) -> str:
 
 
 def family_problem(address: Address) -> errors.Problem | None:
-    """What is wrong with an address that is not of one family only."""
+    """Return what is wrong with a scoped or IPv4-mapped IPv6 address."""
     if not isinstance(address, ipaddress.IPv6Address):
         return None
     if address.scope_id:
         return (f'{address} has a zone, which means nothing to LB nodes',
                 'leave the zone out')
     if address.ipv4_mapped:
-        # It would be taken for the IPv4 address that it maps.
+        # It would be treated as the IPv4 address that it maps.
         return (f'{address} is an IPv4 address inside an IPv6 one',
                 f'use {address.ipv4_mapped}')
     return None
 
 
 def inside_problem(address: Address) -> errors.Problem | None:
-    """What is wrong with an IPv6 address that leads to an IPv4 one."""
+    """Return what is wrong with an IPv6 address that embeds an IPv4 one."""
     if not isinstance(address, ipaddress.IPv6Address) or not _is_of_host(
             address) or address.is_loopback:
         return None

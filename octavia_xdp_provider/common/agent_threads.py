@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads that both agents have.
 
-All that waits for the broker has threads that nobody waits for: an agent does
-what it did, and can be stopped and started, while the broker is away for
-however long.
+Everything that waits for the broker runs in threads that nothing waits for:
+while the broker is unreachable, an agent keeps working and can be restarted.
 """
 
 import threading
@@ -16,27 +15,27 @@ from octavia_xdp_provider.common import monitoring as monitoring_module
 
 LOG = logging.getLogger(__name__)
 
-# Seconds without an answer of a controller that GET /healthcheck allows.
+# Without an answer of a controller, after which GET /healthcheck fails.
 CONTROLLER_SILENCE_S = 60.0
-# Seconds that the end waits for a talk with the controller.
+# That the end of an agent waits for its link to the controller.
 TALK_ENDS_S = 5.0
 
 
 class Runs(typing.Protocol):
-    """Worker or link."""
+    """A worker or link."""
 
     def run(self) -> None:
-        """Until ``stop`` is called."""
+        """Run until ``stop`` is called."""
 
     def stop(self) -> None:
-        """From any thread."""
+        """Ask ``run`` to return. Thread-safe."""
 
 
 class AgentThreads:
-    """Worker, link, and the server by which the controller wakes them.
+    """Runs the worker, the link and the server for notifications.
 
-    :param server: oslo_messaging's, of this agent's own topic.
-    :param interval_s: of fetching without a wake-up.
+    :param server: oslo_messaging server of the agent's own topic.
+    :param interval_s: seconds between two fetches without a notification.
     """
 
     def __init__(self, monitoring: monitoring_module.Monitoring, worker: Runs,
@@ -55,9 +54,9 @@ class AgentThreads:
         self._link.stop()
 
     def run(self, title: str) -> None:
-        """Until ``stop`` is called.
+        """Run until ``stop`` is called.
 
-        :param title: of the agent, in its log.
+        :param title: name of the agent in its log.
         """
         worker = threading.Thread(target=self._worker.run, name='worker')
         worker.start()
@@ -79,7 +78,7 @@ class AgentThreads:
         LOG.info('%s has stopped; the kernel goes on forwarding.', title)
 
     def _listen(self, listening: threading.Event) -> None:
-        """Let the controller wake this agent, once the broker is there."""
+        """Receive notifications, once the broker can be reached."""
         try:
             self._server.start()
         except Exception:
@@ -90,9 +89,9 @@ class AgentThreads:
 
 
 def silence(answered_at: float, what_goes_on: str) -> str | None:
-    """Why no controller counts as there; None if one answered lately.
+    """Return the problem that no controller answers, or None if one does.
 
-    :param answered_at: of the monotonic clock, in seconds.
+    :param answered_at: time of the last answer, by time.monotonic().
     """
     silent_s = time.monotonic() - answered_at
     if silent_s <= CONTROLLER_SILENCE_S:

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How old something is by a clock that may be set: the database's, the wall's.
+"""Ages by clocks that may be set back: the database's and the wall clock.
 
-Times that were written before such a clock was set back lie in the future, by
-as much as that. Nothing else subtracts them (``unit.test_ages``); clocks that
-only run on, ``time.monotonic`` first of all, need no help.
+Times recorded before such a clock was set back lie in the future. Only this
+module subtracts them (``unit.test_ages``); monotonic clocks, in particular
+``time.monotonic``, do not need it.
 """
 
-# The servers of a database differ by less than this.
+# Clocks of a database's servers differ by less than this.
 _AHEAD_S = 1.0
 
 
 def age(then: float, now: float) -> float:
-    """Seconds since ``then``; 0 of what is to come."""
+    """Return the seconds since ``then``; 0 if it lies in the future."""
     return max(0.0, now - then)
 
 
 def left(then: float, span_s: float, now: float) -> float:
-    """Seconds until ``span_s`` is over that began with ``then``, or 0.
+    """Return the seconds until ``span_s`` after ``then`` has passed, or 0.
 
-    Of what is to come nobody knows since when it lasts: it is over, so that
-    nothing waits until a clock that was set back has caught up.
+    A span that begins in the future is considered over, so that nothing waits
+    until a clock that was set back has caught up.
     """
     if then > now + _AHEAD_S:
         return 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of command lines' arguments."""
+"""Types of command-line arguments."""
 
 import argparse
 import math
@@ -8,7 +8,7 @@ SECONDS_MIN = 0.1
 
 
 def seconds(most):
-    """A type of arguments: a time of SECONDS_MIN to `most`."""
+    """Return an argument type for a time from SECONDS_MIN to ``most``."""
     def parse(text):
         try:
             value = float(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files by which processes hand state to each other."""
+"""Replaces files atomically, by which processes exchange state."""
 
 import contextlib
 import os
@@ -9,20 +9,19 @@ import time
 
 from octavia_xdp_provider.common import foreign_file
 
-# Seconds after which a temporary file is the leftover of a killed writer.
+# Seconds after which a temporary file is considered a killed writer's.
 _STALE_AFTER = 60
 
 
 def replace(path: str | os.PathLike[str], data: bytes,
             mode: int = 0o644, clean: bool = True) -> bool:
-    """Replace a file as a whole.
+    """Replace a file atomically.
 
-    A reader sees the old content or the new one, also after a power cut.
+    A reader sees the old or the new content, even after a power failure.
 
-    :param clean: look for what killed writers have left, which takes as long
-        as the directory is large.
-
-    :returns: False if the file had this content already and was left alone.
+    :param clean: also remove temporary files of killed writers; the time for
+        that grows with the directory.
+    :returns: False if the file already had this content; it is not touched.
     """
     path = pathlib.Path(path)
     with contextlib.suppress(OSError):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an LB node says to its routers beside prefix and next hop."""
+"""Options for the BGP attributes of an LB node's announcements."""
 
 from oslo_config import cfg
 
 from octavia_xdp_provider.common import option_values
 
 _U32_MAX = 2 ** 32 - 1
-# Of agent/bgp/route.py: ExaBGP's pipes take so much at once.
+# A command to ExaBGP must fit into one write to its pipe (agent/bgp/route.py).
 _AS_PATH_PREPEND_MAX = 16
 _COMMUNITIES_MAX = 32
 
@@ -48,11 +48,11 @@ bgp_opts = [
                     'be announced, so leave it at 0.'),
 ]
 
-# Option → parts of a value, and the greatest of a part.
+# Option → number of parts of a value, and the largest value of a part.
 _COMMUNITIES = {'communities': (2, 2 ** 16 - 1),
                 'drain_communities': (2, 2 ** 16 - 1),
                 'large_communities': (3, _U32_MAX)}
-# By name, https://www.iana.org/assignments/bgp-well-known-communities.
+# Of https://www.iana.org/assignments/bgp-well-known-communities.
 NAMES = frozenset(('graceful-shutdown', 'blackhole', 'no-export',
                    'no-advertise', 'no-export-subconfed', 'no-peer'))
 
@@ -75,8 +75,8 @@ def check(conf: cfg.ConfigOpts) -> None:
                 continue
             numbers = text.split(':')
             if len(numbers) != parts or not all(
-                    one.isascii() and one.isdigit() and int(one) <= largest
-                    for one in numbers):
+                    part.isascii() and part.isdigit() and int(part) <= largest
+                    for part in numbers):
                 raise option_values.ConfigurationError(
                     f'[bgp] {name}: {text!r} is not {parts} numbers up to '
                     f'{largest} with colons between them')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a document: what the driver sends for a call of the API."""
+"""Changes of a document, which the driver sends for calls of the API."""
 
 import copy
 from typing import Any
@@ -18,16 +18,16 @@ Kind = Literal['loadbalancer', 'listener', 'pool', 'member', 'healthmonitor']
 
 @shape.strict
 class Change(TypedDict):
-    """What the driver asks for.
+    """A change that the driver requests.
 
-    ``object_id`` is null where all members of a pool are replaced.
-    ``load_balancer_id``: of all but members and health monitors, which name
-    their ``pool_id``. ``fields``: of what is created (with what is below it)
-    or updated; null means "back to the default". ``members``: all members
-    of the pool from now on, by id. ``pools``: that a new listener brings
-    along, by id. ``listener_id``: whose default pool a new pool becomes.
-    A failover leaves the document as it is: the load balancer shall be put on
-    other nodes.
+    ``object_id``: null if all members of a pool are replaced.
+    ``load_balancer_id``: for all objects but members and health monitors,
+    which have a ``pool_id``. ``fields``: of the object that is created (with
+    its children) or updated; null resets a field to its default.
+    ``members``: the complete new members of the pool, by id. ``pools``: pools
+    created along with a listener, by id. ``listener_id``: the listener whose
+    default pool a new pool becomes. A failover does not change the document,
+    but moves the load balancer to other nodes.
     """
 
     object: Kind
@@ -58,7 +58,7 @@ def _listener(doc: spec.Document, change: Change) -> None:
         doc['listeners'].pop(key, None)
     elif change['action'] == 'create':
         doc['listeners'][key] = _merge('listener', {}, change['fields'])
-        # A listener may bring its default pool along, as Octavia allows.
+        # Octavia allows to create a listener along with its default pool.
         for pool_id, tree in change.get('pools', {}).items():
             doc['pools'].setdefault(pool_id, spec.complete_pool(tree))
     elif key in doc['listeners']:
@@ -84,7 +84,7 @@ def _pool_change(doc: spec.Document, change: Change) -> None:
         pool = _pool(doc, key)
         fields = dict(change['fields'])
         if fields.get('session_persistence') and pool['session_persistence']:
-            # Octavia changes those of its fields that the request names.
+            # Octavia updates only the fields in the request.
             fields['session_persistence'] = {
                 **pool['session_persistence'],
                 **fields['session_persistence']}
@@ -141,13 +141,13 @@ _APPLY = {'loadbalancer': _load_balancer, 'listener': _listener,
 
 
 def apply(doc: spec.Document, change: Change) -> spec.Document:
-    """The document after the change.
+    """Return the document after the change.
 
-    Creating what exists or deleting what does not is no error, so that a
-    repeated message does no harm.
+    Creating an existing object or deleting an unknown one is not an error, so
+    that a repeated message does no harm.
 
     :param change: has passed ``validation.check_change``.
-    :raises UnknownObject: an update names an object that is not there.
+    :raises UnknownObject: an update names an object that does not exist.
     """
     result = copy.deepcopy(doc)
     _APPLY[change['object']](result, change)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node checks, and the keys by which it is known on the node.
+"""Health checks of a node, and their keys, which identify them on the node.
 
-The form in which it is written is described by
-``contracts/checks.schema.json``; see ``common/checks_file.py``.
+Their file format is described by ``contracts/checks.schema.json``; see
+``common/checks_file.py``.
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,13 @@ _KEYS_KNOWN = 1 << 16
 
 
 @functools.lru_cache(1 << 16)
-def _spelled(address: str) -> str:
+def _canonical(address: str) -> str:
     return str(ipaddress.ip_address(address))
 
 
 @dataclasses.dataclass(frozen=True)
 class HttpOptions:
-    """What an HTTP check asks for and accepts."""
+    """The request of an HTTP check, and the status codes it accepts."""
 
     method: str = 'GET'
     path: str = '/'
@@ -54,16 +54,16 @@ class HttpOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TlsOptions:
-    """What the ClientHello of an HTTPS or TLS-HELLO check says."""
+    """Contents of the ClientHello of an HTTPS or TLS-HELLO check."""
 
     server_name: str | None = None
 
     @classmethod
     def for_host(cls, host: str | None) -> 'TlsOptions':
-        """Return options with a host as the name, if it can be one.
+        """Return options with a host as the server name, if it can be one.
 
-        An address cannot, nor what only a Host header may hold. The dot
-        behind a name that is complete is not sent (RFC 6066, section 3).
+        An address cannot, nor a text that is only valid in a Host header. The
+        trailing dot of a name is not sent (RFC 6066, section 3).
         """
         if host is None:
             return cls()
@@ -80,9 +80,9 @@ class TlsOptions:
 class Check:
     """One target and how it is probed; delay and timeout in seconds.
 
-    A ping has no port: whichever is given, equal pings are one. Packets of a
-    check with a mark carry it (SO_MARK): checks of one address that differ in
-    it may be sent different ways by the node.
+    A ping has no port: pings that differ only in the port are the same check.
+    Packets of a check with a mark carry it (SO_MARK), so that the node can
+    send checks of one address on different ways.
     """
 
     type: str
@@ -97,10 +97,10 @@ class Check:
     mark: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the check as the file spells it, without its key."""
+        """Return the check as in the file, without its key."""
         fields: dict[str, Any] = {
             'type': self.type,
-            'address': _spelled(self.address),
+            'address': _canonical(self.address),
             'delay': self.delay,
             'timeout': self.timeout,
             'rise': self.rise,
@@ -118,26 +118,26 @@ class Check:
 
     @property
     def key(self) -> str:
-        """The key: equal for equal checks, whoever asks for them."""
+        """The key, which is the same for equal checks."""
         return compute_key(self.as_dict())
 
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """The conjunction of checks, known by their keys.
+    """A conjunction of checks, given by their keys.
 
-    One check alone needs none: its own key serves.
+    A single check needs no condition: its own key serves.
     """
 
     checks: frozenset[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the condition as the file spells it, without its key."""
+        """Return the condition as in the file, without its key."""
         return {'checks': sorted(self.checks)}
 
     @property
     def key(self) -> str:
-        """The key: equal for equal conditions, whoever asks for them."""
+        """The key, which is the same for equal conditions."""
         return compute_key(self.as_dict())
 
 
@@ -145,8 +145,8 @@ class Condition:
 class Group:
     """Keys of checks and conditions that are guarded together.
 
-    While less than ``panic_percent`` of them are not down, the health
-    checker reports none down that was not before.
+    While less than ``panic_percent`` of them are not down, the health checker
+    reports no further ones as down.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Group:
     panic_percent: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the group as the file spells it."""
+        """Return the group as in the file."""
         return {
             'name': self.name,
             'checks': sorted(self.keys),
@@ -163,7 +163,7 @@ class Group:
 
 
 def compute_key(check: Mapping[str, Any], secret: bytes = b'') -> str:
-    """Compute the key of a check or condition as a document holds it.
+    """Compute the key of a check or condition of a document.
 
     :param secret: of the node; at most 64 bytes.
     """
@@ -174,26 +174,26 @@ def compute_key(check: Mapping[str, Any], secret: bytes = b'') -> str:
     digest = hashlib.blake2b(
         text.encode('ascii'), digest_size=_KEY_BYTES, key=secret
     ).hexdigest()
-    # Zero is no key. Nobody will ever see this happen.
+    # Zero is not a valid key; a digest of zero will never occur in practice.
     return digest if int(digest, 16) else '0' * 15 + '1'
 
 
 class Keys:
-    """Keys of checks and conditions on a node.
+    """Computes keys of checks and conditions on a node.
 
-    Tenants choose what is checked. Without the node's secret nobody can look
-    for two checks that have one key.
+    Tenants choose what is checked. The node's secret keeps them from finding
+    two checks with the same key.
     """
 
     def __init__(self, secret: bytes = b'') -> None:
         self._secret = secret
         self._known = functools.lru_cache(_KEYS_KNOWN)(self._compute)
 
-    def of(self, one: Check | Condition) -> str:
-        return self._known(one)
+    def of(self, check: Check | Condition) -> str:
+        return self._known(check)
 
-    def _compute(self, one: Check | Condition) -> str:
-        return compute_key(one.as_dict(), self._secret)
+    def _compute(self, check: Check | Condition) -> str:
+        return compute_key(check.as_dict(), self._secret)
 
 
 UNKEYED = Keys()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of the directory of checks files: one for each load balancer.
+"""Writer of the directory of checks files: one file per load balancer.
 
-A change costs what it is about, and a file that the health checker refuses
-stops nobody else's checks. Nobody but the node's processes reads them, the
-health checker by its group: they name the targets of all tenants.
+So the cost of a change does not depend on other load balancers, and a refused
+file does not stop their checks. The files name the targets of all tenants, so
+only the node's processes can read them, the health checker by its group.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ _SUFFIX = '.json'
 _MODE = 0o640
 _DIRECTORY_MODE = 0o750
 
-# Of a file, its inode first: whoever else replaces it makes another one.
+# Of a file: inode, size and modification time. Replacing it changes the inode.
 _Version = tuple[int, int, int]
-# Looks after which what is in each file was looked at. Names and inodes come
-# with the directory; the rest takes a system call for each.
+# Scans after which every file has been checked for writes. The directory lists
+# names and inodes; size and time take a system call per file.
 LOOKS = 30
 
 
 class ChecksDirectory:
-    """Belongs to one thread."""
+    """Not thread-safe."""
 
     def __init__(self, directory: str) -> None:
         self._directory = pathlib.Path(directory)
@@ -36,14 +36,14 @@ class ChecksDirectory:
         self._looks = 0
 
     def make(self) -> None:
-        """Make the directory, and remove what killed writers have left.
+        """Create the directory and remove leftovers of killed writers.
 
-        :raises OSError: it cannot be made.
+        :raises OSError: the directory cannot be created.
         """
         self._directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         foreign_file.check_own(self._directory)
         self._directory.chmod(_DIRECTORY_MODE)
-        # Of another group.
+        # Files of an earlier start may have another group.
         for path in (self._directory, *self._directory.glob(f'*{_SUFFIX}')):
             with contextlib.suppress(OSError):
                 os.chown(path, -1, os.getegid())
@@ -54,31 +54,31 @@ class ChecksDirectory:
                 path.unlink()
 
     def look(self) -> tuple[set[str], set[str]]:
-        """Names that are there, and those that somebody else has replaced
-        or removed since they were written; in their turn, also those that
-        somebody has written into."""
-        found: dict[str, os.DirEntry[str]] = {}
+        """Return the names of all files, and of those that another process
+        has replaced or removed since they were written. Modified files are
+        detected too, after at most LOOKS calls."""
+        files: dict[str, os.DirEntry[str]] = {}
         try:
             with os.scandir(self._directory) as entries:
                 for entry in entries:
                     if entry.name.endswith(_SUFFIX):
-                        found[entry.name.removesuffix(_SUFFIX)] = entry
+                        files[entry.name.removesuffix(_SUFFIX)] = entry
         except FileNotFoundError:
             pass
         part, self._looks = self._looks % LOOKS, self._looks + 1
         changed = set()
         for number, (name, version) in enumerate(self._written.items()):
-            there = found.get(name)
-            if (there is None or there.inode() != version[0]
+            file = files.get(name)
+            if (file is None or file.inode() != version[0]
                     or (number % LOOKS == part
-                        and _version(there.stat()) != version)):
+                        and _version(file.stat()) != version)):
                 changed.add(name)
-        return set(found), changed
+        return set(files), changed
 
     def write(self, name: str, document: Mapping[str, Any]) -> bool:
-        """Whether the file was another one.
+        """Write a file. Returns whether its content has changed.
 
-        :raises OSError: it cannot be written; it is as it was.
+        :raises OSError: it cannot be written and is unchanged.
         """
         path = self._path(name)
         written = atomic_file.replace(path, checks_file.encode(document),
@@ -101,5 +101,5 @@ class ChecksDirectory:
         return self._directory / f'{name}{_SUFFIX}'
 
 
-def _version(found: os.stat_result) -> _Version:
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _version(status: os.stat_result) -> _Version:
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of the checks file: what the health checker of this node probes.
+"""Writer of a checks file, which tells the health checker what to probe.
 
 The format is described by ``contracts/checks.schema.json``; see
 ``doc/source/reference/checks-file.rst``.
@@ -27,7 +27,7 @@ from octavia_xdp_provider.common.checks import SCHEMA
 from octavia_xdp_provider.common.checks import TlsOptions
 from octavia_xdp_provider.common.checks import UNKEYED
 
-# What users of the file need comes from here.
+# Everything that users of the file need.
 __all__ = [
     'SCHEMA', 'UNKEYED', 'VERSION', 'Check', 'ChecksFileError', 'Condition',
     'Group', 'HttpOptions', 'Keys', 'TlsOptions', 'build_document',
@@ -51,13 +51,13 @@ def build_document(
     keys: Keys = UNKEYED,
     patience: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Return the document for some checks; equal ones become one.
+    """Return the document for some checks; equal ones are merged.
 
-    :param kept: what an earlier document holds besides; see ``select``.
-        A group of the same name gives way, and so does patience with a check
-        that is also given here.
+    :param kept: further parts, of an earlier document; see ``select``. Given
+        groups replace kept ones of the same name, and patience of a kept
+        check is ignored if the check is also given.
     :param patience: seconds, by the keys of checks that have some.
-    :raises ChecksFileError: if the health checker would refuse it.
+    :raises ChecksFileError: the health checker would refuse it.
     """
     by_key: dict[str, dict[str, Any]] = {}
     good = True
@@ -96,7 +96,7 @@ def build_document(
                 key for key, own in patience.items() if own == seconds)}
             for seconds in sorted(set(patience.values()))]
     if good:
-        # The schema takes milliseconds for what is known already.
+        # Checking known checks by the schema again would take milliseconds.
         _check_schema({**document, 'checks': []})
         _check_together(document, set(by_key))
     else:
@@ -105,7 +105,7 @@ def build_document(
 
 
 def _is_good(check: Check) -> bool:
-    """Whether the schema takes a check that was built here."""
+    """Return whether the schema accepts a check that was built here."""
     return (
         (check.port is None or check.type == 'ping'
          or _in_range('port', check.port))
@@ -125,7 +125,7 @@ def _in_range(name: str, value: int) -> bool:
 def _is_good_kind(kind: str, without_port: bool, delay: int, timeout: int,
                   rise: int, fall: int, http: HttpOptions | None,
                   tls: TlsOptions | None) -> bool:
-    """The same but for what differs among the members of a pool."""
+    """The same without the fields that differ among members of a pool."""
     check = Check(kind, '192.0.2.1', None if without_port else 1, delay,
                   timeout, rise, fall, http, tls)
     try:
@@ -139,10 +139,10 @@ def _is_good_kind(kind: str, without_port: bool, delay: int, timeout: int,
 def select(
     document: Mapping[str, Any], keys: frozenset[str]
 ) -> dict[str, Any]:
-    """Return the part of a document that decides the states of some keys.
+    """Return the part of a document that determines the states of some keys.
 
-    With the checks of their conditions, the groups of which they are all,
-    and the patience with these checks.
+    It includes the checks of their conditions, the groups all of whose keys
+    are among them, and the patience of these checks.
     """
     conditions = [condition for condition in document.get('conditions', ())
                   if condition['key'] in keys]
@@ -153,9 +153,9 @@ def select(
         'conditions': conditions,
         'groups': [group for group in document.get('groups', ())
                    if keys.issuperset(group['checks'])],
-        'patience': [{**one, 'checks': checks}
-                     for one in document.get('patience', ())
-                     if (checks := [key for key in one['checks']
+        'patience': [{**patience, 'checks': checks}
+                     for patience in document.get('patience', ())
+                     if (checks := [key for key in patience['checks']
                                     if key in needed])],
     }
 
@@ -185,18 +185,18 @@ def _check_schema(document: Any) -> None:
     error = jsonschema.exceptions.best_match(_VALIDATOR.iter_errors(document))
     if error is not None:
         raise ChecksFileError(
-            f'{_spell(error.absolute_path)}: {_short(error.message)}'
+            f'{_format_path(error.absolute_path)}: {_short(error.message)}'
         )
 
 
 def _short(text: str) -> str:
-    """What is wrong in a long file is said in a line."""
+    """Cut an error about a long file to one line."""
     return text if len(text) <= 200 else f'{text[:200]}…'
 
 
 def _check_together(document: dict[str, Any], known: set[str]) -> None:
-    for i, one in enumerate(document.get('patience', ())):
-        _check_keys(f'patience[{i}].checks', one['checks'], known)
+    for i, patience in enumerate(document.get('patience', ())):
+        _check_keys(f'patience[{i}].checks', patience['checks'], known)
     conditions = document.get('conditions', ())
     for i, condition in enumerate(conditions):
         _check_keys(f'conditions[{i}].checks', condition['checks'], known)
@@ -249,11 +249,11 @@ def write(
     kept: Mapping[str, Any] | None = None,
     keys: Keys = UNKEYED,
 ) -> bool:
-    """Write the whole file beside its place, then rename it.
+    """Replace the file atomically.
 
-    A reader sees the old file or the new one, also after a power cut.
+    A reader sees the old or the new file, even after a power failure.
 
-    :returns: False if the file had this content already and was left alone.
+    :returns: False if the file already had this content; it is not touched.
     :raises ChecksFileError: if the health checker would refuse it.
     """
     document = build_document(checks, conditions, groups, kept, keys)
@@ -264,8 +264,8 @@ def encode(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, separators=(',', ':')) + '\n').encode()
 
 
-def _spell(path: Iterable[str | int]) -> str:
-    """Spell a path into the document: ``checks[3].http.path``."""
+def _format_path(path: Iterable[str | int]) -> str:
+    """Format a path into the document: ``checks[3].http.path``."""
     text = ''
     for part in path:
         if isinstance(part, int):

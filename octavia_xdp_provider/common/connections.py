@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of connections: which there can be, and each node's share.
+"""Connection limits: which are supported, and each node's share.
 
-Only a node that sees both directions knows which connections there are: to one
-that sees clients' packets alone, packets with forged addresses would use a
-limit up, and forged ends would lift it. So a limit is for ``forwarding`` nat.
+Limits need ``forwarding`` nat, where nodes see both directions. If a node saw
+only packets of clients, packets with forged addresses could exhaust a limit,
+and forged ends of connections could evade it.
 
-LB nodes share no state. Each of those that announce the VIPs lets in its part
-of a listener's limit, and all parts together are the limit; but each is 1 at
-least, so that no client is refused because the router sent it to that node.
+LB nodes share no state. Each node that announces the VIPs accepts its share of
+a listener's limit, and all shares add up to the limit; but each is at least 1,
+so that no client is refused because the router sent it to that node.
 """
 
 from octavia_xdp_provider.common import errors
@@ -16,7 +16,7 @@ from octavia_xdp_provider.common import spec
 
 _TCP = ('TCP', 'HTTPS')
 
-# Why there is no limit without NAT, and what to do instead.
+# The problem of a limit without NAT.
 ONLY_NAT: errors.Problem = (
     'only a listener of a load balancer whose flavor has forwarding nat can '
     'have a limit: otherwise LB nodes see what clients send and no answers, '
@@ -42,12 +42,12 @@ def check(doc: spec.Document) -> None:
 
 def share(doc: spec.Document, listener: spec.Listener, host: str, vip: str
           ) -> int:
-    """How many connections a node lets in at once, 0: as many as there are.
+    """Return the concurrent connections that a node accepts; 0: no limit.
 
-    :param vip: that they are for, in its one spelling: each has a part, too.
+    A node that does not announce the VIPs yet starts with its future share.
 
-    A node that does not announce the VIPs yet begins with the part that it
-    will have.
+    :param vip: destination of the connections, in canonical spelling; the
+        limit is also divided among VIPs.
     """
     limit = listener['connection_limit']
     if not limit:
@@ -60,12 +60,12 @@ def share(doc: spec.Document, listener: spec.Listener, host: str, vip: str
 
 
 def announcing(doc: spec.Document, said: dict[str, bool | None]) -> list[str]:
-    """The nodes that announce a load balancer's VIPs, as far as is known.
+    """Return the nodes that announce a load balancer's VIPs.
 
-    :param said: host → whether it announces them, None where it has not said
-        that: of nodes that are heard. If none does yet, it is all of them.
+    :param said: by host of each live node whether it announces them; None if
+        it has not reported that. If no node announces them, all are returned.
     """
     before = doc.get('announcing', [])
-    found = {host for host, does in said.items()
-             if does or (does is None and host in before)}
-    return sorted(found or said)
+    hosts = {host for host, announces in said.items()
+             if announces or (announces is None and host in before)}
+    return sorted(hosts or said)

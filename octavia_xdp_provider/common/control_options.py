@@ -106,12 +106,12 @@ api_opts = [
                      'Flavors may have a list of their own.'),
 ]
 
-# Defaults for what a flavor leaves open: options by keys of flavors.
+# Defaults for keys that a flavor leaves out, by the key's name.
 defaults_opts = [
     cfg.IntOpt('replicas', min=1,
                help='Default of flavors. Unless set: [placement] replicas of '
                     'the controller.'),
-    # Those that carry any family and need no other key.
+    # Those that carry both IP versions and need no other key.
     cfg.StrOpt('encapsulation',
                choices=[name for name in flavor.ENCAPSULATIONS
                         if name not in ('dscp', 'srv6')],

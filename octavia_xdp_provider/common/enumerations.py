@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to packets, and how they get to members.
+"""Outcomes of packets, and encapsulations.
 
-The lists have one definition, ``contracts/enumerations.h``, which C includes.
-It is read when this module is imported: control hosts have no library.
+They are defined once, in ``contracts/enumerations.h``, which C includes. This
+module parses it on import: control hosts do not have the library.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _ENTRY_PATTERNS = {
     macro: re.compile(_START.format(macro) + middle + _STRINGS + r'\s*\)')
     for macro, middle in _ENTRY.items()}
 _MACROS = '|'.join(_ENTRY)
-# What is no entry: comments, the macros' defaults and their end.
+# Text between entries: comments, and defaults and ends of the macros.
 _OTHERS = re.compile(
     r'\s+|/\*.*?\*/|'
     rf'#(?:ifndef (?:{_MACROS})|define (?:{_MACROS})\([a-z, ]+\)|endif|'
@@ -42,11 +42,11 @@ _OTHERS = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One member of a list.
+    """An entry of a list.
 
-    ``word``: the kind of an outcome, the option of an encapsulation, or
-    nothing. ``text``: what it means, in reStructuredText. ``shim``: of an
-    encapsulation, bytes between the outer IP header and the packet.
+    ``word``: the kind of an outcome, the option value of an encapsulation, or
+    empty. ``text``: its meaning in reStructuredText. ``shim``: bytes that an
+    encapsulation adds between the outer IP header and the packet.
     """
 
     name: str
@@ -57,17 +57,17 @@ class Entry:
 
 
 def _matches(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
-    """Each entry: the number of its line, its macro and its parts."""
+    """Yield line number, macro and match of each entry."""
     at = 0
     while at < len(text):
-        if found := _OTHERS.match(text, at):
-            at = found.end()
+        if match := _OTHERS.match(text, at):
+            at = match.end()
             continue
         line = text.count('\n', 0, at) + 1
         for macro, pattern in _ENTRY_PATTERNS.items():
-            if found := pattern.match(text, at):
-                yield line, macro, found
-                at = found.end()
+            if match := pattern.match(text, at):
+                yield line, macro, match
+                at = match.end()
                 break
         else:
             shown = text[at:].partition('\n')[0]
@@ -76,17 +76,17 @@ def _matches(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
 
 
 def parse(text: str) -> dict[str, tuple[Entry, ...]]:
-    """The entries of each macro, by the macro's name.
+    """Return the entries of each macro, by the macro's name.
 
-    :raises ValueError: names the line that is no entry, a second one of a
-        name or out of order; or the list that is empty.
+    :raises ValueError: a line is not an entry, repeats a name or is out of
+        order; or a list is empty.
     """
     lists: dict[str, list[Entry]] = {macro: [] for macro in _ENTRY}
-    for line, macro, found in _matches(text):
+    for line, macro, match in _matches(text):
         entries = lists[macro]
-        entry = Entry(found['name'], int(found['number']), found['word'],
-                      ''.join(re.findall(_STRING, found['text'])),
-                      int(found.groupdict().get('shim') or 0))
+        entry = Entry(match['name'], int(match['number']), match['word'],
+                      ''.join(re.findall(_STRING, match['text'])),
+                      int(match.groupdict().get('shim') or 0))
         if entry.number != len(entries):
             raise ValueError(f'enumerations.h, line {line}: {entry.name} has '
                              f'number {entry.number}, not {len(entries)}')
@@ -111,9 +111,9 @@ CONTRACT = parse(
 
 
 class _Listed(enum.EnumMeta):
-    """Makes an enum whose members are the contract's entries of a macro.
+    """Metaclass of an enum with the contract's entries of a macro as members.
 
-    A class statement rather than a call of IntEnum: so type checkers know
+    With a class statement instead of a call of IntEnum type checkers know
     that it is a type, without knowing its members.
     """
 
@@ -129,7 +129,7 @@ class _Listed(enum.EnumMeta):
 
     if typing.TYPE_CHECKING:
         def __getattr__(cls, name: str) -> typing.Any:
-            """A member."""
+            """Return a member."""
 
 
 class Outcome(enum.IntEnum, metaclass=_Listed, macro=OUTCOME):
@@ -137,7 +137,7 @@ class Outcome(enum.IntEnum, metaclass=_Listed, macro=OUTCOME):
 
 
 class ProbeOutcome(enum.IntEnum, metaclass=_Listed, macro=PROBE_OUTCOME):
-    """What happened to a packet with a mark: enum oxp_probe_outcome."""
+    """What happened to a marked packet: enum oxp_probe_outcome."""
 
 
 class HostOutcome(enum.IntEnum, metaclass=_Listed, macro=HOST_OUTCOME):
@@ -151,5 +151,5 @@ class Encapsulation(enum.IntEnum, metaclass=_Listed, macro=ENCAPSULATION):
 # Bytes between the outer IP header and the packet.
 SHIMS = {Encapsulation(entry.number): entry.shim
          for entry in CONTRACT[ENCAPSULATION]}
-# What flavors call the encapsulations.
+# Names of the encapsulations in flavors.
 ENCAPSULATIONS = tuple(entry.word for entry in CONTRACT[ENCAPSULATION])

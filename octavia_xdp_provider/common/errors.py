@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a wanted state, and what a user can do about it."""
+"""Errors about a wanted state, with what a user can do about them."""
 
 # Why a value is refused (a clause that follows "because"), and what to do
 # instead (an imperative clause).
 Problem = tuple[str, str]
-# The same, and what the operator alone is told beside.
+# The same, and a detail for the operator only.
 Detailed = tuple[str, str, str]
 
 
 class Refused(Exception):
-    """An option is not supported, or has a value that cannot be done.
+    """An option, or its value, is not supported.
 
     :param option: the option's name as the API spells it, or the path of a
         field: ``pools.<id>.healthmonitor.url_path``.
     :param why: the reason, a clause that follows "because".
     :param instead: what the user can do instead, an imperative clause.
-    :param detail: what the operator is told beside. Users learn nothing of
-        nodes, of networks that are not theirs, or of other projects.
+    :param detail: for the operator only. Users must not learn about nodes,
+        other projects or networks that are not theirs.
     """
 
     def __init__(self, option: str, why: str, instead: str,
@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 class BadValue(ValueError):
-    """A check of one field (common/fields.py) refuses its value."""
+    """The check of a field (common/fields.py) refuses its value."""
 
     def __init__(self, why: str, instead: str) -> None:
         self.why = why
@@ -56,4 +56,4 @@ class TooLate(Exception):
 
 
 class UnknownObject(Exception):
-    """A change names an object that the wanted state does not hold."""
+    """A change names an object that is not in the wanted state."""

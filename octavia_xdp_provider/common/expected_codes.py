@@ -3,10 +3,10 @@
 
 
 def parse(text: str) -> tuple[tuple[int, int], ...]:
-    """``"200"``, ``"200,202"``, ``"200-204"`` or a mixture, as ranges.
+    """Parse ``"200"``, ``"200,202"``, ``"200-204"`` or a mixture.
 
-    :returns: a tuple of (first, last).
-    :raises ValueError: it is none of these, or no HTTP status code.
+    :returns: ranges, (first, last) each.
+    :raises ValueError: the form is another one, or a code is not of HTTP.
     """
     ranges = []
     for part in str(text).split(','):

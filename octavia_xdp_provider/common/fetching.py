@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out what an LB node or a hypervisor should have.
+"""Fetches the wanted state of an LB node or a hypervisor.
 
-The controller is asked, mostly for what has changed since the last fetch; or
-it sends that with a notification, in a page as it answers with. Everything is
-compared, by ids and generations alone, after a start, every few minutes, and
-where the controller says that a difference does not hold it all.
+Usually the agent asks the controller for the changes since its last fetch, or
+the controller sends them with a notification, as a page of the same form. A
+complete comparison, by ids and generations only, is made after a start, every
+few minutes, and when the controller says that a difference is not enough.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from octavia_xdp_provider.common import wanted as wanted_state
 
 LOG = logging.getLogger(__name__)
 
-# Between two comparisons of everything.
+# Between two complete comparisons.
 COMPARE_S = 300.0
 
 # Name of wanted.MARKS → ids.
@@ -28,7 +28,7 @@ Marks = dict[str, set[str]]
 
 
 class Shapes(NamedTuple):
-    """Of a controller's answers, and how many documents it is asked for."""
+    """Shapes of a controller's answers, and documents to request at once."""
 
     fetched: shape.Shape
     compared: shape.Shape
@@ -42,12 +42,12 @@ NODES = Shapes(shape.Shape(messages.FetchAnswer),
 
 
 class Fetcher:
-    """Keeps what is wanted; belongs to one thread.
+    """Keeps the wanted state. Not thread-safe.
 
-    :param controller: rpc.NodesClient, or what has its calls.
+    :param controller: rpc.NodesClient, or an object with the same calls.
     :ivar wanted: wanted.Wanted, or None while it is not known.
-    :ivar removed_as_of: of the last fetch that took something away, or
-        compared all: the controller waits until the node has seen that.
+    :ivar removed_as_of: generation of the last fetch that removed something
+        or compared everything: the controller waits for its confirmation.
     """
 
     def __init__(self, controller: Any, host: str,
@@ -66,14 +66,14 @@ class Fetcher:
         self.wanted = cache.load()
 
     def receive(self, since: Any, page: Any) -> list[str] | None:
-        """Take a page that the controller has sent without being asked.
+        """Take a page that the controller has sent with a notification.
 
-        It holds all that has changed since a generation, and may do so
-        again of what is known. Messages may be lost, late, or come twice.
+        It holds every change since a generation, including known ones.
+        Messages may be lost, delayed or duplicated.
 
         :param since: that generation.
-        :returns: ids that it mentions. None: nothing is taken, and the
-            controller is to be asked.
+        :returns: ids in the page; None if the page cannot be used and a
+            fetch is needed.
         :raises Refused: it is malformed; nothing has changed.
         """
         self._shapes.fetched.check(page, 'page')
@@ -82,7 +82,7 @@ class Fetcher:
                 or page['more'] is not None or self._has_to_compare()):
             return None
         if page['as_of'] <= self.wanted.as_of:
-            return []  # It is late.
+            return []  # delayed or duplicated
         held = dict(self.wanted.documents)
         marks = self.wanted.marks()
         mentioned: list[str] = []
@@ -105,9 +105,9 @@ class Fetcher:
                 or self._clock() - self._compared > COMPARE_S)
 
     def fetch(self) -> list[str]:
-        """Ask once. What came is to be saved, see ``save``.
+        """Fetch once; call ``save`` afterwards to persist the result.
 
-        :returns: ids that the controller has mentioned.
+        :returns: ids in the controller's answer.
         :raises Refused: an answer is malformed; nothing has changed.
         """
         since = self.wanted.as_of if self.wanted else 0
@@ -133,15 +133,15 @@ class Fetcher:
         return mentioned
 
     def look_at(self, page: Any) -> None:
-        """A page of a fetch, its shape has been checked; for who needs more
-        of it than documents.
+        """Hook for subclasses that need more of a fetched page than its
+        documents. The shape of the page has been checked.
 
-        :raises Refused: nothing of it is taken.
+        :raises Refused: the page is not used.
         """
 
     def take(self, entry: Any, held: dict[str, wanted_state.Entry],
              marks: Marks) -> None:
-        """Keep a document."""
+        """Add or replace a document."""
         held[entry['id']] = entry['generation'], entry['document']
         for name, ids in marks.items():
             (ids.add if entry.get(name) else ids.discard)(entry['id'])
@@ -160,7 +160,7 @@ class Fetcher:
     def _compare(self, held: dict[str, wanted_state.Entry],
                  marks: Marks, as_of: int, mentioned: list[str]
                  ) -> int:
-        """Compare everything. Returns what it is as of."""
+        """Compare everything. Returns the generation of the result."""
         listed: dict[str, int] = {}
         after, first = None, None
         while True:
@@ -177,9 +177,9 @@ class Fetcher:
             self.take(entry, held, marks)
             mentioned.append(entry['id'])
         if first < as_of:
-            # An empty or older database: it may add and change, but what
-            # it does not know is not taken as removed.
-            self._complain_of_older_database(first, as_of)
+            # An empty or older database may add and change documents, but
+            # documents that it lacks are not considered removed.
+            self._log_older_database(first, as_of)
         else:
             self._complained = False
             for key in held.keys() - listed.keys():
@@ -192,12 +192,12 @@ class Fetcher:
                 self._host, ids[:self._shapes.documents_page])
             self._shapes.entries.check(page, 'documents')
             if not page:
-                # They have left this node since.
+                # They have been removed from this node meanwhile.
                 ids = ids[self._shapes.documents_page:]
                 continue
             yield from page
-            got = {entry['id'] for entry in page}
-            ids = [key for key in ids if key not in got]
+            received = {entry['id'] for entry in page}
+            ids = [key for key in ids if key not in received]
 
     def _keep(self, as_of: int, held: dict[str, wanted_state.Entry],
               marks: Marks) -> None:
@@ -209,17 +209,17 @@ class Fetcher:
                 name: frozenset(ids & held.keys())
                 for name, ids in marks.items()})
         else:
-            # The same dictionary shows that nothing is to be done.
+            # The same dictionary shows that there is nothing to apply.
             self.wanted = self.wanted._replace(as_of=as_of)
         self._unsaved |= changed
 
     def save(self) -> None:
-        """Keep what was fetched over a restart of the agent."""
+        """Save the fetched state for a restart of the agent."""
         if self.wanted is not None:
             self._cache.save(self.wanted, self._unsaved)
             self._unsaved = set()
 
-    def _complain_of_older_database(self, theirs: int, ours: int) -> None:
+    def _log_older_database(self, theirs: int, ours: int) -> None:
         if not self._complained:
             LOG.error(
                 'The controller\'s database is older (%s) than what it sent '
@@ -230,7 +230,7 @@ class Fetcher:
         self._complained = True
 
 
-def _same(one: wanted_state.Entry | None,
+def _same(entry: wanted_state.Entry | None,
           other: wanted_state.Entry | None) -> bool:
-    return one is other or (one is not None and other is not None
-                            and one[0] == other[0])
+    return entry is other or (entry is not None and other is not None
+                              and entry[0] == other[0])

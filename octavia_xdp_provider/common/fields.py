@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the wanted state's fields, each with the values that it takes.
+"""Types of the wanted state's fields, with their valid values.
 
-They are what a node can do: the health checker's fields have the bounds of
-``contracts/checks.schema.json``, those of services the bounds of the datapath
-library. pydantic checks them (common/shape.py); what its own constraints
-cannot say is a function here that raises ``errors.BadValue``.
+The bounds are those of a node: of ``contracts/checks.schema.json`` for health
+checks, of the datapath library for services. pydantic checks them
+(common/shape.py); functions here check what its constraints cannot express,
+and raise ``errors.BadValue``.
 """
 
 from collections.abc import Callable
@@ -24,17 +24,17 @@ from octavia_xdp_provider.common import flavor as flavors
 from octavia_xdp_provider.common import persistence
 from octavia_xdp_provider.common import zone
 
-# Of one listener: each costs an entry of the nodes' maps.
+# Per listener: each network takes an entry of the nodes' maps.
 ALLOWED_CIDRS_MAX = 1024
 _IPV4_MAPPED = ipaddress.IPv6Network('::ffff:0:0/96')
 _URL_PATH = re.compile(r'/[!-~]*')
 _URL_PATH_MAX = 2048
-# All but rewriting of DSCP, which is a service's.
+# All except dscp, which is a property of a whole service.
 TUNNEL_ENCAPSULATIONS = tuple(
     name for name in flavors.ENCAPSULATIONS if name != 'dscp')
-# An IPv6 packet may have as many bytes everywhere.
+# The minimum MTU of IPv6.
 INNER_MTU_MIN = 1280
-# Seconds that a member on its way to another host is waited for, at most.
+# Longest patience with a member that moves to another host, in seconds.
 PATIENCE_MAX = 3600
 _INTEGER_MAX = 2 ** 63 - 1
 _DOMAIN_NAME = re.compile(r'[0-9A-Za-z._-]{1,255}')
@@ -42,7 +42,7 @@ _DOMAIN_NAME = re.compile(r'[0-9A-Za-z._-]{1,255}')
 
 def refuse(check: Callable[[Any], errors.Problem | None]
            ) -> pydantic.AfterValidator:
-    """A validator of a function that returns a problem or None."""
+    """Return a validator from a function that returns a problem or None."""
     def validate(value: Any) -> Any:
         problem = check(value)
         if problem:
@@ -60,7 +60,7 @@ def address_problem(value: str) -> errors.Problem | None:
 
 def network_problem(value: str, strict: bool = True
                     ) -> errors.Problem | None:
-    """:param strict: no bit is set behind the prefix."""
+    """:param strict: whether to refuse networks with host bits set."""
     try:
         network = ipaddress.ip_network(value, strict=False)
     except ValueError:
@@ -165,7 +165,7 @@ def _zone(value: Any) -> Any:
 
 
 Integer = Annotated[int, pydantic.Field(ge=0, le=_INTEGER_MAX)]
-# Ids are UUIDs; whatever they are, they can be names of files and of rows.
+# UUIDs in practice; in any case they can be names of files and keys of rows.
 Id = Annotated[str, pydantic.Field(
     pattern=r'^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$')]
 Address = Annotated[str, refuse(address_problem)]
@@ -175,7 +175,7 @@ Networks = Annotated[list[Network], pydantic.Field(
 Netmask = Annotated[str, refuse(netmask_problem)]
 Port = Annotated[int, pydantic.Field(ge=1, le=65535)]
 Weight = Annotated[int, pydantic.Field(ge=0, le=256)]
-# A probe needs time, and time between two of it.
+# A probe takes time, and so does the pause between two probes.
 ProbeSeconds = Annotated[int, pydantic.Field(ge=1, le=2 ** 31 - 1)]
 ProbeCount = Annotated[int, pydantic.Field(ge=1, le=10)]
 IdleSeconds = Annotated[int, pydantic.Field(
@@ -193,7 +193,7 @@ ConnectionLimit = Annotated[int, pydantic.Field(ge=1, le=2 ** 31 - 1)]
 FlavorMetadata = Annotated[Flavor, pydantic.PlainValidator(_flavor)]
 ZoneMetadata = Annotated[Zone, pydantic.PlainValidator(_zone)]
 
-# HTTPS: Octavia's word for TLS that the members end; TCP to the nodes.
+# HTTPS: Octavia's name for TLS that members terminate; TCP to the nodes.
 Protocol = Literal['TCP', 'UDP', 'SCTP', 'HTTPS']
 Algorithm = Literal['SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN',
                     'LEAST_CONNECTIONS']
@@ -202,5 +202,5 @@ MonitorType = Literal['HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP', 'TLS-HELLO',
                       'UDP-CONNECT']
 HttpMethod = Literal['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE',
                      'OPTIONS', 'CONNECT', 'PATCH']
-# How members are reached that have no tunnel; see common/spec.py.
+# How members without a tunnel are reached; see common/spec.py.
 MemberWay = Literal['direct', 'none']

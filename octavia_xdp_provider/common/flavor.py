@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of flavors: what an operator chooses for load balancers.
 
-Flavor metadata travels in the wanted state as the operator wrote it; a key
-that is left out has the default that ``value`` gives.
+Flavor metadata is part of the wanted state as the operator wrote it; a key
+that is left out has the default that ``value`` returns.
 """
 
 from collections.abc import Mapping
@@ -19,33 +19,33 @@ MEMBER_PORTS = ('same', 'rewrite', 'rewrite_on_member')
 ZERO_TOUCH = ('off', 'preferred', 'required')
 FORWARDING = ('tunnel', 'nat')
 
-# Algorithms of pools that nodes do: a consistent hash of a flow's addresses
-# and ports, or of its source address.
+# Algorithms of pools that nodes implement: a consistent hash of a flow's
+# addresses and ports, or of its source address.
 ALGORITHMS = ('SOURCE_IP_PORT', 'SOURCE_IP')
-# Those that an operator may have served by the first of them.
+# Those that an operator may let the first of them serve.
 ALGORITHMS_BY_HASH = ('LEAST_CONNECTIONS', 'ROUND_ROBIN')
 
-# What a packet can name a second member in.
+# Encapsulations in which a packet can name a second member.
 ALTERNATIVES_IN = ('gue', 'geneve', 'srv6')
-# What says how packets are carried to members, which nat does not do; the
-# value by which each is not asked for, if there is one.
+# Keys that say how packets are carried to members, which nat does not do, and
+# the value that asks for nothing, if there is one.
 _OF_TUNNELS = {'encapsulation': None, 'dscp': None, 'srv6_function': None,
                'member_port': None, 'quic': False, 'second_chance': False,
                'zero_touch': 'off'}
 
 # Seconds without a packet after which a flow may move to another member. The
-# datapath library (datapath/lib/service/validate.c) refuses what is beyond:
-# the time of a remembered flow is a few bits.
+# datapath library (datapath/lib/service/validate.c) refuses other values: the
+# time of a remembered flow has few bits.
 IDLE_TIMEOUT_MIN = 10
 IDLE_TIMEOUT_MAX = 16000
 
-# More than one source can open, and less than the library's limit.
+# Above what one source can open, and below the library's limit.
 RATE_MAX = 1_000_000
 
 
 def _integer(lowest: int, highest: int | None = None) -> profile.Schema:
-    found = {'type': 'integer', 'minimum': lowest}
-    return found if highest is None else {**found, 'maximum': highest}
+    schema = {'type': 'integer', 'minimum': lowest}
+    return schema if highest is None else {**schema, 'maximum': highest}
 
 
 def _one_of(values: tuple[str, ...]) -> tuple[str, profile.Schema]:
@@ -163,30 +163,30 @@ PROFILE = profile.Profile('Flavor', KEYS, {'allOf': [
 
 
 def value(metadata: Mapping[str, Any], key: str) -> Any:
-    """The value of a key, or its default."""
+    """Return the value of a key, or its default."""
     return metadata.get(key, KEYS[key].default)
 
 
 def is_nat(metadata: Mapping[str, Any]) -> bool:
-    """Whether LB nodes rewrite addresses and ports in both directions."""
+    """Return whether LB nodes rewrite addresses and ports both ways."""
     return bool(value(metadata, 'forwarding') == 'nat')
 
 
 def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what the controllers alone look after, and what nodes do
-    anyway."""
-    return {key: found for key, found in metadata.items()
+    """Return flavor metadata for nodes: without keys that only controllers
+    use, and without the default of ``forwarding``."""
+    return {key: given for key, given in metadata.items()
             if key != 'zero_touch'
-            and not (key == 'forwarding' and found == 'tunnel')}
+            and not (key == 'forwarding' and given == 'tunnel')}
 
 
 def problem(metadata: Any) -> errors.Problem | None:
-    """What is wrong with flavor metadata.
+    """Return what is wrong with flavor metadata.
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
-    if found := PROFILE.problem(metadata):
-        return found
+    if key_problem := PROFILE.problem(metadata):
+        return key_problem
     if is_nat(metadata):
         for key in metadata:
             if _is_of_tunnels(key, metadata[key]):
@@ -218,38 +218,38 @@ def problem(metadata: Any) -> errors.Problem | None:
 
 
 def _is_of_tunnels(key: str, given: Any) -> bool:
-    """Whether a key asks for what is not done with nat."""
+    """Return whether a key asks for something that nat excludes."""
     return key in _OF_TUNNELS and (
         _OF_TUNNELS[key] is None or given != _OF_TUNNELS[key])
 
 
 def with_defaults(metadata: Mapping[str, Any],
                   defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Flavor metadata with the operator's defaults for what it leaves open.
+    """Return flavor metadata with the operator's defaults for absent keys.
 
-    The result is what a load balancer is made by, and keeps: other defaults
-    are for load balancers that are made later.
+    A load balancer keeps the result from its creation on: changed defaults
+    only apply to load balancers that are created later.
     """
     result = dict(defaults)
     if is_nat({**defaults, **metadata}):
         if 'forwarding' not in metadata and any(
                 _is_of_tunnels(*entry) for entry in metadata.items()):
-            # It says by itself how packets get to members.
+            # The flavor itself says how packets get to members.
             result.pop('forwarding')
         else:
             result = {key: given for key, given in result.items()
                       if key not in _OF_TUNNELS}
     if 'new_flow_rate' in metadata:
-        # It was meant for another rate.
+        # The default burst belongs to the default rate.
         result.pop('new_flow_burst', None)
     if 'dscp' in metadata or 'srv6_function' in metadata:
-        # They say by themselves what they are for.
+        # Each needs an encapsulation of its own.
         result.pop('encapsulation', None)
     return {**result, **metadata}
 
 
 def default(key: str, defaults: Mapping[str, Any] | None = None) -> str:
-    """What happens without a key, in words.
+    """Describe what happens without a key.
 
     :param defaults: the operator's.
     """
@@ -262,6 +262,6 @@ def default(key: str, defaults: Mapping[str, Any] | None = None) -> str:
 
 
 def description(key: str, defaults: Mapping[str, Any] | None = None) -> str:
-    """A key in one paragraph, as ``provider capability list`` shows it."""
+    """Describe a key in one paragraph for ``provider capability list``."""
     return (f'{KEYS[key].meaning} Value: {KEYS[key].values}. '
             f'Default: {default(key, defaults)}.')

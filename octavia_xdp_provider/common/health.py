@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process checks of itself, for GET /healthcheck.
+"""Checks that a process makes of itself, for GET /healthcheck.
 
-The answer has the status 200 or 503 as that of oslo.middleware's healthcheck
-has. That one loads its checks by name, where they cannot know the threads of
-this process, and brings a web framework along.
+The answer has status 200 or 503, like that of oslo.middleware's healthcheck.
+That one loads checks by name, so that they have no access to the threads of
+this process, and it needs a web framework.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Check = Callable[[], str | None]
 
 
 class Health:
-    """The checks of one process. Any thread may use it."""
+    """The checks of one process. Thread-safe."""
 
     def __init__(self, loops: loops_module.Loops) -> None:
         self._checks: dict[str, Check] = {}
@@ -29,19 +29,19 @@ class Health:
         self.add('threads', self._threads)
 
     def add(self, name: str, check: Check) -> None:
-        """:param check: must answer at once."""
+        """:param check: must return immediately."""
         self._checks[name] = check
 
     def results(self) -> dict[str, str | None]:
-        """Name → what is wrong, or None."""
-        found: dict[str, str | None] = {}
+        """Return what is wrong, or None, by name of the check."""
+        problems: dict[str, str | None] = {}
         for name, check in self._checks.items():
             try:
-                found[name] = check()
+                problems[name] = check()
             except Exception as error:
                 LOG.exception('The check of %s failed.', name)
-                found[name] = f'{type(error).__name__}: {error}'
-        return found
+                problems[name] = f'{type(error).__name__}: {error}'
+        return problems
 
     def _threads(self) -> str | None:
         hanging = self._loops.hanging()
@@ -49,11 +49,11 @@ class Health:
 
 
 class Repeated:
-    """A check that may take its time: a thread makes it again and again.
+    """A check that may take long, which a thread of its own repeats.
 
-    :param attempt: raises where something is wrong; it may hang.
+    :param attempt: raises if something is wrong; may hang.
     :param interval_s: seconds between two attempts.
-    :param limit_s: seconds after the last success that are no problem yet.
+    :param limit_s: seconds after the last success until there is a problem.
     """
 
     def __init__(self, name: str, attempt: Callable[[], object],
@@ -69,7 +69,7 @@ class Repeated:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        # A daemon: what hangs must not hold up the end of the process.
+        # A daemon thread: if it hangs, it must not delay the process' end.
         threading.Thread(target=self._run, name=f'check of {self._name}',
                          daemon=True).start()
 
@@ -83,7 +83,7 @@ class Repeated:
                 return
 
     def look(self) -> None:
-        """Make the check once."""
+        """Run the check once."""
         try:
             self._attempt()
         except Exception as error:

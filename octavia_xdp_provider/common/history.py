@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which members of a pool took new flows before: what LB nodes report of it,
-and what one without any state is told (common/rpc.py).
+"""Which members of a pool took new flows earlier.
 
-Slots know their earlier owners by these changes. It is no part of a document:
-members come and go by health as well, which each node sees for itself.
+LB nodes report this history, and controllers send it to nodes without state
+(common/rpc.py), which derive earlier owners of slots from it. It is not part
+of a document: members also come and go by health, which each node determines.
 """
 
 import time
@@ -17,16 +17,16 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import shape
 
-# Of a pool that a node remembers, and of weights in those of one load
-# balancer: what is older, or more, is left out.
+# Changes that a node remembers per pool, and weights per load balancer; older
+# or further ones are left out.
 CHANGES_MAX = 3
 WEIGHTS_MAX = 256
-# Seconds: the longest idle timeout. Of what is older no flow is left.
+# The longest idle timeout: no flow from before an older change is left.
 AGE_MAX_S = 16000
 # Load balancers in one answer.
 PAGE = 100
 
-# Of the datapath (octavia_xdp.h): OXP_SLOTS_LIMIT.
+# OXP_SLOTS_LIMIT of the datapath (octavia_xdp.h).
 _SLOTS_MAX = 1048573
 
 _Id = fields.Id
@@ -35,19 +35,19 @@ _Members = dict[_Id, fields.Weight]
 
 
 def clock() -> int:
-    """Seconds, by a clock of this machine that only runs on: of all that is
-    remembered a number that is not below 0."""
+    """Return seconds of a monotonic clock of this machine; an offset keeps
+    the times of all remembered changes at 0 or above."""
     return int(time.monotonic()) + AGE_MAX_S
 
 
 @shape.strict
 class PastChange(TypedDict):
-    """A change of those members of a pool that take new flows.
+    """A change of the members of a pool that take new flows.
 
-    ``members``: of those that were others before, by id, the weights with
-    which they took new flows; 0: they took none. Nobody, where the table alone
-    has changed. ``slots``: of the table until then. ``at``: by ``clock()`` of
-    the node that reports it.
+    ``members``: earlier weight by id of each member whose weight changed; 0:
+    it took no new flows; empty if only the size of the table changed.
+    ``slots``: earlier size of the table. ``at``: time of the change by
+    ``clock()`` of the node that reports it.
     """
 
     members: _Members
@@ -57,7 +57,7 @@ class PastChange(TypedDict):
 
 @shape.strict
 class AgedChange(TypedDict):
-    """The same as others are told: ``age``, seconds."""
+    """The same as sent to other nodes: with its ``age`` in seconds."""
 
     members: _Members
     slots: _Slots
@@ -65,20 +65,20 @@ class AgedChange(TypedDict):
 
 
 def weights_in(history: dict[str, list[Any]]) -> int:
-    """How many weights a history has."""
+    """Return the number of weights in a history."""
     return sum(len(change['members']) for changes in history.values()
                for change in changes)
 
 
 def _not_too_long(history: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    found = weights_in(history)
-    if found > WEIGHTS_MAX:
-        raise errors.BadValue(f'it has {found} weights',
+    number = weights_in(history)
+    if number > WEIGHTS_MAX:
+        raise errors.BadValue(f'it has {number} weights',
                               f'use at most {WEIGHTS_MAX}')
     return history
 
 
-# By id of the pool, the newest change first.
+# By pool id, the newest change first.
 History = Annotated[
     dict[_Id, Annotated[list[PastChange],
                         pydantic.Field(max_length=CHANGES_MAX)]],
@@ -93,8 +93,8 @@ Aged = Annotated[
 
 @shape.strict
 class Answer(TypedDict):
-    """Histories of pools as most live nodes report them, by id of the load
-    balancer; one page of those that the node that asks should have."""
+    """Histories of pools as most live nodes report them, by load balancer id;
+    one page of the load balancers that the asking node should have."""
 
     load_balancers: Annotated[dict[_Id, Aged],
                               pydantic.Field(max_length=PAGE)]

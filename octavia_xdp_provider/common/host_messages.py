@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents of hypervisors and controllers say to each other
+"""Payloads of the calls between agents of hypervisors and controllers
 (common/host_rpc.py)."""
 
 from typing import Annotated
@@ -18,18 +18,18 @@ DOCUMENTS_PAGE = 100
 DOCUMENTS_PAGE_BYTES = 1 << 20
 COMPARE_PAGE = 2000
 REPORT_PAGE = 200
-# Of all counters in one report.
+# Entries with counters in one report.
 COUNTERS_MAX = 4096
-# Flows in one message, and of one port that was moved.
+# Flows in one message, and of one port that has moved.
 FLOWS_PAGE = 1000
 FLOWS_MAX = 16384
 
 Id = host_spec.Uuid
 Integer = messages.Integer
 Text = messages.Text
-# As the kernel has it: a signed 32-bit number from 1.
+# As in the kernel: a signed 32-bit number from 1.
 Ifindex = Annotated[int, pydantic.Field(ge=1, le=2 ** 31 - 1)]
-# As common/contracts/enumerations.h has them, in lower case.
+# Names of common/contracts/enumerations.h in lower case.
 Outcome = Annotated[str, pydantic.Field(pattern=r'^[a-z][a-z0-9_]{0,31}$')]
 
 
@@ -46,15 +46,15 @@ class Entry(TypedDict):
 
 @shape.strict
 class FetchAnswer(TypedDict):
-    """What is different from what an agent fetched before; one page.
+    """What has changed since the agent's last fetch; one page.
 
-    ``as_of``: the newest generation there is. That of the first page is the
-    one from which the next fetch goes on. ``changed``: by id. ``removed``:
-    ids, on the first page. ``more``: the id after which the next page
-    begins, or null. ``compare``: a difference alone is not enough, for the
-    database has not seen what the agent has. ``common``: whole, on each
-    page. ``refused``: why this hypervisor gets nothing, in words, or null;
-    the rest is empty then, and what it has stays.
+    ``as_of``: the newest generation; the next fetch continues from that of
+    the first page. ``changed``: sorted by id. ``removed``: ids, on the first
+    page only. ``more``: the id after which the next page begins, or null.
+    ``compare``: the difference is not enough, because the agent has seen
+    newer generations than exist, or lost too many ids for a page.
+    ``common``: complete, on each page. ``refused``: why this hypervisor is
+    sent no documents, and keeps its state, or null.
     """
 
     as_of: Integer
@@ -68,7 +68,7 @@ class FetchAnswer(TypedDict):
 
 @shape.strict
 class CompareAnswer(TypedDict):
-    """All that a hypervisor should have: generations by id; one page."""
+    """Generations by id of everything a hypervisor should have; one page."""
 
     as_of: Integer
     generations: dict[Id, Integer]
@@ -79,10 +79,10 @@ class CompareAnswer(TypedDict):
 class Held(TypedDict):
     """A port or an address set on a hypervisor.
 
-    ``generation``: the one that the agent has looked at. ``ifindex``: of the
-    port's tap, null where it is not here (or not yet), and for address sets:
-    entries without a tap are in the datapath nevertheless. ``error``: why it
-    could not be made true, or null.
+    ``generation``: the one that the agent has processed. ``ifindex``: of the
+    port's tap; null for address sets, and if there is no tap here (yet): its
+    entries are in the datapath nevertheless. ``error``: why it could not be
+    applied, or null.
     """
 
     generation: Integer
@@ -92,8 +92,8 @@ class Held(TypedDict):
 
 @shape.strict
 class EntryCounters(TypedDict):
-    """Of an entry since it was made. ``flows``: that began; ``drops``:
-    packets."""
+    """Counters of an entry since it was created. ``flows``: flows that began;
+    ``drops``: packets."""
 
     key: fields.TunnelKey
     packets_in: Integer
@@ -106,7 +106,7 @@ class EntryCounters(TypedDict):
 
 @shape.strict
 class PortCounters(TypedDict):
-    """Of a port: packets that were dropped, by outcome; ``active``: flows
+    """Counters of a port. ``drops``: packets by outcome; ``active``: flows
     that are alive now."""
 
     drops: dict[Outcome, Integer]
@@ -117,15 +117,16 @@ class PortCounters(TypedDict):
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class HostState(TypedDict, total=False):
-    """What an agent reports of itself and its hypervisor.
+    """The state of an agent and its hypervisor.
 
-    ``agent``: its version. ``document_version``: newest of documents that it
-    knows. ``kernel``: release, as of uname(2). ``geneve``: own addresses to
-    which LB nodes may send it, one of each IP version at most. ``srv6``:
-    network of 96 bits whose addresses are SIDs; null for none. ``mtu``: of
-    the underlay, bytes. ``…_max``: what its tables take; ``…``: what is in
-    them. ``drops``: packets by outcome, of no port. ``problems``: why it
-    does not do what is wanted, mostly none. A newer agent may say more.
+    ``agent``: its version. ``document_version``: the newest version of
+    documents that it supports. ``kernel``: release of uname(2). ``geneve``:
+    own addresses to which LB nodes may send it, at most one per IP version.
+    ``srv6``: 96-bit network whose addresses are SIDs; null for none. ``mtu``:
+    of the underlay, in bytes. ``…_max``: capacities of its tables; ``…``:
+    what is in them. ``drops``: packets by outcome that belong to no port.
+    ``problems``: why it does not apply the wanted state, usually none. A
+    newer agent may report further fields.
     """
 
     agent: Text
@@ -148,11 +149,10 @@ class HostState(TypedDict, total=False):
 class Report(TypedDict):
     """What has changed on a hypervisor since its last report; one page.
 
-    ``as_of``: of the fetch all of which the agent has looked at.
-    ``complete``: nothing is missing any more that the hypervisor has.
-    ``held``: by id, whole. ``gone``: ids of those that it does not have any
-    more. ``counters``: by id of the port. ``state``: null if it is as
-    before.
+    ``as_of``: of the last fetch that the agent has processed completely.
+    ``complete``: with this page everything on the hypervisor has been
+    reported. ``held``: complete, by id. ``gone``: ids that are no longer on
+    the hypervisor. ``counters``: by port id. ``state``: null if unchanged.
     """
 
     as_of: Integer
@@ -166,10 +166,10 @@ class Report(TypedDict):
 
 @shape.strict
 class Flow(TypedDict):
-    """A client's connection with a member, which the member has answered.
+    """A client's connection that a member has answered.
 
-    ``key``: of the entry on the hypervisor whose message it is. ``client``,
-    ``port``: the client's. ``closing``: one side has ended it.
+    ``key``: of the entry on the hypervisor that sends or gets the message.
+    ``client``, ``port``: the client's. ``closing``: one side has ended it.
     """
 
     key: fields.TunnelKey
@@ -180,5 +180,5 @@ class Flow(TypedDict):
 
 Flows = Annotated[list[Flow], pydantic.Field(max_length=FLOWS_PAGE)]
 
-# Whether a report was taken, as with LB nodes.
+# The same as for LB nodes.
 ReportAnswer = messages.ReportAnswer

@@ -8,7 +8,7 @@ from oslo_config import types
 
 from octavia_xdp_provider.common import option_values
 
-# [host] would be [DEFAULT] host, the name of the machine.
+# Not [host]: the option [DEFAULT] host has that name.
 GROUP = 'host_agent'
 # Bits of a SID before the key.
 SID_BITS = 96
@@ -94,7 +94,7 @@ host_opts = [
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Refuse values that cannot be used.
+    """Refuse invalid values.
 
     :raises ConfigurationError: names the option.
     """
@@ -109,9 +109,9 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def sid_network(conf: cfg.ConfigOpts) -> ipaddress.IPv6Network | None:
-    """[host_agent] sid_prefix.
+    """Return [host_agent] sid_prefix.
 
-    :raises ConfigurationError: it is no network of 96 bits.
+    :raises ConfigurationError: it is not a network of 96 bits.
     """
     text = conf[GROUP].sid_prefix
     if not text:

@@ -18,32 +18,33 @@ host-wakeup  each host    ``changed()``, a cast without content: fetch now;
                           began elsewhere
 ============ ============ ===============================================
 
-Both are of version 1.0, the first one. It works as that of LB nodes does
-(common/rpc.py and ``doc/source/reference/node-protocol.rst``):
-what is wanted is fetched by generation, what is there is reported in numbered
-reports, and whatever is lost, late or comes twice changes nothing.
+Both have version 1.0, the first one. They work like those of LB nodes
+(common/rpc.py and ``doc/source/reference/node-protocol.rst``): the wanted
+state is fetched by generation, the actual state is sent in numbered reports,
+and lost, delayed or duplicated messages do no harm.
 
-* ``host`` is the name that Neutron has of the hypervisor (binding:host_id).
-  Each hypervisor has a virtual host and a user of its own on the broker, and
-  a call in the name of another is refused.
-* A fetch is also the sign of life: an agent that is well fetches at least
-  every FETCH_S seconds, and when it is notified.
-* Generations are those of all LB nodes' documents, one sequence: they grow,
-  with gaps. Fetch from ``as_of`` 0 after a start, then compare once; compare
-  again every few minutes, and where an answer says so. An answer that says
-  ``compare`` removes nothing by itself.
-* An agent reports what it has *looked at*, also with an error, once it is in
-  the datapath: controllers send LB nodes a tunnel when its entry was reported
-  without one. What shall go is taken off the hypervisor after the LB nodes
-  have stopped; the agent removes it at once when it is ``removed``.
-* Where the tap of a port has gone, and one port of a member there has several
-  listeners, its agent sends the flows of these, until it was answered that
-  another hypervisor has the port, or has none of them any more. Which of the
-  listeners each belongs to cannot be known there otherwise. The controller
-  translates keys, and passes on what belongs to keys of the sender's own; it
-  keeps nothing.
-* Its state stays when its agent ends: no answer of a controller but a fetch,
-  or a whole compare, takes anything away.
+* ``host`` is Neutron's name of the hypervisor (binding:host_id). Each
+  hypervisor has a virtual host and a user of its own on the broker, and a
+  call in the name of another one is refused.
+* A fetch is also the sign of life: a working agent fetches at least every
+  FETCH_S seconds, and when it is notified.
+* Generations are of one sequence with those of LB nodes' documents: they
+  grow, with gaps. Fetch from ``as_of`` 0 after a start, then compare once;
+  compare again every few minutes, and when an answer says so. An answer that
+  says ``compare`` removes nothing by itself.
+* An agent reports what it has *processed*, with or without an error, once it
+  is in the datapath: controllers send LB nodes a tunnel when its entry was
+  reported without an error. An entry is removed from the hypervisor only
+  after the LB nodes have stopped using it; the agent then deletes it as soon
+  as it is ``removed``.
+* If the tap of a port has gone, and a port of a member there has several
+  listeners, its agent sends the flows of these until it is answered that
+  another hypervisor has the port, or until no flow is left. The new
+  hypervisor cannot tell otherwise which listener a flow belongs to. The
+  controller translates keys, and forwards only flows with keys of the sender;
+  it stores nothing.
+* The hypervisor's state outlives its agent: nothing but a fetch or a complete
+  comparison removes anything.
 """
 
 from typing import Any
@@ -60,14 +61,14 @@ HOSTS_NAMESPACE = 'hosts'
 WAKEUP_NAMESPACE = 'host-wakeup'
 VERSION = '1.0'
 
-# Seconds between two fetches of an agent at most.
+# Longest time between two fetches of an agent, in seconds.
 FETCH_S = 10.0
 
 
 class HostsClient:
-    """An agent's calls of the controller.
+    """An agent's calls to the controller.
 
-    :raises rpc.TRANSPORT_ERRORS: of each call, nobody answered in time.
+    Each raises rpc.TRANSPORT_ERRORS if there is no answer in time.
     """
 
     def __init__(self, rpc_transport: rpc.Transport, timeout: float = 10
@@ -81,9 +82,9 @@ class HostsClient:
 
     def fetch(self, host: str, since: int, after: str | None = None
               ) -> host_messages.FetchAnswer:
-        """:param since: the ``as_of`` of the last fetch; 0: it has nothing.
+        """:param since: the ``as_of`` of the last fetch; 0 if there is none.
 
-        :param after: the ``more`` of the page before.
+        :param after: the ``more`` of the previous page.
         """
         return cast(host_messages.FetchAnswer, self._call(
             'fetch', host=host, since=since, after=after))
@@ -100,21 +101,21 @@ class HostsClient:
 
     def report(self, host: str, epoch: int, seq: int,
                report: host_messages.Report) -> host_messages.ReportAnswer:
-        """:param epoch: greater than any before, a time in milliseconds say;
-            a new one begins with seq 1 and all that there is.
+        """:param epoch: above all earlier ones, such as a time in
+            milliseconds; a new one begins with seq 1 and the complete state.
         """
         return cast(host_messages.ReportAnswer, self._call(
             'report', host=host, epoch=epoch, seq=seq, report=report))
 
     def flows(self, host: str, port: str,
               flows: list[host_messages.Flow]) -> bool:
-        """:param port: Neutron's id."""
+        """:param port: id of the Neutron port."""
         return bool(self._call('flows', host=host, port=port, flows=flows))
 
 
 class WakeupClient:
-    """Wakes agents up. A lost notification does no harm: agents also ask by
-    themselves."""
+    """Wakes agents up. A lost notification does no harm: agents also fetch
+    periodically."""
 
     def __init__(self, rpc_transport: rpc.Transport) -> None:
         self._client = rpc.client(rpc_transport, HOST_TOPIC, WAKEUP_NAMESPACE,
@@ -125,6 +126,6 @@ class WakeupClient:
 
     def flows(self, host: str, port: str,
               flows: list[host_messages.Flow]) -> None:
-        """What is lost comes back with each client's next packet."""
+        """Send flows; a lost one is restored by the client's next packet."""
         self._client.prepare(server=host).cast(
             {}, 'flows', port=port, flows=flows)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wanted state of a hypervisor: documents of ports and of address sets.
 
-A port is a Neutron port that has a tap on the hypervisor, or will have, with
-all that members on it need::
+A port document describes a Neutron port that has, or will have, a tap on the
+hypervisor, with everything that the members on it need::
 
     {"version": 1, "id": "<Neutron port id>", "mac": "fa:16:3e:00:00:01",
      "mtu": 1442, "open": false,
@@ -16,19 +16,18 @@ all that members on it need::
                   "address": "10.0.0.5", "port": 8080, "protocol": 6,
                   "gateway_mac": "fa:16:3e:00:00:ff"}]}
 
-An address set is what a rule names where it lets in a security group or an
-address group of Neutron's::
+A rule that admits a Neutron security group or address group refers to an
+address set::
 
     {"version": 1, "id": "<group id>", "networks": ["10.0.0.7/32"]}
 
-Ids of both kinds are Neutron's UUIDs, and differ from each other. MAC
-addresses are lower-case with colons; networks are in CIDR notation with no
-bit behind the prefix; protocols are IANA's numbers. What each is for is in
-the contract of the hypervisor's programs
-(doc/source/contributor/host-forwarding.rst).
+Ids are Neutron's UUIDs, unique across both kinds. MAC addresses are
+lower-case with colons; networks are in CIDR notation with no host bits set;
+protocols are IANA's numbers. For the fields see the contract of the
+hypervisor's programs (doc/source/contributor/host-forwarding.rst).
 
 As with the documents of LB nodes (common/spec.py), a new field needs a new
-``VERSION``, and whoever does not know it refuses the document.
+``VERSION``; readers refuse a document whose version they do not know.
 """
 
 import re
@@ -46,11 +45,11 @@ from octavia_xdp_provider.common import shape
 
 VERSION = 1
 
-# What the hypervisor's library takes (datapath/include/octavia_xdp_host.h).
+# Limits of the hypervisor's library (datapath/include/octavia_xdp_host.h).
 RULES_MAX = 128
-# Of one port: listeners times members on it.
+# Per port: listeners times members on it.
 ENTRIES_MAX = 1024
-# Of one address set, and of each list of what is common.
+# Per address set, and per list of the common configuration.
 ADDRESSES_MAX = 4096
 NETWORKS_MAX = 1024
 
@@ -82,19 +81,20 @@ Protocol = Literal[6, 17, 132]
 Ports = Annotated[
     list[Annotated[int, pydantic.Field(ge=0, le=65535)]],
     pydantic.Field(min_length=2, max_length=2), fields.refuse(ports_problem)]
-# A load balancer's, a listener's or a member's: what Octavia calls it.
+# Octavia's id of a load balancer, a listener or a member.
 OctaviaId = Annotated[str, pydantic.Field(
     pattern=r'^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$')]
 
 
 @shape.strict
 class Rule(TypedDict):
-    """Whom a port's security groups let in.
+    """Traffic that a port's security groups admit.
 
-    ``protocol``: null for each. ``ports``: of the member, first and last;
-    null for all. ``remote_network``: of the rule's IP version.
-    ``address_set``: id of one; one that the hypervisor does not have lets
-    nobody in. At most one of the two; without either everybody is let in.
+    ``protocol``: null for any. ``ports``: first and last port of the member;
+    null for all. ``remote_network``: has the rule's IP version.
+    ``address_set``: its id; a set that the hypervisor does not have admits
+    nothing. At most one of ``remote_network`` and ``address_set`` is given;
+    without either, every source is admitted.
     """
 
     ip_version: Literal[4, 6]
@@ -108,11 +108,11 @@ class Rule(TypedDict):
 class Entry(TypedDict):
     """A listener at a member on the port.
 
-    ``key``: the hypervisor's name of it, which LB nodes send: the VNI of
-    Geneve (24 bits), the last 32 bits of a SID. No other entry of the
-    hypervisor has it. ``address`` and ``port``: the member's own;
-    ``vip``, ``vip_port``: the listener's, of the same IP version.
-    ``gateway_mac``: source of what the VM gets.
+    ``key``: identifies the entry in packets of LB nodes: the VNI of Geneve
+    (24 bits) or the last 32 bits of a SID; unique on the hypervisor.
+    ``address`` and ``port``: the member's own; ``vip``, ``vip_port``: the
+    listener's, of the same IP version. ``gateway_mac``: source MAC address
+    of the packets that the VM receives.
     """
 
     key: fields.TunnelKey
@@ -131,10 +131,10 @@ class Entry(TypedDict):
 class Port(TypedDict):
     """A Neutron port with members.
 
-    ``mac``: the VM's. ``mtu``: greatest packet that reaches the VM, bytes:
-    what its network takes and what fits into the tunnel; MSS follows from
-    it. ``open``: its port security is off, and everybody is let in.
-    ``entries``: none where the port is not to be used any more, or not yet.
+    ``mac``: the VM's. ``mtu``: largest packet in bytes that reaches the VM:
+    it fits both the VM's network and the tunnel, and the MSS is derived from
+    it. ``open``: port security is off, so all traffic is admitted.
+    ``entries``: empty if the port is no longer, or not yet, in use.
     """
 
     version: int
@@ -148,7 +148,7 @@ class Port(TypedDict):
 
 @shape.strict
 class AddressSet(TypedDict):
-    """Addresses of a security group's ports, or of an address group."""
+    """The addresses of a security group's ports or of an address group."""
 
     version: int
     id: Uuid
@@ -158,11 +158,11 @@ class AddressSet(TypedDict):
 
 @shape.strict
 class Common(TypedDict):
-    """What is the same for all hypervisors.
+    """Configuration that all hypervisors share.
 
-    ``networks``: of LB nodes: outer sources, and sources of probes.
-    ``peers``: of hypervisors, who hand on packets of connections that they do
-    not know.
+    ``networks``: networks of the LB nodes, the sources of tunnelled packets
+    and of probes. ``peers``: networks of the hypervisors, which forward
+    packets of unknown connections to each other.
     """
 
     networks: Annotated[list[fields.Network], pydantic.Field(
@@ -181,8 +181,8 @@ _COMMON = shape.Shape(Common)
 def check(kind: str, document: object) -> None:
     """Check a document that another process wrote.
 
-    :raises Refused: it is malformed, cannot be done, or is of a newer
-        version.
+    :raises Refused: the document is malformed, is not supported, or has a
+        newer version.
     """
     if kind not in _SHAPES:
         raise errors.Refused('kind', f'{kind!r} is none that is known here',
@@ -204,7 +204,7 @@ def check(kind: str, document: object) -> None:
 
 
 def check_common(common: object) -> None:
-    """:raises Refused: it is malformed."""
+    """:raises Refused: the configuration is malformed."""
     _COMMON.check(common)
 
 

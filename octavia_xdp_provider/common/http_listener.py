@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers GET /metrics (Prometheus) and GET /healthcheck.
 
-Nothing that is sent to it changes anything, and each connection has a thread
-and a time limit of its own.
+Requests cannot change anything, and each connection has its own thread and
+time limit.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ import prometheus_client
 
 from octavia_xdp_provider.common import health as health_module
 
-# Seconds that a connection may be silent.
+# Seconds that a connection may be idle.
 TIMEOUT_S = 10
-# Connections that are served at a time; more of them are refused.
+# Concurrent connections; further ones are refused.
 CONNECTIONS_MAX = 16
 
 _Application = Callable[[dict[str, Any], Callable[..., Any]],
@@ -30,7 +30,7 @@ _Application = Callable[[dict[str, Any], Callable[..., Any]],
 
 def application(registry: prometheus_client.CollectorRegistry,
                 health: health_module.Health | None = None) -> _Application:
-    """The WSGI application."""
+    """Return the WSGI application."""
     metrics: _Application = prometheus_client.make_wsgi_app(registry)
 
     def answer(environment: dict[str, Any],
@@ -72,10 +72,10 @@ class _Handler(simple_server.WSGIRequestHandler):
     timeout = TIMEOUT_S
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: metrics are fetched every few seconds."""
+        """Log nothing: metrics are fetched every few seconds."""
 
     def address_string(self) -> str:
-        # Not by asking the resolver.
+        # The inherited method would ask the resolver.
         return str(self.client_address[0])
 
 
@@ -87,7 +87,7 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
         super().__init__(*arguments)
 
     def server_bind(self) -> None:
-        # Without what WSGIServer asks the resolver for.
+        # WSGIServer's own method would ask the resolver for the host's name.
         socketserver.TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), int(port)
@@ -111,13 +111,13 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: whoever asked has gone, or asked nonsense."""
+        """Log nothing: the client has gone, or its request is malformed."""
 
 
 class Listener:
     """Serves from ``start`` to ``stop``.
 
-    :param address: where, (address, port).
+    :param address: (address, port) to listen at.
     """
 
     def __init__(self, address: tuple[str, int], answer: _Application
@@ -128,7 +128,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Where it listens, once it does."""
+        """The port that it listens on, after ``start``."""
         assert self._server
         return int(self._server.server_port)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends of commands that run until their user has seen enough."""
+"""How commands that run until they are interrupted notice SIGINT, SIGTERM."""
 
 import contextlib
 import signal
@@ -9,23 +9,23 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class End:
-    """What a command waits for between two of its readings.
+    """Waits for SIGINT or SIGTERM between two readings of a command.
 
-    Not a threading.Event that a handler sets: where the signal comes while
-    the event's own lock is held, that waits for itself.
+    A threading.Event that a signal handler sets would deadlock if the signal
+    arrives while the event's own lock is held.
     """
 
     def __init__(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _NUMBERS)
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether the user has asked for an end; at once then."""
+        """Return whether a signal has arrived, as soon as one does."""
         return signal.sigtimedwait(_NUMBERS, timeout_s) is not None
 
 
 @contextlib.contextmanager
 def asked_to_end() -> typing.Iterator[typing.Callable[[], bool]]:
-    """A function that says whether the user has asked for an end."""
+    """Yield a function that returns whether a signal has arrived."""
     asked: list[bool] = []
     before = {number: signal.signal(
         number, lambda *_unused: asked.append(True))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads of an agent that talk to the controller.
 
-The link fetches what an LB node or a hypervisor should have, waits until the
-worker has made it true, and reports. The heartbeat of LB nodes only says that
-the node is there, on a way of its own, so that a node which is busy, or has a
-lot to report, is not taken for dead.
+The link fetches the wanted state of an LB node or a hypervisor, waits until
+the worker has applied it, and reports. The heartbeat of LB nodes is sent
+separately, so that a node that is busy, or has a lot to report, is not
+considered dead.
 """
 
 import collections
@@ -19,40 +19,40 @@ from octavia_xdp_provider.common import rpc
 
 LOG = logging.getLogger(__name__)
 
-# Pages that wait for the link; where there are more, it asks.
+# Pages queued for the link; if there are more, it fetches instead.
 PAGES_MAX = 16
-# After a failure of the link.
+# Wait after a failure of the link.
 RETRY_S = 1.0
-# For the worker to make true what was fetched, before it is reported.
+# For the worker to apply the fetched state before it is reported.
 WORKER_TIMEOUT_S = 10.0
-# Without a sign of life.
+# Interval of heartbeats.
 HEARTBEAT_S = 2.0
-# Between two reports if nothing is new: where the controller's database was
-# restored, it has forgotten what was reported to it.
+# Longest time between two reports: a controller whose database was restored
+# has lost earlier ones.
 SILENCE_S = 30.0
-# Between two reports of counters and of figures that always change.
+# Between two reports of counters and of figures that change all the time.
 FIGURES_S = 10.0
 
 
 class Link:
-    """Talks; ``run`` until ``stop``.
+    """Talks to the controller from ``run`` until ``stop``.
 
     :param host: the agent's name.
-    :param controller: rpc.NodesClient, or what has its calls.
+    :param controller: rpc.NodesClient, or an object with the same calls.
     :param fetcher: fetching.Fetcher.
     :param reporter: reports.Reporter.
-    :param worker: makes true what is wanted, and says what it holds.
-    :param state: ``read(problems)`` says what the agent reports of itself.
-    :param files: ``check_writable()`` and ``directory``, of its files.
-    :param interval: seconds between two questions without a notification.
-    :param failed: called with "link" when the controller was not reached.
-    :ivar answered_at: when the controller answered last, time.monotonic().
-    :ivar reported_at: when it took a report last, the same.
+    :param worker: applies the wanted state and provides the actual one.
+    :param state: ``read(problems)`` returns the agent's own state.
+    :param files: has ``check_writable()`` and ``directory``.
+    :param interval: seconds between two fetches without a notification.
+    :param failed: called with "link" if the controller cannot be reached.
+    :ivar answered_at: time.monotonic() of the controller's last answer.
+    :ivar reported_at: time.monotonic() of the last accepted report.
     """
 
-    # Of the worker and its tables; the report is tried again.
+    # Exceptions of reading the worker's tables; the report is retried.
     unreadable = ()
-    # When ``ask_more`` has something to ask, time.monotonic().
+    # time.monotonic() at which ``ask_more`` is due.
     ask_more_at = float('inf')
 
     def __init__(self, host, controller, fetcher, reporter, worker, state,
@@ -81,11 +81,10 @@ class Link:
         self._pages = collections.deque()
 
     def wake(self, since=None, page=None):
-        """The controller wants something else: take what it has sent, or
-        ask.
+        """Take the page that the controller has sent, or fetch.
 
         :param since: see Fetcher.receive.
-        :param page: the same; None: nothing came.
+        :param page: see Fetcher.receive; None: the notification had none.
         """
         if page is None or len(self._pages) >= PAGES_MAX:
             self._ask = True
@@ -94,7 +93,7 @@ class Link:
         self._talk.set()
 
     def report_soon(self):
-        """Report now, if there is something new."""
+        """Report now if anything has changed."""
         self._talk.set()
 
     def stop(self):
@@ -111,8 +110,8 @@ class Link:
             self._worker.want(self._fetcher.wanted)
         while not self._stop.is_set():
             self._talk.clear()
-            # A pass ends when what was fetched has been made true: nobody
-            # has to ask again for that.
+            # The worker also wakes this loop when a pass ends: that needs a
+            # report only, not another fetch.
             if self._ask or time.monotonic() >= self._ask_at:
                 talk = self._turn
             else:
@@ -125,12 +124,12 @@ class Link:
             self._talk.wait(max(0.0, until - time.monotonic()))
 
     def _turn(self):
-        """Ask, make it true and report."""
-        self._follow(self._ask_now)
+        """Fetch, have it applied and report."""
+        self._follow(self._fetch_now)
 
     def _receive(self):
-        """The same with what has been sent."""
-        self._follow(self._take_pages)
+        """The same with the pages that were received."""
+        self._follow(self._receive_pages)
 
     def _follow(self, find_out):
         before = self._fetcher.wanted
@@ -139,7 +138,7 @@ class Link:
         if (before is None
                 or wanted.documents is not before.documents):
             self._worker.want(wanted)
-            # While the worker is at it.
+            # Meanwhile the worker applies it.
             self._fetcher.save()
             self._worker.wait_for(wanted, WORKER_TIMEOUT_S)
         else:
@@ -149,32 +148,33 @@ class Link:
         else:
             self._report_news()
 
-    def _ask_now(self):
-        """Find out what is wanted; ids that the controller mentions."""
+    def _fetch_now(self):
+        """Fetch the wanted state. Returns the ids in the answer."""
         self._ask = False
         self._ask_at = time.monotonic() + self._interval
         self._pages.clear()  # The answer has all that was sent before.
         return self._fetcher.fetch()
 
-    def _take_pages(self):
-        """The same, from what has been sent if that will do."""
+    def _receive_pages(self):
+        """The same from received pages, or by a fetch if one cannot be used.
+        """
         mentioned = []
         while self._pages:
-            found = self._fetcher.receive(*self._pages.popleft())
-            if found is None:
-                return mentioned + self._ask_now()
-            mentioned += found
+            ids = self._fetcher.receive(*self._pages.popleft())
+            if ids is None:
+                return mentioned + self._fetch_now()
+            mentioned += ids
         self._ask_at = time.monotonic() + self._interval
         return mentioned
 
     def _try(self, function):
-        """Call a function; whether that went well. A failure that lasts is
-        logged once."""
+        """Call a function and return whether it succeeded. A lasting failure
+        is logged once."""
         complaint = None
         try:
             function()
         except self.unreadable as error:
-            # An OSError as well, but none of the transport's.
+            # May be an OSError too, but not one of the transport.
             LOG.error('The tables cannot be read for the report: %s.',
                       getattr(error, 'text', error))
             return False
@@ -197,21 +197,20 @@ class Link:
         return complaint is None
 
     def ask_more(self):
-        """Ask for what an agent needs beside documents, if it is time;
-        raises as ``_turn`` does."""
+        """Fetch what an agent needs besides documents, if that is due.
+        Raises as ``_turn`` does."""
 
     def complain(self, error):
-        """Words on a controller that was not reached."""
+        """Return the log message about a controller that is unreachable."""
         return (f'The controller does not answer ({type(error).__name__}: '
                 f'{error}); going on with what it sent last.')
 
     def distrusted(self, held, problems):
-        """What an agent with problems reports, in place of ``held``."""
+        """Return what an agent with problems reports in place of ``held``."""
         return held
 
     def report(self):
-        """Report all that has not been reported, and that there
-        is no more."""
+        """Send a report, even if nothing has changed."""
         if self._worker.result is None:
             return
         self._collect()
@@ -220,15 +219,15 @@ class Link:
 
     def _send(self):
         began = time.monotonic()
-        # Somebody waits for what has just been changed, and nobody for the
-        # rest of a thousand load balancers.
+        # A user waits for the latest change, but not for a report on a
+        # thousand load balancers: new work interrupts the report.
         self._reporter.send(self._controller, self._host, self._facts,
                             lambda: self._ask or bool(self._pages))
-        # Taken after that, however late the answer is.
+        # Not the time of the answer, which may come late.
         self.reported_at = began
 
     def _report_news(self):
-        """Report what has not been reported, if anything."""
+        """Report if anything has changed."""
         if self._worker.result is None:
             return
         self._collect()
@@ -236,10 +235,10 @@ class Link:
             self._send()
 
     def _collect(self):
-        """What there is to be reported now."""
+        """Update the facts that reports are made from."""
         result, wanted = self._worker.result, self._fetcher.wanted
-        # What was made true for an earlier fetch is true for a later one
-        # that asked for the same.
+        # A state that was applied for an earlier fetch also satisfies a later
+        # one with the same documents.
         self._facts.as_of = (
             wanted if self._worker.has_made_true(wanted)
             else result.wanted).as_of
@@ -254,7 +253,7 @@ class Link:
         self._problems = problems
 
     def _find_problems(self):
-        """Why what is wanted is not done: texts, mostly none."""
+        """Return texts that say why the wanted state is not applied."""
         problems = list(self._worker.problems)
         error = None
         try:
@@ -265,8 +264,8 @@ class Link:
             problems.append(error)
         if error != self._directory_error:
             if error:
-                LOG.error('%s. This agent reports that it cannot do what is '
-                          'wanted.', error)
+                LOG.error('%s. This agent reports that it cannot apply the '
+                          'wanted state.', error)
             else:
                 LOG.info('%s can be written again.', self._files.directory)
         self._directory_error = error
@@ -274,12 +273,12 @@ class Link:
 
 
 class Heartbeat:
-    """Says that the node is there, where no report of it has just done so; a
-    broker that is away holds it up and nobody else.
+    """Sends heartbeats unless a report has just served as one. Only its own
+    thread waits for an unreachable broker.
 
     :param client: rpc.HeartbeatClient.
-    :param reported_at: gives Link.reported_at.
-    :param failed: called with "heartbeat" when it could not be sent.
+    :param reported_at: returns Link.reported_at.
+    :param failed: called with "heartbeat" if one could not be sent.
     """
 
     def __init__(self, host, client, failed=lambda kind: None,
@@ -291,7 +290,7 @@ class Heartbeat:
         self._stop = threading.Event()
 
     def start(self):
-        # A daemon: a call to a broker that is away does not end.
+        # A daemon thread: a call to an unreachable broker does not return.
         threading.Thread(target=self._run, name='heartbeat',
                          daemon=True).start()
 
@@ -313,4 +312,4 @@ class Heartbeat:
                 self._failed('heartbeat')
                 LOG.debug('No heartbeat: %s', error)
             except Exception:
-                LOG.exception('The heartbeat failed and goes on.')
+                LOG.exception('Sending a heartbeat failed; going on.')

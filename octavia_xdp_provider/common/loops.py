@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of a process, and whether they come round.
+"""The loops of a process, and whether they are alive.
 
-A thread that hangs, in a lock or in a call that does not end, shows nothing.
-So each loop says whenever it comes round, and whoever wants to know asks for
-those that have not for too long: the watchdog and the health check.
+A thread that hangs in a lock or in a call gives no sign of it. So each loop
+reports in every iteration that it is alive, and the watchdog and the health
+check query the loops that have not done so for too long.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Loops:
-    """The loops of one process. Any thread may use it.
+    """The loops of one process. Thread-safe.
 
-    :param limit_s: seconds after which a loop counts as hanging.
+    :param limit_s: seconds after which a loop is considered hanging.
     """
 
     def __init__(self, limit_s: float,
@@ -29,50 +29,49 @@ class Loops:
         self._ages: dict[str, Callable[[], float]] = {}
 
     def watch(self, name: str) -> Callable[[], None]:
-        """A loop that begins now.
+        """Register a loop that begins now.
 
-        :returns: what the loop calls whenever it comes round.
+        :returns: a function that the loop must call in each iteration.
         """
         last = [self._clock()]
 
-        def come_round() -> None:
+        def report_alive() -> None:
             last[0] = self._clock()
         self.watch_age(name, lambda: self._clock() - last[0])
-        return come_round
+        return report_alive
 
     def watch_age(self, name: str, age_s: Callable[[], float]) -> None:
-        """Something that knows for how many seconds it has been at one
-        thing; 0 where it waits for work."""
+        """Register a function that returns for how many seconds a thread has
+        been busy with its current work; 0 if it is idle."""
         with self._lock:
             self._ages[name] = age_s
 
     def ages(self) -> dict[str, float]:
-        """Name → seconds since it came round."""
+        """Return the seconds since each loop was last alive, by name."""
         with self._lock:
             ages = dict(self._ages)
         return {name: age_s() for name, age_s in ages.items()}
 
     def hanging(self) -> dict[str, float]:
-        """The same, of those that hang."""
+        """Return the same for loops that hang."""
         return {name: age for name, age in self.ages().items()
                 if age > self._limit_s}
 
 
 class Loop:
-    """Takes steps until ``stop`` is called: one every so many seconds, and
-    one whenever it is woken. ``wake`` and ``stop`` are safe in any thread."""
+    """Runs a step periodically, and whenever it is woken, until ``stop`` is
+    called. ``wake`` and ``stop`` are thread-safe."""
 
     def __init__(self, step: Callable[[], None], interval_s: float,
                  complaint: str,
                  come_round: Callable[[], None] = lambda: None,
                  expected: type[Exception] | tuple[type[Exception], ...] = ()
                  ) -> None:
-        """:param complaint: what is logged of a step that fails, once until
-            one succeeds.
+        """:param complaint: logged for a step that fails, once until a step
+            succeeds.
 
-        :param come_round: see Loops.watch. A step that may take long calls
-            it as well.
-        :param expected: exceptions that end a step and are no failure.
+        :param come_round: see Loops.watch; also called by long steps.
+        :param expected: exceptions that end a step but are not failures.
         """
         self._take_step = step
         self._interval_s = interval_s
@@ -83,11 +82,11 @@ class Loop:
         self._stopping = False
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Run a step now."""
         self._woken.set()
 
     def stop(self) -> None:
-        """Ask ``run`` to return after the step that is under way."""
+        """Ask ``run`` to return after the current step."""
         self._stopping = True
         self._woken.set()
 
@@ -109,6 +108,6 @@ class Loop:
 
 
 def words(hanging: dict[str, float]) -> str:
-    """What hangs, for a person."""
+    """Describe hanging loops for a log or a status."""
     return ', '.join(f'{name} for {age:.0f} s'
                      for name, age in sorted(hanging.items()))

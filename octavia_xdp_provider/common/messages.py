@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes and controller say to each other (common/rpc.py)."""
+"""Payloads of the calls between nodes and controllers (common/rpc.py)."""
 
 from typing import Annotated
 from typing import Any
@@ -17,35 +17,35 @@ from octavia_xdp_provider.common import shape
 # Pages: no message grows with the number of load balancers.
 DOCUMENTS_PAGE = 100
 DOCUMENTS_PAGE_BYTES = 1 << 20
-# Of one document, which a page has at least. oslo.messaging makes it half as
-# long again at most, and then it has to fit into a node's queue
+# Of one document; a page holds at least one. oslo.messaging's encoding adds
+# at most half of its size, and the result must fit into a node's queue
 # (controller/broker.py).
 DOCUMENT_BYTES_MAX = 10 << 20
 COMPARE_PAGE = 2000
 REPORT_PAGE = 200
 REPORT_PAGE_MEMBERS = 8192
-# Of a text in a report, characters; of the state in it, bytes as JSON.
+# Characters of a text in a report; bytes of its state, as JSON.
 TEXT_MAX = 2000
 STATE_BYTES_MAX = 1 << 16
-# Of a node, as it reports them.
+# Addresses and pools that a node reports.
 NODE_ADDRESSES_MAX = 64
 NAT_POOLS_MAX = 512
-# Load balancers with the most open slots that a node names.
+# Load balancers that a node reports as those with the most open slots.
 OPEN_SLOTS_MAX = 100
-# LB nodes that hand packets of NAT on to each other (OXP_NAT_PEERS_MAX).
+# LB nodes that forward NAT packets to each other (OXP_NAT_PEERS_MAX).
 NAT_PEERS_MAX = 16
-# Projects with the most flows by NAT that a node names.
+# Projects that a node reports as those with the most NAT flows.
 NAT_PROJECTS_MAX = 50
 
-# Processes of a node, as it names them: what makes tables follow health, and
-# what announces.
+# Names that a node reports of its processes: the one that updates tables by
+# health, and the BGP speaker.
 RESULT_HANDLER = 'octavia-xdp-result-handler'
 SPEAKER = 'octavia-xdp-exabgp'
 _PROCESSES_MAX = 16
 
-# Bytes that 800 Gbit/s make in four months: the rest of the room is for sums.
+# The bytes of 800 Gbit/s in four months; higher bits leave room for sums.
 COUNTER_MAX = 2 ** 60
-# Of what is there at a time.
+# Of a number of things that exist at a time.
 NUMBER_MAX = 2 ** 32 - 1
 _SESSIONS_MAX = 65535
 
@@ -64,9 +64,9 @@ MemberState = Literal['up', 'down', 'unknown']
 class Entry(TypedDict):
     """A load balancer that a node should have, in this generation.
 
-    ``draining``: the node shall announce it as a last resort (RFC 8326).
-    ``withdrawn``: not at all, while its flows by NAT that are there go on;
-    only with ``draining``, and of load balancers with forwarding nat.
+    ``draining``: the node must announce it as a last resort (RFC 8326).
+    ``withdrawn``: the node must not announce it, but existing NAT flows
+    continue; only with ``draining`` and with forwarding nat.
     """
 
     id: Id
@@ -78,13 +78,13 @@ class Entry(TypedDict):
 
 @shape.strict
 class FetchAnswer(TypedDict):
-    """What is different from what a node fetched before; one page.
+    """What has changed since the node's last fetch; one page.
 
-    ``as_of``: the newest generation there is. That of the first page is the
-    one from which the next fetch goes on. ``changed``: by id. ``removed``:
-    ids, on the first page. ``more``: the id after which the next page
-    begins, or null. ``compare``: a difference alone is not enough, for the
-    node is unknown here or has seen newer generations than there are.
+    ``as_of``: the newest generation; the next fetch continues from that of
+    the first page. ``changed``: sorted by id. ``removed``: ids, on the first
+    page only. ``more``: the id after which the next page begins, or null.
+    ``compare``: the difference is not enough, because the node is unknown,
+    has seen newer generations than exist, or lost too many ids for a page.
     """
 
     as_of: Integer
@@ -96,7 +96,7 @@ class FetchAnswer(TypedDict):
 
 @shape.strict
 class CompareAnswer(TypedDict):
-    """All that a node should have: generations by id; one page."""
+    """Generations by id of everything a node should have; one page."""
 
     as_of: Integer
     generations: dict[Id, Integer]
@@ -105,10 +105,10 @@ class CompareAnswer(TypedDict):
 
 @shape.strict
 class Counters(TypedDict):
-    """Of a listener on a node, since its service was made.
+    """Counters of a listener on a node since its service was created.
 
     ``drops``: packets. ``active``: flows that are alive now. ``bytes_out``:
-    what clients were sent, of listeners whose answers pass the node.
+    bytes sent to clients, for listeners whose answers pass the node.
     """
 
     bytes: Counter
@@ -122,11 +122,11 @@ class Counters(TypedDict):
 class Held(TypedDict):
     """A load balancer on a node.
 
-    ``generation``: the one that the node has looked at. ``error``: why it
-    could not be made true, or null. ``members``: states of monitored ones by
-    id. ``announced``: whether all its VIPs that have a service with a member
-    are announced over an established session, and there is one. ``history``:
-    of its pools; left out where there is none.
+    ``generation``: the one that the node has processed. ``error``: why it
+    could not be applied, or null. ``members``: states of monitored members by
+    id. ``announced``: whether it has VIPs with a service that has a member,
+    and all of them are announced over an established session. ``history``:
+    of its pools; left out if there is none.
     """
 
     generation: Integer
@@ -138,13 +138,14 @@ class Held(TypedDict):
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class NatState(TypedDict, total=False):
-    """A node's NAT. ``pools``: as they are in its datapath.
+    """NAT on a node. ``pools``: those in its datapath.
 
-    ``ports``: of all their addresses, each of which is one flow's or free.
-    ``flows``: those that are alive. ``share``: how many one project may have.
-    ``projects``: flows by project, of those with the most. ``peers``: nodes
-    with which it hands packets on, itself among them. ``problem``: why pools
-    or time-outs are not as configured; left out: they are.
+    ``ports``: number of ports of all pool addresses, used and free.
+    ``flows``: live flows. ``share``: the most flows that a project may have.
+    ``projects``: flows by project, of the projects with the most. ``peers``:
+    nodes that forward packets to each other, this one included.
+    ``problem``: why pools or time-outs differ from the configuration; left
+    out if they do not.
     """
 
     pools: Annotated[list[fields.Network],
@@ -160,22 +161,22 @@ class NatState(TypedDict, total=False):
 
 @shape.strict
 class NatPeer(TypedDict):
-    """An LB node that hands packets of NAT on, and takes them at an address
-    of its pools."""
+    """An LB node that forwards NAT packets to its peers, and receives them at
+    an address of its pools."""
 
     host: Host
     address: fields.Address
 
 
-# In the same order for all nodes.
+# In the same order on all nodes.
 NatPeers = Annotated[list[NatPeer], pydantic.Field(max_length=NAT_PEERS_MAX)]
 
 
 @shape.strict
 class NatPeersAnswer(TypedDict):
-    """The nodes that hand packets of NAT on to each other. ``moving``:
-    whether a load balancer leaves one of them by plan, so that routers move
-    its flows to others."""
+    """The nodes that forward NAT packets to each other. ``moving``: whether
+    a load balancer is leaving one of them by plan, so that routers move its
+    flows to others."""
 
     peers: NatPeers
     moving: bool
@@ -183,11 +184,11 @@ class NatPeersAnswer(TypedDict):
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class OpenSlots(TypedDict, total=False):
-    """Slots in which flows are about of members that have changed.
+    """Slots whose member has changed and that may still have earlier flows.
 
-    ``slots``: of all services. ``load_balancers``: id → those of its services
-    without a second chance, whose flows break where routers move them; at
-    most OPEN_SLOTS_MAX. ``more``: how many more load balancers have such.
+    ``slots``: of all services. ``load_balancers``: id → slots of its services
+    without a second chance, whose flows break if routers move them; at most
+    OPEN_SLOTS_MAX. ``more``: number of further such load balancers.
     ``as_of``: as in Report, of the last fetch that these figures reflect.
     """
 
@@ -200,7 +201,7 @@ class OpenSlots(TypedDict, total=False):
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class HealthChecker(TypedDict, total=False):
-    """Those of the checker's own figures that controllers look at."""
+    """Figures of the health checker that controllers read."""
 
     checks: Number
     up: Number
@@ -219,7 +220,8 @@ class UplinkHop(TypedDict, total=False):
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class Uplink(TypedDict, total=False):
-    """Of an uplink, what controllers look at. ``problem``: why it is out."""
+    """Fields of an uplink that controllers read. ``problem``: why it is out.
+    """
 
     problem: Text | None
     v4: UplinkHop
@@ -242,24 +244,23 @@ Sessions = Annotated[
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class NodeState(TypedDict, total=False):
-    """What a node reports of itself, for the operator and the scheduler.
+    """The state of a node itself, for the operator and the scheduler.
 
-    Whatever a controller or a command reads of it has its type here: what a
-    node says must not break what is shown of others.
+    Every field that a controller or a command reads is typed here, so that a
+    node's report cannot break the display of other nodes.
 
-    ``problems``: what all on it suffers from, mostly nothing.
-    ``bgp_established``: sessions that are up, and all there are.
-    ``uplinks_ready``: IP versions of outer packets that can be sent on.
+    ``problems``: problems that affect the whole node, usually none.
+    ``bgp_established``: number of sessions that are up, and of all.
+    ``uplinks_ready``: IP versions of outer packets that can be sent.
     ``health_checker``: the checker's own figures, null if it does not
-    answer. ``addresses``: its own, at most NODE_ADDRESSES_MAX, which are
-    nobody's member and no VIP: no more, as a node could take them from
-    tenants; as many of next hops and BGP neighbours are no VIP. ``zone``:
-    its availability zone, null for none. ``document_version``: the newest of
-    load balancers' that it knows; ``probe_through_datapath``: whether it
-    sends health checks as traffic. ``nat``: null without pools.
-    ``processes``: of other processes
-    of the node but the checker, what is wrong with them; null: nothing. A
-    newer node may say more.
+    answer. ``addresses``: the node's own, which cannot be members or VIPs;
+    bounded by NODE_ADDRESSES_MAX, or a node could take addresses away from
+    tenants. As many of next hops and BGP neighbours cannot be VIPs.
+    ``zone``: its availability zone, null for none. ``document_version``: the
+    newest version of documents that it supports.
+    ``probe_through_datapath``: whether it sends health checks the way of
+    traffic. ``nat``: null without pools. ``processes``: what is wrong with
+    processes other than the checker, or null. A newer node may report more.
     """
 
     version: Text
@@ -289,12 +290,11 @@ class NodeState(TypedDict, total=False):
 class Report(TypedDict):
     """What has changed on a node since its last report; one page.
 
-    ``as_of``: of the fetch all of which the node has looked at.
-    ``complete``: nothing is missing any more that the node has. ``held``: by
-    id of the load balancer, whole. ``gone``: ids of those that the node does
-    not have any more. ``counters``: by id of the load balancer and of the
-    listener. ``state``: what the node reports of itself, or null if that is
-    as before.
+    ``as_of``: of the last fetch that the node has processed completely.
+    ``complete``: with this page everything on the node has been reported.
+    ``held``: complete, by load balancer id. ``gone``: ids of load balancers
+    that are no longer on the node. ``counters``: by load balancer id and
+    listener id. ``state``: of the node itself, or null if unchanged.
     """
 
     as_of: Integer
@@ -309,8 +309,8 @@ class Report(TypedDict):
 
 @shape.strict
 class ReportAnswer(TypedDict):
-    """Whether a report was taken; ``epoch`` and ``seq``: of the last one
-    that was. If not, the node begins an epoch greater than this one."""
+    """Whether a report was accepted; ``epoch`` and ``seq``: of the last one
+    that was. If it was not, the node begins an epoch above this one."""
 
     taken: bool
     epoch: Integer
@@ -318,12 +318,12 @@ class ReportAnswer(TypedDict):
 
 
 class ChangeAnswer(TypedDict, total=False):
-    """What became of a change.
+    """The outcome of a change.
 
-    ``now``: the database's time, seconds since the epoch; always there.
-    Beside it ``accepted``, the id of the request that waits for Octavia's
-    commit, or one of the texts; ``detail`` is what the operator is told
-    beside ``refused``.
+    ``now``: the database's time in seconds since the epoch, always present.
+    In addition either ``accepted``, the id of the request that waits for
+    Octavia's commit, or one of the texts; ``detail`` adds to ``refused``
+    what only the operator may see.
     """
 
     now: float

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By what others see how a process does: systemd, Prometheus, health checks.
+"""How a process is monitored: by systemd, Prometheus and health checks.
 
-A process makes one, lets its loops be watched, adds what it checks and
-counts, calls ``start`` before its loops begin, and ``ready`` when it serves.
+A process creates one ``Monitoring``, registers its loops, health checks and
+metrics, calls ``start`` before its loops begin, and ``ready`` once it serves.
 """
 
 from oslo_config import cfg
@@ -21,14 +21,14 @@ LOG = logging.getLogger(__name__)
 
 
 class Monitoring:
-    """Of one process.
+    """The monitoring of one process.
 
-    :param group: of the option that says where the process listens.
-    :param name: of that option.
-    :ivar loops: which the watchdog looks at.
-    :ivar health: checks for GET /healthcheck.
-    :ivar registry: of Prometheus, for GET /metrics.
-    :ivar listener: http_listener.Listener, or None: nothing listens.
+    :param group: group of the option with the address to listen at.
+    :param name: name of that option.
+    :ivar loops: the loops that the watchdog checks.
+    :ivar health: the checks of GET /healthcheck.
+    :ivar registry: the Prometheus registry of GET /metrics.
+    :ivar listener: http_listener.Listener, or None if nothing listens.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, group: str,
@@ -48,16 +48,15 @@ class Monitoring:
         self._option = f'[{group}] {name}'
 
     def repeat(self, name: str, check: health.Repeated) -> None:
-        """Add a check that takes its time; only made where it is asked for.
-        """
+        """Add a check that may take long; it only runs with a listener."""
         self.health.add(name, check.problem)
         if self.listener:
             self._repeated.append(check)
 
     def start(self) -> None:
-        """Listen, check and watch from now on.
+        """Start the listener, the repeated checks and the watchdog.
 
-        :raises ConfigurationError: it cannot listen where it shall.
+        :raises ConfigurationError: it cannot listen at the address.
         """
         if self.listener:
             try:
@@ -70,11 +69,11 @@ class Monitoring:
         self._watchdog.start()
 
     def ready(self) -> None:
-        """The process serves."""
+        """Tell systemd that the process serves."""
         self._systemd.ready()
 
     def stop(self) -> None:
-        """The process is about to end."""
+        """Tell systemd that the process is ending, and stop everything."""
         self._systemd.stopping()
         self._watchdog.stop()
         for check in self._repeated:
@@ -84,17 +83,17 @@ class Monitoring:
 
 
 class _Ages:
-    """How long ago each loop has come round."""
+    """Metric of the time since each loop last reported that it is alive."""
 
     def __init__(self, watched: loops.Loops) -> None:
         self._loops = watched
 
     def collect(self) -> list[prometheus_client.Metric]:
         """Called by Prometheus' registry."""
-        found = core.GaugeMetricFamily(
+        metric = core.GaugeMetricFamily(
             'octavia_xdp_loop_age_seconds',
             'Since a loop of this process has come round, or for how long it '
             'has been at one thing', labels=['loop'])
         for name, age in self._loops.ages().items():
-            found.add_metric([name], age)
-        return [found]
+            metric.add_metric([name], age)
+        return [metric]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be with forwarding nat, and which LB nodes can do it.
+"""Restrictions of forwarding nat, and which LB nodes can do it.
 
-A node rewrites the addresses and ports of TCP and UDP in both directions,
-from an address of its pools, of which there is one for each IP version that
-members have.
+A node rewrites the addresses and ports of TCP and UDP in both directions, from
+an address of its pools, of which it needs one per IP version of members.
 """
 
 from collections.abc import Iterable
@@ -17,11 +16,11 @@ from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
 
-# Seconds after which all nodes know what controllers know of them: they ask
-# every 3 s (agent.link.PEERS_S), and answers are up to 2 s old.
+# Seconds after which all nodes have what the controllers know about nodes:
+# they ask every 3 s (agent.link.PEERS_S), and answers are up to 2 s old.
 OTHERS_S = 6.0
 
-# What a node reports of itself, see messages.NodeState.
+# A node's own state, see messages.NodeState.
 Report = Mapping[str, Any]
 
 
@@ -51,36 +50,36 @@ _BY_SOURCE = (
 
 
 def project(doc: spec.Document) -> str:
-    """Whose share of ports flows are of. Where it is not known whose a load
-    balancer is, it has one of its own."""
+    """Return the project whose share of ports flows are charged to; the load
+    balancer's own id if its project is unknown."""
     return doc.get('project_id') or doc['id']
 
 
 def versions(doc: spec.Document) -> list[int]:
-    """IP versions of all members, each once."""
+    """Return the IP versions of all members, sorted, each once."""
     return sorted({ipaddress.ip_address(member['address']).version
                    for pool in doc['pools'].values()
                    for member in pool['members'].values()})
 
 
 def lack(pools: Iterable[str], wanted: Iterable[int]) -> str | None:
-    """Why a node with these pools cannot reach members, or None.
+    """Return why a node with these pools cannot reach members, or None.
 
-    :param wanted: IP versions of the members; none is known yet where it is
-        empty.
+    :param wanted: IP versions of the members; empty if there are none yet.
     """
-    there = {ipaddress.ip_network(pool).version for pool in pools}
-    if not there:
+    available = {ipaddress.ip_network(pool).version for pool in pools}
+    if not available:
         return 'it has no [nat] pools'
     for version in wanted:
-        if version not in there:
+        if version not in available:
             return (f'its [nat] pools have no IPv{version} addresses, from '
                     f'which IPv{version} members are reached')
     return None
 
 
 def node_problem(report: Report, doc: spec.Document) -> str | None:
-    """Why a node must not be given a load balancer with forwarding nat."""
+    """Return why a node must not be given a load balancer with forwarding
+    nat, or None."""
     problem = lack(pools(report), versions(doc))
     missing = (report.get('nat') or {}).get('unregistered')
     if problem and missing:
@@ -90,48 +89,48 @@ def node_problem(report: Report, doc: spec.Document) -> str | None:
 
 
 def has_udp(doc: spec.Document) -> bool:
-    """Whether nodes keep UDP flows of a load balancer. Those that do not
-    know one ask the others for it only while flows are moved by plan, so
-    nodes wait for OTHERS_S before they move any."""
+    """Return whether nodes keep UDP flows of a load balancer. They ask each
+    other for unknown ones only while flows are moved by plan, so nodes wait
+    OTHERS_S before they move any."""
     return flavor.is_nat(doc['flavor']) and any(
         listener['protocol'] == 'UDP'
         for listener in doc['listeners'].values())
 
 
 def peers(reports: Mapping[str, Report]) -> list[messages.NatPeer]:
-    """The nodes that hand packets of unknown flows on to each other.
+    """Return the nodes that forward packets of unknown flows to each other.
 
-    The packets between them have outer headers of one IP version: that of
-    which most nodes have a pool, IPv4 if both. Of more nodes than there may
-    be, those whose names come first.
+    The packets between them have outer headers of one IP version: the one in
+    which more nodes have a pool, IPv4 in case of a tie. If there are too many
+    nodes, the first ones by name are chosen.
 
     :param reports: of all nodes that are not dead, by host.
     """
-    found: dict[int, list[messages.NatPeer]] = {4: [], 6: []}
+    by_version: dict[int, list[messages.NatPeer]] = {4: [], 6: []}
     for host in sorted(reports):
         first: dict[int, str] = {}
         for pool in pools(reports[host]):
             network = ipaddress.ip_network(pool)
             first.setdefault(network.version, str(network[0]))
         for version, address in first.items():
-            found[version].append({'host': host, 'address': address})
-    most = max((4, 6), key=lambda version: len(found[version]))
-    return found[most][:messages.NAT_PEERS_MAX]
+            by_version[version].append({'host': host, 'address': address})
+    most = max((4, 6), key=lambda version: len(by_version[version]))
+    return by_version[most][:messages.NAT_PEERS_MAX]
 
 
 def pools(report: Report) -> list[str]:
-    """The pools that a node reports, in CIDR notation."""
+    """Return the pools that a node reports, in CIDR notation."""
     return list((report.get('nat') or {}).get('pools') or ())
 
 
 def registered(report: Report, known: Iterable[str]) -> dict[str, Any]:
-    """What a node reports, with those of its pools alone that lie in
+    """Return a node's report with only those of its pools that lie in
     registered ones; the others are ``unregistered``.
 
-    From a pool follows who is no member, and where all nodes send packets of
-    unknown flows: it is not for a node to say.
+    A node must not choose its pools itself: their addresses cannot be members,
+    and all nodes send packets of unknown flows to them.
 
-    :param known: in CIDR notation.
+    :param known: registered pools, in CIDR notation.
     """
     reported = pools(report)
     if not reported:
@@ -140,11 +139,11 @@ def registered(report: Report, known: Iterable[str]) -> dict[str, Any]:
     kept = [text for text in reported if any(
         _lies_in(ipaddress.ip_network(text), network)
         for network in networks)]
-    found = {**report['nat'], 'pools': kept}
+    state = {**report['nat'], 'pools': kept}
     if len(kept) < len(reported):
-        found['unregistered'] = [text for text in reported
+        state['unregistered'] = [text for text in reported
                                  if text not in kept]
-    return {**report, 'nat': found}
+    return {**report, 'nat': state}
 
 
 def _lies_in(inner: address_policy.Network, outer: address_policy.Network

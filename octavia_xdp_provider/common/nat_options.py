@@ -12,14 +12,14 @@ from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import option_values
 
-# OXP_NAT_ADDRESSES_MAX of the datapath: of each family.
+# OXP_NAT_ADDRESSES_MAX of the datapath, per IP version.
 ADDRESSES_MAX = 256
-# Ports of an address that flows may have: OXP_NAT_PORT_MIN to 65535.
+# Ports of an address that flows may use: OXP_NAT_PORT_MIN to 65535.
 PORTS = 65536 - 1024
 
 
 def _timeout(name: str, default: int, text: str) -> cfg.IntOpt:
-    """OXP_NAT_TIMEOUT_MIN, OXP_NAT_TIMEOUT_MAX of the datapath."""
+    """Return an option within the datapath's OXP_NAT_TIMEOUT_MIN and _MAX."""
     return cfg.IntOpt(name, default=default, min=flavor.IDLE_TIMEOUT_MIN,
                       max=flavor.IDLE_TIMEOUT_MAX,
                       help=f'Seconds without a packet after which {text}')
@@ -68,11 +68,11 @@ nat_opts = [
 
 
 def pools(conf: cfg.ConfigOpts) -> tuple[address_policy.Network, ...]:
-    """[nat] pools, sorted.
+    """Return [nat] pools, sorted.
 
-    :raises ConfigurationError: one cannot be used.
+    :raises ConfigurationError: a pool is invalid.
     """
-    found = []
+    networks = []
     for text in conf.nat.pools:
         problem = fields.network_problem(text)
         if problem:
@@ -83,44 +83,44 @@ def pools(conf: cfg.ConfigOpts) -> tuple[address_policy.Network, ...]:
                 or network.prefixlen == 0):
             _refuse(f'{network} has no addresses that can be routed to a '
                     'node', 'use a network of its own')
-        found.append(network)
-    return tuple(sorted(found, key=lambda one: (
-        one.version, int(one.network_address), one.prefixlen)))
+        networks.append(network)
+    return tuple(sorted(networks, key=lambda network: (
+        network.version, int(network.network_address), network.prefixlen)))
 
 
 def share(networks: tuple[address_policy.Network, ...], percent: int) -> int:
-    """Flows that one project may have."""
+    """Return the number of flows that a project may have."""
     addresses = _addresses(networks)
     return min(addresses.values(), default=0) * PORTS * percent // 100
 
 
 def _addresses(networks: tuple[address_policy.Network, ...]
                ) -> collections.Counter[int]:
-    """IP version → addresses."""
-    found: collections.Counter[int] = collections.Counter()
-    for one in networks:
-        found[one.version] += one.num_addresses
-    return found
+    """Return the number of addresses by IP version."""
+    result: collections.Counter[int] = collections.Counter()
+    for network in networks:
+        result[network.version] += network.num_addresses
+    return result
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Refuse pools that cannot be used together, or with other options.
+    """Refuse pools that conflict with each other or with other options.
 
     :raises ConfigurationError: names the option.
     """
     networks = pools(conf)
-    for one, other in itertools.combinations(networks, 2):
-        if one.version == other.version and one.overlaps(other):
-            _refuse(f'{one} and {other} overlap', 'name each address once')
+    for network, other in itertools.combinations(networks, 2):
+        if network.version == other.version and network.overlaps(other):
+            _refuse(f'{network} and {other} overlap', 'name each address once')
     for version, number in _addresses(networks).items():
         if number > ADDRESSES_MAX:
             _refuse(f'they have {number} IPv{version} addresses, more than '
                     f'{ADDRESSES_MAX}', 'use smaller networks')
     vips = option_values.networks(conf, 'vip', 'allowed_networks')
-    for one in networks:
+    for network in networks:
         for vip in vips:
-            if one.version == vip.version and one.overlaps(vip):
-                _refuse(f'{one} overlaps {vip} of [vip] allowed_networks, '
+            if network.version == vip.version and network.overlaps(vip):
+                _refuse(f'{network} overlaps {vip} of [vip] allowed_networks, '
                         'where any address may be a VIP',
                         'use a network that has none')
 

@@ -214,9 +214,9 @@ datapath_opts = [
 
 
 def gateways(conf):
-    """[agent] gateways as {(interface, 4 or 6): address}.
+    """Return [agent] gateways as {(interface, 4 or 6): address}.
 
-    :raises ConfigurationError: an entry cannot be used.
+    :raises ConfigurationError: an entry is invalid.
     """
     result = {}
     for text in conf.agent.gateways:
@@ -239,7 +239,7 @@ def gateways(conf):
 
 
 def _check_source(conf, name, version, entropy):
-    """An outer source and the bits of it that flows may change."""
+    """Check an outer source and its number of bits that vary by flow."""
     text, bits = conf.agent[name], conf.agent[entropy]
     if not text:
         if bits:

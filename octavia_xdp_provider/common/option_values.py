@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of options that are more than oslo.config's types."""
+"""Parse option values that oslo.config's types cannot check."""
 
 import ipaddress
 
@@ -15,7 +15,7 @@ class ConfigurationError(Exception):
 
 def networks(conf: cfg.ConfigOpts, group: str, name: str
              ) -> list[address_policy.Network]:
-    """The option as a list of ``ipaddress`` networks.
+    """Return the option as a list of ``ipaddress`` networks.
 
     :raises ConfigurationError: an entry is not a network in CIDR notation.
     """
@@ -30,9 +30,9 @@ def networks(conf: cfg.ConfigOpts, group: str, name: str
 
 
 def uuids(conf: cfg.ConfigOpts, group: str, name: str) -> list[str]:
-    """The option as a list of UUIDs.
+    """Return the option as a list of UUIDs.
 
-    :raises ConfigurationError: an entry is none, as Neutron writes them.
+    :raises ConfigurationError: an entry is not a lower-case UUID.
     """
     for text in conf[group][name]:
         if not uuidutils.is_uuid_like(text) or text != text.lower():
@@ -42,9 +42,9 @@ def uuids(conf: cfg.ConfigOpts, group: str, name: str) -> list[str]:
 
 
 def host_address(text: str) -> address_policy.Address:
-    """An address that one host may have.
+    """Parse an address that can belong to a host.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the text is not such an address.
     """
     address = ipaddress.ip_address(text)
     if address.is_unspecified or address.is_multicast or address.is_loopback:
@@ -54,27 +54,27 @@ def host_address(text: str) -> address_policy.Address:
 
 def check_address(conf: cfg.ConfigOpts, group: str, name: str, version: int
                   ) -> None:
-    """The option, if it is set, is a host's address of an IP version.
+    """Check that the option, if set, is a host address of this IP version.
 
-    :raises ConfigurationError: it is something else.
+    :raises ConfigurationError: it is not.
     """
     text = conf[group][name]
     if not text:
         return
     try:
-        found = host_address(text).version
+        actual = host_address(text).version
     except ValueError as error:
         raise ConfigurationError(f'[{group}] {name}: {error}') from error
-    if found != version:
+    if actual != version:
         raise ConfigurationError(
             f'[{group}] {name}: {text} is not an IPv{version} address')
 
 
 def listening_address(conf: cfg.ConfigOpts, group: str, name: str
                       ) -> tuple[str, int] | None:
-    """The option, as ADDR:PORT, taken apart; None where it is not set.
+    """Return the address and port of an ADDR:PORT option, None if not set.
 
-    :raises ConfigurationError: it is something else.
+    :raises ConfigurationError: it has another form.
     """
     text = conf[group][name]
     if not text:

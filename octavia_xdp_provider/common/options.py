@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration of all processes: its groups, and how it is loaded.
 
-The driver runs inside octavia-api, whose global ``oslo.config`` object holds
+The driver runs inside octavia-api, whose global ``oslo.config`` object has
 Octavia's own ``transport_url`` and ``database`` options. The provider must
-not share them, so it always builds a ``ConfigOpts`` of its own from a file
-of its own.
+not share them, so it always creates its own ``ConfigOpts`` from its own file.
 """
 
 import copy
@@ -29,8 +28,8 @@ from octavia_xdp_provider.common import zero_touch_options
 CONFIG_ENVIRONMENT_VARIABLE = 'OCTAVIA_XDP_CONF'
 DEFAULT_CONFIG_FILE = '/etc/octavia-xdp/octavia-xdp.conf'
 DEFAULT_DATABASE = 'sqlite:////var/lib/octavia-xdp/octavia-xdp.sqlite'
-# Connections to the database that are kept; oslo.db keeps 5 and ends others
-# after each use, and a new one with TLS costs more than what it is used for.
+# Pooled connections to the database. oslo.db pools 5 and closes others after
+# each use, but a new connection with TLS costs more than a typical query.
 DATABASE_CONNECTIONS = 30
 
 default_opts = [
@@ -83,10 +82,10 @@ def list_options():
 
 
 def allowed_addresses(conf, own_addresses=None):
-    """The operator's networks as an AddressPolicy.
+    """Return the operator's networks as an AddressPolicy.
 
-    :param own_addresses: texts: those of this host, if it is an LB node.
-    :raises ConfigurationError: a network cannot be read.
+    :param own_addresses: texts, of this host if it is an LB node.
+    :raises ConfigurationError: a network is malformed.
     """
     members = tuple(option_values.networks(conf, 'members',
                                            'allowed_networks'))
@@ -102,9 +101,9 @@ def allowed_addresses(conf, own_addresses=None):
 
 
 def api_policy(conf):
-    """What the operator lets users of the API ask for, as an ApiPolicy.
+    """Return what the operator allows to users of the API, as an ApiPolicy.
 
-    :raises ConfigurationError: a value cannot be used.
+    :raises ConfigurationError: a value is invalid.
     """
     defaults = {key: value for key, value in conf.defaults.items()
                 if value is not None}
@@ -124,7 +123,7 @@ def api_policy(conf):
 
 
 def default_config_files():
-    """The file that OCTAVIA_XDP_CONF names, or the usual one if it exists."""
+    """Return the file of OCTAVIA_XDP_CONF, or the default one if it exists."""
     named = os.environ.get(CONFIG_ENVIRONMENT_VARIABLE)
     if named:
         return [named]
@@ -134,7 +133,7 @@ def default_config_files():
 
 
 def new():
-    """A ``ConfigOpts`` of the provider's own, with all options, not read."""
+    """Return a separate ``ConfigOpts`` with all options, not yet read."""
     conf = cfg.ConfigOpts()
     for group, opts in GROUPS.items():
         conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
@@ -154,12 +153,12 @@ def _read(conf, group, name):
 
 
 def check(conf):
-    """Refuse values that cannot be used.
+    """Refuse invalid values.
 
     :raises ConfigurationError: names the option.
     """
     for group, opts in GROUPS.items():
-        for opt in opts:  # oslo.config looks at a value when it is read
+        for opt in opts:  # oslo.config checks a value when it is read
             _read(conf, group, opt.dest)
     for name in ('allowed_networks', 'denied_networks'):
         option_values.networks(conf, 'vip', name)
@@ -182,18 +181,18 @@ def check(conf):
 
 
 def differences(conf, other):
-    """(group, name) of our options whose values differ."""
+    """Return (group, name) of the provider's options whose values differ."""
     return {(group, opt.name) for group, opts in GROUPS.items()
             for opt in opts
             if _read(conf, group, opt.dest) != _read(other, group, opt.dest)}
 
 
 def load(argv=(), config_files=None, prog='octavia-xdp'):
-    """A ``ConfigOpts`` of the provider's own, read and checked.
+    """Return a separate ``ConfigOpts``, read and checked.
 
     :param argv: command line arguments without the program's name.
     :param config_files: files to read. Default: default_config_files().
-    :raises ConfigurationError: a file or a value cannot be used.
+    :raises ConfigurationError: a file or a value is invalid.
     """
     conf = new()
     if config_files is None:

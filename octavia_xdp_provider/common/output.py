@@ -9,7 +9,7 @@ _UNITS = ('', 'k', 'M', 'G', 'T', 'P', 'E')
 
 
 def table(headers, rows):
-    """Text in columns; numbers are right-aligned.
+    """Return text in columns; numbers are right-aligned.
 
     :param headers: names of columns.
     :param rows: sequences of texts and numbers; None is shown as ``-``.
@@ -33,7 +33,7 @@ def table(headers, rows):
 
 
 def cell(value):
-    """A value as a table shows it."""
+    """Return a value as it is shown in a table."""
     if value is None:
         return '-'
     if isinstance(value, bool):
@@ -44,7 +44,7 @@ def cell(value):
 
 
 def short(number):
-    """A number of at most five characters: 1234 is 1.23k."""
+    """Format a number with at most five characters: 1234 is 1.23k."""
     number = float(number)
     for unit in _UNITS:
         if number < 999.5 or unit == _UNITS[-1]:
@@ -57,23 +57,23 @@ def short(number):
 
 
 def dump(value):
-    """JSON, of named tuples as objects."""
+    """Format a value as indented JSON, named tuples as objects."""
     return json.dumps(plain(value), indent=2)
 
 
 def line(value):
-    """The same on one line, for what is written again and again."""
+    """Format a value as JSON on one line, for repeated output."""
     return json.dumps(plain(value))
 
 
 def plain(value):
-    """Only what JSON has; bytes are hexadecimal."""
+    """Convert a value to the types of JSON; bytes become hexadecimal."""
     if hasattr(value, '_asdict'):
         value = value._asdict()
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, bytes):
         return value.hex()
     return value

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of passes, which both agents make."""
+"""Metrics of the passes of both agents."""
 
 import prometheus_client
 
 
 class PassMetrics:
-    """Counters. Any thread may use it.
+    """Counters of passes. Thread-safe.
 
-    :param prefix: of their names.
-    :param bounds_s: of the histogram of their durations.
+    :param prefix: of the metrics' names.
+    :param bounds_s: bucket bounds of the histogram of durations.
     """
 
     def __init__(self, prefix: str, bounds_s: tuple[float, ...],
@@ -21,7 +21,7 @@ class PassMetrics:
             registry=registry)
 
     def passed(self, seconds: float) -> None:
-        """A pass has ended."""
+        """Count a pass that has ended."""
         self._passes.observe(seconds)
 
     def pass_failed(self) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the workers of both agents share: others wait for their passes.
+"""What the workers of both agents share: waiting for their passes.
 
-A *pass* compares what is wanted with what there is, and repairs the
+A *pass* compares the wanted state with the actual one, and repairs the
 difference.
 """
 
@@ -12,20 +12,20 @@ from octavia_xdp_provider.common import wanted as wanted_state
 
 
 class Result(typing.Protocol):
-    """Of a pass."""
+    """The result of a pass."""
 
     @property
     def wanted(self) -> wanted_state.Wanted:
-        """What it made true."""
+        """The state that the pass applied."""
 
 
 ResultT = typing.TypeVar('ResultT', bound=Result)
 
 
 class Passes(typing.Generic[ResultT]):
-    """What is wanted, and the last pass. Any thread may use it.
+    """The wanted state, and the result of the last pass. Thread-safe.
 
-    :ivar result: of the last pass; None before the first.
+    :ivar result: of the last pass; None before the first one.
     """
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class Passes(typing.Generic[ResultT]):
         self.result: ResultT | None = None
 
     def want(self, wanted: wanted_state.Wanted) -> None:
-        """Make this true, soon."""
+        """Request a pass that applies this state."""
         self._wanted = wanted
         self._work.set()
 
     def wake(self) -> None:
-        """Make a pass now."""
+        """Request a pass now."""
         self._work.set()
 
     def stop(self) -> None:
@@ -56,7 +56,7 @@ class Passes(typing.Generic[ResultT]):
                 and result.wanted.documents is wanted.documents)
 
     def wait_for(self, wanted: wanted_state.Wanted, timeout: float) -> bool:
-        """Until this is made true; whether it is."""
+        """Wait until this state is applied. Returns whether it is."""
         with self._done:
             self._done.wait_for(
                 lambda: self._stop.is_set() or self.has_made_true(wanted),

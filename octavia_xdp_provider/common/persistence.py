@@ -5,13 +5,13 @@ import ipaddress
 
 
 def prefix(granularity: str) -> tuple[int, int]:
-    """The prefix that a ``persistence_granularity`` stands for.
+    """Return the prefix that a ``persistence_granularity`` stands for.
 
-    Octavia takes any address there; it must be a netmask, as 255.255.255.0
-    or ffff:ffff:ffff:ffff::.
+    Octavia accepts any address; this provider needs a netmask, such as
+    255.255.255.0 or ffff:ffff:ffff:ffff::.
 
     :returns: (4 or 6, length in bits).
-    :raises ValueError: it is no netmask, or one that makes all clients one.
+    :raises ValueError: it is not a netmask, or covers all clients.
     """
     mask = ipaddress.ip_address(granularity)
     hosts = ~int(mask) & ((1 << mask.max_prefixlen) - 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator lets users of the API ask for."""
+"""What the operator allows users of the API to request."""
 
 import dataclasses
 from typing import Any
@@ -13,13 +13,13 @@ class ApiPolicy:
 
     :param addresses: which addresses VIPs and members may have.
     :param http_methods: ``[members] monitor_http_methods``.
-    :param defaults: flavor metadata for what flavors leave open:
+    :param defaults: flavor metadata for keys that flavors leave out:
         ``[defaults]``, and ``[api] algorithms_served_by_hash``.
     :param check_subnets: ``[members] check_subnets``.
-    :param check_vip_subnets: whether Neutron is asked for VIPs' subnets: not
-        with ``[vip] any_network``.
-    :param octavia_defaults: of the Octavia in which the driver runs, option
-        in [api_settings] → value, as far as it has them.
+    :param check_vip_subnets: whether to ask Neutron for the subnets of VIPs;
+        false with ``[vip] any_network``.
+    :param octavia_defaults: option → value of [api_settings] of the Octavia
+        that the driver runs in, as far as they exist.
     """
 
     addresses: address_policy.AddressPolicy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others have said, so that a terminal only shows it."""
+"""Escapes untrusted text, so that it cannot control a terminal."""
 
 import typing
 import unicodedata
@@ -8,13 +8,13 @@ _KEPT = frozenset('\n\t')
 
 
 def printable(value: typing.Any) -> typing.Any:
-    """A text without control characters: they are written as in "\\x1b".
+    """Replace control characters of a text by escapes such as "\\x1b".
 
-    A terminal obeys them. Values of other types stay as they are: whoever
-    shows those writes them in a notation of their own.
+    A terminal would execute them. Values of other types are returned
+    unchanged: callers format those themselves.
     """
     if not isinstance(value, str) or value.isprintable():
         return value
     return ''.join(
-        one if one in _KEPT or unicodedata.category(one) != 'Cc'
-        else f'\\x{ord(one):02x}' for one in value)
+        char if char in _KEPT or unicodedata.category(char) != 'Cc'
+        else f'\\x{ord(char):02x}' for char in value)

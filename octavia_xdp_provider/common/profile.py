@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata of Octavia's profiles, of flavors and of availability zones.
+"""Metadata of Octavia's profiles of flavors and availability zones.
 
-What a profile may say is a JSON Schema (draft 2020-12), made of its keys:
-nothing beside them, and each with its description.
+A profile is described by a JSON Schema (draft 2020-12) that is built from its
+keys: other keys are refused, and each key has a description.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Schema = Mapping[str, Any]
 
 
 def _is_integer(_checker: object, value: object) -> bool:
-    """JSON's 1.0 is no whole number here: it would be written as one."""
+    """Unlike JSON Schema, do not accept 1.0 as an integer."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -32,10 +32,10 @@ _Validator = validators.extend(
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A key: what it means, which values it takes, and the default.
+    """A key: its meaning, valid values and default.
 
-    ``values`` describes in words what ``schema`` lets by; ``absent`` what
-    happens without the key where no value says it.
+    ``values`` describes in words what ``schema`` accepts; ``absent`` what
+    happens without the key if no value expresses it.
     """
 
     meaning: str
@@ -48,8 +48,8 @@ class Key:
 class Profile:
     """The keys of one kind of profile.
 
-    :param rules: of the schema over several keys.
-    :ivar schema: the whole document.
+    :param rules: parts of the schema about several keys.
+    :ivar schema: the complete schema.
     """
 
     def __init__(self, title: str, keys: Mapping[str, Key],
@@ -64,15 +64,15 @@ class Profile:
         self._validators = {name: _Validator(key.schema)
                             for name, key in keys.items()}
         self._whole = _Validator(self.schema)
-        # Documents are read far more often than there are profiles.
+        # There are far fewer profiles than documents to check.
         self._problem = functools.lru_cache(1024)(self._problem_of)
 
     def accepts(self, metadata: Any) -> bool:
-        """Whether the whole schema does."""
+        """Return whether metadata matches the complete schema."""
         return bool(self._whole.is_valid(metadata))
 
     def problem(self, metadata: Any) -> errors.Problem | None:
-        """What is wrong with the keys of metadata, each by itself.
+        """Return what is wrong with individual keys of metadata.
 
         :param metadata: JSON.
         :returns: None or a tuple (why, instead), see errors.Refused.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of queues on the broker that a node's rights can list.
+"""Predictable queue names, so that a node's broker permissions can list them.
 
-oslo.messaging gives queues for answers and for messages to all servers random
-names. Whoever may declare queues of any name may declare exchanges of any
-name, too, and RabbitMQ limits the number of queues of a virtual host alone.
+oslo.messaging gives reply and fanout queues random names. A user with
+permission to declare queues of any name may also declare exchanges of any
+name, and RabbitMQ only limits the number of queues of a virtual host.
 """
 
 import importlib
@@ -11,21 +11,21 @@ import itertools
 import re
 from typing import Any
 
-# A process has a few; numbers begin anew with it, and what its predecessor
-# left in a queue is for requests that nobody waits for.
+# Upper bound of a process' queues. Numbers start over with each process;
+# messages that its predecessor left in a queue answer abandoned requests.
 NUMBERS = 16
-# Named in every target: the default is whatever the process has made of it,
-# and octavia-api makes it "octavia".
+# Set in every target: the default belongs to the process, and octavia-api
+# sets it to "octavia".
 EXCHANGE = 'octavia-xdp'
-# Of the agents' servers.
+# Topics of the agents' servers.
 NODE_TOPIC = 'octavia-xdp-agent'
 HOST_TOPIC = 'octavia-xdp-host'
 _GROUP = 'oslo_messaging_rabbit'
 
 
 class Manager:
-    """In place of oslo.messaging's, which keeps its counter in a file in
-    /dev/shm, where every user of the machine may put another one first."""
+    """Replaces oslo.messaging's queue manager, which keeps its counter in a
+    file in /dev/shm, where any local user may create that file first."""
 
     _numbers = itertools.count()
 
@@ -37,7 +37,7 @@ class Manager:
 
 
 def use(conf: Any, url: str | None, host: str) -> None:
-    """Let a transport that is made next with this configuration use them."""
+    """Make later transports with this configuration use these names."""
     messaging = importlib.import_module('oslo_messaging')
     if messaging.TransportURL.parse(conf, url).transport != 'rabbit':
         return
@@ -49,7 +49,7 @@ def use(conf: Any, url: str | None, host: str) -> None:
 
 
 def pattern(host: str, topic: str) -> str:
-    """A regular expression of all names that an agent declares.
+    """Return a regular expression for all names that an agent declares.
 
     :param topic: of the agent's server.
     """

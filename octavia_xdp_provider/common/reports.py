@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an LB node or a hypervisor has still to report, and how.
+"""What an LB node or a hypervisor has yet to report, and how.
 
-An epoch of reports begins with all that it has; then goes what has
-changed since. One report is under way at a time and is repeated as it is
-until the controller answers: it takes each once, in order. Where it cannot
-take one (its database is another one, say, or another agent has reported
+An epoch of reports begins with the complete state; later reports hold what
+has changed since. One report is sent at a time, and is repeated unchanged
+until the controller answers: it accepts each one once, in order. If it cannot
+accept one (because its database was replaced, or another agent has reported
 under this name), a new epoch begins.
 
-All values are whole: a member's state, and not its change. So whatever is
-reported late is reported right.
+Reports contain values and not differences, such as a member's state, so that
+a delayed report is still correct.
 """
 
 from collections.abc import Callable
@@ -25,21 +25,21 @@ from octavia_xdp_provider.common import messages
 LOG = logging.getLogger(__name__)
 
 
-def _nothing(_one: Any) -> int:
+def _nothing(_entry: Any) -> int:
     return 0
 
 
-def _members(one: messages.Held) -> int:
-    return len(one['members']) + history.weights_in(one.get('history', {}))
+def _members(held: messages.Held) -> int:
+    return len(held['members']) + history.weights_in(held.get('history', {}))
 
 
 class Sizes(NamedTuple):
-    """How much one report takes.
+    """Limits of one report.
 
-    ``held``, ``counters``: of so many ids at most; ``gone``: ids.
-    ``weigh_held``, ``weigh_counters``: what is within one of them, members
-    say; of them all together at most ``held_weight``, ``counters_weight``,
-    unless one alone is more.
+    ``held``, ``counters``, ``gone``: number of ids. ``weigh_held``,
+    ``weigh_counters``: return the weight of an entry, such as its number of
+    members; the sum is at most ``held_weight`` or ``counters_weight``, unless
+    a single entry exceeds it.
     """
 
     held: int
@@ -57,12 +57,11 @@ NODES = Sizes(messages.REPORT_PAGE, messages.COMPARE_PAGE,
 
 @dataclasses.dataclass
 class Facts:
-    """What there is to be reported, fields as in messages.Report or
+    """The state to be reported, fields as in messages.Report or
     host_messages.Report.
 
-    ``held``: what has changed last comes last; it is reported first.
-    ``awaited_as_of``: the controller waits for the word that the node has
-    seen what was wanted then.
+    ``held``: the latest change comes last, and is reported first.
+    ``awaited_as_of``: generation whose confirmation the controller awaits.
     """
 
     as_of: int = 0
@@ -73,10 +72,10 @@ class Facts:
 
 
 class Reporter:
-    """Makes reports; belongs to one thread.
+    """Creates and sends reports. Not thread-safe.
 
-    :param epoch: of the first; greater than any before, as clocks go. The
-        controller says so if it was not.
+    :param epoch: of the first report; should be above all earlier ones, as
+        the default, a time, is. If it is not, the controller's answer says so.
     """
 
     def __init__(self, epoch: int | None = None, sizes: Sizes = NODES
@@ -92,18 +91,18 @@ class Reporter:
         self._complete = False
 
     def again(self, ids: list[str]) -> None:
-        """Report these load balancers once more: the controller asks for
-        something that this node may have already."""
+        """Report these load balancers again: the controller asks for a state
+        that this node may have already."""
         for key in ids:
             self._reported.held.pop(key, None)
 
     @property
     def is_behind(self) -> bool:
-        """Whether more is to be reported than one report takes."""
+        """Whether there is more to report than fits into one report."""
         return self._open is not None or not self._complete
 
     def has_news(self, facts: Facts) -> bool:
-        """Whether there is something that was not reported."""
+        """Return whether anything has not been reported."""
         if self.is_behind or (
                 self._reported.as_of < facts.awaited_as_of <= facts.as_of):
             return True
@@ -112,7 +111,7 @@ class Reporter:
                     or page['state'] is not None)
 
     def next(self, facts: Facts) -> tuple[int, int, Any]:
-        """Epoch, number and content of the report that is to be sent."""
+        """Return epoch, number and content of the report to send."""
         if self._open is None:
             self._open = self._page(facts)
             self._seq += 1
@@ -120,16 +119,16 @@ class Reporter:
 
     def send(self, controller: Any, host: str, facts: Facts,
              has_other: Callable[[], bool] = lambda: False) -> None:
-        """Report all that a controller has not been sent.
+        """Send reports until everything has been reported.
 
         :param controller: rpc.NodesClient.
-        :param has_other: whether the caller has something else to do, which
-            shall not wait for all of it: then some is left for the next time.
+        :param has_other: returns whether the caller has other work that must
+            not wait: then the rest is left for the next call.
         """
         while True:
             answer = controller.report(host, *self.next(facts))
             if not self.answered(answer):
-                LOG.info('The controller asks for all that this node has.')
+                LOG.info('The controller asks for a complete report.')
             elif not self.is_behind or has_other():
                 return
 
@@ -137,18 +136,18 @@ class Reporter:
         reported, sizes = self._reported, self._sizes
         held: dict[str, Any] = {}
         complete, room = True, sizes.held_weight
-        for key, one in reversed(facts.held.items()):
+        for key, entry in reversed(facts.held.items()):
             before = reported.held.get(key)
-            if before is one or before == one:
+            if before is entry or before == entry:
                 continue
-            room -= sizes.weigh_held(one)
+            room -= sizes.weigh_held(entry)
             if held and (room < 0 or len(held) == sizes.held):
                 complete = False
                 break
-            held[key] = one
+            held[key] = entry
         gone = [key for key in reported.held if key not in facts.held]
         complete &= len(gone) <= sizes.gone
-        timed = any('history' in one for one in held.values())
+        timed = any('history' in entry for entry in held.values())
         return {**({'clock': history.clock()} if timed else {}),
                 'as_of': facts.as_of, 'complete': complete, 'held': held,
                 'gone': gone[:sizes.gone],
@@ -157,20 +156,21 @@ class Reporter:
                 else facts.state}
 
     def _page_of_counters(self, facts: Facts) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        page: dict[str, Any] = {}
         room = self._sizes.counters_weight
-        for key, one in facts.counters.items():
-            if self._reported.counters.get(key) == one or (
+        for key, counters in facts.counters.items():
+            if self._reported.counters.get(key) == counters or (
                     key not in facts.held):
                 continue
-            room -= self._sizes.weigh_counters(one)
-            if found and (room < 0 or len(found) == self._sizes.counters):
+            room -= self._sizes.weigh_counters(counters)
+            if page and (room < 0 or len(page) == self._sizes.counters):
                 break
-            found[key] = one
-        return found
+            page[key] = counters
+        return page
 
     def answered(self, answer: messages.ReportAnswer) -> bool:
-        """Take the controller's answer. False: all is reported once more."""
+        """Process the controller's answer. Returns False if a new epoch
+        begins, with the complete state."""
         if self._open is None:
             return True
         if not answer['taken'] or (answer['epoch'], answer['seq']) != (

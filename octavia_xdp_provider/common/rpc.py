@@ -23,18 +23,17 @@ wakeup     each node    ``changed(since, page)``, a cast: what is different
                         without content: fetch now
 ========== ============ =================================================
 
-All are of version 1.0, the first one. A controller serves the versions of the
+All have version 1.0, the first one. A controller serves the versions of the
 drivers and nodes of earlier releases, so that controllers are upgraded first
-and the others one by one: an argument or a method that is new raises the
-second number, and whoever leaves it out is served as before. A server refuses
-a version that it does not know; ``[upgrade_levels]`` lets drivers and nodes
-speak an older one where they are upgraded before the controllers.
+and the others one by one: a new argument or method raises the minor version,
+and clients that do not use it are served as before. A server refuses a
+version that it does not know; with ``[upgrade_levels]`` drivers and nodes use
+an older one if they are upgraded before the controllers.
 
-All payloads are plain JSON. A message that waits in a queue for longer than
-its caller does is dropped by the broker (oslo.messaging gives calls their
-time-out as time to live), but one that a controller has taken from the queue
-already is not: each change has a deadline, in the database's time, after
-which no controller stores it.
+All payloads are plain JSON. The broker drops a message that waits in a queue
+for longer than its caller (oslo.messaging sets the time-out of a call as time
+to live), but not one that a controller has already taken from the queue: each
+change has a deadline in the database's time, after which it is not stored.
 """
 
 import importlib
@@ -59,29 +58,29 @@ NODES_NAMESPACE = 'nodes'
 WAKEUP_NAMESPACE = 'wakeup'
 HEARTBEAT_NAMESPACE = 'heartbeat'
 VERSION = '1.0'
-# That a driver or a node can speak, the oldest first: see [upgrade_levels].
+# Versions that a driver or a node can use, oldest first: see [upgrade_levels].
 DRIVER_VERSIONS = (VERSION,)
 NODES_VERSIONS = (VERSION,)
 DRIVER_VERSION = DRIVER_VERSIONS[-1]
 NODES_VERSION = NODES_VERSIONS[-1]
 
-# Seconds between two attempts to reach the broker where somebody waits for
-# it; oslo.messaging's default is 30.
+# Between two attempts to reach the broker while a caller waits for it;
+# oslo.messaging's default is 30 s.
 RECONNECT_MAX_S = 2
 
-# Calls that a server works on at a time, and that it takes from the broker
-# for itself; others may take what waits there. oslo.messaging would use 64
-# threads and take everything.
+# Calls that a server processes concurrently, and that it prefetches from the
+# broker; other servers can take the rest. oslo.messaging would use 64 threads
+# and prefetch everything.
 THREADS = 8
 PREFETCHED = 16
 
-# Seconds that a server waits for a message at a time, if none comes: it stops
-# after no longer than that.
+# Longest time that a server waits for a message in one go, and so for which
+# stopping it takes.
 SERVER_WAIT_S = 2.0
 _SHORTEST_WAIT = 'ACK_REQUEUE_EVERY_SECONDS_MIN'
 
-# oslo.messaging registers these groups on the global ConfigOpts only, and
-# then looks for them on the one that it was given: module → group.
+# Module → group of options that oslo.messaging registers on the global
+# ConfigOpts only, but reads from the ConfigOpts that it was given.
 _STRAY_GROUPS = {'oslo_messaging._metrics.client': 'oslo_messaging_metrics',
                  'oslo_messaging._tracing.client': 'oslo_messaging_tracing'}
 
@@ -92,26 +91,26 @@ TRANSPORT_ERRORS = (oslo_messaging.MessagingException, OSError)
 
 def transport(conf: cfg.ConfigOpts, reconnect_max_s: int | None = None,
               url: str | None = None, host: str | None = None) -> Transport:
-    """The RPC transport that ``[DEFAULT] transport_url`` names.
+    """Return the RPC transport of ``[DEFAULT] transport_url``.
 
-    :param url: instead of that option.
-    :param host: of an LB node or hypervisor, whose queues have names that its
-        rights list.
-    :param reconnect_max_s: of RabbitMQ: seconds between two attempts to
-        reach it, unless the configuration names another number.
-    :raises oslo_messaging.InvalidTransportURL: it cannot be used.
+    :param url: replaces that option.
+    :param host: of an LB node or hypervisor, whose queue names must match its
+        permissions.
+    :param reconnect_max_s: seconds between two attempts to reach RabbitMQ,
+        unless configured otherwise.
+    :raises oslo_messaging.InvalidTransportURL: the URL is invalid.
     """
     for module, group in _STRAY_GROUPS.items():
         try:
             options = getattr(importlib.import_module(module), group)
         except (ImportError, AttributeError):
-            continue  # a release without them
+            continue  # this release does not have them
         conf.register_opts(options, group=group)
     if host is not None:
         queue_names.use(conf, url, host)
     result = oslo_messaging.get_rpc_transport(conf, url=url)
     if 'oslo_messaging_rabbit' in conf:
-        # Connections, made when they are needed, read these.
+        # Connections, which are made later, read these.
         conf.set_default('rabbit_qos_prefetch_count', PREFETCHED,
                          group='oslo_messaging_rabbit')
         if reconnect_max_s is not None:
@@ -121,25 +120,26 @@ def transport(conf: cfg.ConfigOpts, reconnect_max_s: int | None = None,
 
 
 def is_unsupported_version(error: Exception) -> bool:
-    """Whether the other side does not know the version of an interface."""
+    """Return whether the peer does not support an interface's version."""
     return _remote_type(error) == 'UnsupportedVersion'
 
 
 def pin(option: str, versions: tuple[str, ...], where: str) -> str:
-    """What to do until a controller that does not know a version is
-    upgraded."""
+    """Describe what to do until a controller that does not support a version
+    is upgraded."""
     older = ' or '.join(reversed(versions[:-1]))
     return (f'Until it is upgraded, set [upgrade_levels] {option} = {older} '
             f'on this {where}' if older else 'Upgrade it first')
 
 
 def is_refused(error: Exception) -> bool:
-    """Whether the other side refuses what it was sent."""
+    """Return whether the peer refuses the call's arguments."""
     return _remote_type(error) == 'Refused'
 
 
 def _remote_type(error: Exception) -> str:
-    """The name of what was raised there; some transports raise the same."""
+    """Return the type's name of the peer's exception; some transports raise
+    the exception itself."""
     return str(getattr(error, 'exc_type', None) or type(error).__name__)
 
 
@@ -152,7 +152,7 @@ def client(rpc_transport: Transport, topic: str, namespace: str,
 
 
 class DriverClient:
-    """The driver's calls of the controller. ``timeout_s``: of the answer,
+    """The driver's calls to the controller. ``timeout_s``: for the answer,
     once the broker is connected.
 
     :param version: of the interface.
@@ -170,10 +170,10 @@ class DriverClient:
     def change(self, change: changes.Change, request: str, deadline: float,
                timeout_s: float, reports_end: bool = False
                ) -> messages.ChangeAnswer:
-        """:param request: a UUID, the same if this is sent once more.
+        """:param request: a UUID, the same if the call is repeated.
 
-        :param deadline: in the database's time, seconds since the epoch;
-            nothing is done after it.
+        :param deadline: in the database's time, seconds since the epoch; a
+            later call has no effect.
         :param reports_end: whether ``ended`` follows, unless this process
             dies.
         """
@@ -182,22 +182,22 @@ class DriverClient:
             deadline=deadline, reports_end=reports_end))
 
     def ended(self, request: str, committed: bool) -> None:
-        """Octavia's transaction around a change has ended. A lost message
-        does no harm: the controller also asks Octavia."""
+        """Report that Octavia's transaction around a change has ended. A lost
+        message does no harm: the controller also asks Octavia."""
         self._client.cast({}, 'ended', request=request, committed=committed)
 
     def cancel(self, request: str, timeout_s: float) -> None:
-        """Take a change back that Octavia has not committed, or refuse it
-        when it comes."""
+        """Cancel a change that Octavia has not committed, even if it arrives
+        later than this call."""
         self._call(timeout_s, 'cancel', request=request)
 
     def ping(self, timeout_s: float) -> float:
-        """The database's time, in seconds since the epoch."""
+        """Return the database's time, in seconds since the epoch."""
         return float(self._call(timeout_s, 'ping')['now'])
 
 
 class NodesClient:
-    """A node's calls of the controller."""
+    """A node's calls to the controller."""
 
     def __init__(self, rpc_transport: Transport, timeout: float = 10,
                  version: str = NODES_VERSION) -> None:
@@ -246,29 +246,29 @@ class HeartbeatClient:
 
 
 class WakeupClient:
-    """Wakes nodes up. A lost notification does no harm: nodes also ask
-    by themselves."""
+    """Wakes nodes up. A lost notification does no harm: nodes also fetch
+    periodically."""
 
     def __init__(self, rpc_transport: Transport) -> None:
         self._client = client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE)
 
     def notify(self, host: str, since: int | None = None,
                page: messages.FetchAnswer | None = None) -> None:
-        """:param since: what the page holds is different since then.
+        """:param since: generation since which the page has all changes.
 
-        :param page: None: the node is to ask.
+        :param page: None: the node must fetch.
         """
         self._client.prepare(server=host).cast(
             {}, 'changed', since=since, page=page)
 
 
 def _poll_calmly() -> None:
-    """Let servers wait for the next message in one go.
+    """Make servers wait for the next message in one go.
 
     After each message oslo.messaging waits for 1, 2, 4 … ms in turn, up to 5
-    s, to acknowledge in between what is acknowledged late; RPC servers
-    acknowledge at once. With a server for each of 50 nodes these dozens of
-    waits cost more than the messages.
+    s, to process late acknowledgements in between; RPC servers acknowledge
+    immediately. With a server for each of 50 nodes these waits cost more than
+    the messages.
     """
     module = importlib.import_module('oslo_messaging._drivers.amqpdriver')
     if hasattr(module, _SHORTEST_WAIT):
@@ -277,7 +277,7 @@ def _poll_calmly() -> None:
 
 def server(rpc_transport: Transport, topic: str, host: str,
            endpoints: list[Any]) -> Any:
-    """An RPC server with threads, not yet started."""
+    """Return an RPC server with threads, not yet started."""
     _poll_calmly()
     result = oslo_messaging.get_rpc_server(
         rpc_transport,

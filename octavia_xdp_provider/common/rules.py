@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that span objects of a document: ``check``.
+"""Rules that span several objects of a document: ``check``.
 
 Most follow from two facts: members answer clients directly, so that nothing
-between them can change an answer; and LB nodes share no state.
+on the way can change an answer; and LB nodes share no state.
 """
 
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import tunnels
 from octavia_xdp_provider.common import zero_touch
 
-# A table of the datapath addresses its members by this many indices
-# (OXP_MEMBERS_MAX in datapath/include/octavia_xdp.h).
+# OXP_MEMBERS_MAX of the datapath, per service
+# (datapath/include/octavia_xdp.h).
 MEMBERS_MAX = 4096
 
-# The part of a member's address that an SRv6 function takes the place of.
+# Low bits of a member's address that an SRv6 function replaces.
 _FUNCTION_BITS = 16
 
 
@@ -43,7 +43,7 @@ def check(doc: spec.Document) -> None:
         for pool in spec.pools_of(doc, listener):
             _same_protocol(listener, pool)
             _addresses(doc, pool)
-            if not any(True for _ in _awaiting(doc, listener_id)):
+            if not any(True for _ in _awaiting_keys(doc, listener_id)):
                 for vip in vips:
                     tunnels.check(doc, listener_id, str(vip), pool)
             if flavor.is_nat(doc['flavor']):
@@ -52,18 +52,17 @@ def check(doc: spec.Document) -> None:
                     or transport(listener['protocol']) == 'SCTP'):
                 _same_ports(doc, listener, pool)
     if flavor.value(doc['flavor'], 'member_port') != 'same':
-        _answers_name_their_listener(doc)
+        _check_answer_ports(doc)
 
 
 def subnet_problem(doc: spec.Document) -> errors.Problem | None:
-    """A subnet has addresses of one family, as far as members name it.
+    """Return a problem if members of both IP versions name one subnet.
 
-    Controllers ask for it; nodes have no use for ``subnet_id``.
+    Only controllers check this; nodes do not use ``subnet_id``.
 
-    Members are reached by routing, and may be anywhere behind their subnet:
-    its own prefix says nothing of their addresses. To name the VIP's subnet
-    is to say that they are reached from where the VIP is, as clients do that
-    know no other one: for members of both families.
+    Members are reached by routing and may be anywhere behind their subnet, so
+    its prefix does not restrict their addresses. The VIP's subnet is exempt:
+    clients that know no other subnet name it for members of both versions.
     """
     families: dict[str, tuple[int, str]] = {}
     for pool in doc['pools'].values():
@@ -88,8 +87,8 @@ def _vip_subnets(doc: spec.Document) -> set[str | None]:
 
 
 def _algorithm(doc: spec.Document, pool: spec.Pool) -> None:
-    """ROUND_ROBIN in name and a hash in fact would be a lie, unless the
-    operator says so to everybody."""
+    """Refuse algorithms that nodes do not implement, unless the operator has
+    declared that they are served by a hash."""
     algorithm = pool['lb_algorithm']
     served = flavor.value(doc['flavor'], 'algorithms_served_by_hash')
     if algorithm in flavor.ALGORITHMS or algorithm in served:
@@ -106,7 +105,7 @@ _TRANSPORTS = {'HTTPS': 'TCP'}
 
 
 def transport(protocol: str) -> str:
-    """The protocol in packets' headers."""
+    """Return the protocol in packet headers."""
     return _TRANSPORTS.get(protocol, protocol)
 
 
@@ -119,14 +118,14 @@ def _same_protocol(listener: spec.Listener, pool: spec.Pool) -> None:
 
 
 def concerns_others(doc: spec.Document) -> bool:
-    """Whether ``validate_together`` can say anything about a document."""
+    """Return whether ``validate_together`` can refuse a document."""
     return 'dscp' in doc['flavor']
 
 
 def validate_together(doc: spec.Document, other: spec.Document) -> None:
     """Check a document against another load balancer's.
 
-    With encapsulation dscp nothing but the DSCP shows a member which VIP a
+    With encapsulation dscp a member can tell only by the DSCP which VIP a
     packet was for.
 
     :raises Refused: a member could not distinguish the two VIPs.
@@ -136,7 +135,7 @@ def validate_together(doc: spec.Document, other: spec.Document) -> None:
         return
     shared = _rewritten_addresses(doc) & _rewritten_addresses(other)
     if shared:
-        # Whoever could tell would learn where others' servers are.
+        # A more specific reason would reveal other tenants' servers.
         raise errors.Refused('address', *address_policy.closed(
             min(shared), f'it is a member of load balancer {other["id"]}, '
             f'whose packets have DSCP {code} as well, and could not '
@@ -144,7 +143,7 @@ def validate_together(doc: spec.Document, other: spec.Document) -> None:
 
 
 def _rewritten_addresses(doc: spec.Document) -> set[str]:
-    """Of members that packets are readdressed to: not through a tunnel."""
+    """Return addresses of members that packets reach without a tunnel."""
     return {member['address'] for pool in doc['pools'].values()
             for member in pool['members'].values() if 'tunnel' not in member}
 
@@ -227,11 +226,10 @@ def _allowed_cidrs(vips: list[address_policy.Address],
 
 def port_on_node(doc: spec.Document, protocol: str,
                  member: spec.Member) -> int:
-    """The port in the name by which nodes know a member, or 0.
+    """Return the port in a node's key of a member, or 0.
 
-    Where it is not 0, an address may be in a pool with several ports: nodes
-    write it into the member's packets or, through a tunnel with a key, leave
-    that to its end.
+    If it is not 0, a pool may have an address with several ports: either the
+    node or the end of a keyed tunnel writes the port into packets.
 
     :param protocol: of the listener or pool.
     """
@@ -243,20 +241,21 @@ def port_on_node(doc: spec.Document, protocol: str,
     return member['protocol_port']
 
 
-def _awaiting(doc: spec.Document, listener_id: str) -> Iterable[str]:
-    """Members without a key of a listener that nodes do not have yet."""
+def _awaiting_keys(doc: spec.Document, listener_id: str) -> Iterable[str]:
+    """Return members that lack a key for a listener, so that nodes are not
+    sent the listener yet."""
     return spec.awaiting_keys(doc, listener_id) if (
         spec.is_zero_touch(doc)) else ()
 
 
 def _is_elsewhere(doc: spec.Document, member: spec.Member) -> bool:
-    """Whether nodes do not know the member, or not by its address and port:
-    a controller says which ones they are sent."""
+    """Return whether nodes do not have the member, or do not identify it by
+    address and port: a controller decides which members they are sent."""
     return spec.is_zero_touch(doc) and member.get('way') != 'direct'
 
 
 def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
-    """Within a service, members are distinguished by where packets go."""
+    """Refuse members of a pool whose packets would have one destination."""
     function = flavor.value(doc['flavor'], 'srv6_function')
     seen: dict[tuple[int, int, int], address_policy.Address] = {}
     for member in pool['members'].values():
@@ -308,9 +307,9 @@ def _same_ports(doc: spec.Document, listener: spec.Listener,
                 f'{listener["protocol_port"]}; {why}', instead)
 
 
-def _answers_name_their_listener(doc: spec.Document) -> None:
-    """A member's answer carries the member's port only: it must show the
-    listener's port."""
+def _check_answer_ports(doc: spec.Document) -> None:
+    """Refuse a member port that serves two listeners: an answer carries only
+    the member's port, which must determine the listener's."""
     listeners: dict[tuple[str, address_policy.Address, int], int] = {}
     for listener in doc['listeners'].values():
         for pool in spec.pools_of(doc, listener):

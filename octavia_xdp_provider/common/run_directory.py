@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory by which the processes of one machine work together."""
+"""The directory by which the processes of a machine exchange files."""
 
 import os
 import tempfile
 
-# A file system that is full may still take empty files.
+# A full file system may still accept empty files.
 _CHECK_BYTES = 4096
 
 
 class RunDirectory:
-    """Paths in it; which there are, those who use it add."""
+    """Paths in the directory; subclasses add their own."""
 
     def __init__(self, directory: str) -> None:
         self.directory: str = directory
@@ -19,13 +19,13 @@ class RunDirectory:
 
     @property
     def wanted(self) -> str:
-        """Cache of what the controller sent last: a directory."""
+        """Directory with the cached wanted state."""
         return self.path('wanted')
 
     def check_writable(self) -> None:
-        """Find out whether files can be written.
+        """Check that files can be written.
 
-        :raises OSError: they cannot; the file system is full, say.
+        :raises OSError: they cannot, for example on a full file system.
         """
         with tempfile.TemporaryFile(dir=self.directory) as file:
             file.write(bytes(_CHECK_BYTES))

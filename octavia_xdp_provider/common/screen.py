@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A screen of a terminal that shows again and again what there is.
+"""A terminal screen that is refreshed periodically.
 
-By curses, which is where Python is and knows all terminals; a library with
-widgets would be another dependency for a table and four keys.
+It uses curses, which comes with Python and supports all terminals; a widget
+library would be another dependency for a table and four keys.
 """
 
 import contextlib
@@ -13,9 +13,9 @@ import time
 
 
 class Screen:
-    """Subclasses say what is looked at, drawn, and done at a key.
+    """Subclasses read the data, draw it and handle keys.
 
-    :param interval_s: between two looks.
+    :param interval_s: seconds between two readings.
     """
 
     def __init__(self, window, interval_s):
@@ -23,33 +23,33 @@ class Screen:
         self._interval_s = interval_s
 
     def look(self):
-        """Find out what there is."""
+        """Read the data."""
         raise NotImplementedError
 
     def draw(self):
-        """Put it on the screen. Called before the first look as well."""
+        """Draw the data. Also called before the first reading."""
         raise NotImplementedError
 
     def press(self, key):
-        """Do what a key stands for. Returns whether it ends the program."""
+        """Handle a key. Returns whether the program should end."""
         raise NotImplementedError
 
     def run(self):
-        """Until a key or SIGINT ends it."""
+        """Refresh the screen until a key or SIGINT ends the program."""
         with contextlib.suppress(curses.error):
-            curses.curs_set(0)  # which not all terminals can
+            curses.curs_set(0)  # not all terminals can hide the cursor
         self.window.keypad(True)
-        # The first rates come soon.
+        # Show the first rates soon.
         due = time.monotonic() + min(self._interval_s, 0.5)
         self._show()
         while True:
-            left = due - time.monotonic()
-            if left <= 0:
+            remaining = due - time.monotonic()
+            if remaining <= 0:
                 self.look()
                 self._show()
                 due = time.monotonic() + self._interval_s
                 continue
-            self.window.timeout(max(int(left * 1000), 1))
+            self.window.timeout(max(int(remaining * 1000), 1))
             try:
                 key = self.window.getch()
             except KeyboardInterrupt:
@@ -65,7 +65,7 @@ class Screen:
         self.window.refresh()
 
     def put(self, line, text, attribute=curses.A_NORMAL):
-        """A line of text, cut where the screen ends; -1 is the last line."""
+        """Write a line of text, cut to the screen; -1 is the last line."""
         height, width = self.window.getmaxyx()
         if line < 0:
             line += height
@@ -75,7 +75,7 @@ class Screen:
 
 
 def lacking():
-    """What is missing for a screen, or None."""
+    """Return why there can be no screen, or None."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         return 'top needs a terminal'
     kind = os.environ.get('TERM', '')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A secret that a node makes for itself and keeps over restarts."""
+"""A secret that a node generates for itself and keeps across restarts."""
 
 import os
 import pathlib
@@ -17,25 +17,25 @@ _MODE = 0o600
 
 
 def load(path: str | os.PathLike[str]) -> bytes:
-    """The secret of a file, which is made where there is none.
+    """Return the secret of a file, which is created if it does not exist.
 
-    One that cannot be kept serves until the process ends.
+    A secret that cannot be saved is used until the process ends.
     """
     path = pathlib.Path(path)
     try:
-        found, file = foreign_file.read(path, BYTES + 1)
-        if len(found) == BYTES and file.st_uid == os.geteuid():
-            return found
-        LOG.error('%s is not a secret of %s bytes and is made anew.', path,
+        secret, file = foreign_file.read(path, BYTES + 1)
+        if len(secret) == BYTES and file.st_uid == os.geteuid():
+            return secret
+        LOG.error('%s is not a secret of %s bytes and is replaced.', path,
                   BYTES)
     except FileNotFoundError:
         pass
     except OSError as error:
         LOG.error('%s cannot be read: %s.', path, error.strerror or error)
-    made = secrets.token_bytes(BYTES)
+    secret = secrets.token_bytes(BYTES)
     try:
-        atomic_file.replace(path, made, _MODE)
+        atomic_file.replace(path, secret, _MODE)
     except OSError as error:
-        LOG.error('%s cannot be written (%s): another secret follows with '
-                  'the next start.', path, error.strerror or error)
-    return made
+        LOG.error('%s cannot be written (%s): the next start uses another '
+                  'secret.', path, error.strerror or error)
+    return secret

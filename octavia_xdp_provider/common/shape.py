@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that JSON has a type, and says where it has not.
+"""Checks that JSON has a type, and names the field that does not.
 
-pydantic does it: it takes the types that mypy reads, so that each field
-stands once, and needs microseconds for what jsonschema needs milliseconds
-for, which counts on a node with a thousand load balancers.
+It uses pydantic, which reads the same types as mypy, so that each field is
+defined once, and takes microseconds where jsonschema takes milliseconds,
+which matters on a node with a thousand load balancers.
 """
 
 from collections.abc import Collection
@@ -17,11 +17,11 @@ import typing_extensions
 
 from octavia_xdp_provider.common import errors
 
-# JSON is what it is: no text is taken for a number, no field is ignored.
+# No conversions: a text is not accepted as a number, no field is ignored.
 strict = pydantic.with_config(
     pydantic.ConfigDict(strict=True, extra='forbid'))
 
-# A value in a message ends after so many characters.
+# Characters of a value that are shown in an error.
 _VALUE_MAX = 60
 
 _UNKNOWN = 'extra_forbidden'
@@ -29,11 +29,11 @@ _UNKNOWN = 'extra_forbidden'
 
 def partial(type_: Any, without: Collection[str] = (),
             **replaced: Any) -> Any:
-    """The type of a change: each field may be missing, or null.
+    """Return the type of a change: any field may be missing or null.
 
     :param type_: a TypedDict.
-    :param without: fields that no change has.
-    :param replaced: types of fields, by name, in place of its own.
+    :param without: fields that a change must not have.
+    :param replaced: types, by field name, that replace those of ``type_``.
     """
     fields = {}
     for name, annotation in type_.__annotations__.items():
@@ -49,28 +49,28 @@ def partial(type_: Any, without: Collection[str] = (),
 
 
 def by_id(type_: Any) -> Any:
-    """The type of an object with values of this type by their ids."""
+    """Return the type of an object that maps ids to values of this type."""
     return dict[str, type_]
 
 
 class Shape:
-    """A type that JSON is compared with."""
+    """A type that JSON is checked against."""
 
     def __init__(self, type_: Any) -> None:
         self._adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(type_)
 
     def check(self, value: object, within: str = '') -> None:
-        """Check a value, which stays as it is.
+        """Check a value without changing it.
 
-        :param within: path of the value, which begins those in errors.
-        :raises Refused: names the first field that is wrong, by its path.
+        :param within: path of the value, prepended to paths in errors.
+        :raises Refused: names the path of the first wrong field.
         """
         for error in self._errors(value):
             path = '.'.join(filter(None, (within, _path(error))))
             raise errors.Refused(path or 'document', *_problem(error))
 
     def unknown_fields(self, value: object) -> list[str]:
-        """Paths of all fields that the type does not have."""
+        """Return the paths of all fields that the type does not have."""
         return [_path(error) for error in self._errors(value)
                 if error['type'] == _UNKNOWN]
 
@@ -83,7 +83,7 @@ class Shape:
 
 
 def arguments(**types: Any) -> Shape:
-    """The shape of a method's arguments, by their names."""
+    """Return the shape of a method's arguments, given by name."""
     return Shape(strict(typing_extensions.TypedDict(  # type: ignore[operator]
         'Arguments', types)))
 
@@ -93,11 +93,11 @@ def _path(error: pydantic_core.ErrorDetails) -> str:
 
 
 def _problem(error: pydantic_core.ErrorDetails) -> errors.Problem:
-    """What is wrong with a field, and what would be right."""
+    """Return what is wrong with a field, and what to do instead."""
     context: Mapping[str, Any] = error.get('ctx', {})
-    found = context.get('error')
-    if isinstance(found, errors.BadValue):
-        return found.why, found.instead
+    cause = context.get('error')
+    if isinstance(cause, errors.BadValue):
+        return cause.why, cause.instead
     kind = error['type']
     if kind == 'missing':
         return 'it is missing', 'give it'

@@ -2,8 +2,8 @@
 """Loads a shared library of the datapath by the text of its own header.
 
 The binding is cffi in ABI mode: no compiler at install time, one shared
-library to deploy. The library carries its header as a string, so there is one
-contract for C and Python and it cannot drift.
+library to deploy. The library contains its header as a string, so that C and
+Python share one contract that cannot drift.
 """
 
 import errno
@@ -14,7 +14,7 @@ import cffi
 
 
 class LibraryError(OSError):
-    """The library refused; errno and text are its own."""
+    """The library returned an error; errno and text are its own."""
 
     def __init__(self, number: int, text: str):
         super().__init__(number, text or os.strerror(number))
@@ -26,9 +26,9 @@ class LibraryError(OSError):
 
 def load(path: str, error: type[LibraryError] = LibraryError
          ) -> tuple[cffi.FFI, typing.Any]:
-    """Types and functions of a library of any interface version.
+    """Return types and functions of a library of any interface version.
 
-    :raises LibraryError: or the given one: this is no library of the datapath.
+    :raises LibraryError: or ``error``: this is not a datapath library.
     """
     ffi = cffi.FFI()
     ffi.cdef('extern const char oxp_api_header[];')
@@ -45,18 +45,18 @@ def load(path: str, error: type[LibraryError] = LibraryError
 def load_version(path: str, name: str, wanted: int,
                  error: type[LibraryError] = LibraryError
                  ) -> tuple[cffi.FFI, typing.Any]:
-    """As load(), of one interface version.
+    """The same as load() for one interface version.
 
-    :param name: the definition in the header that says which one it has.
-    :raises LibraryError: or the given one: it is of another kind or version.
+    :param name: the definition in the header with the interface version.
+    :raises LibraryError: or ``error``: it has another kind or version.
     """
     ffi, api = load(path, error)
-    found = getattr(api, name, None)
-    if found is None:
+    version = getattr(api, name, None)
+    if version is None:
         raise error(errno.ELIBBAD,
                     f'{path} is another of the datapath\'s libraries')
-    if found != wanted:
+    if version != wanted:
         raise error(errno.EPROTO,
-                    f'{path} has interface version {found}, '
+                    f'{path} has interface version {version}, '
                     f'this package needs {wanted}')
     return ffi, api

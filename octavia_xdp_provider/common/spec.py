@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wanted state of a load balancer: one document.
 
-A document is plain JSON, so that it travels and is stored as it is::
+A document is plain JSON, which is sent and stored without conversion::
 
     {"version": 1, "id": "<load balancer id>",
      "name": "", "project_id": "", "admin_state_up": true,
@@ -26,18 +26,17 @@ A document is plain JSON, so that it travels and is stored as it is::
 
 Field names and values are Octavia's (common/translate.py), those of the
 flavor are in common/flavor.py. Every function here is pure: it returns a new
-document and leaves its argument alone. Which documents can be done is said
-by common/validation.py, how they change by common/changes.py.
+document and does not modify its argument. common/validation.py decides which
+documents are supported, common/changes.py applies changes to them.
 
-The types are TypedDicts and not dataclasses: a document is JSON in the
-message, in the database and in the node's cache, and stays what it is
-wherever it is read; nothing is converted, and nothing is lost on the way.
-A new field, or a new value of one, needs a new ``VERSION``: whoever does not
-know it must refuse the document. Nodes are upgraded one after the other, so
-that each is to be sent documents in the oldest version that says all
-(``for_node``): what needs no new field or value is done by older nodes too.
-They report the newest version that they know, and are not given what is newer
-(``filters.version``).
+The types are TypedDicts and not dataclasses: a document is JSON in messages,
+in the database and in the node's cache, so it is read without a conversion
+that could lose something. A new field, or a new value of one, needs a new
+``VERSION``, because a reader that does not know it must refuse the document.
+Nodes are upgraded one after the other, so each is sent documents in the
+oldest version that can express them (``for_node``), and older nodes can serve
+those that need no new field or value. Nodes report the newest version that
+they support, and are not given documents of newer ones (``filters.version``).
 """
 
 from collections.abc import Iterator
@@ -65,7 +64,8 @@ Object = tuple[str, str]
 
 @shape.strict
 class SessionPersistence(TypedDict):
-    """By source address. Seconds; a netmask, as 255.255.255.0."""
+    """Persistence by source address: a time in seconds, and a netmask such as
+    255.255.255.0."""
 
     type: types.PersistenceType | None
     persistence_timeout: types.IdleSeconds | None
@@ -93,19 +93,19 @@ class HealthMonitor(TypedDict):
 
 @shape.strict
 class Tunnel(TypedDict):
-    """How packets get to a member whose address they do not name.
+    """A tunnel to a member that packets are not sent to by its address.
 
     ``address``: of the host at its end; with ``encapsulation`` srv6 a SID.
-    ``key``: what that host knows the member and its port by: the VNI of
-    geneve, the last 32 bits of the SID, which are 0 in ``address`` then.
-    ``keys``: by listener id, where they go before ``key``.
+    ``key``: identifies the member and its port to that host: the VNI of
+    geneve, or the last 32 bits of the SID, which are 0 in ``address`` then.
+    ``keys``: by listener id, take precedence over ``key``.
     ``additional_keys``: the same for packets to additional VIPs: by VIP, then
-    by listener id. ``mtu``: greatest packet inside, bytes.
-    ``takes_alternative``: its end takes packets that name a second member,
-    which those of a flavor with a second chance do then.
+    by listener id. ``mtu``: largest inner packet in bytes.
+    ``takes_alternative``: its end accepts packets that name a second member,
+    as nodes send them with a flavor that has a second chance.
     ``patience``: seconds for which the member's health checks must fail
-    without a success between before it is down: its port is moving to another
-    host, or has moved a moment ago. It is there while that is so.
+    without a success before it is down; only present while its port is moving
+    to another host, or has moved a moment ago.
     """
 
     address: types.Address
@@ -121,15 +121,15 @@ class Tunnel(TypedDict):
 
 @shape.strict
 class Member(TypedDict):
-    """Where packets go; what is probed instead, where that is not null.
+    """Where packets go, and what is probed instead if that is not null.
 
-    ``address`` and port are the member's name, by which nodes choose it.
-    ``tunnel``: how packets get to it, unless by the flavor's encapsulation to
-    its address. ``way``: of a member without a tunnel where the flavor has
-    zero_touch: "direct", at its address, or "none", not at all. Where it has
-    neither yet, a controller is still to find out. Both are the controller's:
-    the API has no such fields, and its changes leave them as they are. Nodes
-    are sent what they can reach, and no ``way``.
+    ``address`` and port identify the member in the nodes' hash. ``tunnel``:
+    how packets reach it, if not by the flavor's encapsulation to its address.
+    ``way``: of a member without a tunnel if the flavor has zero_touch:
+    "direct": reached at its address; "none": not reached. A member with
+    neither is one that a controller has not decided yet. Only controllers set
+    these two: the API has no such fields, and its changes keep them. Nodes
+    are sent the members that they can reach, without ``way``.
     """
 
     name: NotRequired[str | None]
@@ -160,9 +160,9 @@ class Pool(TypedDict):
 
 @shape.strict
 class Listener(TypedDict):
-    """``allowed_cidrs``: null for everybody. ``timeout_…``: ms, null: the
-    flavor's idle time. ``connection_limit``: connections at once, null: as
-    many as there are (common/connections.py)."""
+    """``allowed_cidrs``: null for all. ``timeout_…``: ms; null: the flavor's
+    idle time. ``connection_limit``: concurrent connections; null: no limit
+    (common/connections.py)."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
@@ -177,7 +177,7 @@ class Listener(TypedDict):
 
 @shape.strict
 class AdditionalVip(TypedDict):
-    """A further VIP, in the words of Octavia."""
+    """An additional VIP, with Octavia's field names."""
 
     ip_address: types.Address
     port_id: NotRequired[str | None]
@@ -189,10 +189,10 @@ class AdditionalVip(TypedDict):
 class Document(TypedDict):
     """A load balancer; ``listeners`` and ``pools`` by id.
 
-    ``additional_vips``: sorted by address; empty in most. ``flavor`` and
-    ``availability_zone``: metadata as of the creation, with the operator's
-    defaults of that time. ``announcing``: hosts of the nodes that announce
-    the VIPs, the controller's, where NAT has a listener with a
+    ``additional_vips``: sorted by address, usually empty. ``flavor`` and
+    ``availability_zone``: metadata at creation, with the operator's defaults
+    of that time. ``announcing``: hosts of the nodes that announce the VIPs,
+    set by the controller if the flavor has NAT and a listener has a
     ``connection_limit`` (common/connections.py).
     """
 
@@ -213,7 +213,7 @@ class Document(TypedDict):
     announcing: NotRequired[list[str]]
 
 
-# What the API leaves unset (or resets with null) means this.
+# Values of fields that the API leaves unset or resets with null.
 DEFAULTS: dict[str, Fields] = {
     'loadbalancer': {'admin_state_up': True, 'additional_vips': [],
                      'flavor': {}, 'availability_zone': {}},
@@ -233,7 +233,7 @@ PERSISTENCE = ('type', 'persistence_timeout', 'persistence_granularity')
 
 
 def with_defaults(kind: str, fields: Fields) -> Fields:
-    """An object with every field of its kind."""
+    """Return an object with every field of its kind."""
     result = dict(fields)
     for name, value in DEFAULTS[kind].items():
         if result.get(name) is None:
@@ -246,7 +246,7 @@ def with_defaults(kind: str, fields: Fields) -> Fields:
 
 
 def complete_pool(tree: Fields) -> Pool:
-    """A pool with every field, its members and health monitor too."""
+    """Return a pool with every field, also of members and health monitor."""
     result = with_defaults('pool', tree)
     result['members'] = {key: with_defaults('member', value)
                          for key, value in (tree.get('members') or {}).items()}
@@ -257,7 +257,7 @@ def complete_pool(tree: Fields) -> Pool:
 
 
 def document(load_balancer_id: str, tree: Fields) -> Document:
-    """A document from a translated tree (translate.load_balancer_tree)."""
+    """Build a document from a tree of translate.load_balancer_tree."""
     result = with_defaults('loadbalancer', tree)
     result['version'] = VERSION
     result['id'] = load_balancer_id
@@ -270,9 +270,9 @@ def document(load_balancer_id: str, tree: Fields) -> Document:
 
 
 def complete(doc: Fields) -> Document:
-    """A document with every field of this version, from an older one.
+    """Return an older document with every field of this version.
 
-    :raises Refused: it is of a newer version.
+    :raises Refused: the document has a newer version.
     """
     if doc['version'] > VERSION:
         raise errors.Refused(
@@ -282,21 +282,21 @@ def complete(doc: Fields) -> Document:
 
 
 def has_limits(doc: Document) -> bool:
-    """Whether a listener has a limit of connections that nodes share."""
+    """Return whether a listener has a connection limit that nodes share."""
     return flavor.is_nat(doc['flavor']) and any(
         listener.get('connection_limit')
         for listener in doc['listeners'].values())
 
 
 def needed_version(doc: Document) -> int:
-    """The oldest version that says all that a document says."""
+    """Return the oldest version that can express a document."""
     return 1
 
 
 def for_node(doc: Document) -> Document:
-    """A document as nodes are sent it: in the oldest version that says all.
+    """Return a document as it is sent to nodes: in the oldest version.
 
-    The availability zone is where nodes are, and none of their business.
+    It has no availability zone, which only matters for placement.
     """
     result: Fields = dict(doc)
     result.pop('availability_zone', None)
@@ -316,25 +316,25 @@ def for_node(doc: Document) -> Document:
 
 
 def _reached(pool: Pool) -> Fields:
-    """A pool with the members that nodes can reach."""
+    """Return a pool with only the members that nodes can reach."""
     return {**pool, 'members': {
         key: {name: value for name, value in member.items() if name != 'way'}
         for key, member in pool['members'].items() if is_reached(member)}}
 
 
 def is_zero_touch(doc: Document) -> bool:
-    """Whether a controller decides how each member is reached."""
+    """Return whether a controller decides how each member is reached."""
     return bool(flavor.value(doc['flavor'], 'zero_touch') != 'off')
 
 
 def is_reached(member: Member) -> bool:
-    """Of a member where the flavor has zero_touch: whether nodes are sent
-    it."""
+    """Return whether nodes are sent a member of a zero_touch flavor."""
     return 'tunnel' in member or member.get('way') == 'direct'
 
 
 def undecided(doc: Document) -> set[str]:
-    """Ids of members of which it is not known yet how they are reached."""
+    """Return the ids of members for which a controller has not decided yet
+    how they are reached."""
     if not is_zero_touch(doc):
         return set()
     return {key for pool in doc['pools'].values()
@@ -344,9 +344,8 @@ def undecided(doc: Document) -> set[str]:
 
 
 def awaiting_keys(doc: Document, listener_id: str) -> Iterator[str]:
-    """Ids of members whose tunnel has no key yet of a listener that sends
-    them traffic, or not for each VIP. Nodes are not sent the listener before.
-    """
+    """Yield the ids of members whose tunnel lacks a key for this listener and
+    any VIP. Until then nodes are not sent the listener."""
     addresses = vips(doc)
     for pool in pools_of(doc, doc['listeners'][listener_id]):
         for key, member in pool['members'].items():
@@ -361,11 +360,11 @@ def _flavor_idle_time(doc: Document) -> int:
 
 
 def idle_time(doc: Document, listener: Listener) -> int:
-    """Seconds without a packet for which a flow of a listener is remembered,
-    unless the pool's persistence says otherwise.
+    """Return the idle seconds for which a listener's flow is remembered,
+    unless the pool's persistence overrides them.
 
-    What the flavor says; if it leaves that open, at least as long as either
-    end may be silent.
+    It is the flavor's value; if the flavor has none, the default, but at
+    least as long as either end may be silent.
     """
     if 'idle_timeout' in doc['flavor']:
         return _flavor_idle_time(doc)
@@ -373,41 +372,41 @@ def idle_time(doc: Document, listener: Listener) -> int:
 
 
 def longest_silence(listener: Listener) -> int:
-    """Seconds for which either end of a listener's flow may be silent, as far
-    as an idle time can tell."""
+    """Return the seconds for which either end of a listener's flow may be
+    silent, capped at the longest idle time."""
     longest_ms = max(listener['timeout_client_data'] or 0,
                      listener['timeout_member_data'] or 0)
     return min(-(-longest_ms // 1000), flavor.IDLE_TIMEOUT_MAX)
 
 
 def objects(doc: Document) -> set[Object]:
-    """Every object of the document, as a set of (kind, id)."""
-    found: set[Object] = {('loadbalancer', doc['id'])}
-    found.update(('listener', key) for key in doc['listeners'])
+    """Return every object of the document, as a set of (kind, id)."""
+    result: set[Object] = {('loadbalancer', doc['id'])}
+    result.update(('listener', key) for key in doc['listeners'])
     for pool_id, pool in doc['pools'].items():
-        found.add(('pool', pool_id))
-        found.update(('member', key) for key in pool['members'])
+        result.add(('pool', pool_id))
+        result.update(('member', key) for key in pool['members'])
         if pool['healthmonitor']:
-            found.add(('healthmonitor', pool['healthmonitor']['id']))
-    return found
+            result.add(('healthmonitor', pool['healthmonitor']['id']))
+    return result
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _one_spelling(address: str) -> str:
+def _canonical(address: str) -> str:
     return str(ipaddress.ip_address(address))
 
 
 def vips(doc: Document) -> list[str]:
-    """All VIPs, the first one first, each in its one spelling."""
+    """Return all VIPs, the primary one first, in canonical spelling."""
     return [str(ipaddress.ip_address(address)) for address in (
         doc['vip_address'], *(
             vip['ip_address'] for vip in doc['additional_vips']))]
 
 
 def member_addresses(doc: Document) -> set[str]:
-    """All addresses that packets or probes go to, or would once they are
-    switched on, each in its one spelling."""
-    return {_one_spelling(address)
+    """Return all addresses that packets or probes go to, or would if enabled,
+    in canonical spelling."""
+    return {_canonical(address)
             for pool in doc['pools'].values()
             for member in pool['members'].values()
             for address in (reached_at(member), member['monitor_address'])
@@ -420,13 +419,13 @@ def has_tunnels(doc: Document) -> bool:
 
 
 def reached_at(member: Member) -> str:
-    """Where packets to a member go."""
+    """Return the address that packets to a member are sent to."""
     return member['tunnel']['address'] if 'tunnel' in member else (
         member['address'])
 
 
 def is_keyed(member: Member) -> bool:
-    """Whether what is at the end of its tunnel knows the member by a key, and
+    """Return whether the end of a member's tunnel identifies it by a key and
     writes its port."""
     return 'tunnel' in member and bool(
         member['tunnel'].get('key') or member['tunnel'].get('keys'))
@@ -434,24 +433,24 @@ def is_keyed(member: Member) -> bool:
 
 def tunnel_key(doc: Document, tunnel: Tunnel, listener_id: str, vip: str
                ) -> int | None:
-    """The key of packets from a listener.
+    """Return the key of packets from a listener.
 
-    :param vip: that they are for, in its one spelling.
+    :param vip: destination of the packets, in canonical spelling.
     """
     keys = (tunnel.get('keys', {})
-            if vip == _one_spelling(doc['vip_address'])
+            if vip == _canonical(doc['vip_address'])
             else tunnel.get('additional_keys', {}).get(vip, {}))
     return keys.get(listener_id, tunnel.get('key'))
 
 
 def pools_of(doc: Document, listener: Listener) -> list[Pool]:
-    """The pools whose members a listener sends traffic to."""
+    """Return the pools whose members a listener sends traffic to."""
     pool = doc['pools'].get(listener['default_pool_id'] or '')
     return [pool] if pool else []
 
 
 def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
-    """Listener id, listener and pool of all that takes packets."""
+    """Yield id, listener and pool of every listener that takes packets."""
     if not doc['admin_state_up']:
         return
     for listener_id, listener in doc['listeners'].items():
@@ -462,13 +461,14 @@ def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
                 yield listener_id, listener, pool
 
 
-# Fields that are what they were when the load balancer was made. Octavia's
-# look-up has a zone's name, and a flavor without the operator's defaults.
+# Fields that Octavia's look-up does not return as the document has them: it
+# has the zone's name, and a flavor without the operator's defaults.
 KEPT = ('flavor', 'availability_zone', 'announcing')
 
 
 def as_committed(mine: Document, theirs: Document) -> Document:
-    """A document that Octavia has committed, with what it does not show."""
+    """Return a document that Octavia has committed, with the fields that
+    Octavia does not return taken from ours."""
     result: Fields = dict(theirs)
     given: Fields = dict(mine)
     result.update((name, copy.deepcopy(given[name]))
@@ -485,16 +485,16 @@ def as_committed(mine: Document, theirs: Document) -> Document:
 
 
 def differences(doc: Document, other: Document) -> list[str]:
-    """What two documents of one load balancer disagree on, as texts.
+    """Return how two documents of one load balancer differ, as texts.
 
-    Only fields that ``doc`` knows are compared, and null equals absent:
-    Octavia's database returns more fields, and nulls for what was never
-    set. What is as it was made (``KEPT``) is not compared, nor is what is
-    not Octavia's: tunnels and ways.
+    Only fields of ``doc`` are compared, and null equals absent: Octavia's
+    database returns more fields, and nulls for those that were never set.
+    ``KEPT`` fields are not compared, nor are tunnels and ways, which Octavia
+    does not have.
     """
-    found: list[str] = []
+    result: list[str] = []
     for kind, key in sorted(objects(doc) ^ objects(other)):
-        found.append(f'{kind} {key}')
+        result.append(f'{kind} {key}')
 
     def compare(path: str, mine: Any, theirs: Any) -> None:
         for name, value in mine.items():
@@ -502,7 +502,7 @@ def differences(doc: Document, other: Document) -> list[str]:
                         'version', 'tunnel', 'way', *KEPT):
                 continue
             if value != theirs.get(name):
-                found.append(f'{path}.{name}')
+                result.append(f'{path}.{name}')
 
     compare('loadbalancer', doc, other)
     for key in doc['listeners'].keys() & other['listeners'].keys():
@@ -517,4 +517,4 @@ def differences(doc: Document, other: Document) -> list[str]:
         if pool['healthmonitor'] and theirs['healthmonitor']:
             compare(f'healthmonitor of pool {key}', pool['healthmonitor'],
                     theirs['healthmonitor'])
-    return found
+    return result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard output of commands, whoever reads it and for however long."""
+"""Standard output of commands, whose reader may be missing or go away."""
 
 import contextlib
 import os
@@ -7,13 +7,13 @@ import sys
 
 
 def prepare() -> None:
-    """Let a closed standard output be one that nobody reads."""
+    """Replace a closed standard output by the null device."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, 'w')  # noqa: SIM115
 
 
 def say(text: str) -> None:
-    """Write a line; a reader that has seen enough is no failure.
+    """Write a line; a reader that has closed its end is not an error.
 
     :raises OSError: it cannot be written for another reason.
     """
@@ -24,7 +24,7 @@ def say(text: str) -> None:
 
 
 def abandon() -> None:
-    """Drop what cannot be written, or Python tries once more at its end."""
+    """Drop buffered output, which Python would try to flush again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A parent that starts a child again whenever it ends.
+"""A parent process that restarts its child whenever it ends.
 
-Two processes need one, because who starts them does not restart them well
-enough: ExaBGP ends if a child dies more than five times within a minute, or
-while it is being answered, and octavia-driver-agent does not restart a
-provider agent that was killed. What they start is therefore a supervisor,
-which does nothing that can fail, holds the pipes that it was given open, and
-passes them on to a child that does the work and may die at any time.
+Two processes need one, because their parents do not restart them well enough:
+ExaBGP ends if a child dies more than five times within a minute, or while it
+is being answered, and octavia-driver-agent does not restart a provider agent
+that was killed. They therefore start a supervisor, which does nothing that
+can fail, keeps its inherited pipes open, and passes them on to a child that
+does the work and may die at any time.
 
-The child is forked without exec, so that it starts also where nothing can be
-read from the disk; ``command`` makes work of a program.
+The child is forked without exec, so that it can start even if the disk cannot
+be read; ``command`` is for work that is a program of its own.
 """
 
 import collections.abc
@@ -26,7 +26,7 @@ import typing
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at child and stop event.
+# Between two checks of the child and the stop event.
 POLL_S = 0.2
 
 _PR_SET_PDEATHSIG = 1
@@ -47,9 +47,9 @@ class StopEvent(typing.Protocol):
 class Backoff:
     """Seconds between the end of a child and the start of the next one.
 
-    They double from ``first_s`` up to ``max_s``, and begin anew after a
-    child that lived for longer than ``stable_after_s``: it did not die of a
-    lasting cause.
+    They double from ``first_s`` up to ``max_s``, and start over after a child
+    that lived longer than ``stable_after_s``, whose cause of death is not a
+    permanent one.
     """
 
     first_s: float
@@ -58,21 +58,21 @@ class Backoff:
 
 
 def die_with_parent(number: int, parent: int) -> bool:
-    """Let the kernel send this process a signal when its parent ends.
+    """Make the kernel send this process a signal when its parent ends.
 
     :param number: the signal.
-    :param parent: process id of the parent, as it was before the fork.
-    :returns: False if the parent has ended already: no signal comes then.
+    :param parent: process id of the parent, determined before the fork.
+    :returns: False if the parent has already ended: no signal will come.
     """
     _LIBC.prctl(_PR_SET_PDEATHSIG, number)
     return os.getppid() == parent
 
 
 def parent_process() -> int:
-    """Process id of the parent.
+    """Return the process id of the parent.
 
-    What ``multiprocessing`` noted before it forked, where that started this
-    process: ``os.getppid()`` is another process's if the parent is dead.
+    If ``multiprocessing`` started this process, it is the id recorded before
+    the fork: ``os.getppid()`` returns another process if the parent is dead.
     """
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid is not None:
@@ -81,13 +81,13 @@ def parent_process() -> int:
 
 
 def command(arguments: list[str]) -> Work:
-    """Work that is a program: its file and arguments.
+    """Return work that executes a program, given by its path and arguments.
 
-    The program gets standard input, output and error, and no other file.
+    The program inherits only standard input, output and error.
     """
     def work() -> None:
         for name in os.listdir('/proc/self/fd'):
-            # That of the directory itself is closed by now.
+            # The descriptor of the directory itself is already closed.
             with contextlib.suppress(OSError):
                 os.set_inheritable(int(name), int(name) <= 2)
         os.execv(arguments[0], arguments)
@@ -96,14 +96,14 @@ def command(arguments: list[str]) -> Work:
 
 @dataclasses.dataclass(frozen=True)
 class Supervisor:
-    """Runs ``work`` in a child process, one after the other.
+    """Runs ``work`` in child processes, one after the other.
 
     :param name: of the child, for the log.
-    :param work: called in the child, which succeeds if it returns. A child
-        that raised, exited with a failure or was killed has failed.
-    :param death_signal: what a child gets when the supervisor dies, so that
-        the next supervisor's child is never a second one.
-    :param restart_after_success: otherwise ``run`` returns then.
+    :param work: called in the child, which succeeds if it returns, and fails
+        if it raises, exits with a failure or is killed.
+    :param death_signal: sent to the child when the supervisor dies, so that
+        it cannot run beside the next supervisor's child.
+    :param restart_after_success: if false, ``run`` returns after a success.
     :param stop: an event that ends child and supervisor; a child that does
         not end within ``stop_timeout_s`` of SIGTERM is killed.
     """
@@ -117,7 +117,7 @@ class Supervisor:
     stop_timeout_s: float = 10.0
 
     def run(self) -> None:
-        """Return when the child succeeded, or was stopped by the event."""
+        """Run until the event is set, or a child succeeds for good."""
         delay_s = self.backoff.first_s
         while not self._stopped():
             started = time.monotonic()
@@ -134,10 +134,10 @@ class Supervisor:
             delay_s = min(2 * delay_s, self.backoff.max_s)
 
     def _run_child(self) -> tuple[int | None, str]:
-        """Exit status of a child, and how it ended in words.
+        """Run a child. Returns its exit status, and in words how it ended.
 
-        The status is None if there was no child, and the signal's number,
-        negated, if it was killed.
+        The status is None if the child could not be started, and the negated
+        number of the signal if it was killed.
         """
         supervisor = os.getpid()
         try:
@@ -192,6 +192,6 @@ class Supervisor:
 
 
 def _wait(child: int, flags: int) -> int | None:
-    """Exit status of a child; None if it runs on (with WNOHANG)."""
-    found, status = os.waitpid(child, flags)
-    return os.waitstatus_to_exitcode(status) if found else None
+    """Return the exit status of a child; None if it runs (with WNOHANG)."""
+    ended, status = os.waitpid(child, flags)
+    return os.waitstatus_to_exitcode(status) if ended else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process sends systemd: that it serves, that it lives, that it ends.
+"""Notifications of a process to systemd: ready, alive, stopping.
 
 The protocol is a datagram of text to a Unix socket, sd_notify(3).
-oslo.service has READY=1 alone, and libsystemd's binding needs a compiler.
+oslo.service supports READY=1 only, and libsystemd's binding needs a compiler.
 """
 
 from collections.abc import MutableMapping
@@ -15,14 +15,14 @@ LOG = logging.getLogger(__name__)
 
 
 class Systemd:
-    """The service manager that has started this process, if one has.
+    """The service manager that has started this process, if any.
 
-    What it put into the environment is taken out: it is not for children.
-    Variables that are for another process, such as those of
-    octavia-driver-agent in a controller that it has started, are not obeyed.
+    Its variables are removed from the environment, so that children do not
+    inherit them. Variables for another process, such as those of
+    octavia-driver-agent in a controller that it has started, are ignored.
 
-    :ivar watchdog_s: seconds within which ``alive`` must be called, again and
-        again; None: there is no watchdog.
+    :ivar watchdog_s: longest interval in seconds between two calls of
+        ``alive``; None: there is no watchdog.
     """
 
     def __init__(self, environment: MutableMapping[str, str] | None = None
@@ -30,25 +30,25 @@ class Systemd:
         environment = os.environ if environment is None else environment
         address, limit, pid = (environment.pop(name, None) for name in (
             'NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID'))
-        is_mine = pid in (None, str(os.getpid()))
-        self._address = address if is_mine else None
+        is_own = pid in (None, str(os.getpid()))
+        self._address = address if is_own else None
         self.watchdog_s = (int(limit) / 1e6 if limit and limit.isdecimal()
-                           and is_mine and address else None)
+                           and is_own and address else None)
 
     def ready(self) -> None:
-        """The process serves."""
+        """Report that the process serves."""
         self._send('READY=1')
 
     def alive(self) -> None:
-        """Whatever must go on goes on."""
+        """Report that the process is alive."""
         self._send('WATCHDOG=1')
 
     def stopping(self) -> None:
-        """The process has been asked to end, and does."""
+        """Report that the process is ending."""
         self._send('STOPPING=1')
 
     def status(self, text: str) -> None:
-        """A line for ``systemctl status``."""
+        """Set the status line of ``systemctl status``."""
         self._send(f'STATUS={text}')
 
     def _send(self, text: str) -> None:
@@ -62,4 +62,4 @@ class Systemd:
                 sender.connect(address)
                 sender.send(text.encode())
         except OSError as error:
-            LOG.warning('systemd cannot be sent %s: %s', text, error)
+            LOG.warning('Cannot send %s to systemd: %s', text, error)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia's provider objects as the plain fields of the wanted state.
+"""Translates Octavia's provider objects to fields of the wanted state.
 
-The driver translates what the API hands over, the controller what
-octavia-driver-agent returns; both must yield the same fields, so the code
-stands here once. Input is an octavia-lib data model object or its
-dictionary; attributes that are ``Unset`` are left out, so that an update
-yields only the changed fields.
+The driver translates objects of the API, the controller those that
+octavia-driver-agent returns; both must yield the same fields, so they share
+this module. Input is an octavia-lib data model object or its dictionary;
+``Unset`` attributes are left out, so that an update yields only the changed
+fields.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ from octavia_lib.api.drivers import data_models
 
 from octavia_xdp_provider.common import spec
 
-# Fields of the wanted state, by object, in Octavia's own words. Everything
-# else is refused before it gets here (driver/support.py) or has no effect
-# on forwarding (description, tags).
+# Fields of the wanted state by object, with Octavia's names. All others are
+# refused earlier (driver/support.py) or do not affect forwarding (description,
+# tags).
 LOAD_BALANCER_FIELDS = ('name', 'project_id', 'admin_state_up', 'vip_address',
                         'vip_port_id', 'vip_subnet_id', 'vip_network_id',
                         'flavor')
@@ -26,7 +26,7 @@ LISTENER_FIELDS = ('name', 'admin_state_up', 'protocol', 'protocol_port',
                    'default_pool_id', 'allowed_cidrs',
                    'timeout_client_data', 'timeout_member_data',
                    'connection_limit')
-NO_LIMIT = -1  # Octavia's word for it
+NO_LIMIT = -1  # Octavia's value of connection_limit
 ADDITIONAL_VIP_FIELDS = ('ip_address', 'port_id', 'subnet_id', 'network_id')
 POOL_FIELDS = ('name', 'admin_state_up', 'protocol', 'lb_algorithm',
                'session_persistence')
@@ -40,9 +40,9 @@ HEALTH_MONITOR_FIELDS = ('name', 'admin_state_up', 'type', 'delay', 'timeout',
 
 
 def attributes(provider_object: Any) -> spec.Fields:
-    """The set attributes of a data model object or dictionary, one level.
+    """Return the set attributes of a data model object or dictionary.
 
-    ``None`` stays: in an update it means "back to the default".
+    ``None`` is kept: in an update it resets a field to its default.
     """
     if isinstance(provider_object, dict):
         source = provider_object
@@ -59,7 +59,7 @@ def _pick(provider_object: Any, names: Iterable[str]) -> spec.Fields:
 
 
 def _canonical(fields: spec.Fields, *names: str) -> spec.Fields:
-    """Spell addresses in one way: IPv6 has many for each."""
+    """Replace addresses by their canonical spelling."""
     for name in names:
         if fields.get(name):
             fields[name] = str(ipaddress.ip_address(fields[name]))
@@ -67,12 +67,12 @@ def _canonical(fields: spec.Fields, *names: str) -> spec.Fields:
 
 
 def load_balancer(provider_object: Any) -> spec.Fields:
-    """Fields of a load balancer, without its listeners and pools."""
+    """Return fields of a load balancer, without its listeners and pools."""
     fields = _pick(provider_object, LOAD_BALANCER_FIELDS)
     given = attributes(provider_object)
     if 'flavor' in fields:
         fields['flavor'] = fields['flavor'] or {}
-    # A look-up has the zone's name, which says nothing of its nodes.
+    # A look-up returns the zone's name instead of its metadata.
     if isinstance(given.get('availability_zone'), dict):
         fields['availability_zone'] = given['availability_zone']
     if 'additional_vips' in given:
@@ -84,10 +84,10 @@ def load_balancer(provider_object: Any) -> spec.Fields:
 
 
 def listener(provider_object: Any) -> spec.Fields:
-    """Fields of a listener.
+    """Return fields of a listener.
 
-    A fully populated load balancer carries the default pool as an object
-    only, so its id is taken from there.
+    A fully populated load balancer has the default pool as an object only,
+    so its id is taken from there.
     """
     fields = _pick(provider_object, LISTENER_FIELDS)
     if fields.get('connection_limit') == NO_LIMIT:
@@ -96,7 +96,7 @@ def listener(provider_object: Any) -> spec.Fields:
     if pool and not fields.get('default_pool_id'):
         fields['default_pool_id'] = attributes(pool)['pool_id']
     if 'allowed_cidrs' in fields:
-        # Octavia keeps a set: its order means nothing. None: everybody.
+        # Sorted because Octavia keeps a set. None: all clients.
         fields['allowed_cidrs'] = sorted({
             str(ipaddress.ip_network(text, strict=False))
             for text in fields['allowed_cidrs'] or ()}) or None
@@ -104,28 +104,28 @@ def listener(provider_object: Any) -> spec.Fields:
 
 
 def pool(provider_object: Any) -> spec.Fields:
-    """Fields of a pool, without its members and health monitor."""
+    """Return fields of a pool, without its members and health monitor."""
     fields = _pick(provider_object, POOL_FIELDS)
     if 'session_persistence' in fields:
-        # An empty one means none to Octavia.
+        # Octavia treats an empty one as none.
         fields['session_persistence'] = _pick(
             fields['session_persistence'] or {}, spec.PERSISTENCE) or None
     return fields
 
 
 def member(provider_object: Any) -> spec.Fields:
-    """Fields of a member."""
+    """Return fields of a member."""
     return _canonical(_pick(provider_object, MEMBER_FIELDS), 'address',
                       'monitor_address')
 
 
 def health_monitor(provider_object: Any) -> spec.Fields:
-    """Fields of a health monitor."""
+    """Return fields of a health monitor."""
     return _pick(provider_object, HEALTH_MONITOR_FIELDS)
 
 
 def pool_tree(provider_object: Any) -> spec.Fields:
-    """A pool with its members and health monitor, as in the wanted state."""
+    """Return a pool with its members and health monitor."""
     given = attributes(provider_object)
     tree = pool(given)
     tree['members'] = {
@@ -141,7 +141,7 @@ def pool_tree(provider_object: Any) -> spec.Fields:
 
 
 def load_balancer_tree(provider_object: Any) -> spec.Fields:
-    """A load balancer with everything below it, as in the wanted state."""
+    """Return a load balancer with all its objects."""
     given = attributes(provider_object)
     tree = load_balancer(given)
     tree['listeners'] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules on members' tunnels: what nodes and the datapath can do."""
+"""Rules for members' tunnels, which follow from nodes and datapath."""
 
 import ipaddress
 
@@ -9,20 +9,21 @@ from octavia_xdp_provider.common import spec
 
 # Bits of a key.
 KEYS = {'geneve': 24, 'srv6': 32}
-# Bytes more of an outer header that names a second member, by IP version.
+# Additional bytes of an outer header that names a second member, by the outer
+# IP version.
 ALTERNATIVE = {4: 12, 6: 24}
-# Encapsulations that can.
+# Encapsulations that can name a second member.
 WITH_ALTERNATIVE = ('gue', 'geneve', 'srv6')
 
 
 def alternative_length(address: str) -> int:
-    """Bytes by which a tunnel's outer header can be longer."""
+    """Return the bytes that an alternative adds to a tunnel's header."""
     return ALTERNATIVE[ipaddress.ip_address(address).version]
 
 
 def check_end(vips: list[address_policy.Address],
               member: spec.Member) -> None:
-    """Check a tunnel by itself.
+    """Check the tunnel of one member.
 
     :raises Refused: names the field.
     """
@@ -58,12 +59,11 @@ def check_end(vips: list[address_policy.Address],
 
 def check(doc: spec.Document, listener_id: str, vip: str, pool: spec.Pool
           ) -> None:
-    """Check the tunnels of packets from a listener to members together.
+    """Check that a listener's tunnels to its members can be told apart.
 
-    :param vip: that they are for, in its one spelling.
-
-    :raises Refused: what comes out of a tunnel would not show for which
-        member it is.
+    :param vip: destination of the packets, in canonical spelling.
+    :raises Refused: the end of a tunnel could not tell which member a packet
+        is for.
     """
     ends: dict[tuple[str, str, int | None, int], str] = {}
     for member in pool['members'].values():
@@ -76,7 +76,7 @@ def check(doc: spec.Document, listener_id: str, vip: str, pool: spec.Pool
             raise _refused(
                 member, 'keys', f'there is none of the listener on port '
                 f'{port} of {vip}, nor a key of all', 'give it')
-        # Without keys several servers of a host differ in their ports.
+        # Without keys the servers of a host must differ in their ports.
         port = 0 if key else member['protocol_port']
         end = (str(ipaddress.ip_address(tunnel['address'])),
                tunnel['encapsulation'], key, port)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent says to the health checker about this node's uplinks.
+"""The file that tells the health checker the state of this node's uplinks.
 
-The file's meaning and test vectors are in ``contracts/uplinks-file.json``.
+Its meaning and test vectors are in ``contracts/uplinks-file.json``.
 """
 
 from collections.abc import Mapping
@@ -25,14 +25,14 @@ _FAMILIES = {'4': 4, '6': 6}
 
 
 class UplinksFileError(ValueError):
-    """A text that is no such file."""
+    """The text is not a valid uplinks file."""
 
 
 class Family(NamedTuple):
-    """What is known of one family; times are CLOCK_MONOTONIC's.
+    """The state of the uplinks in one IP version; times of CLOCK_MONOTONIC.
 
-    ``as_of_ns``: up to when it is known; ``since_ns``: since when some
-    uplink worked without a break, None if none works.
+    ``as_of_ns``: time of the state; ``since_ns``: since when at least one
+    uplink has worked without interruption, None if none works.
     """
 
     as_of_ns: int
@@ -40,16 +40,16 @@ class Family(NamedTuple):
 
 
 def encode(families: Mapping[int, Family]) -> bytes:
-    """The file that says this of families 4 and 6."""
+    """Return the content of the file, from states of families 4 and 6."""
     return json.dumps({'version': VERSION, 'families': {
-        str(family): known._asdict()
-        for family, known in sorted(families.items())}}).encode()
+        str(family): state._asdict()
+        for family, state in sorted(families.items())}}).encode()
 
 
 def decode(text: str | bytes) -> dict[int, Family]:
-    """What a file says.
+    """Parse the content of the file.
 
-    :raises UplinksFileError: it is none, or of another version.
+    :raises UplinksFileError: it is malformed, or has another version.
     """
     try:
         document = json.loads(text)
@@ -70,16 +70,16 @@ def _family(as_of_ns: int, since_ns: int | None) -> Family:
 
 
 def write(directory: str, families: Mapping[int, Family]) -> None:
-    """Replace the file. Nothing is synced: after a crash it is worthless.
+    """Replace the file without syncing it: it is useless after a crash.
 
     :raises OSError: it cannot be written.
     """
     path = os.path.join(directory, FILE_NAME)
-    # Always the same: there is one writer, and a killed one leaves one file.
+    # A fixed name: there is one writer, and a killed one leaves one file.
     temporary = f'{path}.new'
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
-    # Its reader, who is in the file's group, does not write it.
+    # The health checker reads it through the file's group.
     with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY,
                            0o640), 'wb') as file:
         file.write(encode(families))

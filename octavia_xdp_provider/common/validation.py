@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which documents and changes can be done: one check for all processes.
+"""Which documents and changes are supported: one check for all processes.
 
-The driver checks each change before it is sent, the controller the document
-that follows from it before it is stored, and a node the document before it
-does anything. All say no with the same words: the field, by its path; what
-is wrong with it; and what would be right.
+The driver checks each change before it sends it, the controller the resulting
+document before it stores it, and a node the document before it applies it. All
+refuse with the same text: the path of the field, what is wrong with it, and
+what to do instead.
 
-What the API has, and this provider does not, is ``driver/support.py``'s;
+Features of the API that this provider lacks are in ``driver/support.py``;
 rules that span objects are in ``rules.py``.
 """
 
@@ -25,7 +25,7 @@ from octavia_xdp_provider.common import spec
 _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
 
-# What a change may say of a member.
+# Fields of a member that a change may have.
 _MEMBER: Any = shape.partial(spec.Member, without=('tunnel', 'way'))
 _HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
 _LISTENER: Any = shape.partial(spec.Listener)
@@ -55,10 +55,10 @@ _FIELDS = {'loadbalancer': shape.Shape(_load_balancer(_POOL,
 
 def read(given: object, policy: address_policy.AddressPolicy | None = None
          ) -> spec.Document:
-    """A document that another process or version wrote, complete.
+    """Check and complete a document that another process or version wrote.
 
-    :raises Refused: it is malformed, cannot be done, or is of a newer
-        version, whose fields would be ignored.
+    :raises Refused: the document is malformed, is not supported, or has a
+        newer version, whose fields would be ignored.
     """
     if not isinstance(given, dict):
         raise errors.Refused('document', f'it is a {type(given).__name__}',
@@ -85,7 +85,7 @@ def read(given: object, policy: address_policy.AddressPolicy | None = None
 
 def check_change(change: changes.Change,
                  policy: address_policy.AddressPolicy | None = None) -> None:
-    """Check a change by itself: its form and the values of its fields.
+    """Check the form of a change and the values of its fields.
 
     :raises Refused: names the field.
     """
@@ -121,7 +121,7 @@ def _need(change: changes.Change, name: str) -> None:
 def _change_problems(change: changes.Change,
                      policy: address_policy.AddressPolicy
                      ) -> Iterator[tuple[str, errors.Detailed]]:
-    """Addresses of a change that the operator does not allow."""
+    """Yield problems of addresses that the operator does not allow."""
     fields = change.get('fields', {})
     if change['object'] == 'loadbalancer':
         yield from vip_problems(fields, policy)
@@ -134,7 +134,7 @@ def _change_problems(change: changes.Change,
         **(fields.get('members') or {})}.items())
     if change['object'] == 'member':
         members[''] = fields
-    # Of what is added to a load balancer its controllers know the flavor.
+    # Only controllers know the flavor of an existing load balancer.
     may_be_vms = change['object'] != 'loadbalancer' or _is_zero_touch(fields)
     for path, member in members.items():
         for name, problem in _member_problems(member, policy, may_be_vms):
@@ -148,9 +148,9 @@ def _is_zero_touch(load_balancer: spec.Fields) -> bool:
 
 def vip_problems(fields: spec.Fields, policy: address_policy.AddressPolicy
                  ) -> Iterator[tuple[str, errors.Detailed]]:
-    """VIPs that the operator does not allow.
+    """Yield problems of VIPs that the operator does not allow.
 
-    :param fields: of a load balancer; addresses that Neutron is still to
+    :param fields: of a load balancer; addresses that Neutron has yet to
         choose are missing.
     """
     if fields.get('vip_address'):
@@ -176,8 +176,8 @@ def vip_problems(fields: spec.Fields, policy: address_policy.AddressPolicy
 def _member_problems(member: Any, policy: address_policy.AddressPolicy,
                      is_vm: bool = False
                      ) -> Iterator[tuple[str, errors.Detailed]]:
-    """:param is_vm: whether a hypervisor may stand before the member; before
-        another address, at which it is probed, none does.
+    """:param is_vm: whether the member may be behind a hypervisor; a separate
+        address at which it is probed is not.
     """
     own = member.get('address')
     for name in ('address', 'monitor_address'):
@@ -190,11 +190,10 @@ def _member_problems(member: Any, policy: address_policy.AddressPolicy,
 
 def check_new_members(before: spec.Document | None, after: spec.Document,
                       policy: address_policy.AddressPolicy) -> frozenset[str]:
-    """Check the addresses that a change brings. What is there stays, whatever
-    the operator has allowed since.
+    """Check the member addresses that a change adds. Existing ones are kept,
+    even if the operator no longer allows them.
 
-    :returns: of the members that it brings, the addresses to which LB nodes
-        never send.
+    :returns: addresses of added members to which LB nodes never send.
     :raises Refused: names the field.
     """
     known = {} if before is None else {
@@ -220,8 +219,8 @@ def validate(doc: spec.Document,
              policy: address_policy.AddressPolicy | None = None) -> None:
     """Check a document.
 
-    :param policy: which addresses may be used; of members those that
-        packets or probes would go to.
+    :param policy: which addresses may be VIPs, and destinations of members'
+        packets and probes.
     :raises Refused: names the field, or the option that breaks a rule.
     """
     _DOCUMENT.check(doc)
@@ -232,8 +231,8 @@ def validate(doc: spec.Document,
 
 def _check_addresses(doc: spec.Document,
                      policy: address_policy.AddressPolicy) -> None:
-    """Of VIPs the addresses alone: a node's work is to announce no other
-    ones. On which subnet they are is for the driver to say, once."""
+    """Check the addresses of VIPs and used members, but not the VIPs'
+    subnets, which the driver checks at creation."""
     for name, address in (
             ('vip_address', doc['vip_address']),
             *(('additional_vips', vip['ip_address'])
@@ -250,8 +249,9 @@ def _check_addresses(doc: spec.Document,
 def _used_problems(member: spec.Member,
                    policy: address_policy.AddressPolicy
                    ) -> Iterator[tuple[str, errors.Detailed]]:
-    """Of a member with a tunnel, packets name the end of that alone, and
-    probes of its own address too."""
+    """Yield problems of the addresses that a member's packets and probes go
+    to. If it has a tunnel, that is the tunnel's end, also for probes of its
+    own address."""
     if 'tunnel' not in member:
         yield from _member_problems(member, policy)
         return

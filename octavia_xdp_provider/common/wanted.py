@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller wants of an LB node or a hypervisor, and a cache of it.
+"""The wanted state of an LB node or a hypervisor, and a cache of it.
 
-The cache has a file for each document, so that a change costs what it is
-about, and one that says of which fetch they are. After a restart without a
-controller the agent goes on looking after what it has. The files name the
-targets of all tenants: nobody else reads them.
+The cache has a file for each document, so that a change writes only the
+documents it affects, and a file with the generation of their fetch. With it
+an agent that restarts without a controller keeps working. The files name the
+targets of all tenants, so only the agent can read them.
 """
 
 from collections.abc import Iterable
@@ -28,22 +28,22 @@ _AS_OF = 'as_of'
 _MODE = 0o600
 _DIRECTORY_MODE = 0o700
 
-# Generation and document. A changed document is another object.
+# Generation and document. A changed document is a new object.
 Entry = tuple[int, dict[str, Any]]
 
-# Of an entry, beside its document: see Wanted.
+# Flags of an entry, besides its document: see Wanted.
 MARKS = ('draining', 'withdrawn')
 
 
 class Wanted(NamedTuple):
-    """What the controller wants of this agent.
+    """The state that the controller wants of this agent.
 
     ``documents``: id → (generation, document), of load balancers on an LB
-    node, of ports and address sets on a hypervisor; is never changed, there
-    is another dictionary instead. ``draining``: ids of load balancers that
-    are to be announced as a last resort; ``withdrawn``: of those that are
-    not to be announced at all, and whose flows that are there go on. Whoever
-    begins or ends that has another generation.
+    node, of ports and address sets on a hypervisor; never modified, but
+    replaced by another dictionary. ``draining``: ids of load balancers to be
+    announced as a last resort; ``withdrawn``: ids of those not to be
+    announced at all, whose existing flows continue. A load balancer that
+    begins or ends either gets a new generation.
     """
 
     as_of: int
@@ -52,14 +52,14 @@ class Wanted(NamedTuple):
     withdrawn: frozenset[str] = frozenset()
 
     def marks(self) -> dict[str, set[str]]:
-        """Name of MARKS → ids; new sets."""
+        """Return the ids by name of MARKS, as new sets."""
         return {name: set(getattr(self, name)) for name in MARKS}
 
 
 class Cache:
-    """Belongs to one thread.
+    """A cache of the wanted state. Not thread-safe.
 
-    :param directory: of the files, made by the first ``save``.
+    :param directory: of the files, created by the first ``save``.
     """
 
     def __init__(self, directory: str) -> None:
@@ -69,24 +69,24 @@ class Cache:
         self.error: str | None = None  # why it could not be written
 
     def load(self) -> Wanted | None:
-        """What was saved last; None if there is nothing that can be used."""
+        """Return the last saved state; None if there is none to use."""
         path = self._directory
         try:
             if not (path / _AS_OF).exists():
                 return None
             foreign_file.check_own(path)
-            found = {}
+            documents = {}
             marks: dict[str, set[str]] = {name: set() for name in MARKS}
             for path in sorted(self._directory.glob(f'[!.]*{_SUFFIX}')):
                 cached = json.loads(path.read_bytes())
                 key = path.name.removesuffix(_SUFFIX)
-                found[key] = _entry(cached)
+                documents[key] = _entry(cached)
                 for name, ids in marks.items():
                     if cached.get(name):
                         ids.add(key)
             path = self._directory / _AS_OF
             self._saved_as_of = int(path.read_bytes())
-            return Wanted(self._saved_as_of, found, **{
+            return Wanted(self._saved_as_of, documents, **{
                 name: frozenset(ids) for name, ids in marks.items()})
         except FileNotFoundError:
             return None
@@ -96,9 +96,9 @@ class Cache:
             return None
 
     def save(self, wanted: Wanted, changed: Iterable[str]) -> None:
-        """Write what has changed. Without it everything is done as well.
+        """Write what has changed. A failure does not stop the agent.
 
-        :param changed: ids of what came, went or is another.
+        :param changed: ids of added, removed and changed documents.
         """
         self._unsaved.update(changed)
         if not self._unsaved and wanted.as_of == self._saved_as_of:
@@ -109,7 +109,7 @@ class Cache:
             if self.error is None:
                 LOG.error('The cache %s cannot be written (%s). After a '
                           'restart without a controller this agent would '
-                          'go back to what it holds.', self._directory,
+                          'use its outdated content.', self._directory,
                           error.strerror or error)
             self.error = str(error.strerror or error)
             return
@@ -136,14 +136,14 @@ class Cache:
                 atomic_file.replace(path, json.dumps(cached).encode(), _MODE,
                                     clean=False)
             self._unsaved.discard(key)
-        # Last: what is newer than this is sent again.
+        # Written last: the controller sends again what is newer than this.
         atomic_file.replace(self._directory / _AS_OF,
                             str(wanted.as_of).encode(), _MODE)
         self._saved_as_of = wanted.as_of
 
     def _remove_others(self, wanted: Wanted) -> None:
-        """What a cache that could not be used has left, and temporary
-        files of a writer that was killed."""
+        """Remove files of an unusable cache, and temporary files of a writer
+        that was killed."""
         for path in self._directory.iterdir():
             if path.name.removesuffix(_SUFFIX) not in wanted.documents:
                 with contextlib.suppress(OSError):

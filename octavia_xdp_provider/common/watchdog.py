@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets systemd end a process whose loops hang.
 
-Its thread signals systemd again and again that the process is alive, and stops
-doing so while a loop hangs. systemd then ends the process with SIGABRT, at
-which cmd/process.py has all threads' stacks written to standard error, and
-starts it again.
+Its thread signals systemd periodically that the process is alive, and stops
+doing so while a loop hangs. systemd then ends the process with SIGABRT, on
+which cmd/process.py writes the stacks of all threads to standard error, and
+restarts it.
 """
 
 import threading
@@ -16,12 +16,12 @@ from octavia_xdp_provider.common import systemd as systemd_module
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks where systemd wants none.
+# Seconds between two checks if systemd has no watchdog for this process.
 INTERVAL_S = 10.0
 
 
 class Watchdog:
-    """Looks until ``stop`` is called."""
+    """Checks the loops periodically until ``stop`` is called."""
 
     def __init__(self, loops: loops_module.Loops,
                  systemd: systemd_module.Systemd) -> None:
@@ -32,7 +32,7 @@ class Watchdog:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        # A daemon: a process whose main thread has ended is to end.
+        # A daemon thread: the process must end when its main thread ends.
         threading.Thread(target=self._run, name='watchdog',
                          daemon=True).start()
 
@@ -49,13 +49,13 @@ class Watchdog:
                 return
 
     def look(self) -> None:
-        """Report to systemd that all is well, if it is."""
+        """Signal systemd that the process is alive unless a loop hangs."""
         hanging = self._loops.hanging()
         if hanging.keys() != self._hanging:
             if hanging:
                 LOG.error('Hanging: %s.%s', loops_module.words(hanging),
-                          ' nothing more says to systemd that this process is '
-                          'alive.' if self._systemd.watchdog_s else '')
+                          ' systemd is no longer notified that this process '
+                          'is alive.' if self._systemd.watchdog_s else '')
             else:
                 LOG.info('Nothing hangs any more.')
         self._hanging = frozenset(hanging)

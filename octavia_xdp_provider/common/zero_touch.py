@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be with members that are reached through their hypervisors.
+"""Restrictions on members that are reached through their hypervisors.
 
-With ``zero_touch`` required it is refused when the API is called; with
-preferred such members are reached at their addresses.
+With ``zero_touch`` required the API refuses members that violate them; with
+preferred it accepts them, and they are reached at their addresses.
 """
 
 import ipaddress
@@ -17,19 +17,20 @@ def check(doc: spec.Document) -> None:
     if flavor.value(doc['flavor'], 'zero_touch') != 'required':
         return
     for pool in doc['pools'].values():
-        for name, problem in _of_pool(doc, pool):
+        for name, problem in _pool_problems(doc, pool):
             raise errors.Refused(name, *problem)
 
 
 def vip_versions(doc: spec.Document) -> list[int]:
-    """IP versions of the VIPs, each once."""
+    """Return the IP versions of the VIPs, sorted, each once."""
     return sorted({ipaddress.ip_address(vip).version
                    for vip in spec.vips(doc)})
 
 
 def member_problem(doc: spec.Document, pool: spec.Pool, member: spec.Member
                    ) -> tuple[str, errors.Problem] | None:
-    """What keeps one member from it, after the name of the option."""
+    """Return (option, problem) if a member cannot be reached through its
+    hypervisor, or None."""
     address = ipaddress.ip_address(member['address'])
     versions = vip_versions(doc)
     if address.version not in versions:
@@ -51,8 +52,8 @@ def member_problem(doc: spec.Document, pool: spec.Pool, member: spec.Member
     return None
 
 
-def _of_pool(doc: spec.Document, pool: spec.Pool
-             ) -> list[tuple[str, errors.Problem]]:
-    found = (member_problem(doc, pool, member)
-             for member in pool['members'].values())
-    return [one for one in found if one]
+def _pool_problems(doc: spec.Document, pool: spec.Pool
+                   ) -> list[tuple[str, errors.Problem]]:
+    problems = (member_problem(doc, pool, member)
+                for member in pool['members'].values())
+    return [problem for problem in problems if problem]

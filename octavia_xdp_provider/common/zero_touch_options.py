@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of driver and controllers for members on hypervisors."""
+"""Options of driver and controllers for members behind hypervisors."""
 
 from oslo_config import cfg
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of availability zone profiles: where a load balancer's nodes are.
 
-Octavia hands the profile's metadata over when a load balancer is created; it
-stays with the load balancer.
+Octavia passes the profile's metadata when a load balancer is created, which
+keeps it.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ PROFILE = profile.Profile('Availability zone', KEYS)
 
 
 def problem(metadata: Any) -> errors.Problem | None:
-    """What is wrong with the metadata of an availability zone profile.
+    """Return what is wrong with metadata of an availability zone profile.
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
@@ -40,5 +40,5 @@ def problem(metadata: Any) -> errors.Problem | None:
 
 
 def description(key: str) -> str:
-    """A key in one paragraph, as ``provider capability list`` shows it."""
+    """Describe a key in one paragraph for ``provider capability list``."""
     return f'{KEYS[key].meaning} Value: {KEYS[key].values}.'

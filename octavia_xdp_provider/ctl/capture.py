@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading packets from pcap and pcapng files.
+"""Reads packets from pcap and pcapng files.
 
-The formats are those of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng;
-only what is needed of them: packets of Ethernet and of raw IP. scapy, which
-the tests compare this with, is large and under the GPL: not for every node.
+It implements the parts of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng
+that are needed for Ethernet and raw IP. scapy, which tests compare it with, is
+too large for every node, and under the GPL.
 """
 
 import struct
@@ -15,18 +15,18 @@ _SECTION, _INTERFACE, _PACKET, _SIMPLE, _ENHANCED = (
     0x0a0d0d0a, 1, 2, 3, 6)
 _BYTE_ORDER = 0x1a2b3c4d
 _OUTBOUND = 2
-# As libpcap: what is longer is no packet but a broken file.
+# As in libpcap: a longer packet means that the file is broken.
 _LENGTH_MAX = 1 << 18
 _BLOCK_MAX = 1 << 24
 
 
 class CaptureError(Exception):
-    """The file is not what it should be."""
+    """The file is malformed or has an unknown format."""
 
 
 class Captured(typing.NamedTuple):
-    """``frame`` has its original length: bytes that were not captured are
-    zeroes, and ``missing`` says how many. ``out``: it left this machine."""
+    """``frame`` has its original length: ``missing`` bytes at its end were
+    not captured and are zero. ``out``: the packet is outbound."""
 
     number: int
     frame: bytes
@@ -35,7 +35,7 @@ class Captured(typing.NamedTuple):
 
 
 def read(file):
-    """The packets of a file opened in binary mode, one after the other.
+    """Iterate over the packets of a file opened in binary mode.
 
     :raises CaptureError: it cannot be read.
     """
@@ -88,7 +88,7 @@ def _read_pcap(file, order):
 
 
 def _blocks(file):
-    """(byte order, type, body) of each block; the first type was read."""
+    """Yield (byte order, type, body) of blocks; the first type was read."""
     order = '<'
     kind = struct.pack('!I', _SECTION)
     while kind:
@@ -114,7 +114,7 @@ def _blocks(file):
 
 
 def _is_outbound(order, options):
-    """By epb_flags, option 2."""
+    """Return whether a packet is outbound, by epb_flags (option 2)."""
     at = 0
     while at + 4 <= len(options):
         code, length = struct.unpack_from(order + 'HH', options, at)

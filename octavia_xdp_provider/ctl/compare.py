@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program did with a packet, against what the packet model says."""
+"""Compares what a program did with a packet with the packet model."""
 
 from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.packet_model import state
@@ -11,7 +11,7 @@ Encapsulation = state.Encapsulation
 ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
 REMARKS = (Outcome.FRAGMENT_GUESSED, Outcome.MEMORY_FULL)
 _ANSWERS = (Outcome.ECHO_REPLY, Outcome.SENT_TOO_BIG)
-# What the kernel's routes may make of a packet that is to be forwarded.
+# Outcomes that the kernel's routes may cause for a packet to be forwarded.
 _BY_ROUTES = (Outcome.DROP_NO_NEXT_HOP, Outcome.DROP_TOO_BIG,
               Outcome.SENT_TOO_BIG, Outcome.PASSED_TOO_BIG)
 _LINK_HEADER = 14
@@ -30,8 +30,8 @@ def action_name(number: int) -> str:
 
 
 def outcome_of(run) -> Outcome:
-    """The outcome of a run, by action and counters."""
-    counted = [one for one in run.outcomes if one not in REMARKS]
+    """Derive the outcome of a run from its action and counters."""
+    counted = [outcome for outcome in run.outcomes if outcome not in REMARKS]
     if len(counted) == 1:
         return Outcome(counted[0])
     if counted or run.action not in (Action.PASS, Action.TX,
@@ -42,16 +42,16 @@ def outcome_of(run) -> Outcome:
 
 
 def left(run, result) -> outer.Outer | None:
-    """What leaves, if the packet was forwarded to a service's member."""
+    """Decode the sent packet, if it was forwarded to a service's member."""
     if result.service is None or outcome_of(run) != Outcome.FORWARDED:
         return None
     return outer.decode(run.frame, _encapsulation(result))
 
 
 def differences(result, run, spent: bool):
-    """Texts on what a run did otherwise than the model's forward.Result.
+    """Yield texts on how a run differs from the model's forward.Result.
 
-    ``spent``: earlier packets may have taken the budget of answers.
+    ``spent``: earlier packets may have used up the budget for answers.
     """
     outcome = outcome_of(run)
     if outcome != result.outcome:
@@ -65,24 +65,24 @@ def differences(result, run, spent: bool):
     elif result.action is not None and result.action != run.action:
         yield (f'it is {action_name(run.action)}, by the tables '
                f'{action_name(result.action)}')
-    remarks = {one for one in run.outcomes if one in REMARKS}
+    remarks = {remark for remark in run.outcomes if remark in REMARKS}
     if remarks != set(result.remarks):
-        names = sorted(Outcome(one).name
-                       for one in remarks ^ set(result.remarks))
+        names = sorted(Outcome(remark).name
+                       for remark in remarks ^ set(result.remarks))
         yield f'remarks differ: {", ".join(names)}'
     if outcome == result.outcome:
         yield from _frame_differences(result, run)
 
 
 def _frame_differences(result, run):
-    found = list(_outer_differences(result, run)) if (
+    texts = list(_outer_differences(result, run)) if (
         result.outcome == Outcome.FORWARDED) else []
-    yield from found
-    if found or run.action == Action.DROP or result.action is None:
+    yield from texts
+    if texts or run.action == Action.DROP or result.action is None:
         return
     if run.frame != result.frame:
-        at = next((index for index, (one, two) in enumerate(zip(
-            run.frame, result.frame, strict=False)) if one != two),
+        at = next((index for index, (actual, expected) in enumerate(zip(
+            run.frame, result.frame, strict=False)) if actual != expected),
             min(len(run.frame), len(result.frame)))
         yield (f'of {len(run.frame)} bytes from byte {at} on it is '
                f'{run.frame[at:at + 16].hex()}, by the tables of '
@@ -95,18 +95,18 @@ def _encapsulation(result):
 
 def _outer_differences(result, run):
     encapsulation = _encapsulation(result)
-    seen = outer.decode(run.frame, encapsulation)
-    if seen is None or seen.encapsulation != encapsulation:
+    sent = outer.decode(run.frame, encapsulation)
+    if sent is None or sent.encapsulation != encapsulation:
         yield (f'what leaves is not {encapsulation.name}: '
                f'{run.frame[:64].hex()}')
         return
     frame, fields = result.frame, _OUTER + _LINK
-    if result.action is None:  # whose link header the routes decide
+    if result.action is None:  # the kernel's routes decide the link header
         frame, fields = run.frame[:_LINK_HEADER] + frame, _OUTER
     wanted = outer.decode(frame, encapsulation)
     if encapsulation == Encapsulation.DSCP:
         fields += (('dscp', 'its DSCP is {}, by the tables {}'),)
     for name, text in fields:
-        one, two = getattr(seen, name), getattr(wanted, name)
-        if one != two:
-            yield text.format(one, two)
+        actual, expected = getattr(sent, name), getattr(wanted, name)
+        if actual != expected:
+            yield text.format(actual, expected)

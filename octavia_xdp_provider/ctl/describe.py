@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets and flows in words."""
+"""Describes packets and flows."""
 
 import ipaddress
 
@@ -16,13 +16,13 @@ _OPENING = forward.SYN | forward.FIN | forward.RST | forward.ACK
 
 
 def address(packed: bytes) -> str:
-    """IPv4 in IPv6 stays what it is."""
+    """Format an address; IPv4-mapped ones remain IPv6."""
     return str(ipaddress.ip_address(packed))
 
 
 def flow(protocol: int, source: bytes, destination: bytes,
          ports: bytes = bytes(4)) -> str:
-    """`ports`: as in the packet, all zeroes where there are none."""
+    """:param ports: as in the packet; all zeroes if there are none."""
     name = _NAMES.get(protocol, f'protocol {protocol}')
     source, destination = address(source), address(destination)
     if not any(ports):
@@ -37,13 +37,13 @@ def _with_port(text, port):
 
 
 def vlans(packet: parse.Packet) -> tuple[int, ...]:
-    """Tags, the outermost first, with their priorities."""
+    """Return the tags with their priorities, the outermost first."""
     return tuple(int.from_bytes(packet.frame[at:at + 2], 'big')
                  for at in range(14, packet.network - 2, 4))
 
 
 def traffic_class(packet: parse.Packet) -> int:
-    """DSCP and ECN."""
+    """Return the byte of DSCP and ECN."""
     frame, network = packet.frame, packet.network
     if packet.family == state.IPV4:
         return frame[network + 1]
@@ -51,23 +51,23 @@ def traffic_class(packet: parse.Packet) -> int:
 
 
 def ports(packet: parse.Packet) -> bytes:
-    """As in the packet; all zeroes where it has none or they are missing."""
-    found = packet.frame[packet.transport:packet.transport + 4]
-    if packet.protocol in parse.HEADER and len(found) == 4 and (
+    """Return the ports as in the packet; all zeroes if it has none."""
+    data = packet.frame[packet.transport:packet.transport + 4]
+    if packet.protocol in parse.HEADER and len(data) == 4 and (
             not packet.later):
-        return found
+        return data
     return bytes(4)
 
 
-def packet(seen: parse.Packet) -> str:
-    whole = seen.wrong is None
-    text = flow(seen.protocol, seen.source, seen.destination,
-                ports(seen) if whole else bytes(4))
-    if whole and not seen.later and seen.protocol == state.TCP and (
-            seen.frame[seen.transport + 13] & _OPENING == forward.SYN):
+def packet(parsed: parse.Packet) -> str:
+    whole = parsed.wrong is None
+    text = flow(parsed.protocol, parsed.source, parsed.destination,
+                ports(parsed) if whole else bytes(4))
+    if whole and not parsed.later and parsed.protocol == state.TCP and (
+            parsed.frame[parsed.transport + 13] & _OPENING == forward.SYN):
         text += ', SYN'
-    if tags := vlans(seen):
+    if tags := vlans(parsed):
         text += ', VLAN ' + ' '.join(str(tag & 4095) for tag in tags)
-    if seen.first or seen.later:
-        text += ', first fragment' if seen.first else ', later fragment'
-    return text + f', {seen.end - seen.network} bytes'
+    if parsed.first or parsed.later:
+        text += ', first fragment' if parsed.first else ', later fragment'
+    return text + f', {parsed.end - parsed.network} bytes'

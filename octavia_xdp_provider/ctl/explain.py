@@ -22,18 +22,18 @@ from octavia_xdp_provider.packet_model import forward
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import rate
 
-# What the kernel's test run gives the program in one buffer; and an
-# Ethernet header.
+# An Ethernet header, and the largest buffer that the kernel's test run gives
+# the program in one piece.
 FRAME_MIN, FRAME_MAX = 14, 3520
-# Tables may change between the look at them and the run.
+# Attempts, because tables may change between reading them and the run.
 _TRIES = 5
 
 
 class Explanation:
-    """One packet: what should become of it, and what does.
+    """What should happen to one packet, and what does.
 
-    ``result`` is the model's, ``steps`` are its decisions, ``wrong`` is what
-    the model and the tables disagree about.
+    ``result`` is the model's, ``steps`` are its decisions, ``wrong`` are
+    differences between the model and the tables.
     """
 
     def __init__(self, result, steps, wrong, run, number=None):
@@ -51,16 +51,16 @@ class Explanation:
 
     @property
     def member(self):
-        """Who the packet is for, if it is forwarded: the address, with the
-        port if packets to it get one."""
+        """The member that the packet is forwarded to, or None: its address,
+        and its port if packets to it are rewritten."""
         if self.result.service is None or (
                 self.outcome != compare.Outcome.FORWARDED):
             return None
-        found = self.result.service.members[self.result.member]
-        return str(MemberName(describe.address(found.address), found.port))
+        member = self.result.service.members[self.result.member]
+        return str(MemberName(describe.address(member.address), member.port))
 
     def value(self):
-        """For JSON."""
+        """Return the explanation for JSON."""
         return {
             'number': self.number,
             'steps': [{'step': topic, 'result': text}
@@ -78,8 +78,8 @@ class Explanation:
         outer = compare.left(self.run, self.result)
         if outer:
             rows.append(('outer', outer.text()))
-        remarks = [one.name for one in self.run.outcomes
-                   if one != self.outcome]
+        remarks = [outcome.name for outcome in self.run.outcomes
+                   if outcome != self.outcome]
         rows.append(('outcome', ' and '.join([self.outcome.name, *remarks])
                      + f', {self.action}'))
         width = max(len(topic) for topic, _text in rows) + 2
@@ -91,84 +91,85 @@ class Explanation:
 
 
 class Model:
-    """The packet model of a node with these tables and a simulation."""
+    """The packet model of a node with its tables and a simulation."""
 
-    def __init__(self, known, simulation):
-        self._known = known
+    def __init__(self, node_tables, simulation):
+        self._tables = node_tables
         self._simulation = simulation
-        self._forwarder = forward.Forwarder(known.node)
+        self._forwarder = forward.Forwarder(node_tables.node)
         self._vips = {}
 
     def question(self, frame, ifindex):
-        """A function that decides on the packet: see _decide()."""
+        """Return a function that decides on the packet, see _decide()."""
         packet_ = parse.parse(frame)
         if type(packet_) is not parse.Ignored and (
                 packet_.destination not in self._vips):
-            self._vips[packet_.destination] = self._known.vip(
+            self._vips[packet_.destination] = self._tables.vip(
                 packet_.destination)
             self._forwarder.set_services(
-                [one for services in self._vips.values()
-                 for one in services])
-        knowledge = simulated.Knowledge(self._simulation, self._known)
+                [service for services in self._vips.values()
+                 for service in services])
+        knowledge = simulated.Knowledge(self._simulation, self._tables)
         return functools.partial(self._decide, knowledge, frame, ifindex)
 
     def _decide(self, knowledge, frame, ifindex, full=False):
-        """(forward.Result, steps, texts on what is wrong).
+        """Return (forward.Result, steps, differences as texts).
 
-        :param full: a flow that is not remembered cannot be.
+        :param full: whether there is no room to remember another flow.
         """
-        node, model = self._known.node, self._forwarder
+        node, model = self._tables.node, self._forwarder
         wrong = []
-        model.watch = watch = wording.Steps(self._known)
+        model.watch = watch = wording.Steps(self._tables)
         model.memory = simulated.Memory(node, full)
         model.slots = simulated.Slots(knowledge, model.memory, wrong)
-        model.fragments = simulated.Fragments(knowledge, self._known)
+        model.fragments = simulated.Fragments(knowledge, self._tables)
         model.sources = simulated.Sources(knowledge)
-        model.answers = rate.Answers(node)  # none was sent before
+        model.answers = rate.Answers(node)  # with its whole budget
         return model.forward(frame, ifindex, 0), watch.steps, wrong
 
 
 class Explainer:
-    """Explains packets one after the other, as if the node got them."""
+    """Explains packets one after the other, as if the node received them."""
 
     def __init__(self, node, ifindex):
         self._node = node
         self._ifindex = ifindex
 
     def explain(self, frames):
-        """Explanations of (number, frame) pairs; once more from the start
-        if the tables changed meanwhile."""
-        for left in reversed(range(_TRIES)):
-            seen = links.Links()
-            known = tables.Tables(self._node, seen)
+        """Return explanations of (number, frame) pairs. Starts over if the
+        tables change meanwhile."""
+        for tries_left in reversed(range(_TRIES)):
+            kernel = links.Links()
+            node_tables = tables.Tables(self._node, kernel)
             try:
                 with self._node.simulation() as simulation:
                     self.tag = simulation.tag
-                    model = Model(known, simulation)
-                    found = [self._one(model, simulation, number, frame)
-                             for number, frame in frames]
+                    model = Model(node_tables, simulation)
+                    explanations = [
+                        self._explain(model, simulation, number, frame)
+                        for number, frame in frames]
             except DatapathError as error:
-                # A service that has gone since.
-                if error.errno != errno.ENOENT or not left:
+                # A service was removed meanwhile.
+                if error.errno != errno.ENOENT or not tries_left:
                     raise
                 continue
-            after = tables.Tables(self._node, seen).version()
-            if after == known.version():
+            after = tables.Tables(self._node, kernel).version()
+            if after == node_tables.version():
                 break
-        return found
+        return explanations
 
-    def _one(self, model, simulation, number, frame):
+    def _explain(self, model, simulation, number, frame):
         decide = model.question(frame, self._ifindex)
         decided = decide()
         run = simulation.run(frame, self._ifindex)
         if compare.Outcome.MEMORY_FULL in run.outcomes:
-            # how full the flow's set is, only the program knows
+            # Only the program sees how full the flow's set is.
             decided = decide(full=True)
         return Explanation(*decided, run, number)
 
 
 def ingress(node, arguments):
-    """Index of the interface that the packet comes in on."""
+    """Return the index of the interface that the packet arrives on."""
     kernel = links.Links()
     if arguments.interface:
         index = kernel.index(arguments.interface)
@@ -183,9 +184,8 @@ def ingress(node, arguments):
     return uplinks[0].ifindex if uplinks else 1
 
 
-def _endpoint(text, protocol, what):
-    """(address, port) of ADDRESS:PORT or [ADDRESS]:PORT; of ICMP without a
-    port."""
+def _endpoint(text, protocol, role):
+    """Parse ADDRESS:PORT or [ADDRESS]:PORT, or ADDRESS for ICMP."""
     try:
         if protocol == 'icmp':
             return str(ipaddress.ip_address(text.strip('[]'))), 0
@@ -199,14 +199,14 @@ def _endpoint(text, protocol, what):
     except ValueError:
         wanted = ('an address' if protocol == 'icmp'
                   else 'ADDRESS:PORT or [ADDRESS]:PORT')
-        raise packet.PacketError(f'{what}: {text!r} is not {wanted}'
+        raise packet.PacketError(f'{role}: {text!r} is not {wanted}'
                                  ) from None
 
 
 def wanted_packet(arguments):
-    """The packet that the arguments describe.
+    """Return the packet that the arguments describe.
 
-    :raises PacketError: they do not, and what is wrong.
+    :raises PacketError: the arguments are invalid.
     """
     if not arguments.what or len(arguments.what) != 3:
         raise packet.PacketError(
@@ -226,24 +226,24 @@ def wanted_packet(arguments):
 
 
 def _frames(arguments):
-    """((number or None, frame), …), notes on stderr."""
+    """Return pairs (number or None, frame). Writes notes to stderr."""
     if not arguments.file:
         return [(None, packet.frame(wanted_packet(arguments)))]
     if arguments.what:
         raise packet.PacketError('either --file or a packet in words')
     frames, outbound, cut, long = [], 0, 0, 0
     with open(arguments.file, 'rb') as file:
-        for one in capture.read(file):
-            if arguments.number and one.number != arguments.number:
+        for captured in capture.read(file):
+            if arguments.number and captured.number != arguments.number:
                 continue
-            if one.out and not arguments.number:
+            if captured.out and not arguments.number:
                 outbound += 1
                 continue
-            if not FRAME_MIN <= len(one.frame) <= FRAME_MAX:
+            if not FRAME_MIN <= len(captured.frame) <= FRAME_MAX:
                 long += 1
                 continue
-            cut += bool(one.missing)
-            frames.append((one.number, one.frame))
+            cut += bool(captured.missing)
+            frames.append((captured.number, captured.frame))
     if outbound:
         print(f'{outbound} packets that went out are left out',
               file=sys.stderr)
@@ -260,39 +260,40 @@ def _frames(arguments):
 
 
 def _other_programs(node, tag):
-    """Texts on attached programs that are not the one explained."""
+    """Return texts on attached programs other than the explained one."""
     kernel = links.Links()
     programs = node.programs()
     if not programs:
         print('the program is attached to no interface: no packet meets it',
               file=sys.stderr)
-    return [f'the program of {kernel.name(one.ifindex)} has the tag '
-            f'{one.tag}, this library\'s has {tag}: explained is the '
-            'library\'s' for one in programs if one.tag != tag]
+    return [f'the program of {kernel.name(program.ifindex)} has the tag '
+            f'{program.tag}, this library\'s has {tag}: explained is the '
+            'library\'s' for program in programs if program.tag != tag]
 
 
 def run(node, arguments):
     explainer = Explainer(node, ingress(node, arguments))
-    found = explainer.explain(_frames(arguments))
+    explanations = explainer.explain(_frames(arguments))
     others = _other_programs(node, explainer.tag)
     if arguments.json:
         stdout.say(output.dump({
-            'packets': [one.value() for one in found],
+            'packets': [explanation.value() for explanation in explanations],
             'other_programs': others}))
-    elif len(found) == 1 or arguments.steps:
+    elif len(explanations) == 1 or arguments.steps:
         stdout.say('\n\n'.join(
-            (f'packet {one.number}\n' if one.number else '') + one.text()
-            for one in found))
+            (f'packet {explanation.number}\n' if explanation.number else '')
+            + explanation.text() for explanation in explanations))
     else:
         stdout.say(output.table(
             ('NUMBER', 'PACKET', 'OUTCOME', 'MEMBER', 'AGREES'),
-            [(one.number, one.steps[0][1], one.outcome.name.lower(),
-              one.member, not one.differences)
-             for one in found]))
+            [(explanation.number, explanation.steps[0][1],
+              explanation.outcome.name.lower(), explanation.member,
+              not explanation.differences) for explanation in explanations]))
     for text in others:
         print(f'ANOTHER PROGRAM IS LOADED: {text}', file=sys.stderr)
-    different = sum(bool(one.differences) for one in found)
-    if different and len(found) > 1:
-        print(f'{different} OF {len(found)} PACKETS DIFFER FROM THE TABLES; '
-              '--steps says how', file=sys.stderr)
+    different = sum(bool(explanation.differences)
+                    for explanation in explanations)
+    if different and len(explanations) > 1:
+        print(f'{different} OF {len(explanations)} PACKETS DIFFER FROM THE '
+              'TABLES; --steps says how', file=sys.stderr)
     return 1 if different or others else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel says of interfaces, neighbours and times."""
+"""The kernel's state of interfaces, neighbours and times."""
 
 import datetime
 import time
@@ -23,7 +23,7 @@ class Neighbour(typing.NamedTuple):
 
 
 class Links:
-    """One look at the kernel's links and neighbours."""
+    """A snapshot of the kernel's links and neighbours."""
 
     def __init__(self):
         with IPRoute() as route:
@@ -40,26 +40,26 @@ class Links:
                      for message in messages}
 
     def name(self, ifindex):
-        """The interface's name; its number where it is gone."""
+        """Return an interface's name; its index if it is gone."""
         return self._names.get(ifindex) or f'#{ifindex}'
 
     def index(self, name):
-        """The number of an interface; None: there is none."""
-        for index, known in self._names.items():
-            if known == name:
+        """Return the index of an interface, or None."""
+        for index, interface in self._names.items():
+            if interface == name:
                 return index
         return None
 
     def xdp_mode(self, ifindex, program):
-        """How a program is attached; None if it is not, as when another
-        namespace has the interface."""
+        """Return how a program is attached; None if it is not, for example
+        because another namespace has the interface."""
         xdp = self._xdp.get(ifindex)
         if not xdp or xdp.get_attr('IFLA_XDP_PROG_ID') != program:
             return None
         return _MODES.get(xdp.get_attr('IFLA_XDP_ATTACHED'))
 
     def neighbours(self, ifindex, version, mac):
-        """Entries with this MAC on the device or a VLAN of it."""
+        """Return entries with this MAC on the device or a VLAN of it."""
         if not mac:
             return []
         return [Neighbour(message.get_attr('NDA_DST'),
@@ -79,7 +79,7 @@ class Links:
 
 
 def state_name(state):
-    """The name of a neighbour's state."""
+    """Return the name of a neighbour's state."""
     for name, bit in ndmsg.states.items():
         if state & bit:
             return name
@@ -87,7 +87,7 @@ def state_name(state):
 
 
 def statistics_enabled():
-    """Whether the kernel counts runs of programs."""
+    """Return whether the kernel counts runs of programs."""
     try:
         with open(_STATISTICS, encoding='ascii') as file:
             return file.read().strip() != '0'
@@ -96,7 +96,7 @@ def statistics_enabled():
 
 
 def since_boot(nanoseconds):
-    """A time of CLOCK_BOOTTIME as text, UTC."""
+    """Format a time of CLOCK_BOOTTIME in UTC."""
     offset = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return datetime.datetime.fromtimestamp(
         nanoseconds / 1e9 + offset, datetime.timezone.utc).isoformat(

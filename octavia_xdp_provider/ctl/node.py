@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's datapath, as options and the configuration file name it."""
+"""Opens the node's datapath that options and configuration file name."""
 
 import ipaddress
 import typing
@@ -17,9 +17,9 @@ class Place(typing.NamedTuple):
 
 
 def locate(arguments):
-    """Where this node's state is, and the library for it.
+    """Return where this node's state is, and the library for it.
 
-    :raises ConfigurationError: the configuration file cannot be used.
+    :raises ConfigurationError: the configuration file is invalid.
     """
     conf = options.load(config_files=arguments.config_file,
                         prog='octavia-xdp-ctl')
@@ -29,10 +29,10 @@ def locate(arguments):
 
 
 def open_node(arguments):
-    """What is pinned on this node.
+    """Open the datapath that is pinned on this node.
 
-    :raises ConfigurationError: the configuration file cannot be used.
-    :raises DatapathError: nothing is there, or it is not for us.
+    :raises ConfigurationError: the configuration file is invalid.
+    :raises DatapathError: there is none, or it is of another version.
     """
     place = locate(arguments)
     return inspection.Inspection(place.pin_directory, place.lock_file,
@@ -40,7 +40,7 @@ def open_node(arguments):
 
 
 def matches(arguments, key):
-    """Whether a service is one of those that the options ask for."""
+    """Return whether the options select a service."""
     return ((arguments.vip is None or key.address == arguments.vip)
             and (arguments.protocol is None
                  or key.protocol == arguments.protocol)
@@ -48,13 +48,13 @@ def matches(arguments, key):
 
 
 def are_given(arguments):
-    """Whether the options ask for some of the services only."""
+    """Return whether the options select some services only."""
     return any(getattr(arguments, name, None) is not None
                for name in ('vip', 'protocol', 'port'))
 
 
 def address(text):
-    """An argument that is an address, in its one spelling."""
+    """Parse an address argument to its canonical spelling."""
     parsed = ipaddress.ip_address(text)
     if parsed.version == 6 and parsed.ipv4_mapped:
         raise ValueError(f'{text} is an IPv4-mapped address')
@@ -62,14 +62,14 @@ def address(text):
 
 
 def protocol(text):
-    """An argument that is a protocol of services."""
+    """Parse a protocol argument."""
     if text.upper() not in types.PROTOCOLS:
         raise ValueError(f'{text} is no protocol of services')
     return text.upper()
 
 
 def port(text):
-    """An argument that is a port."""
+    """Parse a port argument."""
     number = int(text)
     if not 0 < number < 65536:
         raise ValueError(f'{text} is no port')

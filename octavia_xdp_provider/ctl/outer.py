@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves a node, taken apart: link header and outer headers."""
+"""Decodes packets that leave a node: link header and outer headers."""
 
 import typing
 
@@ -14,8 +14,8 @@ _BY_PORT = {encap.GUE_PORT: Encapsulation.GUE,
 
 
 class Outer(typing.NamedTuple):
-    """``encapsulation`` is None where there is none; ``carried``: bytes
-    behind the outer headers; ``vni``: of Geneve."""
+    """``encapsulation``: None if none was detected; ``carried``: bytes after
+    the outer headers; ``vni``: of Geneve."""
 
     destination_mac: str
     source_mac: str
@@ -40,29 +40,31 @@ class Outer(typing.NamedTuple):
 
 
 def decode(frame: bytes, encapsulation: Encapsulation) -> Outer | None:
-    """What was sent by this encapsulation; None: no IP packet.
+    """Decode a frame that was sent with this encapsulation; None if not IP.
 
-    Only DSCP cannot be seen, nor SRv6 be distinguished from IPIP.
+    It detects the encapsulation, except DSCP and SRv6, which looks like IPIP.
     """
-    found = parse.parse(frame)
-    if type(found) is parse.Ignored:
+    packet = parse.parse(frame)
+    if type(packet) is parse.Ignored:
         return None
-    seen, inner = None, found.transport
+    detected, inner = None, packet.transport
     if encapsulation == Encapsulation.DSCP:
-        seen, inner = encapsulation, found.network
-    elif found.protocol in (encap.IPIP, encap.IP6):
+        detected, inner = encapsulation, packet.network
+    elif packet.protocol in (encap.IPIP, encap.IP6):
         if encapsulation in (Encapsulation.IPIP, Encapsulation.SRV6):
-            seen = encapsulation
-    elif found.protocol == encap.GRE:
-        seen = Encapsulation.GRE
-        inner += encap.SHIM[seen]
-    elif found.protocol == state.UDP:
-        seen = _BY_PORT.get(int.from_bytes(describe.ports(found)[2:], 'big'))
-        inner += encap.SHIM[seen] if seen is not None else 0
+            detected = encapsulation
+    elif packet.protocol == encap.GRE:
+        detected = Encapsulation.GRE
+        inner += encap.SHIM[detected]
+    elif packet.protocol == state.UDP:
+        detected = _BY_PORT.get(
+            int.from_bytes(describe.ports(packet)[2:], 'big'))
+        inner += encap.SHIM[detected] if detected is not None else 0
     vni = None
-    if seen == Encapsulation.GENEVE:
+    if detected == Encapsulation.GENEVE:
         vni = int.from_bytes(frame[inner - 4:inner - 1], 'big')
-    return Outer(frame[:6].hex(':'), frame[6:12].hex(':'),
-                 describe.vlans(found), seen, describe.address(found.source),
-                 describe.address(found.destination),
-                 describe.traffic_class(found) >> 2, len(frame) - inner, vni)
+    return Outer(
+        frame[:6].hex(':'), frame[6:12].hex(':'), describe.vlans(packet),
+        detected, describe.address(packet.source), describe.address(
+            packet.destination), describe.traffic_class(packet) >> 2,
+        len(frame) - inner, vni)

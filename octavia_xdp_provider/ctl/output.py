@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of octavia-xdp-ctl: what LB nodes have, as common/output.py shows
-it."""
+"""Output of octavia-xdp-ctl: common/output.py, and objects of LB nodes."""
 
 from octavia_xdp_provider.common.output import cell
 from octavia_xdp_provider.common.output import dump
@@ -14,13 +13,13 @@ __all__ = ['cell', 'dump', 'key', 'line', 'member_state', 'plain', 'short',
 
 
 def key(service):
-    """A service's key, for JSON."""
+    """Return a service's key for JSON."""
     return {'vip': service.address, 'protocol': service.protocol,
             'port': service.port}
 
 
 def member_state(member):
-    """One word on a MemberState, and why."""
+    """Describe a MemberState in one word."""
     if not member.admin_up:
         return 'disabled'
     if not member.healthy:
@@ -30,14 +29,14 @@ def member_state(member):
     return 'drained' if not member.weight else 'standby'
 
 
-def tunnel(found):
-    """A member's own tunnel, in a few words."""
-    text = f'{found.encapsulation.name.lower()} {found.address}'
-    return f'{text} key {found.key}' if found.key else text
+def tunnel(value):
+    """Describe a member's own tunnel."""
+    text = f'{value.encapsulation.name.lower()} {value.address}'
+    return f'{text} key {value.key}' if value.key else text
 
 
-def tunnel_value(found):
-    """The same, for JSON, in the words of the wanted state."""
-    return {'address': found.address,
-            'encapsulation': found.encapsulation.name.lower(),
-            'key': found.key or None}
+def tunnel_value(value):
+    """Return a tunnel for JSON, with the field names of the wanted state."""
+    return {'address': value.address,
+            'encapsulation': value.encapsulation.name.lower(),
+            'key': value.key or None}

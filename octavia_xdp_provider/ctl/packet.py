@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of packets that somebody asks about."""
+"""Builds frames of packets that the user describes."""
 
 import dataclasses
 import ipaddress
@@ -21,12 +21,12 @@ SYN, ACK = 0x02, 0x10
 
 
 class PacketError(ValueError):
-    """There is no such packet."""
+    """The description of a packet is invalid."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """A packet in words. ``length``: of the IP packet, 0: what it needs.
+    """Description of a packet. ``length``: of the IP packet; 0: the minimum.
 
     ``fragment``: None, 'first' or 'later'.
     """
@@ -62,7 +62,7 @@ def _transport(wanted, version):
 
 
 def _seal(protocol, pseudo, segment):
-    """With its checksum; SCTP's CRC nobody here looks at."""
+    """Set the checksum. SCTP's CRC is left out: the program ignores it."""
     at = {TCP: 16, UDP: 6, ICMP: 2, ICMPV6: 2}.get(protocol)
     if at is None:
         return segment
@@ -74,7 +74,7 @@ def _seal(protocol, pseudo, segment):
 
 
 def frame(wanted):
-    """The frame of a packet in words.
+    """Build the frame of a described packet.
 
     :raises PacketError: there is no such packet.
     """
@@ -105,7 +105,7 @@ def frame(wanted):
 
 
 def _link(wanted, kind):
-    # Locally administered addresses: the program does not look at them.
+    # Locally administered addresses, which the program ignores.
     link = bytes.fromhex('020000000001' '020000000002')
     for position, vlan in enumerate(wanted.vlans):
         inner = position + 1 == len(wanted.vlans)

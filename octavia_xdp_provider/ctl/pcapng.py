@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing pcapng files (draft-ietf-opsawg-pcapng), little-endian.
+"""Writes pcapng files (draft-ietf-opsawg-pcapng), little-endian.
 
-Own code because of the options: which copies are of one packet, and what the
-program decided (epb_packetid, epb_verdict).
+Own code because of the options epb_packetid, which links copies of a packet,
+and epb_verdict, the program's decision.
 """
 
 import struct
@@ -17,7 +17,7 @@ _NAME, _RESOLUTION = 2, 9
 _FLAGS, _PACKET_ID, _QUEUE, _VERDICT = 2, 5, 6, 7
 _INBOUND, _OUTBOUND = 1, 2
 _NANOSECONDS = 9  # 10^-9 seconds
-_VERDICT_XDP = 2  # what follows is an XDP action, 64 bits
+_VERDICT_XDP = 2  # followed by an XDP action of 64 bits
 
 
 def _pad(data):
@@ -25,7 +25,7 @@ def _pad(data):
 
 
 def _options(options):
-    """Of (code, value); ends with opt_endofopt."""
+    """Encode pairs (code, value), with opt_endofopt at the end."""
     out = b''.join(struct.pack('<HH', code, len(value)) + _pad(value)
                    for code, value in options)
     return out + bytes(4) if out else b''
@@ -38,7 +38,7 @@ def _block(kind, body):
 
 
 class Writer:
-    """One section; interfaces may come at any time before their packets."""
+    """Writes one section. Interfaces may be added at any time."""
 
     def __init__(self, file, application):
         self._file = file
@@ -48,7 +48,7 @@ class Writer:
                 [(_APPLICATION, application.encode())])))
 
     def interface(self, name, snaplen):
-        """Describe an interface; returns its number."""
+        """Add an interface. Returns its number."""
         self._file.write(_block(_INTERFACE, struct.pack(
             '<HHI', _ETHERNET, 0, snaplen) + _options(
                 [(_NAME, name.encode()),
@@ -61,10 +61,10 @@ class Writer:
         """Write a packet.
 
         :param time: nanoseconds since 1970, UTC.
-        :param length: the frame's own, of which `data` may be less.
-        :param out: it left; otherwise it came in.
-        :param number: the same of all blocks that are of one packet.
-        :param action: what an XDP program decided, a number.
+        :param length: of the whole frame; ``data`` may be shorter.
+        :param out: whether it is outbound.
+        :param number: the same for all blocks of one packet.
+        :param action: number of the XDP action.
         """
         options = [(_FLAGS, struct.pack(
             '<I', _OUTBOUND if out else _INBOUND))]

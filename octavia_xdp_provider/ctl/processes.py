@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the node's processes do not do what they are there for.
+"""Which of the node's processes do not work.
 
-Tables may be what members and weights make of them, while nobody follows the
-members any more.
+Without them tables may be consistent with members and weights, but no longer
+follow changes of the members.
 """
 
 import os
@@ -15,9 +15,9 @@ from octavia_xdp_provider.node import run_directory
 
 
 def files_of(arguments):
-    """The run directory that goes with what the options name.
+    """Return the run directory that the options name.
 
-    :raises ConfigurationError: the configuration file cannot be used.
+    :raises ConfigurationError: the configuration file is invalid.
     """
     files = run_directory.RunDirectory(options.load(
         config_files=arguments.config_file, prog='octavia-xdp-ctl'))
@@ -28,13 +28,13 @@ def files_of(arguments):
 
 
 def problems(files):
-    """Texts, none where all work."""
-    found = [f'{name} stands still: {what}' for name, path, what in (
+    """Return a text for each process that does not work."""
+    texts = [f'{name} stands still: {effect}' for name, path, effect in (
         ('octavia-xdp-agent', files.agent_heartbeat,
          'no change and no uplink is followed'),
         (messages.RESULT_HANDLER, files.handler_heartbeat,
          'no health result gets into the tables'))
         if heartbeat.stands_still(path, float('-inf'))]
     if checker_status.read(files.checker_socket) is None:
-        found.append('octavia-xdp-hc does not answer')
-    return found
+        texts.append('octavia-xdp-hc does not answer')
+    return texts

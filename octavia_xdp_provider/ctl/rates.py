@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates between two looks at the counters.
+"""Rates between two readings of the counters.
 
-Cheap with thousands of services: columns of numbers are subtracted, and only
-those services that are shown become objects.
+To be cheap with thousands of services, it subtracts columns of numbers and
+creates objects only for services that are shown.
 """
 
 import heapq
@@ -38,25 +38,25 @@ class View(typing.NamedTuple):
 
 
 def _since(now, before):
-    # A counter that is smaller is another service's, or was made anew.
+    # A counter that has decreased belongs to a new service, or was reset.
     return [new - old if new >= old else new
             for new, old in zip(now, before, strict=True)]
 
 
 def changes(now, before):
-    """Of each service of `now`, the differences: three lists."""
+    """Return the differences for the services of ``now``: three lists."""
     columns = []
     for name in ORDERS:
         old = getattr(before, name)
         if now.names != before.names:
-            known = dict(zip(before.names, old, strict=True))
-            old = [known.get(one, 0) for one in now.names]
+            by_name = dict(zip(before.names, old, strict=True))
+            old = [by_name.get(key, 0) for key in now.names]
         columns.append(_since(getattr(now, name), old))
     return columns
 
 
 class Meter:
-    """Looks at the counters again and again."""
+    """Reads the counters repeatedly and computes rates."""
 
     def __init__(self, node, clock=time.monotonic):
         self._node = node
@@ -70,14 +70,14 @@ class Meter:
         self._outcomes = self._node.outcomes()
 
     def view(self, order, limit):
-        """Rates since the last view; the `limit` fastest services."""
+        """Return the rates since the last view of the ``limit`` fastest."""
         time_, sample, outcomes = self._time, self._sample, self._outcomes
         self._look()
         seconds = max(self._time - time_, 1e-9)
         columns = changes(self._sample, sample)
         by = columns[ORDERS.index(order)]
         fastest = heapq.nlargest(limit, range(len(by)),
-                                 key=lambda one: (by[one], -one))
+                                 key=lambda index: (by[index], -index))
         rows = []
         for position in fastest:
             service = self._sample.service(position)
@@ -90,26 +90,26 @@ class Meter:
 
     def _outcome_rates(self, before, seconds):
         none = OutcomeCounters(0, 0)
-        found = [
-            (one.name, OutcomeCounters(*(
-                (new - old) / seconds for new, old in zip(
-                    counted, before.get(one, none), strict=True))), counted)
-            for one, counted in self._outcomes.items()
-            if one > Outcome.FORWARDED and counted.packets]
-        return sorted(found, key=lambda one: (-one[1].packets,
-                                              -one[2].packets))
+        rates = [
+            (outcome.name, OutcomeCounters(*((new - old) / seconds for new, old
+             in zip(counted, before.get(outcome, none), strict=True))),
+             counted)
+            for outcome, counted in self._outcomes.items()
+            if outcome > Outcome.FORWARDED and counted.packets]
+        return sorted(rates, key=lambda row: (-row[1].packets,
+                                              -row[2].packets))
 
     def members(self, key):
-        """Rows of a service's members since they were last asked for."""
+        """Return rows of a service's members, since the last call for it."""
         now, members = self._clock(), self._node.members(key)
         before, time_ = self._members.get(key, ({}, now))
         seconds = max(now - time_, 1e-9)
-        self._members = {key: ({one.name: one.counters
-                                for one in members}, now)}
+        self._members = {key: ({member.name: member.counters
+                                for member in members}, now)}
         rows = []
-        for one in members:
-            old = before.get(one.name, one.counters)
-            rows.append(Row(str(one.name), *(
-                change / seconds for change in _since(one.counters, old)),
-                one))
+        for member in members:
+            old = before.get(member.name, member.counters)
+            rows.append(Row(str(member.name), *(
+                change / seconds for change in _since(member.counters, old)),
+                member))
         return rows

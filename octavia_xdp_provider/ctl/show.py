@@ -18,12 +18,12 @@ from octavia_xdp_provider.node.datapath import DatapathError
 
 
 def _services(node, arguments):
-    return [one for one in node.services()
-            if nodes.matches(arguments, one.key)]
+    return [service for service in node.services()
+            if nodes.matches(arguments, service.key)]
 
 
 def _each(node, arguments, read):
-    """(service, what read(key) says) of services that are still there."""
+    """Yield (service, read(key)) for services that still exist."""
     for service in _services(node, arguments):
         try:
             yield service, read(service.key)
@@ -38,56 +38,61 @@ def _flags(flags):
 
 def services(node, arguments):
     """Services, with their members' number and counters."""
-    found = _services(node, arguments)
-    value = [output.key(one.key) | {
-        'members': one.members, 'enabled': one.enabled, 'slots': one.slots,
-        'open_slots': one.open_slots, 'generation': one.generation,
-        'encapsulation': one.settings.encapsulation.name.lower(),
-        'flags': _flags(one.settings.flags)} | one.counters._asdict()
-        | {'drops': one.drops, 'active': one.active} for one in found]
+    shown = _services(node, arguments)
+    value = [output.key(service.key) | {
+        'members': service.members, 'enabled': service.enabled,
+        'slots': service.slots, 'open_slots': service.open_slots,
+        'generation': service.generation,
+        'encapsulation': service.settings.encapsulation.name.lower(),
+        'flags': _flags(service.settings.flags)} | service.counters._asdict()
+        | {'drops': service.drops, 'active': service.active}
+        for service in shown]
     return value, output.table(
         ('VIP', 'PROTOCOL', 'PORT', 'MEMBERS', 'TAKING', 'SLOTS', 'OPEN',
          'ENCAPSULATION', 'PACKETS', 'BYTES', 'FLOWS', 'DROPS', 'ACTIVE'),
-        [(*one.key, one.members, one.enabled, one.slots, one.open_slots,
-          one.settings.encapsulation.name.lower(), *one.counters,
-          one.drops, one.active) for one in found])
+        [(*service.key, service.members, service.enabled, service.slots,
+          service.open_slots, service.settings.encapsulation.name.lower(),
+          *service.counters, service.drops, service.active)
+         for service in shown])
 
 
 def members(node, arguments):
     """Members of the services."""
     value, rows = [], []
-    for service, found in _each(node, arguments, node.members):
-        for one in found:
+    for service, service_members in _each(node, arguments, node.members):
+        for member in service_members:
             value.append(output.key(service.key) | {
-                'address': one.address, 'member_port': one.port or None,
-                'state': output.member_state(one),
-                'weight': one.weight, 'backup': one.backup,
-                'admin_up': one.admin_up, 'healthy': one.healthy,
-                'known': one.known, 'takes_flows': one.takes_flows,
-                'check': f'{one.check:016x}' if one.check else None,
-                'mtu': one.mtu or None, 'index': one.index,
-                'tunnel': one.tunnel and output.tunnel_value(one.tunnel)}
-                | one.counters._asdict())
-            rows.append((*service.key, str(one.name), output.member_state(one),
-                         one.weight, one.backup, one.mtu or None,
-                         one.tunnel and output.tunnel(one.tunnel),
-                         *one.counters))
+                'address': member.address, 'member_port': member.port or None,
+                'state': output.member_state(member),
+                'weight': member.weight, 'backup': member.backup,
+                'admin_up': member.admin_up, 'healthy': member.healthy,
+                'known': member.known, 'takes_flows': member.takes_flows,
+                'check': f'{member.check:016x}' if member.check else None,
+                'mtu': member.mtu or None, 'index': member.index,
+                'tunnel': member.tunnel and output.tunnel_value(member.tunnel)}
+                | member.counters._asdict())
+            rows.append((*service.key, str(member.name),
+                         output.member_state(member), member.weight,
+                         member.backup, member.mtu or None,
+                         member.tunnel and output.tunnel(member.tunnel),
+                         *member.counters))
     return value, output.table(
         ('VIP', 'PROTOCOL', 'PORT', 'MEMBER', 'STATE', 'WEIGHT', 'BACKUP',
          'MTU', 'TUNNEL', 'PACKETS', 'BYTES', 'FLOWS'), rows)
 
 
 def shares(members_of, now, before):
-    """(member, slots, slots of old flows, share of slots, share of weight)
-    of each member; shares in per cent."""
+    """Return (member, slots, slots of old flows, share of slots, share of
+    weight) of each member; shares in per cent."""
     slots = len(now)
     held = collections.Counter(now)
     old = collections.Counter(before)
-    weight = sum(one.weight for one in members_of if one.takes_flows)
-    return [(one, held[str(one.name)], old[str(one.name)],
-             100 * held[str(one.name)] / slots,
-             100 * one.weight / weight if weight and one.takes_flows else 0.0)
-            for one in members_of]
+    weight = sum(member.weight for member in members_of if member.takes_flows)
+    return [(member, held[str(member.name)], old[str(member.name)],
+             100 * held[str(member.name)] / slots,
+             100 * member.weight / weight
+             if weight and member.takes_flows else 0.0)
+            for member in members_of]
 
 
 def tables(node, arguments):
@@ -97,19 +102,19 @@ def tables(node, arguments):
         return (*node.tables(key), node.members(key))
 
     for service, (now, before, members_of) in _each(node, arguments, read):
-        found = shares(members_of, now, before)
+        member_shares = shares(members_of, now, before)
         value.append(output.key(service.key) | {
             'slots': len(now), 'open_slots': service.open_slots,
             'generation': service.generation,
             'without_member': now.count(None),
             'members': [{
-                'address': one.address, 'member_port': one.port or None,
+                'address': member.address, 'member_port': member.port or None,
                 'slots': held, 'slots_before': old,
-                'share_percent': share, 'weight': one.weight,
+                'share_percent': share, 'weight': member.weight,
                 'weight_percent': weight}
-                for one, held, old, share, weight in found]})
-        rows.extend((*service.key, str(one.name), held, share, weight, old)
-                    for one, held, old, share, weight in found)
+                for member, held, old, share, weight in member_shares]})
+        rows.extend((*service.key, str(member.name), held, share, weight, old)
+                    for member, held, old, share, weight in member_shares)
         if None in now:
             rows.append((*service.key, '(nobody)', now.count(None),
                          100 * now.count(None) / len(now), 0.0,
@@ -130,7 +135,7 @@ def neighbours(node, arguments):
         for version, mac, family in (
                 (4, uplink.next_hop_mac_v4, choices.v4),
                 (6, uplink.next_hop_mac_v6, choices.v6)):
-            known = kernel.neighbours(uplink.ifindex, version, mac)
+            entries = kernel.neighbours(uplink.ifindex, version, mac)
             share = 100 * family.count(position) / len(family)
             name = kernel.name(uplink.ifindex)
             value.append({
@@ -138,13 +143,14 @@ def neighbours(node, arguments):
                 'mtu': uplink.mtu, 'vlans': uplink.vlans,
                 'own_mac': uplink.own_mac, 'family': version,
                 'gateway_mac': mac, 'flows_percent': share,
-                'kernel': [{'address': one.address, 'state': one.state,
-                            'interface': one.interface} for one in known]})
+                'kernel': [{'address': entry.address, 'state': entry.state,
+                            'interface': entry.interface}
+                           for entry in entries]})
             rows.append((
                 name, ','.join(str(tag & 4095) for tag in uplink.vlans)
                 or None, uplink.mtu, f'IPv{version}', mac, share,
-                ', '.join(f'{one.address} {one.state}' for one in known)
-                or None))
+                ', '.join(f'{entry.address} {entry.state}'
+                          for entry in entries) or None))
     return value, output.table(
         ('UPLINK', 'VLAN', 'MTU', 'FAMILY', 'NEXT HOP', 'FLOWS %',
          'IN THE KERNEL'), rows)
@@ -159,18 +165,20 @@ def programs(node, arguments):
         'interface_version': node.library.api.OXP_API_VERSION,
         'layout': info.layout, 'statistics': counted, 'programs': []}
     rows = []
-    for one in node.programs():
-        loaded = links.since_boot(one.loaded_ns)
-        mode = kernel.xdp_mode(one.ifindex, one.id)
+    for program in node.programs():
+        loaded = links.since_boot(program.loaded_ns)
+        mode = kernel.xdp_mode(program.ifindex, program.id)
         value['programs'].append({
-            'interface': kernel.name(one.ifindex), 'ifindex': one.ifindex,
-            'mode': mode, 'id': one.id, 'name': one.name, 'tag': one.tag,
-            'loaded': loaded, 'runs': one.runs if counted else None,
-            'run_time_ns': one.run_time_ns if counted else None})
+            'interface': kernel.name(program.ifindex),
+            'ifindex': program.ifindex, 'mode': mode, 'id': program.id,
+            'name': program.name, 'tag': program.tag, 'loaded': loaded,
+            'runs': program.runs if counted else None,
+            'run_time_ns': program.run_time_ns if counted else None})
         rows.append((
-            kernel.name(one.ifindex), mode, one.id, one.name, one.tag,
-            loaded, one.runs if counted else None,
-            one.run_time_ns / one.runs if counted and one.runs else None))
+            kernel.name(program.ifindex), mode, program.id, program.name,
+            program.tag, loaded, program.runs if counted else None,
+            program.run_time_ns / program.runs
+            if counted and program.runs else None))
     text = output.table(
         ('INTERFACE', 'MODE', 'ID', 'NAME', 'TAG', 'LOADED', 'RUNS',
          'NS PER RUN'), rows)
@@ -202,20 +210,20 @@ def _settings_rows(node):
 def settings(node, arguments):
     """Settings of the node and its services, and sizes."""
     info = node.info()
-    found, networks = [], {}
-    for one, allowed in _each(node, arguments, node.allowed):
-        found.append(one)
-        networks[one.key] = allowed
+    shown, networks = [], {}
+    for service, allowed in _each(node, arguments, node.allowed):
+        shown.append(service)
+        networks[service.key] = allowed
     value = {
         'node': node.node_settings()._asdict() | {
             'flags': _flags(node.node_settings().flags)},
         'sizes': info._asdict(),
-        'services': [output.key(one.key) | one.settings._asdict() | {
-            'slots': one.slots, 'flags': _flags(one.settings.flags),
-            'encapsulation': one.settings.encapsulation.name.lower(),
-            'allowed': networks[one.key] or None} for one in found]}
-    rows = [(name, str(output.cell(one)))
-            for name, one in _settings_rows(node)]
+        'services': [output.key(service.key) | service.settings._asdict() | {
+            'slots': service.slots, 'flags': _flags(service.settings.flags),
+            'encapsulation': service.settings.encapsulation.name.lower(),
+            'allowed': networks[service.key] or None} for service in shown]}
+    rows = [(name, str(output.cell(setting)))
+            for name, setting in _settings_rows(node)]
     rows += [('services', f'{info.services} of {info.services_max}'),
              ('members', f'{info.members} of {info.members_max}'),
              ('slots at most', str(info.slots_max)),
@@ -225,15 +233,16 @@ def settings(node, arguments):
     text += '\n\n' + output.table(
         ('VIP', 'PROTOCOL', 'PORT', 'ENCAPSULATION', 'FLAGS', 'IDLE S',
          'NEW FLOWS/S', 'BURST', 'ALLOWED'),
-        [(*one.key, one.settings.encapsulation.name.lower(),
-          ','.join(_flags(one.settings.flags)) or None,
-          one.settings.idle_timeout_s, one.settings.new_flow_rate or None,
-          one.settings.new_flow_burst or None,
-          _some(networks[one.key])) for one in found])
+        [(*service.key, service.settings.encapsulation.name.lower(),
+          ','.join(_flags(service.settings.flags)) or None,
+          service.settings.idle_timeout_s,
+          service.settings.new_flow_rate or None,
+          service.settings.new_flow_burst or None,
+          _abbreviate(networks[service.key])) for service in shown])
     return value, text
 
 
-def _some(networks, limit=3):
+def _abbreviate(networks, limit=3):
     if not networks:
         return 'all'
     more = len(networks) - limit
@@ -243,27 +252,27 @@ def _some(networks, limit=3):
 
 def counters(node, arguments):
     """What became of packets, and the services' share."""
-    outcomes = {one.name.lower(): counted._asdict()
-                for one, counted in node.outcomes().items() if one > 1}
+    outcomes = {outcome.name.lower(): counted._asdict()
+                for outcome, counted in node.outcomes().items() if outcome > 1}
     value = {'outcomes': outcomes, 'services': [
-        output.key(one.key) | one.counters._asdict()
-        | {'drops': one.drops, 'members': [
+        output.key(service.key) | service.counters._asdict()
+        | {'drops': service.drops, 'members': [
             {'address': member.address, 'member_port': member.port or None}
-            | member.counters._asdict() for member in found]}
-        for one, found in _each(node, arguments, node.members)]}
+            | member.counters._asdict() for member in service_members]}
+        for service, service_members in _each(node, arguments, node.members)]}
     rows = []
-    for one in value['services']:
-        key = one['vip'], one['protocol'], one['port']
-        rows.append((*key, '(all)', one['packets'], one['bytes'],
-                     one['flows']))
+    for service in value['services']:
+        key = service['vip'], service['protocol'], service['port']
+        rows.append((*key, '(all)', service['packets'], service['bytes'],
+                     service['flows']))
         rows.extend((*key, str(types.MemberName(
             member['address'], member['member_port'] or 0)),
             member['packets'], member['bytes'], member['flows'])
-                    for member in one['members'])
+                    for member in service['members'])
     return value, (
         output.table(('OUTCOME', 'PACKETS', 'BYTES'),
-                     [(name, one['packets'], one['bytes'])
-                      for name, one in outcomes.items()]) + '\n\n'
+                     [(name, counted['packets'], counted['bytes'])
+                      for name, counted in outcomes.items()]) + '\n\n'
         + output.table(('VIP', 'PROTOCOL', 'PORT', 'MEMBER', 'PACKETS',
                         'BYTES', 'FLOWS'), rows))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulation knows of a packet's flow, in the packet model's terms.
+"""State of a simulation about a packet's flow, in the packet model's terms.
 
-It is asked before the program runs, which changes it, and remembers the
-answers: the model may decide on one packet again.
+It is queried before the program runs, which changes it, and answers are
+cached: the model may decide on a packet again.
 """
 
 import functools
@@ -48,8 +48,8 @@ class Knowledge:
 
 
 class Slots(select.Slots):
-    """The slot as the simulation's tables have it; where the model computes
-    another one, that is what the two disagree about."""
+    """Slots from the simulation's tables; a different slot computed by the
+    model is recorded as a difference."""
 
     def __init__(self, knowledge, memory, differences):
         self._knowledge = knowledge
@@ -58,29 +58,30 @@ class Slots(select.Slots):
 
     def look_up(self, service, flow, value):
         source, _vip, ports, protocol = flow
-        found = self._knowledge.selection(service, source, ports, protocol)
-        number = select.flow_slot(value, found.slots)
-        if (number, select.flow_entropy(value)) != (found.slot,
-                                                    found.entropy):
+        selection = self._knowledge.selection(service, source, ports, protocol)
+        number = select.flow_slot(value, selection.slots)
+        if (number, select.flow_entropy(value)) != (selection.slot,
+                                                    selection.entropy):
             self._differences.append(
-                f'the flow\'s slot is {found.slot} of {found.slots}, by its '
-                f'hash {number}')
-        service.learning = found.learning
-        self._memory.recall(found)
+                f'the flow\'s slot is {selection.slot} of {selection.slots}, '
+                f'by its hash {number}')
+        service.learning = selection.learning
+        self._memory.recall(selection)
         return select.Slot(
-            found.slot, found.slots, _known(service, found.now),
-            (_known(service, found.before)
-             if found.open or found.changed else None), found.open)
+            selection.slot, selection.slots,
+            _valid_member(service, selection.now),
+            (_valid_member(service, selection.before)
+             if selection.open or selection.changed else None), selection.open)
 
 
-def _known(service, member):
-    # in a damaged table it may be anybody
+def _valid_member(service, member):
+    # A damaged table may have any number.
     return member if member in service.members else state.NOBODY
 
 
 class Memory(flows.Memory):
     """One set with the flow's own entry, if it is remembered. There is room
-    for it, unless `full`."""
+    for it unless ``full``."""
 
     def __init__(self, node, full=False):
         super().__init__(node)
@@ -101,7 +102,7 @@ class Memory(flows.Memory):
 
 
 class Fragments(fragments.Fragments):
-    """Where the first fragment went."""
+    """Looks up in the simulation where first fragments went."""
 
     def __init__(self, knowledge, tables):
         super().__init__()
@@ -109,12 +110,12 @@ class Fragments(fragments.Fragments):
         self._tables = tables
 
     def owner_of(self, packet):
-        found = self._knowledge.first_fragment(
+        owner = self._knowledge.first_fragment(
             packet.source, packet.destination, packet.fragment_protocol,
             packet.fragment_id)
-        if found is None:
+        if owner is None:
             return None
-        key, member = found
+        key, member = owner
         for service in self._tables.vip(packet.destination):
             if self._tables.key(service) == key:
                 return service.index, service.protocol, service.port, member
@@ -122,7 +123,7 @@ class Fragments(fragments.Fragments):
 
 
 class Sources(rate.Sources):
-    """What a source may open."""
+    """Reads from the simulation how many flows a source may open."""
 
     def __init__(self, knowledge):
         super().__init__()
@@ -132,4 +133,4 @@ class Sources(rate.Sources):
         return self._knowledge.tokens(service, source)
 
     def take(self, service, source):
-        """The run in the simulation takes it."""
+        """Do nothing: the run in the simulation takes the token."""

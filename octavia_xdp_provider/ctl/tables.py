@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's tables, read once, as the packet model has them."""
+"""A node's tables, read once, in the packet model's types."""
 
 import ipaddress
 
@@ -18,25 +18,26 @@ def _mac(text):
     return None if text is None else bytes.fromhex(text.replace(':', ''))
 
 
-def _tunnel(found):
-    return found and state.Tunnel(
-        _packed(found.address), found.encapsulation, found.key,
-        found.keeps_port, found.takes_alternative)
+def _tunnel(tunnel):
+    return tunnel and state.Tunnel(
+        _packed(tunnel.address), tunnel.encapsulation, tunnel.key,
+        tunnel.keeps_port, tunnel.takes_alternative)
 
 
 def _protocol(name):
-    # of a damaged state it may be any number
+    # A damaged state may have any number.
     return PROTOCOLS[name] if name in PROTOCOLS else int(name)
 
 
 class Tables:
-    """What decides on packets. ``node`` is a state.Node; the services of a
-    VIP are read when they are asked for."""
+    """The tables that decide on packets. ``node`` is a state.Node; the
+    services of a VIP are read on demand."""
 
     def __init__(self, inspection, links):
         self._inspection = inspection
         self._links = links
-        self.services = {one.key: one for one in inspection.services()}
+        self.services = {service.key: service
+                         for service in inspection.services()}
         self._keys = {}
         for key in self.services:
             self._keys.setdefault(_packed(key.address), []).append(key)
@@ -46,9 +47,9 @@ class Tables:
         self.node = self._node()
 
     def version(self):
-        """Grows or changes with all that is read here."""
-        return (frozenset((one.key, one.generation)
-                          for one in self.services.values()),
+        """Return a value that changes with everything that is read here."""
+        return (frozenset((service.key, service.generation)
+                          for service in self.services.values()),
                 self.settings, tuple(self.uplinks), self.choices)
 
     def _node(self):
@@ -63,29 +64,30 @@ class Tables:
             pass_too_big=NodeFlag.PASS_TOO_BIG in flags,
             by_routes=NodeFlag.FIB in flags, icmp_rate=settings.icmp_rate,
             uplinks=[state.Uplink(
-                one.ifindex, one.mtu, _mac(one.own_mac),
-                {state.IPV4: _mac(one.next_hop_mac_v4),
-                 state.IPV6: _mac(one.next_hop_mac_v6)}, one.vlans)
-                for one in self.uplinks],
+                uplink.ifindex, uplink.mtu, _mac(uplink.own_mac),
+                {state.IPV4: _mac(uplink.next_hop_mac_v4),
+                 state.IPV6: _mac(uplink.next_hop_mac_v6)}, uplink.vlans)
+                for uplink in self.uplinks],
             choice={state.IPV4: list(self.choices.v4),
                     state.IPV6: list(self.choices.v6)})
 
     def vip(self, address: bytes) -> list[state.Service]:
-        """The services of a VIP; none: it is no VIP."""
+        """Return the services of a VIP; empty if it is not a VIP."""
         if address not in self._vips:
             self._vips[address] = [self._service(key)
                                    for key in self._keys.get(address, ())]
         return self._vips[address]
 
     def _service(self, key):
-        found = self.services[key]
-        settings = found.settings
-        states = {one.index: one for one in self._inspection.members(key)}
+        entry = self.services[key]
+        settings = entry.settings
+        states = {member.index: member
+                  for member in self._inspection.members(key)}
         allowed = [ipaddress.ip_network(text)
                    for text in self._inspection.allowed(key)]
         service = state.Service(
             _packed(key.address), _protocol(key.protocol), key.port,
-            found.index, state.Encapsulation(settings.encapsulation),
+            entry.index, state.Encapsulation(settings.encapsulation),
             settings.dscp, settings.sid_function,
             by_source=ServiceFlag.SOURCE in settings.flags,
             quic=ServiceFlag.QUIC in settings.flags,
@@ -97,13 +99,13 @@ class Tables:
             connection_limit=settings.connection_limit,
             sends_reset=ServiceFlag.RESET in settings.flags,
             new_flow_burst=settings.new_flow_burst,
-            allowed=[(one.network_address.packed, one.prefixlen)
-                     for one in allowed] or None,
+            allowed=[(network.network_address.packed, network.prefixlen)
+                     for network in allowed] or None,
             members={index: state.Member(
-                _packed(one.address), one.weight, one.mtu, one.admin_up,
-                one.healthy, one.backup, one.takes_flows, one.port,
-                _tunnel(one.tunnel))
-                for index, one in states.items()})
+                _packed(member.address), member.weight, member.mtu,
+                member.admin_up, member.healthy, member.backup,
+                member.takes_flows, member.port, _tunnel(member.tunnel))
+                for index, member in states.items()})
         self._states[service] = key, states
         return service
 
@@ -111,7 +113,7 @@ class Tables:
         return self._states[service][0]
 
     def member_state(self, service: state.Service, index: int):
-        """The MemberState of a member; None: there is no such."""
+        """Return the MemberState of a member, or None."""
         return self._states[service][1].get(index)
 
     def interface(self, ifindex):

@@ -23,8 +23,8 @@ def _speed(row):
 
 
 def head(view, order, silent=()):
-    """The first lines: processes that do not work, totals, and what happens
-    to packets that are not forwarded."""
+    """Return the first lines: processes that do not work, totals, and
+    outcomes of packets that are not forwarded."""
     packets, bits, flows = _speed(view.total)
     lines = [*silent,
              f'{view.services} services, {packets} packets/s, {bits}bit/s, '
@@ -58,7 +58,7 @@ def member_line(row):
 
 
 def _batch(node, arguments):
-    """For pipes: `count` views, each as text or as a line of JSON."""
+    """Write ``count`` views for pipes, each as text or as a line of JSON."""
     meter = rates.Meter(node)
     files = processes.files_of(arguments)
     done = 0
@@ -115,7 +115,7 @@ class Screen(screen.Screen):
         except DatapathError as error:
             if error.errno != errno.ENOENT:
                 raise
-            self._service = None  # it is gone
+            self._service = None  # it was removed
 
     def press(self, key):
         if key == ord('q') or (key == 27 and self._service is None):

@@ -15,12 +15,12 @@ from octavia_xdp_provider.node.datapath import DatapathError
 from octavia_xdp_provider.packet_model import parse
 
 APPLICATION = 'octavia-xdp-ctl'
-# Seconds that a read waits: how late an end is noticed.
+# Seconds that a read waits, and so the delay until an end is noticed.
 _WAIT = 0.25
 
 
 class File:
-    """Copies of packets into a pcapng file."""
+    """Writes copies of packets to a pcapng file."""
 
     def __init__(self, file, snaplen):
         self._file = file
@@ -52,7 +52,7 @@ class File:
 
 
 class Text:
-    """Copies of packets as lines."""
+    """Writes copies of packets as lines of text."""
 
     def __init__(self, file):
         self._file = file
@@ -70,10 +70,10 @@ class Text:
 
 
 def describe(copy):
-    """A copy of a packet in words."""
+    """Describe a copy of a packet."""
     text = parse.parse(copy.data)
     if type(text) is not parse.Ignored:
-        # The data may be cut by the snaplen, which is not the packet's fault.
+        # The data may be cut by the snaplen, so it is not called malformed.
         text = words.flow(text.protocol, text.source, text.destination,
                           words.ports(text))
     text += f', frame of {copy.length} bytes'
@@ -81,7 +81,7 @@ def describe(copy):
 
 
 class Limit:
-    """Ends after `count` packets, each with both copies, or `seconds`."""
+    """Ends after ``count`` packets, with both copies each, or ``seconds``."""
 
     def __init__(self, count, seconds):
         self._count = count
@@ -90,7 +90,7 @@ class Limit:
         self.packets = 0
 
     def takes(self, copy):
-        """Whether a copy is still wanted."""
+        """Return whether to write a copy."""
         if not copy.out:
             if self._count and self.packets == self._count:
                 return False
@@ -108,14 +108,14 @@ class Limit:
 
     @property
     def complete(self):
-        """Whether nothing of a packet that was begun is missing."""
+        """Whether both copies of each packet have been written."""
         return not self._open
 
 
 def _copy(trace, sink, limit, ended):
     while True:
         last = ended() or limit.reached()
-        # What was on its way when the end came is still taken.
+        # Packets in progress at the end are still completed.
         copies = trace.read(0 if last and limit.complete else _WAIT)
         offset = time.time_ns() - time.monotonic_ns()
         for copy in copies:
@@ -146,8 +146,8 @@ def _explained(error):
 
 
 def _doubt(node, vip):
-    return '' if any(one.key.address == vip for one in node.services()) else (
-        ', which is no VIP of this node')
+    is_vip = any(service.key.address == vip for service in node.services())
+    return '' if is_vip else ', which is no VIP of this node'
 
 
 def run(node, arguments):
@@ -164,7 +164,7 @@ def run(node, arguments):
     limit = Limit(arguments.count, arguments.seconds)
     with trace, interrupts.asked_to_end() as ended:
         with contextlib.suppress(BrokenPipeError), _sink(arguments) as sink:
-            # Whoever waits for the beginning of the trace.
+            # Scripts wait for this line before they send packets.
             print(f'tracing {arguments.vip}' + _doubt(node, arguments.vip),
                   file=sys.stderr, flush=True)
             _copy(trace, sink, limit, ended)

@@ -9,7 +9,7 @@ from octavia_xdp_provider.node import upgrade
 
 
 def run(arguments):
-    """0: the library is in charge, or with --dry-run would be."""
+    """Return 0 if the library has taken over, or with --dry-run would."""
     place = nodes.locate(arguments)
     done = upgrade.upgrade(
         place.pin_directory, place.lock_file, library=place.library,
@@ -17,15 +17,16 @@ def run(arguments):
     if arguments.json:
         print(output.dump({
             **done._asdict(), 'dry_run': arguments.dry_run,
-            'interfaces': [{'name': _name(one.index), **one._asdict()}
-                           for one in done.interfaces]}))
+            'interfaces': [{'name': _name(interface.index),
+                            **interface._asdict()}
+                           for interface in done.interfaces]}))
     else:
         print('\n'.join(_lines(done, arguments.dry_run)))
     return 0
 
 
 def _name(index):
-    """An index is of another network namespace at worst, never hidden."""
+    """Return an interface's name; its index if it is in another namespace."""
     try:
         return socket.if_indextoname(index)
     except OSError:
@@ -38,9 +39,9 @@ def _lines(done, dry_run):
                f'{done.tag_after} on all interfaces')
         return
     rows = [('layout', str(done.layout_before), str(done.layout_after))]
-    rows += [(_name(one.index), one.tag_before,
-              done.tag_after if one.changes else 'stays')
-             for one in done.interfaces]
+    rows += [(_name(interface.index), interface.tag_before,
+              done.tag_after if interface.changes else 'stays')
+             for interface in done.interfaces]
     yield output.table(('', 'BEFORE', 'AFTER'), rows)
     if done.interfaces_more:
         yield f'and {done.interfaces_more} more interfaces'

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-ctl verify: every table computed again, and compared.
+"""octavia-xdp-ctl verify: recompute every table and compare.
 
-What does not follow the node's members any more is said as well: right tables
-are no comfort then.
+It also reports processes that no longer update the tables, because correct
+tables do not help then.
 """
 
 from octavia_xdp_provider.common import stdout
@@ -11,7 +11,7 @@ from octavia_xdp_provider.ctl import processes
 
 
 def run(node, arguments):
-    """0: all is right; 1: something differs."""
+    """Return 0 if all tables are correct, 1 if any differs."""
     faults = node.faults()
     count = node.info().services
     silent = processes.problems(processes.files_of(arguments))
@@ -29,7 +29,7 @@ def run(node, arguments):
              for fault in faults]))
     else:
         stdout.say(f'{count} services: all tables are what their members and '
-              'weights make of them')
+                   'weights make of them')
     if silent and not arguments.json:
         stdout.say('\n'.join(silent))
     return 1 if faults else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packet model's decisions in words."""
+"""Describes the packet model's decisions."""
 
 from octavia_xdp_provider.ctl import describe
 from octavia_xdp_provider.ctl import output
@@ -8,7 +8,7 @@ from octavia_xdp_provider.packet_model import observer
 from octavia_xdp_provider.packet_model import rate
 from octavia_xdp_provider.packet_model import state
 
-_VIP_SERVICES = 8  # that are named
+_VIP_SERVICES = 8  # services of a VIP that are named
 
 
 class Steps(observer.Observer):
@@ -22,10 +22,10 @@ class Steps(observer.Observer):
         self.steps.append((topic, text))
 
     def _member(self, service, index):
-        found = self._tables.member_state(service, index)
-        return 'nobody' if found is None else str(found.name)
+        member = self._tables.member_state(service, index)
+        return 'nobody' if member is None else str(member.name)
 
-    # What it is
+    # What the packet is
 
     def ignored(self, why):
         self._step('packet', f'{why}: not looked at')
@@ -39,7 +39,7 @@ class Steps(observer.Observer):
             self._step('VIP', f'{address} is none of this node: left to the '
                        'kernel')
             return
-        keys = [self._tables.key(one) for one in services]
+        keys = [self._tables.key(service) for service in services]
         self._step('VIP', f'{address} is a VIP with the services '
                    + ', '.join(f'{key.protocol} {key.port}'
                                for key in keys[:_VIP_SERVICES])
@@ -50,9 +50,9 @@ class Steps(observer.Observer):
 
     def service(self, service):
         key = self._tables.key(service)
-        found = self._tables.services[key]
+        entry = self._tables.services[key]
         self._step('service', f'{key.protocol} port {key.port}: '
-                   f'{found.enabled} of {found.members} members take new '
+                   f'{entry.enabled} of {entry.members} members take new '
                    f'flows, encapsulation {service.encapsulation.name.lower()}'
                    )
 
@@ -71,7 +71,7 @@ class Steps(observer.Observer):
         else:
             self._step('protocol', f'{protocol} is left to the kernel')
 
-    # Whether it may
+    # Whether it is admitted
 
     def martian(self, source):
         self._step('source', f'{describe.address(source)} is no source of '
@@ -93,7 +93,7 @@ class Steps(observer.Observer):
         self._step('rate', f'{service.new_flow_rate} new flows per second and '
                    f'source; this one may open {tokens // rate.SCALE} now')
 
-    # Who takes it
+    # Which member takes it
 
     def quic(self, server, found):
         if server is None:
@@ -121,12 +121,12 @@ class Steps(observer.Observer):
         self._step('choice', f'{self._member(service, member)}: {why}')
 
     def member(self, service, member):
-        found = self._tables.member_state(service, member)
-        self._step('member', 'nobody takes it' if found is None else
-                   f'{found.name}: {output.member_state(found)}, weight '
-                   f'{found.weight}')
-        if found is not None and found.tunnel:
-            self._step('tunnel', output.tunnel(found.tunnel))
+        entry = self._tables.member_state(service, member)
+        self._step('member', 'nobody takes it' if entry is None else
+                   f'{entry.name}: {output.member_state(entry)}, weight '
+                   f'{entry.weight}')
+        if entry is not None and entry.tunnel:
+            self._step('tunnel', output.tunnel(entry.tunnel))
 
     def alternative(self, service, member):
         self._step('alternative', f'{self._member(service, member)}: the '

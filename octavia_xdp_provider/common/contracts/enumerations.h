@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 /*
- * What happens to packets, and how they get to members: the one list of each,
- * which C includes (octavia_xdp.h) and Python reads (common/enumerations.py).
- * One entry a line or more; numbers count from 0, without gaps. Texts are for
- * the documentation, in reStructuredText. Whoever includes this defines the
- * macros of what it wants; none is left afterwards.
+ * Outcomes of packets, and encapsulations: the only list of each, which C
+ * includes (octavia_xdp.h) and Python parses (common/enumerations.py). Each
+ * entry begins on a new line; numbers count from 0, without gaps. Texts are in
+ * reStructuredText, for the documentation. Files that include this define the
+ * macros of the lists that they need; all macros are undefined at the end.
  */
 #ifndef OXP_OUTCOME
 #define OXP_OUTCOME(name, number, kind, text)
@@ -20,10 +20,10 @@
 #endif
 
 /*
- * What happened to a packet: packets to a VIP whose description is the text.
- * By kind: uncounted (forwarded packets are counted by service and member, and
- * a packet that is not ours must cost nothing), answered by the node, a remark
- * on packets that were forwarded or passed all the same, dropped.
+ * What happened to a packet to a VIP; the text describes it. Kinds: uncounted
+ * (forwarded packets are counted by service and member, and packets that are
+ * not ours must cost nothing), answered by the node, remark (on packets that
+ * were forwarded or passed nevertheless), dropped.
  */
 OXP_OUTCOME(PASS, 0, uncounted, "not ours, left untouched")
 OXP_OUTCOME(FORWARDED, 1, uncounted,
@@ -106,7 +106,7 @@ OXP_OUTCOME(DROP_NAT_PEER, 28, dropped,
 	    "search of the node that has them, or packets that seem to be "
 	    "handed on but not by one of the nodes with NAT")
 
-/* What happened to a packet with a mark of ours. */
+/* What happened to a packet with one of our marks. */
 OXP_PROBE_OUTCOME(SENT, 0, "encapsulated")
 OXP_PROBE_OUTCOME(DROP_UNKNOWN, 1,
 		  "no member has the mark. A few are normal when members go")
@@ -122,8 +122,8 @@ OXP_PROBE_OUTCOME(DROP_INTERNAL, 5,
 		  "report it")
 
 /*
- * What happened to a packet on a hypervisor; kinds as above. "Key" is what
- * names a listener and a member in the outer header.
+ * What happened to a packet on a hypervisor; kinds as above. A "key" identifies
+ * a listener and a member in the outer header.
  */
 OXP_HOST_OUTCOME(PASS, 0, uncounted, "not ours, left untouched")
 OXP_HOST_OUTCOME(IN, 1, uncounted, "given to the member")
@@ -188,7 +188,7 @@ OXP_HOST_OUTCOME(DROP_TOO_BIG, 21, dropped,
 		 "network an MTU that fits")
 
 /* How packets get to members: bytes between outer IP header and packet, and the
- * flavor's word for it. */
+ * name in flavors. */
 OXP_ENCAPSULATION(IPIP, 0, 0, "ipip", "RFC 2003, 2473, 4213: any family in any")
 OXP_ENCAPSULATION(GUE, 1, 8, "gue",
 		  "variant 1 of draft-ietf-intarea-gue: UDP and the packet")

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which addresses load balancers have as VIPs and as members.
 
-An address is the VIP of one load balancer or a member of any number, never
-both: packets to a member that is a VIP would go round between LB nodes.
-Tables of their own answer that by their indexes, so that a change costs what
-it changes. What a load balancer holds is what its document names and what a
-pending change of it would. One that is being deleted holds its VIPs while it
-is on a node that is heard, which may announce them, and nothing else.
+An address is either the VIP of one load balancer or a member of any number of
+them: packets to a member that is a VIP would loop between LB nodes. Separate
+tables with indexes answer this, so that the cost of a change depends only on
+its size. A load balancer holds the addresses of its document and those of its
+pending change. While it is being deleted, it holds only its VIPs, as long as
+it is on a node that is neither silent nor dead, which may announce them.
 
-All of this comes after a generation was drawn in the same transaction: of two
-that would take one address the second sees the first, or fails when it
-commits and is run again.
+A generation is always drawn first in the same transaction: of two
+transactions that take one address, the second sees the first, or fails when
+it commits and is retried.
 """
 
 from collections.abc import Iterable
@@ -33,10 +33,10 @@ class Addresses(capacity.Capacity):
     @classmethod
     def _reserve(cls, session: Any, load_balancer_id: str,
                  documents: Iterable[spec.Document]) -> None:
-        """Hold what these documents need, and nothing else.
+        """Hold exactly the addresses that these documents need.
 
         :raises Conflict: another load balancer has a VIP.
-        :raises Refused: a VIP is a member, or a member is a VIP.
+        :raises Refused: a VIP is a member's address, or vice versa.
         """
         vips: set[str] = set()
         members: set[str] = set()
@@ -54,15 +54,15 @@ class Addresses(capacity.Capacity):
         cls._replace(session, models.MemberAddress, load_balancer_id, members)
 
     @staticmethod
-    def _holds_the_same(one: spec.Document | None,
+    def _holds_the_same(document: spec.Document | None,
                         other: spec.Document | None) -> bool:
-        """Whether two documents hold and need the same, as most changes
-        leave it."""
-        return bool(one and other
-                    and spec.vips(one) == spec.vips(other)
-                    and spec.member_addresses(one)
+        """Return whether two documents hold the same addresses and have the
+        same needs, which most changes do not affect."""
+        return bool(document and other
+                    and spec.vips(document) == spec.vips(other)
+                    and spec.member_addresses(document)
                     == spec.member_addresses(other)
-                    and capacity.need(one) == capacity.need(other))
+                    and capacity.need(document) == capacity.need(other))
 
     @staticmethod
     def _held(session: Any, table: Any, load_balancer_id: str) -> set[str]:
@@ -72,20 +72,20 @@ class Addresses(capacity.Capacity):
     @staticmethod
     def _holders(session: Any, table: Any, addresses: set[str],
                  load_balancer_id: str) -> dict[str, str]:
-        """Those of the addresses that other load balancers hold → which."""
-        found: dict[str, str] = {}
+        """Return addresses that other load balancers hold → the holder."""
+        holders: dict[str, str] = {}
         is_held = models.LoadBalancer.deleted.is_(False)
         if table is models.Vip:
             is_held |= _ON_A_NODE
         for some in base.chunks(addresses):
-            found.update(session.query(
+            holders.update(session.query(
                 table.address, table.load_balancer_id).join(
                     models.LoadBalancer,
                     models.LoadBalancer.id == table.load_balancer_id).filter(
                         table.address.in_(some),
                         table.load_balancer_id != load_balancer_id,
                         is_held).all())
-        return found
+        return holders
 
     @classmethod
     def _check_vips(cls, session: Any, load_balancer_id: str,
@@ -131,21 +131,21 @@ class Addresses(capacity.Capacity):
 
     @staticmethod
     def _sharing_members(session: Any, document: spec.Document) -> set[str]:
-        """Ids of other load balancers with a member of this one."""
-        found: set[str] = set()
+        """Return ids of other load balancers that share a member."""
+        ids: set[str] = set()
         for some in base.chunks(spec.member_addresses(document)):
-            found.update(key for key, in session.query(
+            ids.update(key for key, in session.query(
                 models.MemberAddress.load_balancer_id).filter(
                     models.MemberAddress.address.in_(some),
                     models.MemberAddress.load_balancer_id
                     != document['id']).distinct())
-        return found
+        return ids
 
     def _validate_together(self, session: Any, document: spec.Document
                            ) -> None:
-        """Hold a document against those of others with its members.
+        """Check a document against those of others that share a member.
 
-        :raises Refused: it cannot be done beside another one.
+        :raises Refused: it conflicts with another load balancer.
         """
         if not rules.concerns_others(document):
             return
@@ -156,8 +156,7 @@ class Addresses(capacity.Capacity):
                 rules.validate_together(document, rows.document(row))
 
 
-# Whether a load balancer is on a node that does what it shall: none else is
-# waited for when it is deleted.
+# Whether a load balancer is on a working node: a deletion waits for no others.
 _ON_A_NODE: Any = sa.exists().where(
     models.Placement.load_balancer_id == models.LoadBalancer.id,
     models.Node.host == models.Placement.host,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transactions, the database's clock, generations and marks of work.
 
-Several controllers write to one database. Nothing relies on row locks that
-one transaction holds against another: on a Galera cluster there are none
-between servers, and who comes second fails when it commits. Changes compare
-and set by their WHERE clause, or draw a generation first, which is a write
-of one row by all; and every transaction that the database turned away as a
-whole is run again (``retried``).
+Several controllers write to one database. Nothing relies on row locks between
+transactions: on a Galera cluster there are none between servers, and the
+second transaction fails when it commits. Changes compare and set by their
+WHERE clause, or draw a generation first, which makes all of them write one
+row; and every transaction that the database has rejected as a whole is
+retried (``retried``).
 """
 
 from collections.abc import Callable
@@ -33,23 +33,23 @@ from octavia_xdp_provider.controller.store import sqlite
 
 Function = TypeVar('Function', bound=Callable[..., Any])
 
-# Ids in one statement: databases limit its length and its parameters.
+# Ids in one statement: databases limit its length and number of parameters.
 CHUNK = 500
 
-# Texts of errors after which the same transaction may succeed, beyond those
-# that oslo.db knows as deadlocks: SQLite's lock; PostgreSQL's serialisation;
-# MariaDB's snapshot isolation (ER_CHECKREAD).
+# Texts of errors after which a retry may succeed, besides those that oslo.db
+# recognizes as deadlocks: SQLite's lock; PostgreSQL's serialization; MariaDB's
+# snapshot isolation (ER_CHECKREAD).
 _TRANSIENT = ('database is locked', 'database table is locked',
               'could not serialize access', '(1020, ')
 
-# Not UNIX_TIMESTAMP(NOW()): an hour of each year is ambiguous to it.
+# Not UNIX_TIMESTAMP(NOW()), which is ambiguous for one hour of each year.
 _MYSQL_NOW = ("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
               'UTC_TIMESTAMP(6)) / 1e6')
 _CLOCKS = {
     'mysql': _MYSQL_NOW, 'mariadb': _MYSQL_NOW,
     'postgresql': 'SELECT extract(epoch FROM clock_timestamp())',
 }
-# Statements that are made once: to make one costs as much as to run it.
+# Statements that are built once: building one costs as much as running it.
 _NOW = {name: sa.text(text) for name, text in _CLOCKS.items()}
 _CLOCK: dict[str, Any] = {
     name: sa.literal_column(f'({text})', sa.Double())
@@ -65,16 +65,16 @@ _INSERT: dict[str, Callable[[Any], Any]] = {
 
 def _is_transient(error: BaseException) -> bool:
     if isinstance(error, db_exception.DBDuplicateEntry):
-        # Two have inserted one row: the second one finds it next time.
+        # Two transactions have inserted one row: a retry finds it.
         return True
     return isinstance(error, db_exception.DBError) and any(
         text in str(error) for text in _TRANSIENT)
 
 
 def retried(function: Function) -> Function:
-    """Run a function again that the database turned away as a whole.
+    """Decorate a function to be retried if the database has rejected it.
 
-    It must be one transaction: what it did has been rolled back.
+    It must be one transaction, so that all its effects are rolled back.
     """
     wrapped = db_api.wrap_db_retry(
         max_retries=10, retry_interval=0.05, inc_retry_interval=True,
@@ -84,35 +84,35 @@ def retried(function: Function) -> Function:
 
 
 def dialect(session: Any) -> str:
-    """The name of the database that a session or a connection is to."""
+    """Return the name of the database of a session or a connection."""
     if not isinstance(session, sa.Connection):
         session = session.get_bind()
     return str(session.dialect.name)
 
 
 def connection(session: Any) -> sa.Connection:
-    """What runs statements about tables, which cost half of those about
-    classes."""
+    """Return the connection of a session, for statements on tables, which
+    cost half of those on classes."""
     if isinstance(session, sa.Connection):
         return session
-    found: sa.Connection = session.connection()
-    return found
+    result: sa.Connection = session.connection()
+    return result
 
 
 def clock(dialect_name: str) -> Any:
-    """The database's time within a statement that is made once.
+    """Return an expression for the database's time in a prebuilt statement.
 
-    A parameter "now" where the database has no clock.
+    It is a parameter "now" if the database has no clock.
     """
     return _CLOCK.get(dialect_name, sa.bindparam('now', type_=sa.Double()))
 
 
 @functools.cache
 def _marking(made_for: Any) -> Any:
-    """The statement that marks an item, compiled for a dialect.
+    """Return the statement that marks items, compiled for a dialect.
 
-    SQLAlchemy compiles what it inserts or updates each time. All values are
-    parameters, and only they are: so PyMySQL makes one message of many rows.
+    SQLAlchemy would compile such a statement each time. All values are
+    parameters, and nothing else is, so that PyMySQL sends many rows at once.
     """
     insert = _INSERT.get(made_for.name, mysql.insert)(
         models.Work.__table__).values({
@@ -123,7 +123,7 @@ def _marking(made_for: Any) -> Any:
 
 @functools.cache
 def _marking_one(made_for: Any) -> Any:
-    """The same of one item, which asks nobody for the time before."""
+    """The same for one item, without a query for the time before."""
     insert = _INSERT.get(made_for.name, mysql.insert)(
         models.Work.__table__).values({
             'load_balancer_id': sa.bindparam('load_balancer_id'),
@@ -135,7 +135,7 @@ def _marking_one(made_for: Any) -> Any:
 
 
 def _unless_marked(insert: Any, dialect_name: str) -> Any:
-    """What is in the queue already is due at the earlier of two times."""
+    """Make items that are already in the queue due at the earlier time."""
     work = models.Work.__table__.c
     new = insert.excluded if dialect_name in _INSERT else insert.inserted
     changed = {
@@ -151,8 +151,8 @@ def _unless_marked(insert: Any, dialect_name: str) -> Any:
 class Total(expression.FunctionElement[Any]):
     """The sum of a column of counters.
 
-    SQLite's own gives an error where it is beyond 63 bits, and nobody's
-    counters may do that to whoever adds up all.
+    SQLite's own sum() fails beyond 63 bits, and the counters of one tenant
+    must not break sums over all.
     """
 
     inherit_cache = True
@@ -169,9 +169,9 @@ def _sum_of_floats(element: Any, made_by: Any, **more: Any) -> str:
 
 
 def chunks(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Ids in sorted lists that fit into a statement.
+    """Split ids into sorted lists that fit into a statement.
 
-    Sorted, so that two transactions lock rows in the same order.
+    They are sorted so that all transactions lock rows in the same order.
     """
     ordered = sorted(set(ids))
     for start in range(0, len(ordered), CHUNK):
@@ -187,19 +187,18 @@ class Base:
         self._reader = manager.reader.get_engine()
         name = self._writer.dialect.name
         self._is_sqlite = name == 'sqlite'
-        # Others show a transaction that reads one state by themselves.
-        # PostgreSQL's writers do without: they would be turned away where
-        # they can wait.
+        # Other databases show readers one state by default. PostgreSQL's
+        # writers do not use this level: they would fail instead of waiting.
         self._reading = ({'isolation_level': 'REPEATABLE READ'}
                          if name == 'postgresql' else None)
-        # Threads of one process take turns more fairly than SQLite lets
-        # them, which has each writer try again after a while.
+        # A lock is fairer to the threads of a process than SQLite, where each
+        # writer retries after a while.
         self._lock: Any = (threading.Lock() if self._is_sqlite
                            else contextlib.nullcontext())
 
     @contextlib.contextmanager
     def _write(self) -> Iterator[Any]:
-        """A transaction that writes; in a ``retried`` method."""
+        """Open a transaction that writes; for ``retried`` methods."""
         with self._lock, self._manager.writer.using(_Context()) as session:
             if self._is_sqlite:
                 session.connection(execution_options={sqlite.WRITES: True})
@@ -207,7 +206,7 @@ class Base:
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[Any]:
-        """A transaction that sees one state, whoever writes meanwhile."""
+        """Open a transaction that reads one state, despite other writers."""
         with self._manager.reader.using(_Context()) as session:
             if self._reading:
                 session.connection(execution_options=self._reading)
@@ -215,10 +214,10 @@ class Base:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
-        """The same as _write for statements about tables.
+        """The same as _write for statements on tables.
 
-        What every change needs uses it: a session's bookkeeping costs more
-        than most statements.
+        It is used on the path of every change, because a session's
+        bookkeeping costs more than most statements.
         """
         with self._lock, self._writer.connect() as opened:
             if self._is_sqlite:
@@ -228,18 +227,18 @@ class Base:
 
     @contextlib.contextmanager
     def _reading_rows(self) -> Iterator[sa.Connection]:
-        """The same as _read for statements about tables."""
+        """The same as _read for statements on tables."""
         with self._reader.connect() as opened:
             if self._reading:
                 opened = opened.execution_options(**self._reading)
-            yield opened  # There is nothing to commit.
+            yield opened  # there is nothing to commit
 
     @staticmethod
     def _now(session: Any) -> float:
-        """Seconds since the epoch, by the database's clock.
+        """Return seconds since the epoch by the database's clock.
 
-        Clocks of several controllers differ. SQLite has none of its own; all
-        who use one file are on one machine.
+        Clocks of controllers differ. SQLite has no clock, but all processes
+        that use its file are on one machine.
         """
         statement = _NOW.get(dialect(session))
         if statement is None:
@@ -248,16 +247,16 @@ class Base:
 
     @classmethod
     def _clock(cls, session: Any) -> Any:
-        """The same for use within a statement, which asks nobody before."""
-        found = _CLOCK.get(dialect(session))
-        return cls._now(session) if found is None else found
+        """Return the same as an expression, without a query if possible."""
+        column = _CLOCK.get(dialect(session))
+        return cls._now(session) if column is None else column
 
     @classmethod
     def _timed(cls, session: Any, statement: Callable[[str], Any],
                values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """A statement that is made once, and its parameters.
+        """Return a prebuilt statement and its parameters.
 
-        :param statement: makes it of the dialect's name, with clock().
+        :param statement: returns it for the dialect's name; uses clock().
         """
         name = dialect(session)
         if name not in _CLOCK:
@@ -266,24 +265,25 @@ class Base:
 
     @staticmethod
     def _draw(session: Any) -> None:
-        """Draw a generation. To be called before anything is read.
+        """Draw a generation. Must be called before anything is read.
 
-        The update makes others wait, or fail when they commit: a reader
-        that sees this generation has seen all that came before it.
+        The update makes other transactions wait, or fail when they commit: a
+        reader that sees this generation sees all earlier ones.
         """
         connection(session).execute(_DRAW)
 
     @classmethod
     def _next_generation(cls, session: Any) -> int:
-        """The same; returns it."""
+        """Draw a generation and return it."""
         cls._draw(session)
         return int(connection(session).execute(_DRAWN).scalar_one())
 
     @staticmethod
     def _doubt_sent(session: Any, load_balancer_id: str) -> None:
-        """What Octavia was sent last is not known: all is sent once more.
+        """Have all statuses sent to Octavia again, as it is not known which
+        it has.
 
-        Whoever sent it died before it could be noted, or got no answer.
+        Their sender died before it stored them, or got no answer.
         """
         table = models.LoadBalancer.__table__
         session.execute(sa.update(table).where(
@@ -292,10 +292,10 @@ class Base:
     @classmethod
     def _mark_work(cls, session: Any, load_balancer_ids: Iterable[str],
                    delay_s: float = 0.0) -> None:
-        """Have somebody look at load balancers, in this transaction.
+        """Put load balancers into the work queue, in this transaction.
 
-        :param delay_s: not before so many seconds; an item that is due
-            earlier stays so.
+        :param delay_s: seconds until they are due; an item that is already
+            due earlier stays so.
         """
         ids = sorted(set(load_balancer_ids))
         if not ids:
@@ -314,19 +314,19 @@ class Base:
                        'due_at': due_at, 'failures': 0} for key in ids]
         parameters: list[Any] = values
         if statement.positional:
-            parameters = [tuple(one[name] for name in statement.positiontup)
-                          for one in values]
+            parameters = [tuple(row[name] for name in statement.positiontup)
+                          for row in values]
         opened.exec_driver_sql(str(statement), parameters)
 
     @classmethod
     def _mark_selected(cls, session: Any, ids: Any,
                        delay_s: float = 0.0) -> None:
-        """Have somebody look at what a query finds, in one statement.
+        """Put load balancers that a query selects into the work queue.
 
         :param ids: a select of one column, with a WHERE clause.
         """
         due_at = cls._now(session) + delay_s
-        found = ids.with_only_columns(
+        selected = ids.with_only_columns(
             ids.selected_columns[0], sa.literal(1), sa.literal(due_at),
             sa.literal(0)).distinct()
         name = dialect(session)
@@ -334,8 +334,8 @@ class Base:
             _INSERT.get(name, mysql.insert)(
                 models.Work.__table__).from_select(
                     ['load_balancer_id', 'version', 'due_at', 'failures'],
-                    found, include_defaults=False), name))
+                    selected, include_defaults=False), name))
 
 
 class _Context:
-    """enginefacade hangs its session on a context of the caller's."""
+    """The context object on which enginefacade stores its session."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether LB nodes can do what is asked for, as far as they have said.
+"""Whether LB nodes can serve a load balancer, according to their reports.
 
 A node reports the sizes of its tables and its own addresses. What it would
-refuse is refused when the API is called, as long as the tenant can correct it.
-What a load balancer needs is counted when it is stored, for the larger of its
-document and its pending one. Sums over a node's load balancers are made only
-if what the node itself reports does not leave plenty of room.
+refuse is already refused when the API is called, while the tenant can correct
+it. The needs of a load balancer are stored with it, for the larger of its
+document and its pending one. Sums over a node's load balancers are computed
+only if the node's own report does not show plenty of room.
 """
 
 from collections.abc import Iterable
@@ -28,16 +28,16 @@ from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
-# A node's own number, which lacks what it is still to make true, is good
-# enough up to half of its table, and with room for so many more.
+# A node's own number, which lacks changes that it has yet to apply, suffices
+# if at most half of the table is used and this many entries are free.
 _PLENTY = 0.5
 _ROOM = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """Entries of a node's tables; and members of all pools, which need not
-    be in any."""
+    """Entries of a node's tables, and the number of members of all pools, of
+    which some may take no entry."""
 
     services: int = 0
     members: int = 0
@@ -54,8 +54,8 @@ class Need:
 
 
 def need(document: spec.Document | None) -> Need:
-    """What a load balancer takes at most: with all that it has switched
-    on."""
+    """Return the most that a load balancer can take: with all its objects
+    enabled."""
     if document is None:
         return Need()
     vips = len(spec.vips(document))
@@ -66,16 +66,15 @@ def need(document: spec.Document | None) -> Need:
 
 
 def text_of(document: spec.Document) -> str:
-    """A document as it is stored."""
+    """Return a document as text for the database."""
     return json.dumps(document, sort_keys=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Reported:
-    """What counts here of the state that a node reports.
+    """The relevant part of a node's reported state.
 
-    ``routers``: next hops and BGP neighbours. ``nat``: what common/nat.py
-    looks at.
+    ``routers``: next hops and BGP neighbours. ``nat``: for common/nat.py.
     """
 
     numbers: dict[str, int]
@@ -86,7 +85,7 @@ class _Reported:
 
 @functools.lru_cache(maxsize=1024)
 def _reported(text: str, pools: tuple[str, ...]) -> _Reported:
-    """:param pools: those for NAT that are registered."""
+    """:param pools: registered pools for NAT."""
     state = nat.registered(json.loads(text), pools)
     return _Reported(
         {name: state[name] for name in (
@@ -99,16 +98,16 @@ def _reported(text: str, pools: tuple[str, ...]) -> _Reported:
 
 
 def _routers(state: dict[str, Any]) -> frozenset[str]:
-    """No more than addresses of its own: a node that was taken over could
-    keep tenants from more."""
-    found = {*(state.get('bgp_neighbours') or ()), *(
+    """Return at most NODE_ADDRESSES_MAX addresses: otherwise a compromised
+    node could keep more of them from tenants."""
+    addresses = {*(state.get('bgp_neighbours') or ()), *(
         hop.get('address') for uplink in state.get('uplinks') or ()
         for hop in (uplink.get('v4') or {}, uplink.get('v6') or {}))}
-    return frozenset(sorted(filter(None, map(_spelled, found)))[
+    return frozenset(sorted(filter(None, map(_canonical, addresses)))[
         :messages.NODE_ADDRESSES_MAX])
 
 
-def _spelled(text: str | None) -> str | None:
+def _canonical(text: str | None) -> str | None:
     try:
         return str(ipaddress.ip_address(text or ''))
     except ValueError:
@@ -116,13 +115,13 @@ def _spelled(text: str | None) -> str | None:
 
 
 class Capacity(base.Base):
-    """Queries about what nodes can take."""
+    """Queries about the capacity of nodes."""
 
     @classmethod
     def _account(cls, session: Any, load_balancer_id: str,
                  documents: Iterable[spec.Document]) -> None:
-        """Note what a load balancer needs of each of its nodes, and how large
-        it is."""
+        """Store the needs of a load balancer on each of its nodes, and its
+        size."""
         documents = list(documents)
         needs = functools.reduce(Need.most, map(need, documents), Need())
         row = session.get(models.Usage, load_balancer_id)
@@ -131,18 +130,18 @@ class Capacity(base.Base):
             session.add(row)
         row.services, row.members = needs.services, needs.members
         row.all_members = needs.all_members
-        row.bytes = max((limits.in_steps(len(text_of(one)))
-                         for one in documents), default=0)
-        for one in documents:
-            row.project_id = one.get('project_id')
+        row.bytes = max((limits.in_steps(len(text_of(document)))
+                         for document in documents), default=0)
+        for document in documents:
+            row.project_id = document.get('project_id')
 
     @classmethod
     def _check_nodes(cls, session: Any, before: spec.Document | None,
                      after: spec.Document,
                      unused: frozenset[str] = frozenset()) -> None:
         """:param unused: addresses of members to which nodes never send.
-        :raises Refused: a node has no room for what is new, or is a
-        member or a VIP itself; or no node can do it."""
+        :raises Refused: a node has no room for what is new, or owns a new
+        address; or no node can serve it."""
         new_vips = set(spec.vips(after)) - set(
             spec.vips(before) if before else ())
         new = spec.member_addresses(after) - (
@@ -171,10 +170,10 @@ class Capacity(base.Base):
         placed = [host for host, in session.query(
             models.Placement.host).filter_by(
                 load_balancer_id=after['id'], removed_generation=None)]
-        full = [cls._lack(session, host, states[host].numbers, more)
+        full = [cls._missing_room(session, host, states[host].numbers, more)
                 for host in placed or states if host in states]
         lacks = [text for text in full if text]
-        # One that is new needs one node; of its own it needs each.
+        # A new load balancer needs any node, a placed one all of its nodes.
         if lacks and (placed or len(lacks) == len(full)):
             raise errors.Refused(
                 'listeners', 'the LB nodes have no room for it',
@@ -185,23 +184,23 @@ class Capacity(base.Base):
     def _check_vips_of_nodes(reported: dict[str, _Reported],
                              after: spec.Document, vips: Iterable[str]
                              ) -> None:
-        """:raises Refused: a VIP is an address of a node, or of a router
-        beside it. Of those out of service too: they have them as well."""
+        """:raises Refused: a VIP is an address of a node or of its routers,
+        even if the node is out of service."""
         for address in sorted(vips):
             option = ('vip_address' if address == spec.vips(after)[0]
                       else 'additional_vips')
             for host, state in sorted(reported.items()):
-                for found, what in (
+                for addresses, role in (
                         (state.addresses, 'an address'),
                         (state.routers, 'a next hop or BGP neighbour')):
-                    if address in found:
+                    if address in addresses:
                         raise errors.Refused(option, *address_policy.taken(
-                            address, f'it is {what} of the LB node {host}'))
+                            address, f'it is {role} of the LB node {host}'))
 
     @staticmethod
     def _check_pools(nodes: Iterable[Any], addresses: Iterable[str]) -> None:
-        """:raises Refused: an address is a node's own for NAT, whatever the
-        node says."""
+        """:raises Refused: an address is in a node's registered NAT pools,
+        even if the node does not report them."""
         pools = [(row.host, ipaddress.ip_network(text)) for row in nodes
                  for text in rows.nat_pools(row)]
         for address in sorted(addresses) if pools else ():
@@ -227,9 +226,9 @@ class Capacity(base.Base):
                 'operator for LB nodes that can', f'of {host}: {problem}')
 
     @staticmethod
-    def _lack(session: Any, host: str, numbers: dict[str, int], more: Need
-              ) -> str | None:
-        """What a node has no room for, as a text."""
+    def _missing_room(session: Any, host: str, numbers: dict[str, int],
+                      more: Need) -> str | None:
+        """Return what a node has no room for, or None."""
         wanted = dataclasses.asdict(more)
         near = {name: number for name, number in wanted.items()
                 if number and f'{name}_max' in numbers

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node should have, in pages.
+"""The wanted state of a node, in pages.
 
-A page is one transaction, and generations may be drawn between two of them.
-So a node takes the ``as_of`` of the first page: what changed later has a
-greater generation, and comes again with the next fetch.
+A page is one transaction, and generations may be drawn between two pages. So
+a node uses the ``as_of`` of the first page: later changes have a greater
+generation, and are part of the next fetch.
 
-A document that no message can hold is left out, so that its load balancer
-alone gets the status of one that no node does; all others go on.
+A document that is too large for any message is left out, so that only its load
+balancer gets the status of one that no node serves.
 """
 
 from collections.abc import Iterable
@@ -24,29 +24,28 @@ from octavia_xdp_provider.controller.store import rows
 
 LOG = logging.getLogger(__name__)
 
-# Bytes of a document that is read along with its row; larger ones are read
-# one by one, when there is room for them in a page.
+# Largest document in bytes that is read along with its row; larger ones are
+# read one by one, if they fit into the page.
 _INLINE_BYTES = 64 * 1024
 
 
 class Deltas(base.Base):
-    """Queries by which nodes find out what they should have."""
+    """Queries of nodes for their wanted state."""
 
     def changes(self, host: str, since: int, after: str | None = None,
                 limit: int = messages.DOCUMENTS_PAGE
                 ) -> messages.FetchAnswer:
-        """What a node should have otherwise than at a generation.
+        """Return the changes of a node's wanted state since a generation.
 
-        :param since: the ``as_of`` of what the node fetched last; 0: it has
-            nothing.
-        :param after: the ``more`` of the page before.
+        :param since: the ``as_of`` of the node's last fetch; 0: none.
+        :param after: the ``more`` of the previous page.
         """
         values = {'host': host, 'since': since}
         with self._reading_rows() as rows:
-            as_of, known, has_left = rows.execute(_STATE, values).one()
+            as_of, is_known, has_left = rows.execute(_STATE, values).one()
             answer: messages.FetchAnswer = {
                 'as_of': as_of, 'changed': [], 'removed': [], 'more': None,
-                'compare': since > as_of or not known}
+                'compare': since > as_of or not is_known}
             if since == as_of:
                 return answer
             if after is None and has_left:
@@ -61,21 +60,21 @@ class Deltas(base.Base):
     def generations(self, host: str, after: str | None = None,
                     limit: int = messages.COMPARE_PAGE
                     ) -> messages.CompareAnswer:
-        """All that a node should have, without the documents."""
+        """Return the generations of everything a node should have."""
         with self._read() as session:
-            found = {key: max(generation, drained) for key, generation, drained
-                     in _held(session, models.LoadBalancer.id, host, after)
-                     .add_columns(models.LoadBalancer.generation,
-                                  models.Placement.drain_generation)
-                     .limit(limit)}
-            return {'as_of': _as_of(session), 'generations': found,
-                    'more': max(found) if len(found) == limit else None}
+            held = {key: max(generation, drained) for key, generation, drained
+                    in _held(session, models.LoadBalancer.id, host, after)
+                    .add_columns(models.LoadBalancer.generation,
+                                 models.Placement.drain_generation)
+                    .limit(limit)}
+            return {'as_of': _as_of(session), 'generations': held,
+                    'more': max(held) if len(held) == limit else None}
 
     def documents(self, host: str, ids: Iterable[str],
                   limit: int = messages.DOCUMENTS_PAGE
                   ) -> list[messages.Entry]:
-        """Documents of a node's load balancers; the first of them at least,
-        where there are too many for a message."""
+        """Return documents of a node's load balancers; only the first ones if
+        there are too many for a message."""
         with self._read() as session:
             query = _held(session, models.LoadBalancer.id, host, None).filter(
                 models.LoadBalancer.id.in_(list(ids))).add_columns(
@@ -91,9 +90,9 @@ def _as_of(session: Any) -> int:
     return int(session.get(models.Sequence, 1).value)
 
 
-def _held(session: Any, what: Any, host: str, after: str | None) -> Any:
-    """A query of what a node should have, in the order of ids."""
-    query = session.query(what).join(
+def _held(session: Any, column: Any, host: str, after: str | None) -> Any:
+    """Select from what a node should have, ordered by id."""
+    query = session.query(column).join(
         models.Placement, models.Placement.load_balancer_id ==
         models.LoadBalancer.id).filter(
             models.Placement.host == host,
@@ -104,17 +103,18 @@ def _held(session: Any, what: Any, host: str, after: str | None) -> Any:
     return query.order_by(models.LoadBalancer.id)
 
 
-def _page(opened: sa.Connection, found: Iterable[Any], limit: int
+def _page(opened: sa.Connection, selected: Iterable[Any], limit: int
           ) -> tuple[list[messages.Entry], str | None]:
-    """As many documents as a message may have, and where the next begins.
+    """Return as many documents as fit into a message, and the id after which
+    the next page begins, or None.
 
-    :param found: one more than the limit, if there are.
+    :param selected: rows, one more than the limit if there are more.
     """
     page: list[messages.Entry] = []
     size, after = 0, None
-    for number, row in enumerate(found):
+    for number, row in enumerate(selected):
         if row.size > messages.DOCUMENT_BYTES_MAX:
-            _complain(row.id, row.generation, row.size)
+            _log_too_large(row.id, row.generation, row.size)
             row_size = 0
         else:
             row_size = row.size
@@ -143,15 +143,15 @@ def _entry(opened: sa.Connection, row: Any) -> messages.Entry:
 
 
 @functools.lru_cache(maxsize=1024)
-def _complain(key: str, generation: int, size: int) -> None:
-    """Once, not for each node and fetch."""
+def _log_too_large(key: str, generation: int, size: int) -> None:
+    """Log an error once, and not for each node and fetch."""
     LOG.error('Load balancer %s has %s bytes in generation %s, and a message '
-              'to LB nodes holds %s: they are not sent it, and keep what they '
-              'have of it.', key, size, generation,
+              'to LB nodes holds %s: it is not sent to them, and they keep '
+              'its former state.', key, size, generation,
               messages.DOCUMENT_BYTES_MAX)
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 
 _BALANCERS = models.LoadBalancer.__table__
 _PLACEMENTS = models.Placement.__table__

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load balancers: what is wanted of them, and what Octavia was sent.
+"""Load balancers: their wanted state, and what Octavia was sent.
 
 A row that two transactions change is locked when it is read; on a cluster
-the second one fails when it commits, and is run again.
+the second transaction fails when it commits, and is retried.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ TOMBSTONE_S = 7 * 24 * 3600
 
 
 class Promoted(NamedTuple):
-    """A change that is wanted now.
+    """A change that has become the wanted state.
 
-    ``to_be_placed``: whether somebody has to decide on its nodes.
-    ``hosts``: of its nodes, those to be notified. ``zero_touch``: whether a
-    controller decides how its members are reached, or did before.
+    ``to_be_placed``: whether its nodes have yet to be chosen. ``hosts``: the
+    nodes to be notified. ``zero_touch``: whether a controller decides how its
+    members are reached, or did before.
     """
 
     load_balancer_id: str
@@ -47,9 +47,9 @@ class Documents(addresses.Addresses):
 
     def find(self, load_balancer_id: str | None = None,
              pool_id: str | None = None) -> str:
-        """Id of the load balancer that a change belongs to.
+        """Return the id of the load balancer that a change belongs to.
 
-        :raises UnknownObject: it is not there.
+        :raises UnknownObject: the pool is unknown.
         """
         with self._read() as session:
             if load_balancer_id is None:
@@ -61,13 +61,13 @@ class Documents(addresses.Addresses):
 
     @base.retried
     def create(self, document: spec.Document) -> int:
-        """Store a load balancer that Octavia holds. Returns its generation.
+        """Store a load balancer that Octavia has. Returns its generation.
 
-        Creating one that exists with an equal document changes nothing, so
-        that a repeated message does no harm.
+        Nothing changes if it already exists, so that a repeated message does
+        no harm.
 
-        :raises Conflict: another one has the VIP.
-        :raises Refused: it cannot be done beside another one.
+        :raises Conflict: another load balancer has the VIP.
+        :raises Refused: it conflicts with another load balancer.
         """
         with self._write() as session:
             generation = self._next_generation(session)
@@ -95,14 +95,14 @@ class Documents(addresses.Addresses):
                pending: Iterable[spec.Object] = ()) -> int | None:
         """Replace the document by ``function(document)``.
 
-        Objects that it removed are remembered until DELETED was sent.
-        Returns the new generation.
+        Removed objects are stored until DELETED was sent for them. Returns
+        the new generation.
 
-        :param expected: do nothing and return None unless the document
-            still has this generation, and no change is pending.
-        :param pending: objects that Octavia has PENDING beside new ones.
-        :raises UnknownObject: the load balancer is not there.
-        :raises Refused: the new document cannot be done beside another one.
+        :param expected: do nothing and return None unless the document still
+            has this generation, and no change is pending.
+        :param pending: objects, besides new ones, that are PENDING in Octavia.
+        :raises UnknownObject: the load balancer does not exist.
+        :raises Refused: it would conflict with another load balancer.
         """
         with self._write() as session:
             generation = self._next_generation(session)
@@ -122,45 +122,43 @@ class Documents(addresses.Addresses):
 
     @base.retried
     def promote(self, load_balancer_id: str, request: str) -> int | None:
-        """Make a pending change the wanted state: Octavia has committed it.
+        """Make a pending change, committed by Octavia, the wanted state.
 
-        :returns: the new generation; None if another change is pending, or
-            none any more.
+        :returns: the new generation; None if this change is not pending.
         """
         with self._write() as session:
             generation = self._next_generation(session)
             row = base.connection(session).execute(
                 _LOCKED, {'key': load_balancer_id}).first()
-            found = self._promote(session, row, request, generation, 0.0)
-            return found and found.generation
+            promoted = self._promote(session, row, request, generation, 0.0)
+            return promoted and promoted.generation
 
     @base.retried
     def promote_request(self, request: str, nodes_delay_s: float,
                         heard: Iterable[str]) -> Promoted | None:
-        """The same of whatever load balancer a request is about.
+        """The same for the load balancer that a request is about.
 
-        :param nodes_delay_s: seconds in which its nodes, which the caller
-            notifies, are left to it: nobody else has to look at it before
-            they report.
-        :param heard: conditions of nodes that are notified.
+        :param nodes_delay_s: seconds until the load balancer is due in the
+            work queue: its nodes, which the caller notifies, should have
+            reported by then.
+        :param heard: conditions in which nodes are notified.
         :returns: None also if no such request was accepted.
         """
         with self._write() as session:
             self._draw(session)
             opened = base.connection(session)
             row = opened.execute(_ASKED_FOR, {'request': request}).first()
-            found = row and self._promote(session, row, request,
-                                          int(row.drawn), nodes_delay_s)
-            if not found:
+            promoted = row and self._promote(session, row, request,
+                                             int(row.drawn), nodes_delay_s)
+            if not promoted:
                 return None
-            return found._replace(hosts=frozenset(opened.execute(
-                _NOTIFIED, {'key': found.load_balancer_id,
+            return promoted._replace(hosts=frozenset(opened.execute(
+                _NOTIFIED, {'key': promoted.load_balancer_id,
                             'heard': list(heard)}).scalars()))
 
     def _promote(self, session: Any, row: Any, request: str,
                  generation: int, nodes_delay_s: float) -> Promoted | None:
-        """:param row: of the load balancer, locked; None: it is not there.
-        """
+        """:param row: of the load balancer, locked; None if unknown."""
         pending = _pending(row, request)
         if row is None or pending is None:
             return None
@@ -173,7 +171,7 @@ class Documents(addresses.Addresses):
         after = spec.complete(pending['expected'])
         before = rows.document(row) if row.generation else None
         is_failover = pending['change']['action'] == 'failover'
-        # A new one, or one that is to be replaced, has to be placed.
+        # Creations and failovers need nodes to be chosen.
         to_be_placed = before is None or is_failover
         self._set_changed(session, row, before, after, generation,
                           status_message.made_pending(
@@ -213,10 +211,10 @@ class Documents(addresses.Addresses):
                       delay_s: float = 0.0,
                       gone: Collection[spec.Object] = (),
                       promotes: bool = False) -> None:
-        """:param row: as it is in the database.
+        """:param row: the row in the database.
 
-        :param gone: objects that the document does not have any more.
-        :param promotes: whether this was the pending change.
+        :param gone: objects that have been removed from the document.
+        :param promotes: whether this is the pending change.
         """
         base.connection(session).execute(*self._timed(session, _setting, {
             'key': row.id,
@@ -238,20 +236,20 @@ class Documents(addresses.Addresses):
 
     @staticmethod
     def _set_pools(session: Any, row: Any, document: spec.Document) -> None:
-        known = {pool.id: pool for pool in session.query(
+        stored = {pool.id: pool for pool in session.query(
             models.Pool).filter_by(load_balancer_id=row.id)}
-        for pool_id in document['pools'].keys() - known.keys():
+        for pool_id in document['pools'].keys() - stored.keys():
             session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
-        for pool_id in known.keys() - document['pools'].keys():
-            session.delete(known[pool_id])
+        for pool_id in stored.keys() - document['pools'].keys():
+            session.delete(stored[pool_id])
 
     @base.retried
     def delete(self, load_balancer_id: str,
                expected: int | None = None) -> int | None:
-        """Mark a load balancer as deleted. Returns the generation, or None
-        where it is not there.
+        """Mark a load balancer as deleted. Returns the generation, or None if
+        it does not exist.
 
-        :param expected: as of change().
+        :param expected: as in change().
         """
         with self._write() as session:
             generation = self._next_generation(session)
@@ -277,10 +275,11 @@ class Documents(addresses.Addresses):
 
     @base.retried
     def forget(self, load_balancer_id: str) -> None:
-        """Octavia knows of the deletion: drop the row, keep a tombstone.
+        """Delete a load balancer whose deletion was reported to Octavia, and
+        keep a tombstone.
 
-        Placements on nodes that have not confirmed the removal stay, so
-        that a node which comes back late still removes it.
+        Placements on nodes that have not confirmed the removal stay, so that
+        a node that returns late still removes it.
         """
         with self._write() as session:
             row = self._lock_row(session, load_balancer_id)
@@ -299,7 +298,7 @@ class Documents(addresses.Addresses):
 
     def load_balancers(self, ids: Iterable[str] | None = None
                        ) -> list[rows.LoadBalancer]:
-        """All load balancers, or those with these ids that there are."""
+        """Return all load balancers, or the existing ones of these ids."""
         with self._read() as session:
             query = session.query(models.LoadBalancer)
             if ids is not None:
@@ -313,14 +312,14 @@ class Documents(addresses.Addresses):
             return rows.load_balancer(row) if row else None
 
     def tombstone(self, load_balancer_id: str) -> dict[str, Any] | None:
-        """The pending deletion of a load balancer that is not held."""
+        """Return the pending deletion of a load balancer without a row."""
         with self._read() as session:
             row = session.get(models.Tombstone, load_balancer_id)
             return json.loads(row.pending) if row and row.pending else None
 
 
 def _pending(row: Any, request: str) -> dict[str, Any] | None:
-    """The pending change of a row, if it is that of a request."""
+    """Return the pending change of a row, if the request is its own."""
     if row is None or row.pending is None:
         return None
     pending: dict[str, Any] = json.loads(row.pending)
@@ -328,11 +327,11 @@ def _pending(row: Any, request: str) -> dict[str, Any] | None:
 
 
 def _with(text: str, objects: Iterable[spec.Object], generation: int) -> str:
-    """A list of [kind, id, generation] with these objects anew."""
-    found = {(kind, key): number for kind, key, number in json.loads(text)}
-    found.update(dict.fromkeys(objects, generation))
+    """Return a list of [kind, id, generation] with these objects updated."""
+    entries = {(kind, key): number for kind, key, number in json.loads(text)}
+    entries.update(dict.fromkeys(objects, generation))
     return json.dumps([[kind, key, number] for (kind, key), number
-                       in sorted(found.items())])
+                       in sorted(entries.items())])
 
 
 def _without(text: str, objects: Iterable[spec.Object]) -> str:
@@ -341,7 +340,7 @@ def _without(text: str, objects: Iterable[spec.Object]) -> str:
                        if tuple(item[:2]) not in gone])
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 
 _ANSWERED = models.AnsweredRequest.__table__
 _BALANCERS = models.LoadBalancer.__table__
@@ -370,7 +369,7 @@ _NOTIFIED = sa.select(_NODES.c.host).join(
 
 @functools.cache
 def _setting(dialect: str) -> Any:
-    """Make a document the wanted one."""
+    """Set the document of a load balancer."""
     return sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
         generation=_GENERATION, changed_at=base.clock(dialect), **{
             name: sa.bindparam(f'new_{name}') for name in (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures for whoever watches the controllers, in a few queries.
+"""Figures for the monitoring of controllers, from a few queries.
 
-They cost what is counted by the database, and not a document is read.
+The database counts, and no documents are read.
 """
 
 import dataclasses
@@ -19,13 +19,13 @@ from octavia_xdp_provider.controller.store import models
 
 @dataclasses.dataclass(frozen=True)
 class NodeFigures:
-    """Of an LB node.
+    """Figures of an LB node.
 
-    ``silence_s``: seconds since it was heard; None: never. ``placements``: by
-    state, a load balancer in the first that holds: leaving, failing,
-    behind, draining, ok. ``lag``: generations that were drawn since the
-    oldest one that it has not made true, it included; 0 if there is none.
-    ``state``: what it last reported of itself.
+    ``silence_s``: seconds since its last sign of life; None: never.
+    ``placements``: number by state, the first of these that applies: leaving,
+    failing, behind, draining, ok. ``lag``: number of generations from the
+    oldest one that it has not applied to the newest; 0 if there is none.
+    ``state``: its latest report.
     """
 
     host: str
@@ -38,10 +38,10 @@ class NodeFigures:
 
 @dataclasses.dataclass(frozen=True)
 class HypervisorFigures:
-    """Of a hypervisor that is in service.
+    """Figures of a hypervisor in service.
 
-    ``silence_s``: as of NodeFigures. ``ports``: those with members, by state:
-    ready, loading, failing.
+    ``silence_s``: as in NodeFigures. ``ports``: number of ports with members
+    by state: ready, loading, failing.
     """
 
     host: str
@@ -51,9 +51,9 @@ class HypervisorFigures:
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """``load_balancers``: by state, active, pending or deleting. ``marked``:
-    items of the work queue; ``due``: those that could be worked on, and for
-    how many seconds the oldest of them could: ``due_s``."""
+    """``load_balancers``: number by state: active, pending or deleting.
+    ``marked``: items in the work queue; ``due``: those that are due;
+    ``due_s``: seconds since the first of them was."""
 
     load_balancers: dict[str, int]
     marked: int
@@ -65,8 +65,8 @@ class Figures:
 
 
 class Traffic(NamedTuple):
-    """Sums of what nodes have counted. None ever falls but ``active``, the
-    flows that were alive when they last reported; ``drops`` are packets."""
+    """Sums of nodes' counters. None ever decreases but ``active``, the flows
+    that were alive in the latest reports. ``drops``: packets."""
 
     bytes: int
     flows: int
@@ -75,8 +75,8 @@ class Traffic(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What ``[limits]`` counts of a project, and of the largest of its load
-    balancers; bytes in steps (``limits.in_steps``)."""
+    """A project's usage of ``[limits]``, and the largest usage of any of its
+    load balancers; bytes in steps (``limits.in_steps``)."""
 
     project: str
     load_balancers: int
@@ -90,7 +90,7 @@ class FiguresQueries(base.Base):
     """Queries for figures."""
 
     def usage_of_projects(self) -> list[Usage]:
-        """Of each project that has load balancers."""
+        """Return the usage of each project with load balancers."""
         usage = models.Usage
         with self._reading_rows() as rows:
             return [Usage(row[0], *map(int, row[1:])) for row in rows.execute(
@@ -103,11 +103,11 @@ class FiguresQueries(base.Base):
                         usage.project_id))]
 
     def traffic_of_nodes(self) -> dict[str, Traffic]:
-        """Sums over the listeners of each node, by host."""
+        """Return sums over the listeners of each node, by host."""
         return self._traffic(models.ListenerCounter.host)
 
     def traffic_of_load_balancers(self) -> dict[str, Traffic]:
-        """Sums over the listeners and nodes of each, by id."""
+        """Return sums over listeners and nodes, by load balancer id."""
         return self._traffic(models.ListenerCounter.load_balancer_id)
 
     def _traffic(self, column: Any) -> dict[str, Traffic]:
@@ -149,18 +149,18 @@ def _load_balancers(session: Any) -> dict[str, int]:
     state = sa.case((balancer.deleted.is_(True), 'deleting'),
                     (balancer.pending.is_not(None), 'pending'),
                     else_='active')
-    found = dict.fromkeys(('active', 'pending', 'deleting'), 0)
-    found.update((name, int(number)) for name, number in session.execute(
+    numbers = dict.fromkeys(('active', 'pending', 'deleting'), 0)
+    numbers.update((name, int(number)) for name, number in session.execute(
         sa.select(state, sa.func.count()).group_by(state)))
-    return found
+    return numbers
 
 
 def _placements(session: Any
                 ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Host → placements by state, and → the oldest generation that it has
-    not made true."""
+    """Return the number of placements by host and state, and the oldest
+    generation that a host has not applied, by host."""
     balancer, placement = models.LoadBalancer, models.Placement
-    # Of a load balancer that it has got lately it is only since then behind.
+    # A node cannot have been behind before it got the load balancer.
     wanted = sa.case(
         (placement.placed_generation > balancer.generation,
          placement.placed_generation), else_=balancer.generation)
@@ -183,17 +183,18 @@ def _placements(session: Any
 
 
 def _hypervisors(session: Any, now: float) -> list[HypervisorFigures]:
-    one, host = models.HostObject, models.Hypervisor
+    port, host = models.HostObject, models.Hypervisor
     state = sa.case(
-        (one.error.is_not(None), 'failing'),
-        (one.held_generation < one.generation, 'loading'), else_='ready')
+        (port.error.is_not(None), 'failing'),
+        (port.held_generation < port.generation, 'loading'), else_='ready')
     ports: dict[str, dict[str, int]] = {}
-    for name, found, number in session.execute(sa.select(
-            one.host, state, sa.func.count()).where(
-                one.kind == host_spec.PORT,
-                one.removed_generation.is_(None)).group_by(one.host, state)):
-        ports.setdefault(name, {})[found] = int(number)
-    return [HypervisorFigures(name, ages.age(seen, now) if seen else None,
-                              ports.get(name, {}))
-            for name, seen in session.execute(sa.select(
+    for name, port_state, number in session.execute(sa.select(
+            port.host, state, sa.func.count()).where(
+                port.kind == host_spec.PORT,
+                port.removed_generation.is_(None)).group_by(port.host, state)):
+        ports.setdefault(name, {})[port_state] = int(number)
+    return [HypervisorFigures(
+        name, ages.age(last_seen, now) if last_seen else None,
+        ports.get(name, {}))
+            for name, last_seen in session.execute(sa.select(
                 host.host, host.last_seen).where(host.in_service.is_(True)))]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which members of pools took new flows before, as nodes report it.
+"""Which members of pools took new flows earlier, as nodes report it.
 
-It is kept beside what else a node reports of a placement, and nowhere else: it
-draws no generation, and nobody has to look at a load balancer for it.
+A history is only stored with the node's report of a placement: it draws no
+generation, and does not mark the load balancer.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from octavia_xdp_provider.controller.store import rows
 
 
 class Told(NamedTuple):
-    """What nodes say of one load balancer.
+    """Nodes' histories of one load balancer.
 
-    ``members``: by id of the pool, ids of its members. ``words``: of each live
-    node but the one that asks, by id of the pool, what it remembers: (age,
-    members, slots) of each change, the newest first.
+    ``members``: ids of members by pool id. ``words``: for each live node but
+    the asking one, by pool id, its changes: (age, members, slots), the newest
+    first.
     """
 
     members: Mapping[str, set[str]]
@@ -38,10 +38,10 @@ class Histories(base.Base):
     @classmethod
     def _to_store(cls, opened: Any, report: messages.Report
                   ) -> dict[str, str]:
-        """By id of the load balancer, JSON, with the database's times."""
-        found = {key: one['history'] for key, one in report['held'].items()
-                 if one.get('history')}
-        if not found:
+        """Return JSON with the database's times, by load balancer id."""
+        by_id = {key: held['history'] for key, held in report['held'].items()
+                 if held.get('history')}
+        if not by_id:
             return {}
         now, clock = cls._now(opened), report['clock']
         return {key: json.dumps({
@@ -49,16 +49,16 @@ class Histories(base.Base):
                        change['members'], change['slots'])
                       for change in changes]
             for pool_id, changes in pools.items()}, sort_keys=True)
-            for key, pools in found.items()}
+            for key, pools in by_id.items()}
 
     def histories(self, host: str, after: str | None, silent: str,
                   limit: int = history.PAGE
                   ) -> tuple[dict[str, Told], str | None]:
-        """What others say of the load balancers that a node should have.
+        """Return other nodes' histories of a node's load balancers.
 
-        :param after: what was returned with the page before.
-        :param silent: who has this condition (models.Node) has no say.
-        :returns: by id, and after which id the next page begins, or None.
+        :param after: the id that was returned with the previous page.
+        :param silent: condition (models.Node) of nodes to be ignored.
+        :returns: by id, and the id after which the next page begins, or None.
         """
         with self._reading_rows() as opened:
             now = self._now(opened)
@@ -86,7 +86,7 @@ def _members(text: str) -> dict[str, set[str]]:
             for pool_id, pool in rows.parsed(text)['pools'].items()}
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 
 _BALANCERS = models.LoadBalancer.__table__
 _PLACEMENTS = models.Placement.__table__

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hypervisors have, as their agents reported it.
+"""The actual state of hypervisors, as their agents report it.
 
-Reports are numbered and taken as those of LB nodes (reports.py). An agent
-writes columns of its own hypervisor's rows, and no others.
+Reports are numbered and accepted like those of LB nodes (reports.py). An
+agent only writes columns of its own hypervisor's rows.
 """
 
 import json
@@ -23,7 +23,7 @@ _NOTHING: dict[str, Any] = {'held_generation': 0, 'ifindex': None,
 
 
 class Taken(NamedTuple):
-    """``news``: whether somebody may wait for what has changed."""
+    """``news``: whether anything has changed that the leader may wait for."""
 
     answer: host_messages.ReportAnswer
     news: bool = False
@@ -52,7 +52,7 @@ class HostReports(base.Base):
                 return Taken(_answer(False, last))
             state = row.state if report['state'] is None else json.dumps(
                 report['state'], sort_keys=True)
-            # Another controller may have taken one since.
+            # Another controller may have accepted one meanwhile.
             if not rows.execute(sa.update(_HOSTS).where(
                     _HOSTS.c.host == host, _HOSTS.c.report_epoch == last[0],
                     _HOSTS.c.report_seq == last[1]).values(
@@ -85,10 +85,10 @@ class HostReports(base.Base):
                     _OBJECTS.c.host == host, _OBJECTS.c.id.in_(ids))).all():
                 values: dict[str, Any] = {}
                 if row.id in report['held'] or row.id in report['gone']:
-                    one = report['held'].get(row.id)
-                    values = dict(_NOTHING) if one is None else {
-                        'held_generation': one['generation'],
-                        'ifindex': one['ifindex'], 'error': one['error']}
+                    held = report['held'].get(row.id)
+                    values = dict(_NOTHING) if held is None else {
+                        'held_generation': held['generation'],
+                        'ifindex': held['ifindex'], 'error': held['error']}
                     news |= any(getattr(row, name) != value
                                 for name, value in values.items())
                     values['report_epoch'] = epoch
@@ -102,7 +102,7 @@ class HostReports(base.Base):
 
     @staticmethod
     def _forget_unreported(rows: Any, host: str, epoch: int) -> bool:
-        """All has been reported: it does not have what was not."""
+        """Reset objects that a complete epoch has not reported."""
         return bool(rows.execute(sa.update(_OBJECTS).where(
             _OBJECTS.c.host == host, _OBJECTS.c.report_epoch != epoch,
             _OBJECTS.c.held_generation != 0).values(_NOTHING)).rowcount)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypervisors: who may call, and what each should have.
+"""Hypervisors: their registration and wanted state.
 
-Only what is the hypervisor's own is in an answer to it: every query names
-its host. Pages are as those of LB nodes (deltas.py).
+An answer to a hypervisor contains only its own objects: every query is
+restricted to its host. Pages are like those of LB nodes (deltas.py).
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 
-# A sign of life is not stored again within so many seconds.
+# Seconds within which another sign of life is not stored.
 SEEN_S = 3.0
 
 _HOSTS = models.Hypervisor.__table__
@@ -27,8 +27,8 @@ _SEQUENCE = models.Sequence.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Hypervisor:
-    """``last_seen``: seconds since the epoch, 0: never. ``state``:
-    host_messages.HostState. The rest is as in models.py."""
+    """``last_seen``: seconds since the epoch; 0: never. ``state``:
+    host_messages.HostState. For the rest see models.py."""
 
     host: str
     last_seen: float
@@ -40,7 +40,7 @@ class Hypervisor:
 
 @dataclasses.dataclass(frozen=True)
 class HostObject:
-    """What a hypervisor should have, and what it has of it; see models.py."""
+    """Wanted and reported state of a hypervisor's object; see models.py."""
 
     host: str
     id: str
@@ -73,7 +73,7 @@ def _object(row: Any) -> HostObject:
 
 
 class Hypervisors(base.Base):
-    """Queries about hypervisors and by their agents."""
+    """Queries about hypervisors and of their agents."""
 
     def hypervisor_hosts(self) -> list[str]:
         with self._reading_rows() as rows:
@@ -88,7 +88,7 @@ class Hypervisors(base.Base):
 
     @base.retried
     def register_hypervisor(self, host: str) -> bool:
-        """Make one known. Returns whether it was not before."""
+        """Register a hypervisor, and return whether it is new."""
         with self._write() as session:
             if session.get(models.Hypervisor, host) is not None:
                 return False
@@ -98,9 +98,9 @@ class Hypervisors(base.Base):
 
     @base.retried
     def remove_hypervisor(self, host: str) -> bool:
-        """Forget one that does not run an agent any more.
+        """Remove a hypervisor, and return whether it was known.
 
-        Its keys stay reserved until LB nodes do not use them.
+        Its keys stay reserved until no LB node uses them.
         """
         with self._write() as session:
             session.query(models.HostObject).filter_by(host=host).delete()
@@ -109,25 +109,25 @@ class Hypervisors(base.Base):
 
     @base.retried
     def set_hypervisor_in_service(self, host: str, in_service: bool) -> bool:
-        """The operator's word. False where it is unknown."""
+        """Set a hypervisor in or out of service; return False if unknown."""
         with self._write() as session:
             return bool(session.query(models.Hypervisor).filter_by(
                 host=host).update({'in_service': in_service}))
 
     @base.retried
     def hypervisor_seen(self, host: str) -> None:
-        """Its agent has called."""
+        """Store a sign of life of the agent."""
         with self._writing() as rows:
             now = self._now(rows)
             rows.execute(sa.update(_HOSTS).where(
                 _HOSTS.c.host == host,
-                # Also where the clock was set back.
+                # Also after the clock was set back.
                 (_HOSTS.c.last_seen < now - SEEN_S)
                 | (_HOSTS.c.last_seen > now + SEEN_S)).values(last_seen=now))
 
     def host_objects(self, hosts: Iterable[str] | None = None
                      ) -> list[HostObject]:
-        """All, or those of some hypervisors; also what shall go."""
+        """Return all or some hypervisors' objects, even if to be removed."""
         query = sa.select(_OBJECTS)
         if hosts is not None:
             query = query.where(_OBJECTS.c.host.in_(list(hosts)))
@@ -137,10 +137,10 @@ class Hypervisors(base.Base):
     def host_changes(self, host: str, since: int, after: str | None = None,
                      limit: int = host_messages.DOCUMENTS_PAGE
                      ) -> dict[str, Any]:
-        """What a hypervisor should have otherwise than at a generation: the
-        fields of host_messages.FetchAnswer that are the database's.
+        """Return the changes of a hypervisor's wanted state since a
+        generation: the fields of host_messages.FetchAnswer from the database.
 
-        :raises Refused: it is not registered.
+        :raises Refused: the hypervisor is not registered.
         """
         with self._reading_rows() as rows:
             as_of = self._host_as_of(rows, host)
@@ -164,18 +164,18 @@ class Hypervisors(base.Base):
     def host_generations(self, host: str, after: str | None = None,
                          limit: int = host_messages.COMPARE_PAGE
                          ) -> host_messages.CompareAnswer:
-        """:raises Refused: it is not registered."""
+        """:raises Refused: the hypervisor is not registered."""
         with self._reading_rows() as rows:
             as_of = self._host_as_of(rows, host)
-            found = {row.id: int(row.generation) for row in rows.execute(
+            wanted = {row.id: int(row.generation) for row in rows.execute(
                 _wanted(host, after).limit(limit))}
-            return {'as_of': as_of, 'generations': found,
-                    'more': max(found) if len(found) == limit else None}
+            return {'as_of': as_of, 'generations': wanted,
+                    'more': max(wanted) if len(wanted) == limit else None}
 
     def host_documents(self, host: str, ids: Iterable[str],
                        limit: int = host_messages.DOCUMENTS_PAGE
                        ) -> list[host_messages.Entry]:
-        """:raises Refused: it is not registered."""
+        """:raises Refused: the hypervisor is not registered."""
         with self._reading_rows() as rows:
             self._host_as_of(rows, host)
             return _page(rows.execute(_wanted(host, None).where(
@@ -183,9 +183,9 @@ class Hypervisors(base.Base):
 
     @staticmethod
     def _host_as_of(rows: Any, host: str) -> int:
-        known = rows.execute(sa.select(_HOSTS.c.host).where(
+        registered = rows.execute(sa.select(_HOSTS.c.host).where(
             _HOSTS.c.host == host)).first()
-        if known is None:
+        if registered is None:
             raise unregistered(host)
         return int(rows.execute(sa.select(_SEQUENCE.c.value).where(
             _SEQUENCE.c.id == 1)).scalar_one())
@@ -199,12 +199,12 @@ def _wanted(host: str, after: str | None) -> Any:
     return query.order_by(_OBJECTS.c.id)
 
 
-def _page(found: Iterable[Any], limit: int
+def _page(selected: Iterable[Any], limit: int
           ) -> tuple[list[host_messages.Entry], str | None]:
-    """As deltas.py has it."""
+    """Return a page and where the next begins, like _page in deltas.py."""
     page: list[host_messages.Entry] = []
     size = 0
-    for row in found:
+    for row in selected:
         size += len(row.document)
         if len(page) == limit or (
                 page and size > host_messages.DOCUMENTS_PAGE_BYTES):

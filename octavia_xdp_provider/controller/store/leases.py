@@ -56,12 +56,12 @@ class Leases(base.Base):
                     now, lease_s):
                 return None
             token = int(row.token) + (row.owner != owner)
-            found = session.execute(sa.update(models.Lease).where(
+            updated = session.execute(sa.update(models.Lease).where(
                 models.Lease.name == name, models.Lease.owner == row.owner,
                 models.Lease.token == row.token,
                 models.Lease.expires_at == row.expires_at).values(
                     owner=owner, token=token, expires_at=now + lease_s))
-            return token if found.rowcount else None
+            return token if updated.rowcount else None
 
     @base.retried
     def resign(self, name: str, owner: str) -> None:

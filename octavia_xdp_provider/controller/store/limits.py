@@ -83,10 +83,10 @@ def check(session: Any, limits: Limits, before: spec.Document | None,
                  limits.project_bytes)
 
 
-def _compare(whose: str, what: str, number: int, limit: int) -> None:
+def _compare(whose: str, quantity: str, number: int, limit: int) -> None:
     if limit and number > limit:
         raise errors.Refused(
-            'members' if what == 'members' else 'pools',
-            f'the {whose} would have {number} {what}, and the operator '
+            'members' if quantity == 'members' else 'pools',
+            f'the {whose} would have {number} {quantity}, and the operator '
             f'allows {limit}', 'use fewer members, pools and networks, or '
             'ask the operator for more')

@@ -8,16 +8,16 @@ from sqlalchemy.dialects import mysql
 
 Base = orm.declarative_base(cls=models.ModelBase)
 
-# 64 KiB, the size of MariaDB's TEXT, hold about 250 members.
+# MariaDB's TEXT has 64 KiB, which hold about 250 members.
 Document = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
 class Sequence(Base):
-    """The one counter from which all generations are drawn.
+    """The counter from which all generations are drawn.
 
-    One counter for all load balancers makes generations comparable with
-    what a node had fetched as a whole: a report "as of n" proves that the
-    node has seen every change up to n, removals included.
+    A single counter for all load balancers makes generations comparable with
+    a node's fetch as a whole: a report "as of n" proves that the node has
+    seen every change up to n, including removals.
     """
 
     __tablename__ = 'sequence'
@@ -30,30 +30,28 @@ class LoadBalancer(Base):
 
     ``generation``: of the document. ``sent_generation``: the newest one for
     which Octavia's statuses were set. ``removed``: objects deleted since,
-    whose DELETED is still to be sent, a JSON list of
+    for which DELETED has yet to be sent, a JSON list of
     ``[kind, id, generation]``. ``changed_at``, ``deleted``: the time of the
     last change (seconds since the epoch) and whether it was the deletion.
-    ``failed_generation``: the newest one that no node could do in time, and
-    for which an operating status of ERROR was sent; of a deletion, that not
-    all nodes could, and a provisioning status of ERROR.
+    ``failed_generation``: the newest one that no node applied in time, and
+    for which an operating status of ERROR was sent; for a deletion, that not
+    all nodes applied, and a provisioning status of ERROR.
 
     ``pending``: a change that Octavia may not have committed yet, which has
     no effect, see store/requests.py; null if there is none, else JSON
     ``{"request": uuid, "deadline": seconds since the epoch by the
     database's clock, "change": a Change (common/changes.py), "expected":
-    the document with the change, or null where the load balancer is
-    deleted}``. A row of generation 0 is a creation that is pending: its
-    ``document`` is the expected one, and it has no placements.
-    ``unconfirmed``: objects whose provisioning status ACTIVE is still to be
-    sent, a JSON list of ``[kind, id, generation]``. ``sent_statuses``:
-    operating statuses that Octavia was last sent, JSON
-    ``{"kind id": status}``. Null stands for an empty one. ``replicas``: nodes
-    that the flavor wants; null for ``[placement] replicas``. ``listed_at``:
-    ``updated_at`` in Octavia's last list; ``compared_at``: as of which value
-    the document was compared
-    with Octavia's, "sent" if nothing has moved it since but what Octavia was
-    sent, null if it shall be compared. ``zero_touch``: the flavor's, null for
-    off.
+    the document with the change, or null for a deletion}``. A row of
+    generation 0 is a pending creation: its ``document`` is the expected one,
+    and it has no placements. ``unconfirmed``: objects for which the
+    provisioning status ACTIVE has yet to be sent, a JSON list of
+    ``[kind, id, generation]``. ``sent_statuses``: operating statuses that
+    were last sent to Octavia, JSON ``{"kind id": status}``; null if none.
+    ``replicas``: nodes that the flavor wants; null for ``[placement]
+    replicas``. ``listed_at``: ``updated_at`` in Octavia's last list;
+    ``compared_at``: its value when the document was compared with Octavia's,
+    "sent" if only sent statuses have changed it since, null if a comparison
+    is needed. ``zero_touch``: the flavor's, null for off.
     """
 
     __tablename__ = 'load_balancers'
@@ -76,7 +74,7 @@ class LoadBalancer(Base):
 
 
 class Pool(Base):
-    """Which load balancer a pool belongs to: members name their pool only."""
+    """The load balancer of a pool: changes of members only name the pool."""
 
     __tablename__ = 'pools'
     id = sa.Column(sa.String(36), primary_key=True)
@@ -87,20 +85,19 @@ class Pool(Base):
 
 
 class Node(Base):
-    """An LB node, known since its first report.
+    """An LB node that the operator has registered.
 
-    ``last_seen``: seconds since the epoch. ``in_service``: the operator's
-    word. ``state``: what the node last reported of itself, JSON.
-    ``condition``: as the leader of the controllers judges it, a value of
-    scheduler/cluster.py's Condition, or null if it has not looked yet;
-    ``died_or_back_at``: when it was last found dead, or to be so no longer,
-    seconds since the epoch by the database's clock; null: never.
-    ``report_epoch``, ``report_seq``: of the last report that was taken, 0
-    before. ``complete``: whether that
-    epoch has reported all that there is. ``draining``: the operator's word,
-    too: it is out of service, and routers shall prefer others at once.
-    ``nat_pools``: its pools for NAT, as the operator has registered them, a
-    JSON list; null for none. What it reports itself counts inside of these.
+    ``last_seen``: seconds since the epoch; 0: never. ``in_service``: set by
+    the operator. ``state``: the node's last reported state, JSON.
+    ``condition``: the leader's judgement, a value of scheduler/cluster.py's
+    Condition, or null if there is none yet; ``died_or_back_at``: when it was
+    last found dead, or no longer dead, seconds since the epoch by the
+    database's clock; null: never. ``report_epoch``, ``report_seq``: of the
+    last accepted report, 0 before the first. ``complete``: whether that
+    epoch has reported everything. ``draining``: set by the operator: the node
+    is out of service, and routers should prefer others at once.
+    ``nat_pools``: its NAT pools as registered by the operator, a JSON list;
+    null for none. Reported pools only count if they lie in these.
     """
 
     __tablename__ = 'nodes'
@@ -120,25 +117,23 @@ class Node(Base):
 class Placement(Base):
     """A load balancer on a node.
 
-    ``placed_generation``: that of being placed, or 0.
-    ``synced_generation``: the newest one that the node has looked at, 0 if
-    it does not have the load balancer.
-    ``error``: why the node could not make it true.
-    ``removed_generation``: not null when it shall leave the node; the
-    row goes when the node, as of that generation or later, does not have it
-    any more. ``replace``: true when another node shall take it over first (a
-    failover).
-    ``members``: states of monitored members by id, JSON; null: not reported.
-    ``announced``: whether the node announces the VIPs; null: not reported.
-    ``report_epoch``: of the report that said so. ``history``: which members
-    took new flows before, as the node reports it, JSON ``{pool id: [[at,
-    {member id: weight before}, slots before]]}``, the newest first, seconds
-    since the epoch by the database's clock; null: nothing is reported.
-    ``draining_since``: since when the node shall announce the VIPs as a last
-    resort, seconds since the epoch by the database's clock; null: it shall
-    not. ``withdrawn_since``: the same, since when it shall not announce them
-    at all, and only keep the flows that it has by NAT. ``drain_generation``:
-    of the last change of these, or 0.
+    ``placed_generation``: the one in which it was placed, or 0.
+    ``synced_generation``: the newest one that the node has processed, 0 if
+    it does not have the load balancer. ``error``: why the node could not
+    apply it. ``removed_generation``: not null if it must leave the node; the
+    row is deleted when the node, as of that generation or later, no longer
+    has it. ``replace``: true if another node must take over first (a
+    failover). ``members``: states of monitored members by id, JSON; null: not
+    reported. ``announced``: whether the node announces the VIPs; null: not
+    reported. ``report_epoch``: of the report with these values. ``history``:
+    which members took new flows earlier, as reported, JSON ``{pool id: [[at,
+    {member id: earlier weight}, earlier slots]]}``, the newest first, seconds
+    since the epoch by the database's clock; null: not reported.
+    ``draining_since``: since when the node must announce the VIPs as a last
+    resort, seconds since the epoch by the database's clock; null: not
+    draining. ``withdrawn_since``: the same, since when it must not announce
+    them at all, and only keep existing NAT flows. ``drain_generation``: of
+    the last change of these two, or 0.
     """
 
     __tablename__ = 'placements'
@@ -156,7 +151,7 @@ class Placement(Base):
     withdrawn_since = sa.Column(sa.Double(), nullable=True)
     drain_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     history = sa.Column(Document, nullable=True)
-    # Nodes ask every few seconds whether one of them drains.
+    # Nodes ask every few seconds whether any of them drains.
     __table_args__ = sa.Index('ix_placements_host_draining_since', host,
                               draining_since),
 
@@ -164,8 +159,8 @@ class Placement(Base):
 class Removal(Base):
     """Removals from failed nodes, for the budget that limits them.
 
-    ``at``: seconds since the epoch. ``number``: how many; less than zero
-    where the operator has allowed so many more.
+    ``at``: seconds since the epoch. ``number``: of removals; negative if the
+    operator has allowed this many more.
     """
 
     __tablename__ = 'removals'
@@ -175,11 +170,11 @@ class Removal(Base):
 
 
 class ListenerCounter(Base):
-    """What a node counted for a listener, made into what never falls.
+    """A node's counters of a listener, and totals that never decrease.
 
-    ``last_*``: as the node reported them last; they start again from 0 when
-    its service is made anew. ``total_*``: all that the node ever counted.
-    ``active``: flows that were alive then, which is no counter.
+    ``last_*``: last reported values; they restart at 0 when the service is
+    created again. ``total_*``: everything that the node ever counted.
+    ``active``: number of live flows in the last report, not a counter.
     """
 
     __tablename__ = 'listener_counters'
@@ -201,12 +196,12 @@ class ListenerCounter(Base):
 
 
 class Work(Base):
-    """A load balancer that somebody has to look at, see store/work.py.
+    """A load balancer in the work queue, see store/work.py.
 
-    ``version`` grows with each mark, so that one which comes while the item
-    is worked on is not lost. ``due_at``, ``claimed_until``: seconds since
-    the epoch by the database's clock. ``failures``: how often in a row it
-    was not finished, and was to be looked at again.
+    ``version``: grows with each mark, so that a mark during a claim is not
+    lost. ``due_at``, ``claimed_until``: seconds since the epoch by the
+    database's clock. ``failures``: number of consecutive steps that did not
+    finish it.
     """
 
     __tablename__ = 'work'
@@ -219,10 +214,10 @@ class Work(Base):
 
 
 class Lease(Base):
-    """Who does what only one controller may do, see store/leases.py.
+    """The owner of work that only one controller may do, see store/leases.py.
 
-    ``token`` grows whenever the owner changes. ``expires_at``: seconds
-    since the epoch by the database's clock.
+    ``token``: grows whenever the owner changes. ``expires_at``: seconds since
+    the epoch by the database's clock.
     """
 
     __tablename__ = 'leases'
@@ -233,7 +228,7 @@ class Lease(Base):
 
 
 class CanceledRequest(Base):
-    """A request that its caller gave up before it arrived.
+    """A request that its caller has canceled, which may arrive later.
 
     ``at``: seconds since the epoch, by the database's clock.
     """
@@ -244,7 +239,7 @@ class CanceledRequest(Base):
 
 
 class AnsweredRequest(Base):
-    """A request that was accepted: the same one once more changes nothing.
+    """An accepted request, which has no effect if it is repeated.
 
     ``at``: seconds since the epoch, by the database's clock.
     """
@@ -256,10 +251,10 @@ class AnsweredRequest(Base):
 
 
 class Vip(Base):
-    """An address that a load balancer has or would have as a VIP.
+    """An address that a load balancer has as a VIP, or would have.
 
-    More than one may have an address while all but one are being deleted, and
-    are on no node that is heard.
+    Several load balancers may have one while all but one are being deleted,
+    and are on no node that may announce it.
     """
 
     __tablename__ = 'vips'
@@ -271,7 +266,7 @@ class Vip(Base):
 
 
 class MemberAddress(Base):
-    """An address to which a load balancer sends packets or probes, or would.
+    """An address that packets or probes of a load balancer go to, or would.
     """
 
     __tablename__ = 'member_addresses'
@@ -283,8 +278,7 @@ class MemberAddress(Base):
 
 
 class Usage(Base):
-    """What a load balancer takes of the tables of each of its nodes, and how
-    large it is.
+    """The needs of a load balancer on each of its nodes, and its size.
 
     ``all_members``: of all its pools. ``bytes``: of its document, in steps
     (``limits.in_steps``).
@@ -303,11 +297,10 @@ class Usage(Base):
 
 
 class Tombstone(Base):
-    """A load balancer that is not held, whose deletion was asked for.
+    """A load balancer that was deleted, or is unknown and to be deleted.
 
-    It was deleted before, or never known. ``pending``: as of LoadBalancer,
-    null if nothing is. ``at``: of the deletion, seconds since the epoch by
-    the database's clock.
+    ``pending``: as in LoadBalancer, null if there is none. ``at``: time of
+    the deletion, seconds since the epoch by the database's clock.
     """
 
     __tablename__ = 'tombstones'
@@ -317,9 +310,9 @@ class Tombstone(Base):
 
 
 class Miss(Base):
-    """A load balancer that Octavia did not list though it is held.
+    """A load balancer that was missing in Octavia's list.
 
-    ``number``: of lists in a row that lacked it; ``first_at``: time of the
+    ``number``: of consecutive lists without it; ``first_at``: time of the
     first of them, seconds since the epoch by the database's clock.
     """
 
@@ -330,13 +323,13 @@ class Miss(Base):
 
 
 class Hypervisor(Base):
-    """A hypervisor whose agent may call, as the operator registered it.
+    """A hypervisor that the operator has registered.
 
-    ``host``: as Neutron has it. ``last_seen``: seconds since the epoch by the
-    database's clock, 0: never. ``in_service``: the operator's word.
-    ``state``: what the agent last reported of itself, JSON. ``report_epoch``,
-    ``report_seq``, ``complete``: as of Node. ``reported_generation``: drawn
-    when a report changed something that others wait for.
+    ``host``: its name in Neutron. ``last_seen``: seconds since the epoch by
+    the database's clock; 0: never. ``in_service``: set by the operator.
+    ``state``: the agent's last reported state, JSON. ``report_epoch``,
+    ``report_seq``, ``complete``: as in Node. ``reported_generation``: grows
+    when a report changes anything that the leader may wait for.
     """
 
     __tablename__ = 'hypervisors'
@@ -353,10 +346,10 @@ class Hypervisor(Base):
 class HostObject(Base):
     """A port or an address set that a hypervisor should have.
 
-    ``generation``: of the document. ``removed_generation``: not null when it
-    shall go; the row goes when the agent, as of that generation or later,
-    does not have it any more. The others are as the agent reported them:
-    ``held_generation`` is 0 where it does not have it; ``counters``: JSON.
+    ``generation``: of the document. ``removed_generation``: not null if it
+    must be removed; the row is deleted when the agent, as of that generation
+    or later, no longer has it. The others are as reported by the agent:
+    ``held_generation``: 0 if it does not have the object; ``counters``: JSON.
     """
 
     __tablename__ = 'host_objects'
@@ -376,12 +369,12 @@ class HostObject(Base):
 class HostKey(Base):
     """A key of a hypervisor: a listener at a member.
 
-    ``entry``: of the port's document, JSON; it is there until LB nodes have
-    stopped to use the key. ``unused_generation``: not null when the load
-    balancer's document, from this generation on, does not use it.
-    ``free_at``: not null when the entry was taken off the hypervisor: since
-    then nobody may have the key until this time, seconds since the epoch by
-    the database's clock.
+    ``entry``: of the port's document, JSON; it stays there until LB nodes
+    have stopped using the key. ``unused_generation``: not null if the load
+    balancer's document no longer uses the key as of this generation.
+    ``free_at``: not null once the entry was removed from the hypervisor: the
+    key must not be reused before this time, seconds since the epoch by the
+    database's clock.
     """
 
     __tablename__ = 'host_keys'

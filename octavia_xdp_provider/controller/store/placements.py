@@ -166,10 +166,10 @@ class Placements(base.Base):
     def _is_on(session: Any, load_balancer_id: str,
                hosts: frozenset[str]) -> bool:
         row = session.get(models.LoadBalancer, load_balancer_id)
-        found = session.query(models.Placement.host).filter_by(
+        placed = session.query(models.Placement.host).filter_by(
             load_balancer_id=load_balancer_id, removed_generation=None)
         return (row is not None and not row.deleted
-                and {host for host, in found} == hosts)
+                and {host for host, in placed} == hosts)
 
     @base.retried
     def keep_placements(self, load_balancer_id: str) -> None:
@@ -211,16 +211,16 @@ class Placements(base.Base):
             return int(session.scalar(_on_failed_nodes(sa.func.count())))
 
 
-def _on_failed_nodes(what: Any) -> Any:
+def _on_failed_nodes(column: Any) -> Any:
     """Select placements whose node is dead, failing or unknown."""
-    return sa.select(what).select_from(models.Placement).outerjoin(
+    return sa.select(column).select_from(models.Placement).outerjoin(
         models.Node, models.Node.host == models.Placement.host).where(
             models.Placement.removed_generation.is_(None),
             models.Node.host.is_(None) | (models.Node.condition == 'dead')
             | models.Placement.error.is_not(None))
 
 
-# A statement that is made once, see base.py.
+# A statement that is built once, see base.py.
 _DRAINING = sa.select(models.Placement.host).where(
     models.Placement.host.in_(sa.bindparam('hosts', expanding=True)),
     models.Placement.draining_since.is_not(None)).limit(1)

@@ -76,15 +76,16 @@ def _checked(session: Any, host: str, pools: Iterable[str]) -> str | None:
         problem = fields.network_problem(text)
         if problem:
             raise errors.Refused('nat_pools', *problem)
-    taken = [(other.host, known) for other in session.query(
+    taken = [(other.host, pool) for other in session.query(
         models.Node.host, models.Node.nat_pools).filter(
-            models.Node.host != host) for known in rows.nat_pools(other)]
+            models.Node.host != host) for pool in rows.nat_pools(other)]
     for text in pools:
         network: Any = ipaddress.ip_network(text)
-        for other, known in taken:
-            there: Any = ipaddress.ip_network(known)
-            if network.version == there.version and network.overlaps(there):
+        for other, pool in taken:
+            other_network: Any = ipaddress.ip_network(pool)
+            if (network.version == other_network.version
+                    and network.overlaps(other_network)):
                 raise errors.Refused(
-                    'nat_pools', f'{text} overlaps {known} of {other}',
+                    'nat_pools', f'{text} overlaps {pool} of {other}',
                     'give each address to one node')
     return json.dumps(pools) if pools else None

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes have, as they reported it.
+"""The actual state of nodes, as they report it.
 
-A node numbers its reports: an *epoch* begins with report 1 and reports all
-that the node has, in as many reports as it takes; later ones report what has
-changed. Report n is taken once, after n - 1. A message that was lost, came
-twice or late thus changes nothing: the node repeats a report until it is
-answered, and begins a new epoch where the controller asks for one.
+A node numbers its reports: an *epoch* begins with report 1 and the complete
+state, in as many reports as needed; later ones contain changes. Report n is
+accepted once, after n - 1. So lost, duplicated or delayed messages do no
+harm: the node repeats a report until it is answered, and begins a new epoch
+if the controller asks for one.
 
-A node writes rows of its own placements, and no others.
+A node only writes rows of its own placements.
 """
 
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ from octavia_xdp_provider.controller.store import models
 
 
 class Taken(NamedTuple):
-    """What became of a report.
+    """The result of a report.
 
-    ``touched``: ids of load balancers of which something has changed.
-    ``is_new``: whether it is the node's first report. ``all_marked``: whether
-    the node's own state has changed so that all that is on it was marked.
+    ``touched``: ids of load balancers whose state has changed. ``is_new``:
+    whether it is the node's first report. ``all_marked``: whether all load
+    balancers on the node were marked, because the node's own state changed.
     """
 
     answer: messages.ReportAnswer
@@ -42,8 +42,8 @@ class Taken(NamedTuple):
     all_marked: bool = False
 
 
-# What a column holds: a node that begins its counters anew all the time comes
-# that far.
+# The largest value of a column. A node that resets its counters again and
+# again could exceed it.
 _TOTAL_MAX = 2 ** 63 - 1
 
 _NODES = models.Node.__table__
@@ -61,8 +61,8 @@ class Reports(histories.Histories):
              delay_s: float = 0.0) -> Taken:
         """Store a report, if it is the next one.
 
-        :param delay_s: seconds for which what has changed is left to the
-            caller: nobody else has to look at it before.
+        :param delay_s: seconds until changed load balancers are due in the
+            work queue; meanwhile they are left to the caller.
         :raises Refused: the node is not registered.
         """
         with self._writing() as rows:
@@ -77,7 +77,7 @@ class Reports(histories.Histories):
                 return Taken(_answer(False, last), set())
             state = row.state if report['state'] is None else json.dumps(
                 report['state'], sort_keys=True)
-            # Another controller may have taken one since.
+            # Another controller may have accepted one meanwhile.
             if not rows.execute(*self._timed(rows, _taking, {
                     'key': host, 'epoch': epoch, 'seq': seq, 'new': state,
                     'last_epoch': last[0], 'last_seq': last[1],
@@ -85,16 +85,16 @@ class Reports(histories.Histories):
                 return Taken(_answer(False, last), set())
             touched = self._take_held(rows, host, epoch, report)
             if report['complete']:
-                # Later reports of the epoch say themselves what is gone.
+                # Later reports of the epoch list removed load balancers.
                 if begins or not row.complete:
-                    touched |= self._forget_untold(rows, host, epoch)
+                    touched |= self._forget_placements(rows, host, epoch)
                 if row.leaving:
                     touched |= self._confirm_gone(rows, host,
                                                   report['as_of'])
             if report['counters']:
                 with orm.Session(rows) as session:
                     self._count(session, host, report['counters'])
-                    session.commit()  # of what it holds
+                    session.commit()  # flushes; the transaction goes on
             self._mark_work(rows, touched, delay_s)
             all_marked = report['state'] is not None and (
                 self._mark_if_it_counts(rows, host, row.state,
@@ -106,9 +106,9 @@ class Reports(histories.Histories):
     @classmethod
     def _mark_if_it_counts(cls, session: Any, host: str, before: str,
                            state: dict[str, Any]) -> bool:
-        """Have all on a node looked at if its state changes statuses.
+        """Mark all load balancers on a node if its state affects statuses.
 
-        :param before: the state that is stored, JSON.
+        :param before: the stored state, JSON.
         """
         counts = (_counting(state) != _counting(json.loads(before)))
         if counts:
@@ -126,12 +126,12 @@ class Reports(histories.Histories):
         for ids in base.chunks((*held, *report['gone'])):
             changed = []
             for row in rows.execute(_REPORTED, {'host': host, 'ids': ids}):
-                one = held.get(row.load_balancer_id)
-                values = _NOTHING if one is None else {
-                    'synced_generation': one['generation'],
-                    'error': one['error'],
-                    'members': json.dumps(one['members'], sort_keys=True),
-                    'announced': one['announced']}
+                entry = held.get(row.load_balancer_id)
+                values = _NOTHING if entry is None else {
+                    'synced_generation': entry['generation'],
+                    'error': entry['error'],
+                    'members': json.dumps(entry['members'], sort_keys=True),
+                    'announced': entry['announced']}
                 if _differs(row, values):
                     touched.add(row.load_balancer_id)
                 elif row.report_epoch == epoch and not (
@@ -148,21 +148,21 @@ class Reports(histories.Histories):
         return touched
 
     @staticmethod
-    def _forget_untold(rows: Any, host: str, epoch: int) -> set[str]:
-        """All has been reported: the node does not have what was not."""
-        untold = (_PLACEMENTS.c.host == host,
-                  _PLACEMENTS.c.report_epoch != epoch,
-                  _PLACEMENTS.c.synced_generation != 0)
-        found = set(rows.execute(sa.select(
-            _PLACEMENTS.c.load_balancer_id).where(*untold)).scalars())
-        if found:
-            rows.execute(sa.update(_PLACEMENTS).where(*untold).values(
+    def _forget_placements(rows: Any, host: str, epoch: int) -> set[str]:
+        """Reset placements that a complete epoch has not reported."""
+        unreported = (_PLACEMENTS.c.host == host,
+                      _PLACEMENTS.c.report_epoch != epoch,
+                      _PLACEMENTS.c.synced_generation != 0)
+        ids = set(rows.execute(sa.select(
+            _PLACEMENTS.c.load_balancer_id).where(*unreported)).scalars())
+        if ids:
+            rows.execute(sa.update(_PLACEMENTS).where(*unreported).values(
                 history=None, **_NOTHING))
-        return found
+        return ids
 
     @staticmethod
     def _confirm_gone(rows: Any, host: str, as_of: int) -> set[str]:
-        """Forget placements that the node was to give up, and has."""
+        """Delete placements that the node was to remove and has removed."""
         gone = set(rows.execute(_LEFT, {
             'host': host, 'as_of': as_of}).scalars())
         Reports._confirm_removed(rows, host, gone, as_of)
@@ -171,8 +171,8 @@ class Reports(histories.Histories):
     @staticmethod
     def _confirm_removed(session: Any, host: str, ids: Iterable[str],
                          as_of: int) -> None:
-        """Forget placements, unless another controller has just put one of
-        them back: it is not leaving any more."""
+        """Delete placements, except those that another controller has just
+        restored, so that they are no longer leaving."""
         for some in base.chunks(ids):
             session.execute(sa.delete(_PLACEMENTS).where(
                 _PLACEMENTS.c.host == host,
@@ -184,18 +184,18 @@ class Reports(histories.Histories):
                counters: dict[str, dict[str, messages.Counters]]) -> None:
         if not counters:
             return
-        known = {row.listener_id: row for row in session.query(
+        stored = {row.listener_id: row for row in session.query(
             models.ListenerCounter).filter(
                 models.ListenerCounter.host == host,
                 models.ListenerCounter.load_balancer_id.in_(
                     list(counters)))}
         for load_balancer_id, listeners in counters.items():
-            new = listeners.keys() - known.keys()
+            new = listeners.keys() - stored.keys()
             own = _listeners(session, host, load_balancer_id) if new else ()
             for key, now in listeners.items():
-                row = known.get(key)
+                row = stored.get(key)
                 if row is None:
-                    # Nobody counts for a listener of others.
+                    # A node cannot count for listeners that it does not have.
                     if key not in own:
                         continue
                     row = models.ListenerCounter(
@@ -211,12 +211,12 @@ class Reports(histories.Histories):
 
 
 def _counting(state: dict[str, Any]) -> tuple[bool, bool]:
-    """Of a node's state, what the statuses of load balancers depend on."""
+    """Return the part of a node's state that affects statuses."""
     return bool(status.problems(state)), status.knows_no_health(state)
 
 
 def _unregistered(host: str) -> errors.Refused:
-    # Deleted a moment ago: it must not come back by itself.
+    # It may have been deleted a moment ago, and must not reappear by itself.
     return errors.Refused(
         'host', f'{host} is not registered',
         'say "octavia-xdp-manage node create" for it')
@@ -231,7 +231,7 @@ def _differs(row: Any, values: dict[str, Any]) -> bool:
 
 
 def _listeners(session: Any, host: str, load_balancer_id: str) -> set[str]:
-    """Listeners of a load balancer that is on the node."""
+    """Return the listeners of a load balancer if it is on the node."""
     if session.get(models.Placement, (load_balancer_id, host)) is None:
         return set()
     row = session.get(models.LoadBalancer, load_balancer_id)
@@ -239,7 +239,7 @@ def _listeners(session: Any, host: str, load_balancer_id: str) -> set[str]:
 
 
 def _add(row: Any, now: dict[str, int]) -> None:
-    """A counter that is lower than the last one has started again; one that
+    """Add reported counters. A counter that has decreased was reset; one that
     is not reported has not changed."""
     row.active = now.get('active', 0)
     for name in now.keys() - {'active'}:
@@ -250,7 +250,7 @@ def _add(row: Any, now: dict[str, int]) -> None:
             getattr(row, f'total_{name}') + grown, _TOTAL_MAX))
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 
 _HOST: Any = sa.bindparam('host')
 _NODE = sa.select(_NODES, sa.exists().where(
@@ -278,7 +278,7 @@ _LEFT = sa.select(_PLACEMENTS.c.load_balancer_id).where(
 
 @functools.cache
 def _taking(dialect: str) -> Any:
-    """Note the next report, unless somebody else has."""
+    """Store the next report, unless another controller has."""
     return sa.update(_NODES).where(
         _NODES.c.host == sa.bindparam('key'),
         _NODES.c.report_epoch == sa.bindparam('last_epoch'),

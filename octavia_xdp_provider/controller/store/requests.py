@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that Octavia has asked for and may not have committed yet.
+"""Changes that Octavia has requested and may not have committed yet.
 
-The driver is called inside Octavia's open transaction. What it asks for is
-checked, what it needs is reserved, and it is stored as the load balancer's
-pending change, which no node sees. A controller makes it the wanted state
-once Octavia has committed it, and drops it otherwise.
+The driver is called inside Octavia's open transaction. Its change is checked,
+its needs are reserved, and it is stored as the load balancer's pending change,
+which no node sees. A controller makes it the wanted state once Octavia has
+committed it, and drops it otherwise.
 
 Octavia admits the next change of a load balancer only after the last one was
 answered: a newer pending change replaces an older one, which was rolled back.
-So what follows from a large document is made before a generation is drawn,
-where it makes nobody wait, and used if it still is the same document.
+So a large document is changed before a generation is drawn, while no other
+transaction waits, and the result is used if it still is the same document.
 """
 
 import functools
@@ -31,18 +31,18 @@ from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import prepared as prepared_
 from octavia_xdp_provider.controller.store import rows
 
-# Seconds for which requests are remembered, so that a message which comes
-# twice has one effect. No message lives for so long.
+# Seconds for which requests are stored, so that a duplicated message has one
+# effect. No message lives that long.
 REMEMBER_S = 3600
-# Share of the requests that look for those that are to be forgotten.
+# Share of requests that also delete old ones.
 FORGET_SHARE = 0.01
 
-# Seconds until the deadline of a driver that names none.
+# Seconds until the deadline if the driver gives none.
 DEADLINE_S = 30
 
-# Seconds until Octavia is asked for the commit of a change although the driver
-# is to report it. A busy controller takes its time to read that, and asking
-# would make it busier.
+# Seconds until Octavia is asked whether it has committed a change that the
+# driver should report. A busy controller may read the report late, and asking
+# earlier would add load.
 UNREPORTED_S = 3.0
 
 
@@ -53,8 +53,8 @@ _POOLS = models.Pool.__table__
 _USAGES = models.Usage.__table__
 
 
-# Bytes of a document from which on a change of it is prepared: it costs one
-# more look at the database. Those of whose objects this is known, at most.
+# Bytes above which changes of a document are prepared, which costs another
+# query; and the most load balancers and pools that are remembered as large.
 _LARGE_BYTES = 256 * 1024
 _LARGE_MAX = 4096
 
@@ -71,11 +71,11 @@ class Requests(addresses.Addresses):
 
     def __init__(self, manager: Any) -> None:
         super().__init__(manager)
-        # Names of load balancers and pools with large documents.
+        # Ids of load balancers and pools with large documents.
         self._large: set[str | None] = set()
 
     def now(self) -> float:
-        """The database's time, in seconds since the epoch."""
+        """Return the database's time, in seconds since the epoch."""
         with self._read() as session:
             return self._now(session)
 
@@ -87,41 +87,41 @@ class Requests(addresses.Addresses):
                 ) -> Stored:
         """Store a pending change.
 
-        The same request once more changes nothing and has the same answer.
+        A repeated request changes nothing and has the same answer.
 
         :param request: a UUID.
-        :param deadline: in the database's time. None: in a while.
+        :param deadline: in the database's time. None: after DEADLINE_S.
         :param reports_end: whether the driver reports how Octavia's
             transaction ends.
         :param policy: which addresses new members may have.
         :raises TooLate: it is past its deadline, or was canceled.
-        :raises UnknownObject: it names what is not there.
+        :raises UnknownObject: it names an object that does not exist.
         :raises Conflict: another load balancer has the VIP.
-        :raises Refused: it cannot be done, alone or beside others.
+        :raises Refused: it is not supported, or conflicts with others.
         """
         making = prepared_.Making(change, policy)
         prepared = self._prepare(making)
         with self._write() as session:
-            # Others wait from here on, or fail when they commit.
+            # From here on other transactions wait, or fail when they commit.
             self._draw(session)
-            found = base.connection(session).execute(*self._timed(
+            row = base.connection(session).execute(*self._timed(
                 session, _remembered, {
                     'request': request, 'pool': change.get('pool_id'),
                     'key': change.get('load_balancer_id')})).one()
-            now = float(found.now)
+            now = float(row.now)
             if deadline is None:
                 deadline = now + DEADLINE_S
             if now > deadline:
                 raise errors.TooLate(
                     f'it came {now - deadline:.1f} s after its deadline')
-            if found.canceled is not None:
+            if row.canceled is not None:
                 raise errors.TooLate('its caller has given it up')
-            if found.answered is not None:
-                return Stored(str(found.answered), now)
-            key = found.key
+            if row.answered is not None:
+                return Stored(str(row.answered), now)
+            key = row.key
             if key is None:
                 raise errors.UnknownObject(f'pool {change["pool_id"]}')
-            self._store(session, key, found, making,
+            self._store(session, key, row, making,
                         {'request': request, 'deadline': deadline,
                          'change': change, 'reports_end': reports_end},
                         limits, prepared)
@@ -135,9 +135,9 @@ class Requests(addresses.Addresses):
 
     def _prepare(self, making: prepared_.Making
                  ) -> prepared_.Prepared | None:
-        """What a change would make of the document, without a lock.
+        """Apply a change to the document without holding a lock.
 
-        :returns: None where it is made fast enough with it.
+        :returns: None if it is fast enough to be done under the lock.
         """
         change = making.change
         if change['object'] == 'loadbalancer':
@@ -157,7 +157,7 @@ class Requests(addresses.Addresses):
                making: prepared_.Making, pending: dict[str, Any],
                limits: limits_.Limits,
                prepared: prepared_.Prepared | None) -> None:
-        """:param row: of the load balancer; without an id there is none."""
+        """:param row: of the load balancer; its id is None if unknown."""
         change = making.change
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
@@ -186,7 +186,7 @@ class Requests(addresses.Addresses):
         if row.generation == 0:
             opened.execute(_EXPECTED, {'key': key, 'new_document': text})
             before = after
-        # What an earlier pending change held is held until now.
+        # With an earlier pending change, its needs are still reserved.
         is_held = (row.pending is None and self._holds_the_same(before, after)
                    and limits_.in_steps(len(text)) == row.bytes)
         opened.execute(_PENDING, {
@@ -235,7 +235,7 @@ class Requests(addresses.Addresses):
                  ) -> tuple[spec.Document | None, spec.Document, str]:
         """:returns: the document before and after a change, and its text.
 
-        :raises Refused: it cannot be done, alone or beside others.
+        :raises Refused: it is not supported, or conflicts with others.
         """
         if prepared.error is not None:
             raise prepared.error
@@ -247,12 +247,12 @@ class Requests(addresses.Addresses):
 
     @base.retried
     def cancel(self, request: str) -> str | None:
-        """Take a request back whose caller has given it up.
+        """Cancel a request that its caller has abandoned.
 
-        Octavia rolls back what its caller gave up. A request that comes
-        later is refused.
+        Octavia rolls it back. If the request arrives later, it is refused.
 
-        :returns: id of the load balancer that lost a pending change.
+        :returns: id of the load balancer whose pending change was dropped, or
+            None.
         """
         with self._write() as session:
             self._next_generation(session)
@@ -269,7 +269,7 @@ class Requests(addresses.Addresses):
 
     @base.retried
     def drop(self, load_balancer_id: str, request: str) -> bool:
-        """Forget a pending change: Octavia has not committed it.
+        """Drop a pending change that Octavia has not committed.
 
         :returns: False if it is not the pending one.
         """
@@ -282,7 +282,7 @@ class Requests(addresses.Addresses):
 
     @classmethod
     def _drop(cls, session: Any, key: str, request: str) -> bool:
-        """Forget a pending change. False if it is not the pending one."""
+        """Drop a pending change; return False if it is not the pending one."""
         row = session.get(models.LoadBalancer, key) or session.get(
             models.Tombstone, key)
         if row is None or row.pending is None or (
@@ -304,38 +304,38 @@ class Requests(addresses.Addresses):
 
 
 def _name(change: changes.Change) -> str | None:
-    """Whose change it is: a load balancer, or a pool of one."""
+    """Return the id of the changed load balancer, or of a pool of it."""
     return change.get('load_balancer_id') or change.get('pool_id')
 
 
 def _pending_text(pending: dict[str, Any], expected: str | None) -> str:
-    """:param expected: the document's text, which is made once."""
+    """:param expected: text of the document, which is not encoded again."""
     rest = json.dumps(pending, sort_keys=True)
     return f'{rest[:-1]}, "expected": {expected or "null"}}}'
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 
 _KEY: Any = sa.bindparam('key')
 _PENDING = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
     pending=sa.bindparam('new_pending'))
 _EXPECTED = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
     document=sa.bindparam('new_document'))
-# A member and a monitor name their pool alone.
+# Changes of members and health monitors only name the pool.
 _OWNER: Any = sa.func.coalesce(
     sa.bindparam('key', type_=sa.String()), sa.select(
         _POOLS.c.load_balancer_id).where(
             _POOLS.c.id == sa.bindparam('pool', type_=sa.String())
     ).scalar_subquery())
 
-# The document of the load balancer that a change is of.
+# The document of the load balancer that a change is about.
 _TEXT = sa.select(_BALANCERS.c.document).where(_BALANCERS.c.id == _OWNER)
 
 
 @functools.cache
 def _remembered(dialect: str) -> Any:
-    """What became of a request, what time it is, and the load balancer that
-    the request is about, if it is there."""
+    """Select the state of a request, the time, and the load balancer that the
+    request is about, if it exists."""
     owner = sa.select(_OWNER.label('key')).subquery()
     return sa.select(
         owner.c.key, *(_BALANCERS.c[name] for name in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating and upgrading the controller's database."""
+"""Creates and upgrades the controller's database."""
 
 import os
 
@@ -18,18 +18,18 @@ from octavia_xdp_provider.controller.store import sqlite
 
 LOG = logging.getLogger(__name__)
 
-# Of MariaDB's wsrep_sync_wait: reads, changes and insertions.
+# Bits of MariaDB's wsrep_sync_wait: reads, updates and inserts.
 SYNC_WAIT = 7
 
 
 class SchemaError(Exception):
-    """The database is not at the version that this code needs."""
+    """The database cannot be reached or is not at the required version."""
 
 
 def context_manager(conf):
-    """The enginefacade of ``[database] connection``, not yet connected.
+    """Return the enginefacade of ``[database] connection``, not connected yet.
 
-    :raises ConfigurationError: oslo.db would not know what it talks to.
+    :raises ConfigurationError: oslo.db does not support the URL's scheme.
     """
     manager = enginefacade.transaction_context()
     options = dict(conf.database)
@@ -43,8 +43,8 @@ def context_manager(conf):
             'server')
     if url.get_backend_name() == 'sqlite':
         options['sqlite_fk'] = True
-    # For green threads: others would be let run whenever a connection is
-    # returned, in the middle of what a thread does.
+    # thread_checkin is for green threads: it would yield to other threads
+    # whenever a connection is returned.
     manager.configure(thread_checkin=False, **options)
     if url.get_backend_name() == 'sqlite':
         manager.append_on_engine_create(sqlite.prepare)
@@ -72,7 +72,7 @@ def _versions(engine):
 
 
 def upgrade(manager):
-    """Bring the database to the newest version. Returns (before, after)."""
+    """Upgrade the database to the newest version. Returns (before, after)."""
     engine = manager.writer.get_engine()
     if engine.name == 'sqlite' and engine.url.database:
         os.makedirs(os.path.dirname(engine.url.database), exist_ok=True)
@@ -82,39 +82,40 @@ def upgrade(manager):
 
 
 def has_snapshot_isolation(manager):
-    """Whether the server refuses what a transaction of Octavia's may do.
+    """Return whether the server refuses what Octavia's transactions may do.
 
-    With it a transaction that reads for update what another one has changed
-    since it began fails, once it is REPEATABLE READ. It is made again here,
-    but not by Octavia.
+    With snapshot isolation a REPEATABLE READ transaction fails if it reads for
+    update a row that another one has changed since it began. This provider
+    retries such transactions, but Octavia does not.
     """
     engine = manager.writer.get_engine()
     if engine.name != 'mysql':
         return False
     with engine.connect() as connection:
-        found = connection.execute(sa.text(
+        variables = connection.execute(sa.text(
             'SHOW GLOBAL VARIABLES LIKE "innodb_snapshot_isolation"')).all()
-    # Servers that do not know it show nothing.
-    return [value for _, value in found] == ['ON']
+    # Servers without this variable return nothing.
+    return [value for _, value in variables] == ['ON']
 
 
 def _warn_of_cluster(engine):
-    """Say what controllers lack that write to several servers of Galera."""
+    """Warn if controllers cannot safely write to several Galera servers."""
     if engine.name != 'mysql':
         return
     with engine.connect() as connection:
-        found = dict(connection.execute(sa.text(
+        variables = dict(connection.execute(sa.text(
             "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', "
             "'wsrep_cluster_address', 'wsrep_sync_wait')")).all())
-    if (found.get('wsrep_on') == 'ON' and found.get('wsrep_cluster_address')
-            and ~int(found['wsrep_sync_wait']) & SYNC_WAIT):
+    if (variables.get('wsrep_on') == 'ON'
+            and variables.get('wsrep_cluster_address')
+            and ~int(variables['wsrep_sync_wait']) & SYNC_WAIT):
         LOG.warning(
             'The database is a Galera cluster, and its server does not wait '
             'for what others have committed (wsrep_sync_wait is %s): '
             'controllers that write to different servers may take what one '
             'of them has just stored for unknown. Set [database] '
             'mysql_wsrep_sync_wait = %s, unless all write to one server.',
-            found['wsrep_sync_wait'], SYNC_WAIT)
+            variables['wsrep_sync_wait'], SYNC_WAIT)
 
 
 def check(manager):

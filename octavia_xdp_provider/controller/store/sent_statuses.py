@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Octavia was sent, and what a comparison with it found."""
+"""Statuses that were sent to Octavia, and comparisons with Octavia."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -14,8 +14,8 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import work
 
-# In place of the time of a comparison: what moved ``updated_at`` since is
-# what Octavia was sent.
+# Replaces the value of a comparison: since then ``updated_at`` has changed
+# only because of statuses that were sent.
 SENT = 'sent'
 
 
@@ -24,7 +24,7 @@ _BALANCERS = models.LoadBalancer.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What a list of Octavia's load balancers is compared with."""
+    """A load balancer, for the comparison with Octavia's list."""
 
     id: str
     generation: int
@@ -36,7 +36,7 @@ class Known:
 
 
 class SentStatuses(base.Base):
-    """Queries about what Octavia was sent."""
+    """Queries about statuses that were sent to Octavia."""
 
     @base.retried
     def note_sent(self, load_balancer_id: str, generation: int, *,
@@ -44,16 +44,15 @@ class SentStatuses(base.Base):
                   active: bool = False, deleted: bool = False,
                   failed: bool = False, item: work.Item | None = None
                   ) -> bool:
-        """Octavia's statuses were set.
+        """Store that statuses were sent to Octavia.
 
         :param generation: of the document that they were derived from.
         :param statuses: (kind, id) → operating status, of all objects.
-        :param active: what that generation made pending is ACTIVE.
-        :param deleted: what it removed is DELETED.
-        :param failed: no node could do it in time.
-        :param item: of the work queue, which is finished if there is nothing
-            more to be done.
-        :returns: whether it was, see WorkQueue.finish.
+        :param active: ACTIVE was sent for objects that it made pending.
+        :param deleted: DELETED was sent for objects that it removed.
+        :param failed: whether no node applied it in time.
+        :param item: of the work queue, to be finished along with this.
+        :returns: whether it was finished, see WorkQueue.finish.
         """
         with self._writing() as rows:
             row = rows.execute(_SENT_OF, {'key': load_balancer_id}).first()
@@ -84,7 +83,7 @@ class SentStatuses(base.Base):
 
     @base.retried
     def doubt_sent(self, load_balancer_id: str) -> None:
-        """Octavia was sent something and did not answer."""
+        """Store that statuses were sent to Octavia without an answer."""
         with self._write() as session:
             self._doubt_sent(session, load_balancer_id)
 
@@ -93,14 +92,14 @@ class SentStatuses(base.Base):
                       listed_at: str | None,
                       pending: Iterable[spec.Object] = (),
                       removed: Iterable[spec.Object] = ()) -> None:
-        """The document was compared with Octavia's, and stays as it is.
+        """Store that the document was compared with Octavia's.
 
-        Nothing is done if a change came meanwhile.
+        Does nothing if there was a change meanwhile.
 
         :param generation: of the document.
         :param listed_at: of the row when the comparison began.
-        :param pending: objects that Octavia waits for to become ACTIVE.
-        :param removed: objects that it waits for to become DELETED.
+        :param pending: objects for which Octavia waits for ACTIVE.
+        :param removed: objects for which it waits for DELETED.
         """
         with self._write() as session:
             row = session.get(models.LoadBalancer, load_balancer_id,
@@ -113,7 +112,7 @@ class SentStatuses(base.Base):
             row.removed = _joined(row.removed, removed)
 
     def known(self) -> dict[str, Known]:
-        """All load balancers, without their documents."""
+        """Return all load balancers by id, without their documents."""
         columns = models.LoadBalancer
         with self._reading_rows() as session:
             return {row.id: Known(
@@ -127,7 +126,7 @@ class SentStatuses(base.Base):
 
     @base.retried
     def note_listed(self, rows: dict[str, str]) -> None:
-        """Octavia's list has these load balancers; they shall be compared.
+        """Store ``updated_at`` of Octavia's list, and request comparisons.
 
         :param rows: id → ``updated_at``.
         """
@@ -140,13 +139,13 @@ class SentStatuses(base.Base):
 
     @base.retried
     def note_explained(self, rows: dict[str, str]) -> None:
-        """Octavia's list shows of these what it was sent, and no more.
+        """Store ``updated_at`` values that sent statuses explain.
 
         :param rows: id → ``updated_at``.
         """
         if not rows:
             return
-        # Octavia's times are whole seconds: many have the same.
+        # Octavia's times are whole seconds: many load balancers share one.
         by_time: dict[str, list[str]] = {}
         for key, updated_at in rows.items():
             by_time.setdefault(updated_at, []).append(key)
@@ -157,20 +156,21 @@ class SentStatuses(base.Base):
                                                 'time': updated_at})
 
     def sent_since(self, load_balancer_ids: Iterable[str]) -> set[str]:
-        """Those of which Octavia was sent something since it was listed."""
-        found: set[str] = set()
+        """Return the load balancers for which statuses were sent to Octavia
+        since it listed them."""
+        sent: set[str] = set()
         with self._reading_rows() as session:
             for ids in base.chunks(load_balancer_ids):
-                found.update(session.scalars(sa.select(
+                sent.update(session.scalars(sa.select(
                     models.LoadBalancer.id).where(
                         models.LoadBalancer.id.in_(ids),
                         models.LoadBalancer.compared_at == SENT)))
-        return found
+        return sent
 
     @base.retried
     def bury(self, load_balancer_ids: Iterable[str], deadline_s: float
              ) -> None:
-        """Octavia deletes load balancers that are not held here."""
+        """Store tombstones for unknown load balancers that Octavia deletes."""
         with self._write() as session:
             now = self._now(session)
             ids = sorted(load_balancer_ids)
@@ -184,10 +184,10 @@ class SentStatuses(base.Base):
     @base.retried
     def note_missing(self, missing: Iterable[str]) -> dict[str, tuple[
             int, float]]:
-        """Octavia's list lacks these load balancers, and no others.
+        """Store that Octavia's list lacks exactly these load balancers.
 
-        :returns: id → lists in a row that lacked it, seconds since the
-            first of them.
+        :returns: id → (number of consecutive lists without it, seconds since
+            the first of them).
         """
         ids = set(missing)
         result = {}
@@ -208,7 +208,7 @@ class SentStatuses(base.Base):
         return result
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 _EXPLAINED = sa.update(_BALANCERS).where(
     _BALANCERS.c.id.in_(sa.bindparam('ids', expanding=True)),
     _BALANCERS.c.compared_at == SENT).values(
@@ -225,8 +225,8 @@ def _after(text: str, generation: int) -> str:
 
 
 def _joined(text: str, objects: Iterable[spec.Object]) -> str:
-    """With objects that are due whatever the nodes have done."""
-    found = json.loads(text)
-    known = {tuple(item[:2]) for item in found}
-    return json.dumps(found + [[kind, key, 0] for kind, key
-                               in sorted(set(objects) - known)])
+    """Add objects with generation 0, which are due independently of nodes."""
+    entries = json.loads(text)
+    listed = {tuple(item[:2]) for item in entries}
+    return json.dumps(entries + [[kind, key, 0] for kind, key
+                                 in sorted(set(objects) - listed)])

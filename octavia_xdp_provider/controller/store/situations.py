@@ -39,11 +39,12 @@ class Situations(base.Base):
     def situation(self, load_balancer_id: str) -> Situation | None:
         """Return a load balancer's Situation, or None if there is none."""
         values = {'key': load_balancer_id}
-        with self._reading_rows() as found:
-            row = found.execute(*self._timed(found, _balancer, values)).first()
+        with self._reading_rows() as opened:
+            row = opened.execute(
+                *self._timed(opened, _balancer, values)).first()
             if row is None:
                 return None
-            placements = found.execute(_PLACED, values).all()
+            placements = opened.execute(_PLACED, values).all()
         nodes = [placed for placed in placements if placed.state is not None]
         return Situation(
             rows.load_balancer(row), tuple(map(rows.placement, placements)),
@@ -52,7 +53,7 @@ class Situations(base.Base):
             float(row.now))
 
 
-# Statements that are made once, see base.py.
+# Statements that are built once, see base.py.
 _KEY: Any = sa.bindparam('key')
 
 

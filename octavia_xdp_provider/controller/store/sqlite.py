@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """SQLite with several writers: threads of a controller, and processes.
 
-A transaction that reads first and writes later is refused at once where
-another one has written meanwhile, however long the time-out is. So writers
-begin with the write lock (BEGIN IMMEDIATE) and wait for it; with a
-write-ahead log readers neither wait for them nor make them wait.
+A transaction that reads before it writes fails immediately if another one has
+written meanwhile, however long the time-out is. So writers begin by waiting
+for the write lock (BEGIN IMMEDIATE); with a write-ahead log readers and
+writers do not block each other.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ def prepare(engine: Any) -> None:
             cursor.execute(f'PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}')
             cursor.execute('PRAGMA journal_mode = WAL')
 
-    # oslo.db's own listener comes first and has begun a transaction for
-    # reading, which has no lock and nothing in it yet.
+    # oslo.db's own listener, which comes first, has begun a read transaction,
+    # which is empty and holds no lock.
     @sa.event.listens_for(engine, 'begin')
     def _begin(connection: Any) -> None:
         if connection.get_execution_options().get(WRITES):

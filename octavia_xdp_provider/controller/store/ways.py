@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How members are reached: keys and documents of hypervisors.
 
-The leader alone writes these rows, under its lease; what agents report of
-them has columns of its own (host_reports.py).
+Only the leader writes these rows, under its lease; reports of agents have
+separate columns (host_reports.py).
 """
 
 from collections.abc import Iterable
@@ -52,13 +52,13 @@ class Key:
 
 
 def _keys_of(port_id: str) -> Any:
-    """Keys of a port that are in use."""
+    """Select the keys of a port that are in use."""
     return sa.select(_KEYS).where(_KEYS.c.port_id == port_id,
                                   _KEYS.c.free_at.is_(None))
 
 
 def _use(row: Any) -> tuple[str, str, str, str]:
-    """What a key is for, wherever the member is."""
+    """Return the use of a key, independently of the member's hypervisor."""
     return (row.load_balancer_id, row.listener_id, row.member_id,
             json.loads(row.entry)['vip'])
 
@@ -77,11 +77,11 @@ class Way:
 
 @dataclasses.dataclass
 class Changes:
-    """What one step of the leader stores, in one transaction.
+    """What one step of the leader stores in one transaction.
 
-    ``keys``: whole rows by (host, key), None: the row goes. ``documents``:
-    (host, id) → (kind, document), None: it shall leave the hypervisor.
-    ``ways``: of load balancers by id, all of each.
+    ``keys``: complete rows by (host, key); None deletes the row.
+    ``documents``: (host, id) → (kind, document); None removes it from the
+    hypervisor. ``ways``: complete lists by load balancer id.
     """
 
     keys: dict[tuple[str, int], Key | None] = dataclasses.field(
@@ -99,11 +99,11 @@ class Ways(base.Base):
 
     def zero_touch_changes(self, since: int
                            ) -> tuple[int, dict[str, int | None]]:
-        """Load balancers that have changed.
+        """Return load balancers with zero_touch that have changed.
 
-        :param since: as of which the caller knows all of them; 0: none.
-        :returns: as of what this is, and id → generation, None of one that
-            is deleted.
+        :param since: generation up to which the caller knows all of them.
+        :returns: the current generation, and id → generation, None if the
+            load balancer is deleted.
         """
         with self._reading_rows() as rows:
             as_of = int(rows.execute(sa.select(_SEQUENCE.c.value)
@@ -128,34 +128,34 @@ class Ways(base.Base):
 
     def flow_targets(self, host: str, port_id: str
                      ) -> dict[str, dict[int, int]]:
-        """Where flows of a hypervisor's port may go: other hypervisors that
-        have made the port true → key there, by the key here of the same
-        VIP, listener and member. Without any, nobody has the port yet."""
+        """Return where flows of a hypervisor's port may be sent: other
+        hypervisors that have applied the port → {key here: key there} for the
+        same VIP, listener and member. Empty if there is none yet."""
         with self._reading_rows() as rows:
             here = {_use(row): int(row.key) for row in rows.execute(
                 _keys_of(port_id).where(_KEYS.c.host == host))}
-            found: dict[str, dict[int, int]] = {}
+            targets: dict[str, dict[int, int]] = {}
             if not here:
-                return found
+                return targets
             for row in rows.execute(sa.select(_OBJECTS.c.host).where(
                     _OBJECTS.c.id == port_id, _OBJECTS.c.host != host,
                     _OBJECTS.c.kind == host_spec.PORT,
                     _OBJECTS.c.removed_generation.is_(None),
                     _OBJECTS.c.error.is_(None),
                     _OBJECTS.c.held_generation >= _OBJECTS.c.generation)):
-                found[row.host] = {}
+                targets[row.host] = {}
             for row in rows.execute(_keys_of(port_id).where(
-                    _KEYS.c.host.in_(list(found)))):
+                    _KEYS.c.host.in_(list(targets)))):
                 if (name := _use(row)) in here:
-                    found[row.host][here[name]] = int(row.key)
-            return found
+                    targets[row.host][here[name]] = int(row.key)
+            return targets
 
     def synced_generations(self, load_balancer_ids: Iterable[str],
                            conditions: Iterable[str]) -> dict[str, int]:
-        """By load balancer: what all its nodes in one of these conditions
-        have looked at, those that it leaves too. One that is on none is
-        left out."""
-        found: dict[str, int] = {}
+        """Return, by load balancer, the generation that all its nodes in one
+        of these conditions have processed, including nodes that it leaves.
+        Load balancers on no such node are left out."""
+        generations: dict[str, int] = {}
         with self._reading_rows() as rows:
             for ids in base.chunks(load_balancer_ids):
                 for row in rows.execute(sa.select(
@@ -165,12 +165,12 @@ class Ways(base.Base):
                                 _NODES, _NODES.c.host == _PLACEMENTS.c.host
                         ).where(
                             _PLACEMENTS.c.load_balancer_id.in_(ids),
-                            # One that never had it uses no key.
+                            # A node that never had it uses no key.
                             _PLACEMENTS.c.synced_generation > 0,
                             _NODES.c.condition.in_(list(conditions))
                         ).group_by(_PLACEMENTS.c.load_balancer_id)):
-                    found[row.load_balancer_id] = int(row.least)
-        return found
+                    generations[row.load_balancer_id] = int(row.least)
+        return generations
 
     def member_ways(self, load_balancer_id: str | None = None) -> list[Way]:
         query = sa.select(_WAYS)
@@ -184,10 +184,10 @@ class Ways(base.Base):
     @base.retried
     def store_ways(self, changes: Changes, lease: str, token: int
                    ) -> list[hypervisors.HostObject]:
-        """Store what the leader has decided.
+        """Store the leader's decisions.
 
-        :returns: documents that have changed, as they are stored.
-        :raises LeaseLost: it leads no more, and nothing was stored.
+        :returns: the changed documents, as stored.
+        :raises LeaseLost: another controller leads; nothing was stored.
         """
         with self._writing() as rows:
             generation = self._next_generation(rows)
@@ -207,7 +207,7 @@ class Ways(base.Base):
     def _store_keys(rows: Any, keys: Mapping[tuple[str, int], Key | None]
                     ) -> None:
         for (host, number), key in sorted(keys.items(),
-                                          key=lambda one: one[0]):
+                                          key=lambda item: item[0]):
             rows.execute(sa.delete(_KEYS).where(
                 _KEYS.c.host == host, _KEYS.c.key == number))
             if key is not None:

@@ -94,10 +94,10 @@ class WorkQueue(base.Base):
         with self._writing() as rows:
             for key, version, failures, before in self._find(
                     rows, lease_s, limit, ids):
-                found = rows.execute(*self._timed(rows, _claiming, {
+                updated = rows.execute(*self._timed(rows, _claiming, {
                     'lease_s': lease_s, 'owner': owner, 'key': key,
                     'seen': version}))
-                if found.rowcount:
+                if updated.rowcount:
                     claimed.append(Item(key, version, failures, owner))
                     if before is not None:
                         self._doubt_sent(rows, key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alembic environment: the connection is handed over by store/schema.py."""
+"""Alembic environment; store/schema.py passes the engine."""
 
 from alembic import context
 
