@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is reported of many checks together: composite conditions and the guard of
-//! groups against failures of this node's own network.
+//! Results that depend on several checks: conditions, and groups, which guard against
+//! failures of this node's own network.
 //!
 //! A *condition* is up if all its checks are up, down if one is down, and unknown
-//! otherwise; a state that is known stays until another one is. A *group* is in panic
-//! while less than a share of its keys (checks or conditions) is not down; then none of
-//! its keys is reported down: what the handler knows stays as it is. Keys that come up
-//! are reported always.
+//! otherwise; it keeps a known state until the next known one. A *group* is in panic
+//! while too few of its keys (checks or conditions) are not down. During a panic no key
+//! of it is reported down, and the handler keeps the states it has. Keys that come up
+//! are always reported.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::key::Key;
 use crate::state::State;
 use crate::verdict::Verdict;
 
-/// What is to be done.
+/// Action that follows from an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Report to the handler.
     Report(Key, Verdict),
-    /// A group gets into panic, or out of it.
+    /// A group enters or leaves panic.
     Panic {
         /// Its name.
         group: Box<str>,
-        /// Into it.
+        /// True if it enters panic.
         on: bool,
         /// Keys that are down.
         down: usize,
@@ -46,23 +46,23 @@ impl Guard {
     }
 }
 
-/// All conditions and groups.
+/// Evaluates all conditions and groups.
 #[derive(Default)]
 pub struct Aggregator {
     conditions: Vec<Condition>,
-    /// Conditions of a check.
+    /// Indexes of the conditions that contain a check.
     joined: HashMap<Key, Vec<u32>>,
     guards: Vec<Guard>,
-    /// Groups of a key.
+    /// Indexes of the groups that contain a key.
     guarded: HashMap<Key, Vec<u32>>,
-    /// What is true of each key that matters here.
+    /// The observed verdict of each key in a condition or group.
     truth: HashMap<Key, Verdict>,
-    /// Keys that are down and not reported so, with the state that is reported.
+    /// Keys that are down but not reported down, with the reported state.
     withheld: HashMap<Key, State>,
 }
 
 impl Aggregator {
-    /// Take other conditions and groups. `known` returns what the queue holds of a key.
+    /// Replace conditions and groups. `known` returns the queue's verdict on a key.
     pub fn replace(
         &mut self,
         conditions: Vec<Condition>,
@@ -112,7 +112,7 @@ impl Aggregator {
             }
             self.guards.push(guard);
         }
-        // Whatever the queue does not say yet, and may.
+        // Report every verdict that the queue lacks and may have.
         let keys: Vec<_> = self.truth.keys().copied().collect();
         for key in keys {
             let reported = old.withheld.get(&key).copied();
@@ -121,7 +121,7 @@ impl Aggregator {
         }
     }
 
-    /// Take the new verdict on a check.
+    /// Process the new verdict on a check.
     pub fn observe(&mut self, key: Key, verdict: Verdict, out: &mut Vec<Output>) {
         self.set(key, verdict, out);
         let Some(numbers) = self.joined.get(&key) else {
@@ -144,12 +144,12 @@ impl Aggregator {
         }
     }
 
-    /// Groups in panic.
+    /// Number of groups in panic.
     pub fn panics(&self) -> usize {
         self.guards.iter().filter(|guard| guard.panic).count()
     }
 
-    /// Keys that are down and not reported so.
+    /// Number of keys that are down but not reported down.
     pub fn withheld(&self) -> usize {
         self.withheld.len()
     }
@@ -172,7 +172,7 @@ impl Aggregator {
         for key in &self.conditions[number].checks {
             let verdict = self.truth.get(key).copied().unwrap_or(Verdict::UNKNOWN);
             let replaces = match (result.state, verdict.state) {
-                // Of several that are down, one that was probed decides.
+                // If several are down, prefer one that this run has probed.
                 (State::Down, State::Down) => verdict.verified && !result.verified,
                 (State::Down, _) => false,
                 (_, State::Down) | (State::Up, State::Unknown) => true,
@@ -238,7 +238,7 @@ impl Aggregator {
         numbers.iter().any(|n| self.guards[*n as usize].panic)
     }
 
-    /// Report or withhold the truth about a key of which something else is reported.
+    /// Report or withhold the verdict on a key whose reported state differs.
     fn report_or_withhold(
         &mut self,
         key: Key,

@@ -39,7 +39,7 @@ fn group(name: &str, keys: &[u64], panic_percent: u8) -> Group {
     }
 }
 
-/// An aggregator and what its outputs have made known.
+/// An aggregator and the states that its outputs have reported.
 #[derive(Default)]
 struct Harness {
     aggregator: Aggregator,
@@ -158,7 +158,7 @@ fn panic_keeps_the_last_set_and_reports_what_comes_up() {
     );
     let before = harness.reports;
     harness.observe(3, State::Up);
-    // Out of panic: the truth about the fourth, and nothing new about the third.
+    // Out of panic: the fourth is reported, and nothing new about the third.
     assert_eq!(harness.panics.len(), 2);
     assert_eq!(harness.reported(4), (State::Down, true));
     assert_eq!(harness.reports, before + 1);
@@ -175,7 +175,7 @@ fn taking_the_guard_away_reports_what_was_withheld() {
     harness.replace(vec![], vec![group("p", &[1, 2], 100)]);
     assert_eq!(harness.reported(1).0, State::Up, "a reload changes nothing");
     assert_eq!(harness.panics.len(), 1);
-    // Not guarded any more: the next reload must still know that it is down.
+    // No longer guarded; after the next reload it must still be down.
     harness.replace(vec![], vec![group("p", &[1, 2], 10)]);
     assert_eq!(harness.reported(1), (State::Down, true));
     assert_eq!(harness.panics.len(), 2);
@@ -227,7 +227,7 @@ proptest! {
                 } else {
                     State::Up
                 };
-                // What is known does not become unknown again.
+                // A known state never becomes unknown again.
                 if joined != State::Unknown {
                     truth.insert(condition.key, joined);
                 }
@@ -241,7 +241,7 @@ proptest! {
             for (key, state) in &truth {
                 let reported = harness.queue.get(key).map_or(State::Unknown, |v| v.state);
                 if reported != *state {
-                    // Only a key that is down may be reported otherwise, and only in panic.
+                    // Only a down key may be reported differently, and only in panic.
                     prop_assert_eq!(*state, State::Down);
                     prop_assert!(panics(*key), "{} is {:?}", key, reported);
                 }

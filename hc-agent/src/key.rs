@@ -13,7 +13,7 @@ use std::str::FromStr;
 pub struct Key(NonZeroU64);
 
 impl Key {
-    /// The key of a number; `None` for zero.
+    /// The key with this number; `None` for zero.
     pub const fn new(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
             Some(number) => Some(Self(number)),
@@ -39,7 +39,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A text that is no key.
+/// A text that is not a key.
 #[derive(Debug, thiserror::Error)]
 #[error("a key is 16 lower-case hexadecimal digits, not all zero")]
 pub struct NotAKey;

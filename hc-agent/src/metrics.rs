@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters of this process, and a responder that shows them to Prometheus.
+//! Counters of this process, and an HTTP responder for Prometheus.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +39,7 @@ struct ResultLabel {
     result: &'static str,
 }
 
-/// A histogram that takes many numbers at once, from what threads have counted.
+/// A histogram that is fed with whole batches counted by threads.
 #[derive(Clone, Debug, Default)]
 struct LatenessHistogram(Arc<Mutex<DelayHistogram>>);
 
@@ -225,7 +225,7 @@ impl Metrics {
         );
     }
 
-    /// Add what a thread has counted.
+    /// Add the counts of a thread.
     pub(crate) fn add_stats(&self, stats: &ProbeStats) {
         for (kind, reason, number) in &stats.probes {
             let result = reason.name();
@@ -245,14 +245,14 @@ impl Metrics {
         self.start_lateness.add(&stats.lateness);
     }
 
-    /// Show the last second.
+    /// Set the gauges of the last second.
     pub(crate) fn set_recent(&self, lateness: &DelayHistogram, used_permille: u64) {
         self.recent_p99.set(lateness.quantile(990).as_secs_f64());
         let used = u32::try_from(used_permille).unwrap_or(u32::MAX);
         self.used.set(f64::from(used) / 1000.0);
     }
 
-    /// Show the factor on intervals.
+    /// Set the factor on intervals.
     pub(crate) fn set_stretch(&self, stretch_permille: u32) {
         self.stretch.set(f64::from(stretch_permille) / 1000.0);
     }
@@ -282,7 +282,7 @@ impl Metrics {
 
     pub(crate) fn set_late(&self, total: Duration) {
         let bits = total.as_secs_f64().to_bits();
-        // Only this thread writes it, and it only grows.
+        // Only this thread writes the counter, and it only grows.
         self.late.inner().store(bits, Ordering::Relaxed);
     }
 
@@ -307,10 +307,10 @@ impl Metrics {
         self.pending.set(i64::try_from(deltas).unwrap_or(i64::MAX));
     }
 
-    /// All of them in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -322,14 +322,14 @@ impl Default for Metrics {
     }
 }
 
-/// Longest request that is read.
+/// Size limit of a request.
 const MAX_REQUEST_BYTES: usize = 4096;
-/// Time that a client has for its request and the answer.
+/// Time limit for a client's request and the response.
 const CLIENT_TIME: Duration = Duration::from_secs(5);
-/// Clients at a time.
+/// Limit of concurrent clients.
 const MAX_CLIENTS: usize = 4;
 
-/// Answer `GET /metrics` for ever.
+/// Serve `GET /metrics` forever.
 pub async fn serve(listener: TcpListener, metrics: Metrics) {
     let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
     loop {
@@ -381,7 +381,7 @@ async fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()>
 mod tests {
     use super::*;
 
-    /// Prometheus takes no quantile of a histogram whose last bucket is another one.
+    /// Prometheus computes no quantiles of a histogram without the bucket +Inf.
     #[test]
     fn the_last_bucket_of_lateness_has_no_bound() {
         let mut stats = ProbeStats::default();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From results of probes to the state of a check, with Octavia's thresholds.
+//! Turns results of probes into the state of a check, with Octavia's thresholds.
 
-/// What is known about a target.
+/// Known state of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum State {
-    /// Not enough probes yet.
+    /// Not enough results yet.
     Unknown = 0,
     /// It answers.
     Up = 1,
-    /// It does not.
+    /// It does not answer.
     Down = 2,
 }
 
@@ -34,28 +34,28 @@ impl State {
     }
 }
 
-/// What one result has changed.
+/// Effect of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing that anyone needs to know.
+    /// Nothing to report.
     Nothing,
-    /// The state of the last run of this program has proved right.
+    /// The state from an earlier run is confirmed.
     Verified,
-    /// The state is another one, and sure.
+    /// The state has changed.
     Changed,
 }
 
-/// The thresholds of a check at work.
+/// The state machine of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     state: State,
-    /// Results in a row that speak against the state; below `rise` and `fall`.
+    /// Consecutive results that contradict the state; below `rise` and `fall`.
     against: u8,
     verified: bool,
 }
 
 impl Machine {
-    /// A check that was never probed.
+    /// A check that has never been probed.
     pub const fn new() -> Self {
         Self {
             state: State::Unknown,
@@ -64,7 +64,7 @@ impl Machine {
         }
     }
 
-    /// A check whose state an earlier run has left.
+    /// A check with a state from an earlier run.
     pub const fn restored(state: State) -> Self {
         Self {
             state,
@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// The state now.
+    /// The current state.
     pub const fn state(&self) -> State {
         self.state
     }
@@ -83,17 +83,17 @@ impl Machine {
         self.verified
     }
 
-    /// Whether it is up and the last result says so too.
+    /// Whether it is up and the last result agrees.
     pub const fn is_steadily_up(&self) -> bool {
         matches!(self.state, State::Up) && self.against == 0
     }
 
-    /// Whether there is a state and the last result says so too.
+    /// Whether the state is known and the last result agrees.
     pub const fn is_settled(&self) -> bool {
         !matches!(self.state, State::Unknown) && self.against == 0
     }
 
-    /// Whether a result speaks against the state.
+    /// Whether a result contradicts the state.
     pub const fn doubts(&self, success: bool) -> bool {
         !matches!(
             (self.state, success),
@@ -101,7 +101,7 @@ impl Machine {
         )
     }
 
-    /// Take one result.
+    /// Process one result.
     ///
     /// - unknown: up with the first success, down after `fall` failures in a row;
     /// - up: down after `fall` failures in a row;
@@ -135,7 +135,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// Take a failure that must not bring it down: it counts all the same.
+    /// Process a failure that must not bring the check down; it still counts.
     pub fn bear(&mut self) {
         self.against = self.against.saturating_add(1);
     }
@@ -205,8 +205,8 @@ mod tests {
         assert_eq!(machine.state(), State::Up);
     }
 
-    /// The state from the whole history, without counters: the last change is found
-    /// by looking at every window of results since the one before.
+    /// Compute the state from the whole history, without counters: search every window
+    /// of results since the previous change.
     fn model(start: State, history: &[bool], rise: usize, fall: usize) -> State {
         let mut state = start;
         let mut since = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known about a check or condition, with its reason.
+//! The verdict on a check or condition.
 
 use crate::reason::Reason;
 use crate::state::State;
@@ -18,7 +18,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Nothing is known.
+    /// No verdict yet.
     pub const UNKNOWN: Self = Self {
         state: State::Unknown,
         verified: false,

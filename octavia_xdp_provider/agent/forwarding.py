@@ -154,8 +154,8 @@ def _check_probes(monitor, member, through):
         raise errors.Refused(
             'healthmonitor', f'member {member["address"]} is behind a tunnel, '
             'and this node does not send probes through tunnels',
-            'set [agent] probe_through_datapath, and let the VIP have a route '
-            'by an uplink')
+            'set [agent] probe_through_datapath, and make sure that the VIP '
+            'has a route by an uplink')
     if not _probes_same_port(monitor, member, through.service):
         raise errors.Refused(
             'healthmonitor', f'member {member["address"]} is behind a tunnel, '

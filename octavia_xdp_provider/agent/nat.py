@@ -96,9 +96,9 @@ class Nat:
         if self._host not in {peer['host'] for peer in peers}:
             if peers and self._peers != ():
                 LOG.warning(
-                    'This node hands no packets of NAT on: it has no pool of '
-                    'the other nodes\' IP version, its pools are not reported '
-                    'yet, or %s other nodes do already.', len(peers))
+                    'This node hands no NAT packets on: it has no pool of the '
+                    'peers\' IP version, its pools are not reported yet, or '
+                    '%s other nodes already do.', len(peers))
             wanted = ()
         before = self._peers, self._moving
         self._peers, self._moving = wanted, moving

@@ -289,8 +289,8 @@ controller_opts = [
                     'places them, and sends Octavia their statuses.'),
     cfg.IntOpt('lease_duration',
                default=10, min=3,
-               help='Seconds after which other controllers take over what a '
-                    'controller was at that has died.'),
+               help='Seconds after which other controllers take over the '
+                    'work of a dead one.'),
     cfg.IntOpt('resync_interval',
                default=60, min=5,
                help='Seconds between two comparisons with Octavia\'s list of '
@@ -298,9 +298,9 @@ controller_opts = [
                     'for a status, are then compared whole.'),
     cfg.IntOpt('missing_lists',
                default=3, min=1, mutable=True,
-               help='A load balancer is removed that so many lists of '
-                    'Octavia in a row have lacked, over missing_span seconds '
-                    'at least, though nobody has deleted it.'),
+               help='Remove a load balancer that was absent from so many '
+                    'consecutive lists of Octavia, over at least '
+                    'missing_span seconds, without having been deleted.'),
     cfg.IntOpt('missing_span',
                default=600, min=0, mutable=True,
                help='Seconds between the first and the last of these lists.'),

@@ -91,10 +91,10 @@ agent_opts = [
                     'traffic.'),
     cfg.IntOpt('health_panic_percent',
                default=0, min=0, max=100,
-               help='While less than this percentage of a pool\'s members is '
-                    'not down, no further member of it goes down: the last '
-                    'set stays, because the fault is likelier to be the '
-                    'node\'s own network. 0: never.'),
+               help='Panic threshold: while fewer than this percentage of a '
+                    'pool\'s members are up or unknown, no further one goes '
+                    'down, because the node\'s own network is the likelier '
+                    'fault. 0: disabled.'),
     cfg.BoolOpt('probe_through_datapath',
                 default=False,
                 help='Whether members are probed as clients reach them: at '

@@ -291,10 +291,11 @@ def _same_ports(doc: spec.Document, listener: spec.Listener,
                'has its ports rewritten')
         instead = 'let the member listen on the listener\'s port'
     else:
-        why = ('members answer clients directly, so that nothing on the way '
-               'can rewrite the port')
+        why = ('by default members answer clients directly, so that both '
+               'ports must be the same')
         instead = ('let the member listen on the listener\'s port, or use a '
-                   'flavor with member_port rewrite')
+                   'flavor with member_port rewrite, zero_touch or '
+                   'forwarding nat')
     for member in pool['members'].values():
         if listener['protocol'] != 'SCTP' and (
                 spec.is_keyed(member) or _is_elsewhere(doc, member)):

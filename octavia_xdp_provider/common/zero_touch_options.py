@@ -75,19 +75,18 @@ zero_touch_opts = [
                     'control_exchange.'),
     cfg.IntOpt('migration_patience',
                default=30, min=0, max=fields.PATIENCE_MAX,
-               help='Seconds for which health checks of a member must fail, '
-                    'without a success between, before it is down, while '
-                    'Neutron announces that its VM is moving to another '
-                    'hypervisor, and for as long after the binding has '
-                    'moved. A VM cannot be reached from its last moment on '
-                    'one hypervisor until Neutron and the LB nodes have '
-                    'followed it to the other, mostly less than ten seconds. '
-                    'A health monitor that is slower decides as ever. 0: so '
-                    'do all.'),
+               help='Grace period: seconds for which a migrating member may '
+                    'fail health checks, without a success, before it is '
+                    'down. It applies while Neutron announces the live '
+                    'migration of its VM, and for as long after the binding '
+                    'has moved. The VM cannot be reached until Neutron and '
+                    'the LB nodes have followed it, mostly for less than ten '
+                    'seconds. A slower health monitor still decides later. '
+                    '0: disabled.'),
     cfg.IntOpt('key_quarantine',
                default=600, min=60,
                help='Seconds for which the key of a member that was removed '
-                    'from a hypervisor is given to no other there: packets '
-                    'of an LB node that was cut off do not reach another '
+                    'from a hypervisor is not reused there, so that packets '
+                    'of an LB node that was cut off cannot reach another '
                     'tenant\'s VM.'),
 ]

@@ -268,8 +268,7 @@ SUPPORT: dict[str, dict[str, Rule]] = {
         'vip_sg_ids': Refuse(
             'the VIP is announced by LB nodes and its port is not plugged '
             'anywhere, so security groups on it would have no effect',
-            'use security groups on the members\' ports, which see the '
-            'clients\' addresses'),
+            'use allowed_cidrs of the listeners'),
         'additional_vips': Done(additional_vips),
         'availability_zone': Done(zone),
     },

@@ -29,7 +29,7 @@ pub struct Arguments {
     source: SourceArguments,
 }
 
-/// Processor time of all threads of this process, in seconds: user and system.
+/// User and system CPU time of all threads of this process, in seconds.
 fn cpu_time() -> Result<(f64, f64), Failed> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)
         .map_err(|e| Failed::because("processor time", e))?;
@@ -38,7 +38,7 @@ fn cpu_time() -> Result<(f64, f64), Failed> {
     Ok((seconds(usage.user_time()), seconds(usage.system_time())))
 }
 
-/// Probe every check once, as fast as the probes at a time permit.
+/// Probe every check once, as fast as the limit of concurrent probes permits.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let file = config::load_all(&arguments.checks)
         .map_err(|e| Failed::because(arguments.checks.display(), e))?;
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Most memory that this process ever had, in kilobytes.
+/// Peak resident memory of this process, in kilobytes.
 fn peak_rss_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

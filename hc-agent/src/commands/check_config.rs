@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// As `3 checks (2 tcp, 1 http), 0.6 probes a second`.
+/// For example `3 checks (2 tcp, 1 http), 0.6 probes a second`.
 fn summary(checks: &[Check]) -> String {
     let counts: Vec<String> = ProbeSpec::NAMES
         .iter()
@@ -60,7 +60,7 @@ fn summary(checks: &[Check]) -> String {
     format!("{} checks{counts}, {rate:.1} probes a second", checks.len())
 }
 
-/// What this process, here and now, could not do; another may be allowed to.
+/// Describe the probes for which this process lacks privileges; `run` may have them.
 fn warnings(checks: &[Check], source: &Source) -> Vec<String> {
     let mut warnings = Vec::new();
     for ipv4 in [true, false] {
@@ -107,7 +107,7 @@ mod tests {
         let checks = config::parse(text).unwrap().into_checks();
         let text = "2 checks (1 ping, 1 sctp), 1.0 probes a second";
         assert_eq!(summary(&checks), text);
-        // Whatever this process may do, it may say it.
+        // There are at most two warnings, whatever the privileges.
         assert!(warnings(&checks, &Source::default()).len() <= 2);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands of the program, a file each.
+//! The commands of the program, one file each.
 
 pub mod burst;
 pub mod check_config;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// Benchmarks refuse a build that says so.
+/// Benchmarks refuse a debug build by its version.
 const VERSION: &str = if cfg!(debug_assertions) {
     concat!(env!("CARGO_PKG_VERSION"), " (with debug assertions)")
 } else {
@@ -49,19 +49,19 @@ impl Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Probe what the checks file says and report changes to the result queue
+    /// Run the checks of the checks file and report changes to the result queue
     Run(run::Arguments),
-    /// Say whether a checks file would be taken
+    /// Check whether a checks file is valid
     CheckConfig(check_config::Arguments),
     /// Probe one target once and explain the result
     Probe(probe::Arguments),
-    /// Show the checks, live or as the snapshot of a result queue has them
+    /// Show the checks, live or from the snapshot of a result queue
     Status(status::Arguments),
     /// Probe every check of a checks file once and print the figures as JSON
     Burst(burst::Arguments),
 }
 
-/// Why a command failed: one line for a person.
+/// Why a command failed, as one line for the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failed(pub String);
@@ -81,7 +81,7 @@ pub struct SourceArguments {
     /// Source address of probes, for targets of its family
     #[arg(long, env = "OCTAVIA_XDP_HC_SOURCE_ADDRESS")]
     source_address: Option<std::net::IpAddr>,
-    /// Network device that probes leave by
+    /// Network device for probes
     #[arg(long, env = "OCTAVIA_XDP_HC_INTERFACE")]
     interface: Option<String>,
 }

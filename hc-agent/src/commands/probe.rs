@@ -16,7 +16,7 @@ use crate::config::{
 use crate::key::Key;
 use crate::probe::{self, Failure, ProbeOutcome, Step};
 
-/// For a person without permission.
+/// Hint for a user without permission.
 const NEEDS: &str = "needs CAP_NET_RAW, as root has it; a ping without a mark also works \
                      with the group in net.ipv4.ping_group_range";
 
@@ -37,9 +37,9 @@ enum Probe {
     Http(Http),
     /// The same inside TLS; certificates are not verified
     Https(Https),
-    /// Connect, begin to talk TLS, wait for the hello of the server
+    /// Connect, start a TLS handshake, wait for the server's hello
     TlsHello(TlsHello),
-    /// Send a datagram; an ICMP error is a failure, silence is none
+    /// Send a datagram; an ICMP error is a failure, silence a success
     UdpConnect(Target),
     /// Send INIT, wait for INIT ACK
     Sctp(Target),
@@ -57,7 +57,7 @@ struct Host {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     timeout_s: u32,
-    /// Mark of the packets (`SO_MARK`), as 7 or 0x7
+    /// Mark of the packets (`SO_MARK`), such as 7 or 0x7
     #[arg(long, value_parser = mark)]
     mark: Option<NonZeroU32>,
     #[command(flatten)]
@@ -83,7 +83,7 @@ impl Target {
 struct TlsHello {
     #[command(flatten)]
     target: Target,
-    /// Name for SNI; none is sent without it
+    /// Name for SNI; without it no SNI is sent
     #[arg(long, value_parser = server_name)]
     server_name: Option<String>,
 }
@@ -92,7 +92,7 @@ struct TlsHello {
 struct Https {
     #[command(flatten)]
     http: Http,
-    /// Name for SNI; the host without it, if that is a name
+    /// Name for SNI; by default the host, if that is a name
     #[arg(long, value_parser = server_name)]
     server_name: Option<String>,
 }
@@ -107,13 +107,13 @@ struct Http {
     /// Path of the request
     #[arg(long, default_value = "/", value_parser = path)]
     path: String,
-    /// Version of HTTP
+    /// HTTP version
     #[arg(long = "http-version", default_value = "1.0")]
     version: Version,
-    /// Host header; 1.1 sends the address without it
+    /// Host header; without it, HTTP/1.1 sends the address
     #[arg(long, value_parser = host)]
     host: Option<String>,
-    /// Accepted status codes, as 200,204,300-399
+    /// Accepted status codes, such as 200,204,300-399
     #[arg(long, default_value = "200", value_delimiter = ',', value_parser = codes)]
     expected_codes: Vec<CodeRange>,
 }
@@ -203,7 +203,7 @@ impl Probe {
     }
 }
 
-/// Probe and explain. The exit status says whether it succeeded.
+/// Probe and explain the result; the exit status tells whether the probe succeeded.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let host = arguments.probe.host();
     let (target, probe) = arguments.probe.spec();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line as its manual page shows it, in RST.
+//! The command line reference of the manual page, in RST.
 //!
-//! The page is rendered where there may be no Rust, so the text is kept beside it.
+//! The text is committed beside the page, which may be rendered without Rust.
 
 use std::fmt::Write;
 
 use clap::{Arg, Command};
 
-/// Text that means itself in RST, with `words` as literals.
+/// Escape text for RST, with `words` as literals.
 fn text(help: &str) -> String {
     help.replace('`', "``").replace('*', "\\*")
 }
@@ -26,7 +26,7 @@ fn head(argument: &Arg) -> String {
     names.join(" ")
 }
 
-/// Help, accepted words, default and environment variable.
+/// Help, accepted values, default and environment variable.
 fn body(argument: &Arg) -> String {
     let mut sentences = Vec::new();
     if let Some(help) = argument.get_help() {

@@ -32,20 +32,20 @@ pub struct Arguments {
     /// Directory of the result queue
     #[arg(long, env = "OCTAVIA_XDP_HC_QUEUE")]
     queue: PathBuf,
-    /// Answer GET /metrics here, as 127.0.0.1:9108; without it nothing listens
+    /// Address for GET /metrics, such as 127.0.0.1:9108; without it nothing listens
     #[arg(long, env = "OCTAVIA_XDP_HC_METRICS")]
     metrics: Option<SocketAddr>,
-    /// UNIX socket at which `status` finds the live table, outside the queue
+    /// UNIX socket that serves the live table to `status`; must be outside the queue
     #[arg(long, env = "OCTAVIA_XDP_HC_SOCKET")]
     socket: Option<PathBuf>,
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, env = "OCTAVIA_XDP_HC_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
-    /// Lowest level that is logged
+    /// Lowest level to log
     #[arg(long, env = "OCTAVIA_XDP_HC_LOG_LEVEL", default_value = "info")]
     log_level: tracing::Level,
     /// Milliseconds between two probes of a check that is not steadily up, at most its
-    /// delay; without it the delay always, as in Octavia
+    /// delay; without it the delay is always used, as in Octavia
     #[arg(
         long = "fast-interval",
         env = "OCTAVIA_XDP_HC_FAST_INTERVAL",
@@ -53,7 +53,7 @@ pub struct Arguments {
         value_parser = clap::value_parser!(u64).range(100..)
     )]
     fast_interval_ms: Option<u64>,
-    /// Keep the capability for checks with marks also if the checks file has none yet
+    /// Keep the capability for marks even if no check has one yet
     #[arg(
         long,
         env = "OCTAVIA_XDP_HC_MARKS",
@@ -72,11 +72,10 @@ enum LogFormat {
     Json,
 }
 
-/// Log to standard error without ever waiting for it: lines are dropped, and counted,
-/// rather than probes being late.
+/// Log to standard error without blocking: a slow reader costs log lines, which are
+/// counted, and delays no probe.
 fn log(arguments: &Arguments) -> WorkerGuard {
-    // A thread has the capabilities of the one that starts it, and this one has them
-    // still.
+    // A thread inherits the capabilities of its creator, and this thread still has them.
     let (writer, guard) =
         privileges::without(|| tracing_appender::non_blocking(std::io::stderr()));
     let lines = tracing_subscriber::fmt()
@@ -111,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
             &events_ready,
         )?
     };
-    // Threads inherit what is left.
+    // Threads inherit the remaining capabilities.
     privileges::reduce(arguments.marks || config::has_marks(&arguments.checks));
     threads.start()?;
     let result = runtime.block_on(serve(arguments, &threads, events_ready));
@@ -152,7 +151,7 @@ async fn serve(
         loop {
             tokio::select! {
                 _ = hangup.recv() => {
-                    // A full channel means that a reload is coming anyway.
+                    // If the channel is full, a reload is pending anyway.
                     let _ = again.try_send(());
                 }
                 _ = terminate.recv() => break,
@@ -183,7 +182,7 @@ async fn serve(
         Ok(ExitCode::SUCCESS)
     } else {
         Err(Failed(
-            "stopped, but the last snapshot is not written".to_owned(),
+            "stopped, but could not write the last snapshot".to_owned(),
         ))
     }
 }

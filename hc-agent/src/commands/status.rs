@@ -20,22 +20,22 @@ use crate::state::State;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("from").required(true).multiple(true))]
 pub struct Arguments {
-    /// The socket of a running checker: the live table
+    /// The socket of a running checker, for the live table
     #[arg(long, env = "OCTAVIA_XDP_HC_SOCKET", group = "from")]
     socket: Option<PathBuf>,
     /// The result queue: its snapshot is shown if there is no live table
     #[arg(long, env = "OCTAVIA_XDP_HC_QUEUE", group = "from")]
     queue: Option<PathBuf>,
-    /// The checks file, to show targets beside the keys of a snapshot
+    /// The checks file, to show targets with the keys of a snapshot
     #[arg(long, env = "OCTAVIA_XDP_HC_CHECKS")]
     checks: Option<PathBuf>,
     /// Only checks that are not up
     #[arg(long)]
     problems: bool,
-    /// The lines as the checker sends them, as JSON
+    /// Print the checker's lines unchanged, as JSON
     #[arg(long)]
     json: bool,
-    /// Show it again after this many seconds, until interrupted
+    /// Repeat every so many seconds, until interrupted
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     watch: Option<u32>,
 }
@@ -71,9 +71,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     }
 }
 
-/// Why nothing more is shown.
+/// Why the output ends.
 enum Shown {
-    /// A reader such as head has seen enough.
+    /// The reader, such as head, closed the pipe.
     Enough,
     Failed(Failed),
 }
@@ -237,7 +237,7 @@ fn print(snapshot: &QueueFile, checks: &HashMap<Key, &Check>) -> io::Result<()> 
     out.flush()
 }
 
-/// Time since a moment in nanoseconds since 1970.
+/// Age of a timestamp in nanoseconds since 1970.
 fn age(time_ns: u64) -> String {
     if time_ns == 0 {
         return "-".to_owned();

@@ -12,15 +12,15 @@ use tracing::warn;
 use super::{Failed, SourceArguments};
 use crate::shard::{Settings, Shard};
 
-/// Descriptors that are not for probes.
+/// Descriptors reserved for everything but probes.
 const OTHER_DESCRIPTORS: u64 = 96;
-/// Probes for each connection whose result is known and which its server may end.
+/// Concurrent probes per connection that stays open after its result.
 const PROBES_FOR_A_PARTING: u16 = 16;
 
-/// How many probes there may be.
+/// Limits on probes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ProbeArguments {
-    /// Probes at a time, at most; fewer if the limit of open files is lower
+    /// Limit of concurrent probes; lower if the limit of open files requires it
     #[arg(
         long,
         env = "OCTAVIA_XDP_HC_MAX_IN_FLIGHT",
@@ -28,7 +28,7 @@ pub struct ProbeArguments {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub(crate) max_in_flight: u32,
-    /// Threads that probe; by default two, or one on a machine with one processor
+    /// Number of probe threads; by default two, or one on a machine with one processor
     #[arg(
         long,
         env = "OCTAVIA_XDP_HC_THREADS",
@@ -45,7 +45,7 @@ impl ProbeArguments {
     }
 }
 
-/// Allow as many descriptors as we may, and say how many probes fit.
+/// Raise the limit of open files as far as allowed; return how many probes fit.
 fn room_for_probes(wanted: u32) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -63,7 +63,7 @@ fn room_for_probes(wanted: u32) -> usize {
     if most < u64::from(wanted) {
         warn!(
             wanted,
-            most, "the limit of open files bounds the probes at a time"
+            most, "the limit of open files reduces the number of probes"
         );
     }
     usize::try_from(most.min(wanted.into())).unwrap_or(usize::MAX)
@@ -72,17 +72,17 @@ fn room_for_probes(wanted: u32) -> usize {
 struct Thread {
     shard: Arc<Shard>,
     handle: Handle,
-    /// Until the thread takes it.
+    /// Present until the thread takes it.
     runtime: Option<Runtime>,
     stop: Option<oneshot::Sender<()>>,
     joined: Option<JoinHandle<()>>,
 }
 
-/// All of them. Each has its own runtime, shard and sockets.
+/// All probe threads, each with its own runtime, shard and sockets.
 pub struct Threads(Vec<Thread>);
 
 impl Threads {
-    /// Make them, but let them not run yet: what needs privileges happens here.
+    /// Create the threads without starting them. All that needs privileges happens here.
     pub fn new(
         probes: &ProbeArguments,
         source: &SourceArguments,
@@ -124,13 +124,13 @@ impl Threads {
         Ok(Self(threads))
     }
 
-    /// What they probe, and where.
+    /// The shard and runtime of each thread.
     pub fn shards(&self) -> Vec<(Arc<Shard>, Handle)> {
         let pair = |thread: &Thread| (Arc::clone(&thread.shard), thread.handle.clone());
         self.0.iter().map(pair).collect()
     }
 
-    /// Let them run.
+    /// Start the threads.
     pub fn start(&mut self) -> Result<(), Failed> {
         for (number, thread) in self.0.iter_mut().enumerate() {
             let Some(runtime) = thread.runtime.take() else {
@@ -157,14 +157,14 @@ impl Threads {
         Ok(())
     }
 
-    /// Wait until all have probed everything once.
+    /// Wait until every thread has probed all its checks once.
     pub fn join(&mut self) {
         for thread in &mut self.0 {
             let _ = thread.joined.take().map(JoinHandle::join);
         }
     }
 
-    /// End them; probes that run are dropped.
+    /// Stop the threads and drop running probes.
     pub fn stop(&mut self) {
         for thread in &mut self.0 {
             drop(thread.stop.take());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The checks of a checks file, each made as its part of the document is read.
+//! The checks of a checks file, built while the document is parsed.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use super::document::{CheckDocument, CheckType, Object};
 use super::probe_spec::{HttpSpec, HttpsSpec, ProbeSpec, SharedSpecs, TlsHelloSpec};
 use super::types::{Check, ConfigError};
 
-/// The checks of a file, each made as it is read.
+/// The checks of a file, or the first error.
 pub(super) struct CheckList(Result<Vec<Arc<Check>>, ConfigError>);
 
 impl CheckList {
-    /// The checks, or the error of the first that cannot be one.
+    /// Return the checks, or the error of the first invalid one.
     pub(super) fn into_checks(self) -> Result<Vec<Arc<Check>>, ConfigError> {
         let checks = self.0?;
         refuse_duplicate_keys(&checks)?;
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for CheckList {
                     let Some(Object(check)) = all.next_element()? else {
                         break;
                     };
-                    // After an error for errors of the document alone.
+                    // After an error, only parse on to find errors of the document.
                     if refused.is_none() {
                         match build(place, check, &mut specs) {
                             Ok(check) => checks.push(Arc::new(check)),
@@ -145,7 +145,7 @@ impl Fields {
     }
 }
 
-/// Keys name checks: none may stand twice.
+/// Keys identify checks, so each must be unique.
 fn refuse_duplicate_keys(checks: &[Arc<Check>]) -> Result<(), ConfigError> {
     let keys = checks.iter().map(|check| check.key);
     let mut places: Vec<_> = keys.zip(0usize..).collect();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A directory of checks files, each taken or refused without the others.
+//! A directory of checks files, each accepted or refused independently.
 //!
-//! Only files that have changed are read again. One that is malformed, or that says
-//! something else under a key or name of another file, is refused: what was known of it
-//! stays, and all other files are taken. A file that is gone takes its checks along.
+//! Only files that have changed are read again. A file is refused if it is malformed or
+//! if it contradicts another file about a key or name: its last accepted content stays
+//! in use, and all other files are accepted. The checks of a removed file are removed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -16,29 +16,29 @@ use super::marks;
 use super::types::{Check, ChecksFile, Condition, ConfigError};
 use crate::key::Key;
 
-/// What the name of a checks file ends with.
+/// Suffix of the names of checks files.
 const SUFFIX: &str = ".json";
 
 /// Identity of a version of a file: a renamed one has another inode.
 type Version = (u64, u64, i64, i64);
 
-/// The version that these data are of.
+/// The file version that the metadata describe.
 fn version(meta: &Metadata) -> Version {
     (meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// What was found.
+/// Result of reading all files.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// All that is asked for.
+    /// The merged content of all files.
     pub file: ChecksFile,
     /// Files that were refused, by name, and why.
     pub refused: Vec<(String, ConfigError)>,
-    /// Whether anything is different from the last reading.
+    /// Whether anything has changed since the last reading.
     pub is_new: bool,
 }
 
-/// Reads checks again and again: a file, or a directory of them.
+/// Reads a checks file, or a directory of them, repeatedly.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -47,16 +47,16 @@ pub struct Reader {
     files: BTreeMap<String, Known>,
 }
 
-/// What is known of a file.
+/// State of one file.
 #[derive(Debug)]
 struct Known {
     version: Version,
-    /// The last content that was taken.
+    /// The last accepted content.
     taken: Option<Arc<ChecksFile>>,
 }
 
 impl Reader {
-    /// For whoever probes. Nothing is read yet.
+    /// A reader for probing, which refuses marks that cannot be set. Reads nothing yet.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -65,7 +65,7 @@ impl Reader {
         }
     }
 
-    /// For whoever only wants to know what is asked for.
+    /// A reader for display only.
     pub fn for_display(path: PathBuf) -> Self {
         Self {
             needs_marks: false,
@@ -73,14 +73,14 @@ impl Reader {
         }
     }
 
-    /// Take all files for changed.
+    /// Treat all files as changed.
     pub fn forget_versions(&mut self) {
         for known in self.files.values_mut() {
             known.version = Version::default();
         }
     }
 
-    /// Read what has changed.
+    /// Read the files that have changed.
     pub fn read(&mut self) -> Result<Reading, ConfigError> {
         if fs::metadata(&self.path)?.is_dir() {
             return self.read_directory();
@@ -123,7 +123,7 @@ impl Reader {
             });
             match taken {
                 Ok(file) => known.taken = Some(Arc::new(file)),
-                // It went between the listing and now: it is missing next time.
+                // It was removed after the listing; the next listing will lack it.
                 Err(error) if error.is_missing() => known.version = Version::default(),
                 Err(error) => {
                     merge_known(&mut merged, known);
@@ -144,7 +144,7 @@ fn load(path: &Path, needs_marks: bool) -> Result<ChecksFile, ConfigError> {
     Ok(file)
 }
 
-/// Read a file, or a directory of which every file is to be right.
+/// Read a file, or a directory in which every file must be valid.
 pub fn load_all(path: &Path) -> Result<ChecksFile, ConfigError> {
     let mut reading = Reader::new(path.to_owned()).read()?;
     if reading.refused.is_empty() {
@@ -157,8 +157,7 @@ pub fn load_all(path: &Path) -> Result<ChecksFile, ConfigError> {
     })
 }
 
-/// Whether some check of a file, or of one in a directory, has a mark. Says no of what
-/// cannot be read.
+/// Whether any check of a file or directory has a mark. False for unreadable files.
 pub fn has_marks(path: &Path) -> bool {
     match list(path) {
         Ok(found) => found.keys().any(|name| marks::in_file(&path.join(name))),
@@ -166,7 +165,7 @@ pub fn has_marks(path: &Path) -> bool {
     }
 }
 
-/// Add what was taken once; it is left out if another file contradicts it by now.
+/// Add the last accepted content, unless another file contradicts it by now.
 fn merge_known(merged: &mut Merged, known: &Known) {
     if let Some(file) = &known.taken {
         let _ = merged.add(file);
@@ -191,7 +190,7 @@ fn list(path: &Path) -> Result<BTreeMap<String, Version>, ConfigError> {
     Ok(found)
 }
 
-/// Several files as one.
+/// The merged content of several files.
 #[derive(Default)]
 struct Merged {
     file: ChecksFile,
@@ -201,7 +200,7 @@ struct Merged {
 }
 
 impl Merged {
-    /// Add a file, the whole of it or nothing.
+    /// Add a file, either completely or not at all.
     fn add(&mut self, file: &ChecksFile) -> Result<(), ConfigError> {
         for (place, check) in file.checks.iter().enumerate() {
             let other = self.check(check.key);

@@ -41,7 +41,7 @@ impl Directory {
         self.reader.read().unwrap()
     }
 
-    /// The numbers of all keys, and the names of files that were refused.
+    /// The numbers of all keys, and the names of refused files.
     fn keys(&mut self) -> (Vec<u64>, Vec<String>) {
         let reading = self.read();
         let checks = reading.file.checks.iter().map(|check| check.key.get());
@@ -80,7 +80,7 @@ fn a_malformed_file_keeps_what_it_had_and_stops_no_other() {
         all.keys(),
         (vec![1, 3], vec!["a.json".to_owned(), "c.json".to_owned()])
     );
-    // It is named once, and read again when it changes.
+    // It is reported once, and read again when it changes.
     assert_eq!(all.keys(), (vec![1, 3], vec![]));
     all.write("a.json", &document(&[check(4, 80)], ""));
     assert_eq!(all.keys(), (vec![3, 4], vec![]));
@@ -130,14 +130,14 @@ fn a_file_that_contradicts_another_is_refused_by_name() {
         let mut all = Directory::new();
         all.write("b.json", &first);
         all.read();
-        // It comes first by its name, and second all the same.
+        // It sorts first, but the file that was accepted earlier wins.
         all.write("a.json", &text);
         let reading = all.read();
         assert_eq!(reading.file.checks.len(), 2, "{text}");
         let (name, error) = &reading.refused[0];
         assert_eq!(name, "a.json");
         assert!(error.to_string().starts_with(path), "{error}");
-        // The same condition is one.
+        // Equal conditions are merged.
         all.write("a.json", &first.replace("\"p\"", "\"q\""));
         assert!(all.read().refused.is_empty());
     }

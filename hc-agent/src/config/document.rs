@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The checks file as it is spelled: every field read strictly, so that an error
-//! carries the path of the field that is wrong.
+//! The document of a checks file. Every field is parsed strictly, so that an error
+//! carries the path of the wrong field.
 
 use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -14,9 +14,9 @@ use super::request::{
 };
 use crate::key::Key;
 
-/// The only version of the document.
+/// The only supported version of the document.
 const VERSION: u64 = 1;
-/// Largest number of seconds: that of the JSON schema.
+/// Largest number of seconds, as in the JSON schema.
 const MAX_SECONDS: u64 = 2_147_483_647;
 /// Largest rise or fall.
 const MAX_THRESHOLD: u64 = 10;
@@ -28,7 +28,7 @@ const MAX_RANGES: usize = 900;
 /// Characters of the name of a group, at most.
 const MAX_NAME: usize = 255;
 
-/// A JSON object. Serde alone would take an array for a struct as well.
+/// A JSON object. Serde alone would also accept an array for a struct.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -129,7 +129,7 @@ pub(super) struct HttpDocument {
 }
 
 impl HttpDocument {
-    /// What is sent, and what is accepted.
+    /// The request, and the accepted status codes.
     pub(super) fn parts(&self) -> (Request<'_>, Vec<CodeRange>) {
         let request = Request {
             method: self.method,
@@ -184,7 +184,7 @@ fn number<'de, D: Deserializer<'de>>(from: D, max: u64) -> Result<u64, D::Error>
     }
 }
 
-/// The version of a document, which must be the one that is supported.
+/// Parse the version of a document, which must be the supported one.
 pub(super) fn version<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
     match u64::deserialize(from)? {
         VERSION => Ok(()),
@@ -225,7 +225,7 @@ where
     T::deserialize(from).map(Some)
 }
 
-/// The same for an object.
+/// An object that may be missing, but not null.
 fn present<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -253,7 +253,7 @@ fn server_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::
     optional_name(from, is_server_name)
 }
 
-/// Null, or a text that is a name of some sort.
+/// Null, or a text that passes the given check.
 fn optional_name<'de, D: Deserializer<'de>>(
     from: D,
     is_name: fn(&str) -> bool,

@@ -13,7 +13,7 @@ const MAX_CONDITION_CHECKS: usize = 64;
 /// Keys of a group, at most.
 const MAX_GROUP_KEYS: usize = 65_536;
 
-/// Hold conditions and groups against the checks of their file.
+/// Build conditions and groups, and check that the keys they name exist in their file.
 pub(super) fn build(
     checks: &[Arc<Check>],
     conditions: Vec<Object<ConditionDocument>>,
@@ -69,7 +69,7 @@ pub(super) fn build(
     Ok((taken, guarded))
 }
 
-/// A list must name what there is, each once.
+/// Check that a list names existing keys, each once.
 pub(super) fn refer(
     path: &str,
     keys: &[Key],
@@ -145,7 +145,7 @@ mod tests {
                 "conditions[0].checks[1]",
                 "not the key",
             ),
-            // A condition of conditions would need an order.
+            // Conditions of conditions would need an order of evaluation.
             (
                 condition("000b", "000c"),
                 "conditions[0].checks[1]",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading a checks file: the whole of it, or why none of it.
+//! Reads a checks file, which is accepted or refused as a whole.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Take};
@@ -30,19 +30,19 @@ pub(super) struct Document {
     patience: Vec<Object<PatienceDocument>>,
 }
 
-/// Read a checks file, without ever holding its text: that of many checks is longer
-/// than all that is kept of them.
+/// Read a checks file as a stream: the text of many checks is larger than everything
+/// that is kept of them.
 pub(super) fn load_file(path: &Path) -> Result<ChecksFile, ConfigError> {
     let reader = open(path)?;
     read(serde_json::Deserializer::from_reader(reader))
 }
 
-/// Read the text of a checks file.
+/// Parse the text of a checks file.
 pub fn parse(text: &[u8]) -> Result<ChecksFile, ConfigError> {
     read(serde_json::Deserializer::from_slice(text))
 }
 
-/// Open a file that is not too long, nor read further if it grows.
+/// Open a file that is within the size limit; reading stops there even if it grows.
 pub(super) fn open(path: &Path) -> Result<BufReader<Take<File>>, ConfigError> {
     let file = File::open(path)?;
     if file.metadata()?.len() > MAX_FILE_BYTES {

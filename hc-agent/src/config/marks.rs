@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks whose packets carry a mark (`SO_MARK`): by it, the node's routing and
-//! programs send a probe where traffic goes. Setting one takes a capability.
+//! Checks whose packets carry a mark (`SO_MARK`). By the mark, the node's routing and
+//! programs send a probe the way that traffic takes. Setting one needs a capability.
 
 use std::fmt;
 use std::io;
@@ -13,14 +13,14 @@ use socket2::{Domain, Socket, Type};
 use super::load;
 use super::types::{ChecksFile, ConfigError};
 
-/// Why this thread cannot set a mark, if so.
+/// The error if this thread cannot set a mark.
 pub fn error() -> Option<io::Error> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None);
     socket.and_then(|socket| socket.set_mark(1)).err()
 }
 
-/// Refuse what asks for marks if this thread cannot set them: without its mark, a
-/// probe would go to another place.
+/// Refuse files with marks if this thread cannot set them: without its mark, a probe
+/// would take another path.
 pub fn refuse_impossible(file: &ChecksFile) -> Result<(), ConfigError> {
     let marked = file.checks.iter().position(|check| check.mark.is_some());
     match (marked, marked.and_then(|_| error())) {
@@ -35,7 +35,7 @@ pub fn refuse_impossible(file: &ChecksFile) -> Result<(), ConfigError> {
     }
 }
 
-/// Whether some check of a file has a mark. Says no of a file that is none.
+/// Whether any check of a file has a mark. False for an invalid file.
 pub fn in_file(path: &Path) -> bool {
     let Ok(reader) = load::open(path) else {
         return false;
@@ -48,7 +48,7 @@ struct Marked {
     checks: AnyMarked,
 }
 
-/// Whether one check of a list has a mark; nothing of the list is kept.
+/// Whether any check of a list has a mark; keeps nothing of the list.
 struct AnyMarked(bool);
 
 impl<'de> Deserialize<'de> for AnyMarked {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks files: what is probed, and how.
 //!
-//! A file is taken whole or refused whole, and does not stop others in its directory.
+//! A file is accepted or refused as a whole, independently of others in its directory.
 //! `checks.schema.json` describes it and `checks-vectors.json` holds examples that both
 //! languages test.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Patience in the checks file: checks of members that are moving.
+//! Patience in the checks file: grace periods for checks of members that are moving.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::key::Key;
 /// Checks of one entry, at most.
 const MAX_CHECKS: usize = 65_536;
 
-/// Hold patience against the checks of its file.
+/// Build the patience entries, and check that the keys they name exist in their file.
 pub(super) fn build(
     checks: &[Arc<Check>],
     patience: Vec<Object<PatienceDocument>>,
 ) -> Result<Vec<Patience>, ConfigError> {
-    // As in most files.
+    // The usual case.
     if patience.is_empty() {
         return Ok(Vec::new());
     }
@@ -35,7 +35,7 @@ pub(super) fn build(
     Ok(taken)
 }
 
-/// The patience with each check: where several files or entries name one, the longest.
+/// The patience of each check: the longest, if several files or entries name it.
 pub fn by_key(patience: &[Patience]) -> HashMap<Key, Duration> {
     let mut found = HashMap::new();
     for entry in patience {

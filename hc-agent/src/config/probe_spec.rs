@@ -13,8 +13,8 @@ use super::request::{CodeRange, Method, Request, Version};
 /// What a probe does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeSpec {
-    // Details are apart, and shared by the checks of a file that have the same: there
-    // may be very many of them.
+    // Details are allocated separately and shared by checks with equal ones, as a file
+    // may have very many checks.
     /// ICMP or `ICMPv6` echo.
     Ping,
     /// Connect.
@@ -67,7 +67,7 @@ pub struct HttpSpec {
 }
 
 impl HttpSpec {
-    /// Write the request once; every probe of the check sends it.
+    /// Build the request once, for all probes of the check.
     ///
     /// `path` and `host` must have passed [`is_path`](super::request::is_path) and
     /// [`is_host`](super::request::is_host).
@@ -88,7 +88,7 @@ impl HttpSpec {
         Self::with(target, &request, expected)
     }
 
-    /// The check that sends this request.
+    /// A specification that sends this request.
     pub fn with(
         target: SocketAddr,
         request: &Request<'_>,
@@ -111,14 +111,14 @@ impl HttpSpec {
 /// An HTTP check inside TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpsSpec {
-    /// What is asked inside.
+    /// The request inside TLS.
     pub http: HttpSpec,
     /// The name for SNI (RFC 6066, section 3), if any is sent.
     pub server_name: Option<DnsName<'static>>,
 }
 
 impl HttpsSpec {
-    /// The check that sends this request. `server_name` must have passed
+    /// A specification that sends this request. `server_name` must have passed
     /// [`is_server_name`](super::request::is_server_name).
     pub fn new(
         target: SocketAddr,
@@ -137,16 +137,16 @@ impl HttpsSpec {
     }
 }
 
-/// What the `ClientHello` of a check says.
+/// Content of a check's `ClientHello`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsHelloSpec {
-    /// The name for SNI; the message is put together when it is sent, as a copy in
-    /// every check would cost more memory than all the rest of it.
+    /// The name for SNI. The message is built when it is sent: a copy in every check
+    /// would need more memory than the rest of the check.
     pub server_name: Option<Box<str>>,
 }
 
 impl TlsHelloSpec {
-    /// The check with this name, which must have passed
+    /// A specification with this name, which must have passed
     /// [`is_server_name`](super::request::is_server_name).
     pub fn new(server_name: Option<&str>) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl TlsHelloSpec {
     }
 }
 
-/// Specifications of the checks read so far: equal ones are kept once.
+/// Interns the specifications of the checks read so far: equal ones are shared.
 #[derive(Default)]
 pub(super) struct SharedSpecs {
     http: HashSet<Arc<HttpSpec>>,

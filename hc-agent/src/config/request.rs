@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an HTTP request or a `ClientHello` may say, and how a request is spelled.
+//! Allowed values in an HTTP request or a `ClientHello`, and how a request is written.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ const MAX_LABEL_BYTES: usize = 63;
 /// Longest name for SNI, in bytes.
 const MAX_SERVER_NAME_BYTES: usize = 253;
 
-/// Methods that Octavia knows.
+/// HTTP methods that Octavia supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "UPPERCASE")]
 #[clap(rename_all = "UPPER")]
@@ -32,7 +32,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As it stands in the request line.
+    /// The method as written in the request line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -47,13 +47,13 @@ impl Method {
         }
     }
 
-    /// Whether a request without a body should say that it has none.
+    /// Whether a request without a body needs a Content-Length of 0.
     pub fn wants_length(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 }
 
-/// Version of HTTP that a request speaks.
+/// HTTP version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 pub enum Version {
     /// HTTP/1.0
@@ -90,14 +90,14 @@ impl TryFrom<(u16, u16)> for CodeRange {
     }
 }
 
-/// Whether a text can stand in a request line as its target.
+/// Whether a text is a valid target of a request line.
 pub fn is_path(text: &str) -> bool {
     text.starts_with('/')
         && text.len() <= MAX_PATH_BYTES
         && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// Whether a text can stand in a Host header.
+/// Whether a text is a valid Host header.
 pub fn is_host(text: &str) -> bool {
     (1..=MAX_HOST_BYTES).contains(&text.len())
         && text
@@ -105,8 +105,8 @@ pub fn is_host(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
 }
 
-/// Whether a text can stand in a `ClientHello` as the name of the server (RFC 6066,
-/// section 3): labels of letters, digits, hyphens and underscores, and no address.
+/// Whether a text is a valid server name in a `ClientHello` (RFC 6066, section 3):
+/// labels of letters, digits, hyphens and underscores, and no address.
 pub fn is_server_name(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL_BYTES).contains(&label.len())
@@ -122,7 +122,7 @@ pub fn is_server_name(text: &str) -> bool {
         && !last.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// What the request of an HTTP check says.
+/// The request of an HTTP check.
 ///
 /// `path` and `host` must have passed [`is_path`] and
 /// [`is_host`].
@@ -134,12 +134,12 @@ pub struct Request<'a> {
     pub path: &'a str,
     /// Its version.
     pub version: Version,
-    /// Value of the Host header; 1.1 sends the address without one.
+    /// Value of the Host header; if missing, HTTP/1.1 sends the address.
     pub host: Option<&'a str>,
 }
 
 impl Request<'_> {
-    /// The bytes of it; every probe of a check sends the same.
+    /// The bytes of the request.
     pub(super) fn write(&self, target: SocketAddr, usual_port: u16) -> Box<[u8]> {
         use std::fmt::Write;
 
@@ -147,7 +147,7 @@ impl Request<'_> {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
         };
-        // What is behind a "#" is the client's own affair (RFC 9110, section 7.1).
+        // The fragment after a "#" is not sent (RFC 9110, section 7.1).
         let path = self.path.split('#').next().unwrap_or_default();
         let mut text = format!("{} {path} HTTP/{number}\r\n", self.method.as_str());
         let host = match (self.host, self.version) {
@@ -171,7 +171,7 @@ impl Request<'_> {
     }
 }
 
-/// The address as a Host header spells it: the port only if it is not the usual one.
+/// The address for a Host header: with the port only if it is not the default one.
 fn authority(target: SocketAddr, usual_port: u16) -> String {
     match target.ip() {
         IpAddr::V4(ip) if target.port() == usual_port => ip.to_string(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the checks file may hold against the schema, which the agent's side checks too.
+//! Compares the accepted documents with the schema, which the agent tests too.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::{Method, ProbeSpec, Version};
 const SCHEMA: &str =
     include_str!("../../../octavia_xdp_provider/common/contracts/checks.schema.json");
 
-/// The fields of a struct or the words of an enum, from what it asks its deserializer.
+/// The fields of a struct or the variants of an enum, as requested from the deserializer.
 struct Names;
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The checks file against the vectors that both languages read.
+//! Tests the checks file with the vectors that both languages share.
 
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ fn tls_options_are_the_server_name_or_none() {
     };
     let name = check.server_name.as_ref().map(AsRef::as_ref);
     assert_eq!(name, Some("www.example.org"));
-    // 443 is the usual port of HTTPS.
+    // 443 is the default port of HTTPS.
     let request = String::from_utf8(check.http.request.to_vec()).unwrap();
     assert!(request.contains("\r\nHost: 198.18.0.1\r\n"), "{request}");
     let ProbeSpec::Https(check) = tls("https", "null") else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a checks file asks for, and why one is refused.
+//! The content of a checks file, and the reasons to refuse one.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::probe_spec::ProbeSpec;
 use crate::key::Key;
 
-/// A file above this size, in bytes, is refused: more than a million checks.
+/// Size limit of a file in bytes, enough for more than a million checks.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Characters that an error keeps of either end of a long text: the beginning of what is
-/// wrong, and what was expected there.
+/// Characters that an error keeps of each end of a long text: the beginning of the
+/// wrong value, and what was expected.
 const MAX_QUOTED_CHARS: usize = 120;
 
 /// One target and how it is probed.
@@ -38,7 +38,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Where probes go, for people: checks of one target differ in their marks.
+    /// The target for display, with its mark, which distinguishes checks of one target.
     pub fn aim(&self) -> String {
         match self.mark {
             Some(mark) => format!("{} mark {mark}", self.target),
@@ -52,18 +52,19 @@ impl Check {
 pub struct Condition {
     /// Its name.
     pub key: Key,
-    /// The checks that it joins.
+    /// The checks that must be up.
     pub checks: Box<[Key]>,
 }
 
-/// Keys that fail together only if this node is at fault.
+/// Keys that all fail at once only if this node is at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// For logs and metrics.
     pub name: Box<str>,
     /// Checks and conditions.
     pub keys: Box<[Key]>,
-    /// Below this share of keys that are not down, none is reported down; 0 is never.
+    /// While fewer than this percentage of keys are not down, none is reported down. 0
+    /// disables it.
     pub panic_percent: u8,
 }
 
@@ -72,20 +73,20 @@ pub struct Group {
 pub struct Patience {
     /// The checks.
     pub keys: Box<[Key]>,
-    /// Time for which one must fail, without a success between, before it is down.
+    /// Time for which a check must fail without a success before it is down.
     pub time: Duration,
 }
 
 /// Why a checks file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It can't be read.
+    /// It cannot be read.
     #[error("{0}")]
     Read(#[from] std::io::Error),
     /// It is too long.
     #[error("longer than {MAX_FILE_BYTES} bytes")]
     TooLong,
-    /// It is no JSON, or a field is missing, unknown or wrong.
+    /// It is not JSON, or a field is missing, unknown or wrong.
     #[error("{path}: {error}")]
     Field {
         /// Where in the document, as `checks[3].http.path`.
@@ -104,8 +105,8 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// An error about a field. What it repeats of the file is printable and short,
-    /// however long and strange the file is: it ends up in one line of a log.
+    /// An error about a field. Quotes from the file are made printable and short, as
+    /// the error ends up in one line of a log.
     pub(super) fn field(path: &str, error: &str) -> Self {
         Self::Field {
             path: quoted(path),
@@ -113,13 +114,13 @@ impl ConfigError {
         }
     }
 
-    /// Whether there simply is no file.
+    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Read(e) if e.kind() == std::io::ErrorKind::NotFound)
     }
 }
 
-/// A text without control characters and without its middle, if it is long.
+/// Replace control characters, and cut out the middle of a long text.
 fn quoted(text: &str) -> String {
     let escape = |c: char| {
         let escaped = c.is_control().then(|| c.escape_default());
@@ -137,21 +138,21 @@ fn quoted(text: &str) -> String {
     format!("{head}… {middle} characters …{tail}")
 }
 
-/// All that a checks file asks for.
+/// The content of a checks file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChecksFile {
     /// What is probed.
     pub checks: Vec<Arc<Check>>,
     /// Conjunctions of checks.
     pub conditions: Vec<Condition>,
-    /// Checks and conditions that are guarded together.
+    /// Groups of checks and conditions that share a panic threshold.
     pub groups: Vec<Group>,
     /// Checks of members that are moving.
     pub patience: Vec<Patience>,
 }
 
 impl ChecksFile {
-    /// The checks alone.
+    /// Return only the checks.
     pub fn into_checks(self) -> Vec<Check> {
         self.checks.into_iter().map(Arc::unwrap_or_clone).collect()
     }

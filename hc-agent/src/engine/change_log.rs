@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of state that wait to be logged: the queue comes first.
+//! State changes waiting to be logged: writing the queue has priority.
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,16 @@ use tracing::{info, warn};
 use crate::schedule::grid::milliseconds;
 use crate::shard::Event;
 
-/// Lines that are logged before anything else gets its turn.
+/// Lines logged before yielding to other work.
 const LINES_AT_ONCE: usize = 64;
-/// Lines that wait to be logged; more would take memory that probes need.
+/// Limit of waiting lines, as probes need the memory.
 const MAX_LINES: usize = 4096;
 
-/// Changes that are not logged yet.
+/// State changes not logged yet.
 #[derive(Default)]
 pub(super) struct ChangeLog {
     waiting: VecDeque<Event>,
-    /// Changes that are not logged at all.
+    /// Number of changes dropped without a log line.
     dropped: u64,
 }
 
@@ -49,7 +49,7 @@ impl ChangeLog {
         if self.waiting.is_empty() && self.dropped > 0 {
             warn!(
                 changes = self.dropped,
-                "too many changes at once to log all"
+                "too many changes at once to log them all"
             );
             self.dropped = 0;
         }

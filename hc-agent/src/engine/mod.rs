@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The main thread: hands checks to the threads that probe them, and their results to
-//! the queue. Nothing here delays a probe.
+//! The main thread: passes checks to the probe threads and their results to the queue.
+//! Nothing here delays a probe.
 
 mod change_log;
 mod uplinks;
@@ -28,27 +28,27 @@ use crate::state::State;
 use crate::uplinks::file::Uplinks;
 use crate::verdict::Verdict;
 
-/// Time between two lines about the same trouble.
+/// Minimum time between two log lines about the same problem.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What the engine is asked to do.
+/// Commands to the engine.
 pub enum Command {
-    /// Take the checks that were read, or why none were.
+    /// Use the checks that were read, or handle the error.
     Checks(Result<Reading, ConfigError>),
-    /// Take what the agent says about uplinks.
+    /// Use the agent's report on uplinks.
     Uplinks(Uplinks),
-    /// Write everything and end.
+    /// Write everything and stop.
     Stop,
 }
 
-/// The main thread and all that it knows.
+/// The main thread's state.
 pub struct Engine {
     shards: Vec<Arc<Shard>>,
     runtimes: Vec<Handle>,
-    /// Time that each thread was busy, until the last window.
+    /// Busy time of each thread, as of the last window.
     busy: Vec<Duration>,
     events_ready: Arc<Notify>,
-    /// Notified when somebody must ask the agent about uplinks.
+    /// Notified when the agent must be asked about uplinks.
     asks: Arc<Notify>,
     spool: Spool,
     aggregator: Aggregator,
@@ -67,7 +67,7 @@ pub struct Engine {
     quiet_until: Option<Instant>,
 }
 
-/// What all threads together did in a window.
+/// Totals of all threads in a window.
 #[derive(Default)]
 struct Window {
     sample: Sample,
@@ -78,7 +78,7 @@ struct Window {
     in_flight: usize,
     /// Lateness of starts.
     lateness: DelayHistogram,
-    /// Own lateness in all, of the thread that is worst off.
+    /// Total own lateness of the latest thread.
     own_lateness: Duration,
 }
 
@@ -112,17 +112,17 @@ impl Engine {
         }
     }
 
-    /// What the live table says above its rows.
+    /// The summary line of the live table.
     pub fn summary(&self) -> SharedSummary {
         Arc::clone(&self.summary)
     }
 
-    /// Notified when an outcome waits for what the agent says about uplinks.
+    /// Notified when an outcome waits for the agent's report on uplinks.
     pub fn asks(&self) -> Arc<Notify> {
         Arc::clone(&self.asks)
     }
 
-    /// Run until a command to stop. Returns whether the last snapshot is written.
+    /// Run until a stop command. Returns whether the last snapshot was written.
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) -> bool {
         loop {
             self.take_events();
@@ -199,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Take numbers of the last second, and see whether this node keeps up.
+    /// Collect the numbers of the last second and check whether this node keeps up.
     fn close_window(&mut self, now: Instant) {
         self.window_at = now + overload::WINDOW;
         let window = self.take_reports(now);
@@ -242,7 +242,7 @@ impl Engine {
                 .metrics()
                 .worker_total_busy_duration(0);
             let before = std::mem::replace(&mut self.busy[number], busy);
-            // Milliseconds of a second are thousandths of the time.
+            // Milliseconds per second are thousandths of the time.
             let busy_permille = grid::milliseconds(busy.saturating_sub(before));
             let full_permille = stats.max_in_flight * 1000 / report.room.max(1);
             sample.used_permille = sample
@@ -291,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// Make intervals longer if this node cannot keep up, or shorter again.
+    /// Lengthen intervals if this node cannot keep up, and shorten them again later.
     fn adapt_intervals(&mut self, sample: Sample, now: Instant) {
         let transition = self.overload.observe(sample);
         if transition == Transition::None {
@@ -311,10 +311,10 @@ impl Engine {
                 standing_ms,
                 used_permille = sample.used_permille,
                 percent,
-                "this node cannot keep up: all intervals are longer from now on"
+                "this node cannot keep up: all intervals are lengthened"
             ),
             Transition::End => {
-                info!("this node keeps up again: intervals are as asked for");
+                info!("this node keeps up again: intervals are back to normal");
             }
             _ => tracing::debug!(percent, standing_ms, "intervals changed"),
         }
@@ -334,7 +334,7 @@ impl Engine {
         );
     }
 
-    /// Take what was read: a new set of checks, or none of it.
+    /// Apply a reading: a new set of checks, or an error.
     fn take_checks(&mut self, result: Result<Reading, ConfigError>) {
         let kept = self.shards.iter().map(|s| s.core().checks()).sum::<usize>();
         let is_missing = result.as_ref().is_err_and(ConfigError::is_missing);
@@ -346,7 +346,7 @@ impl Engine {
             Ok(reading) => {
                 for (file, error) in &reading.refused {
                     self.metrics.count_reload("refused");
-                    error!(%file, %error, "checks file refused: what was known of it stays");
+                    error!(%file, %error, "checks file refused: its last checks stay");
                 }
                 self.reload(reading.file);
             }
@@ -363,9 +363,9 @@ impl Engine {
         }
     }
 
-    /// Take another set of checks. Only what differs is touched.
+    /// Switch to another set of checks; unchanged checks are not touched.
     fn reload(&mut self, file: ChecksFile) {
-        // Outcomes of checks that go must not come after these are forgotten.
+        // Take the outcomes of removed checks before these are forgotten.
         self.take_events();
         let now = Instant::now();
         self.reload = self.reload.wrapping_add(1);

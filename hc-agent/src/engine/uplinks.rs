@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent says about uplinks, for all threads.
+//! Passes the agent's report on uplinks to all threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::shard::Shard;
 use crate::shard::live_table::{self, SharedSummary};
 use crate::uplinks::file::{Uplink, Uplinks};
 
-/// Hand it to the shards, show it, and log what is another than before.
+/// Pass the report to the shards, show it in the summary, and log changes.
 pub(super) fn take(shards: &[Arc<Shard>], summary: &SharedSummary, uplinks: Uplinks) {
     let now = Instant::now();
     let clock_ns = monotonic_ns();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who has sent us ICMP errors lately, and so may have kept further ones back.
+//! Tracks hosts that have sent us ICMP errors lately, and may suppress further ones.
 //!
 //! Hosts and routers limit the ICMP errors that they send to one address (RFC 1812,
-//! section 4.3.2.8; RFC 4443, section 2.4). Linux has a bucket of six for each address,
-//! filled by one a second. So that nothing comes back says nothing while a sender's
-//! bucket may be empty: our own probes of other ports are what empties it.
+//! section 4.3.2.8; RFC 4443, section 2.4). Linux has a token bucket of six for each
+//! address and adds one token a second. Silence is thus inconclusive while a sender's
+//! bucket may be empty, and our own probes of other ports empty it.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -14,21 +14,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Longest time in which a sender can send one more error (Linux: `icmp_ratelimit`).
+/// Longest time until a sender gets one more token (Linux: `icmp_ratelimit`).
 const REFILL_MAX: Duration = Duration::from_secs(1);
-/// Errors that one may send at once (Linux: `XRLIM_BURST_FACTOR`).
+/// Errors that a sender may send at once (Linux: `XRLIM_BURST_FACTOR`).
 const BURST: u32 = 6;
-/// Errors that are remembered of a sender.
+/// Errors remembered for each sender.
 const REMEMBERED: u32 = 16;
-/// Time after which a sender and its targets are forgotten.
+/// Time without errors after which a sender and its targets are forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(3600);
-/// Targets before anything is forgotten.
+/// Number of targets above which old entries are forgotten.
 const FORGET_ABOVE: usize = 1024;
 
 /// One error.
 #[derive(Clone, Copy, Debug)]
 struct Told {
-    /// When the datagram left that it is about.
+    /// When the datagram that caused it was sent.
     sent: Instant,
     heard: Instant,
 }
@@ -38,8 +38,8 @@ struct Told {
 struct Sender(VecDeque<Told>);
 
 impl Sender {
-    /// The time in which the bucket gets one more, at most. Somebody who was heard more
-    /// often than that has another limit, or none.
+    /// Upper bound of the time until the bucket gets one more token. It is shorter if
+    /// the sender has shown a higher rate, or has no limit.
     fn refill(&self) -> Duration {
         let span = match (self.0.front(), self.0.back()) {
             (Some(first), Some(last)) if self.0.len() == REMEMBERED as usize => {
@@ -50,13 +50,13 @@ impl Sender {
         REFILL_MAX.min(span / (REMEMBERED - BURST - 1))
     }
 
-    /// Whether the bucket had one when a datagram arrived that left then.
+    /// Whether the bucket had a token for a datagram sent at this time.
     fn was_ready(&self, sent: Instant) -> bool {
         let refill = self.refill();
         let before = |told: &&Told| told.sent <= sent;
         let oldest = self.0.front().filter(|told| told.sent > sent);
         if oldest.is_some() && self.0.len() == REMEMBERED as usize {
-            // What was before it is forgotten.
+            // Earlier errors are already forgotten.
             return false;
         }
         self.0
@@ -68,12 +68,12 @@ impl Sender {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Who sends the errors about a target: itself, or a router before it.
+    /// The sender of errors about a target: the target, or a router on the path.
     sender_of: HashMap<IpAddr, IpAddr>,
     senders: HashMap<IpAddr, Sender>,
 }
 
-/// What all probes of a process have heard.
+/// ICMP errors received by all probes of a process.
 #[derive(Debug, Default)]
 pub(super) struct ErrorLimits {
     known: Mutex<Known>,
@@ -85,7 +85,7 @@ impl ErrorLimits {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An error has come about a datagram to `target` that left then.
+    /// Record an error about a datagram sent to `target` at `sent`.
     pub(super) fn heard(&self, target: IpAddr, sender: IpAddr, sent: Instant) {
         let heard = Instant::now();
         let mut known = self.lock();
@@ -100,8 +100,8 @@ impl ErrorLimits {
         errors.push_back(Told { sent, heard });
     }
 
-    /// Whether an error about a datagram would have been sent: it left so long ago that
-    /// we would have heard it by now.
+    /// Whether `target` could send an error about a datagram sent at `sent`. Call it
+    /// only once such an error would have arrived.
     pub(super) fn would_have_told(&self, target: IpAddr, sent: Instant) -> bool {
         let known = self.lock();
         known
@@ -109,7 +109,7 @@ impl ErrorLimits {
             .is_none_or(|sender| sender.was_ready(sent))
     }
 
-    /// When whoever sends errors about a target can send the next one.
+    /// When the sender of errors about a target can send the next one.
     pub(super) fn ready_at(&self, target: IpAddr) -> Option<Instant> {
         let known = self.lock();
         let sender = known.sender_of(target)?;
@@ -117,7 +117,7 @@ impl ErrorLimits {
         Some(last.heard + sender.refill())
     }
 
-    /// Some part of a time, another one each time.
+    /// A random part of a duration.
     pub(super) fn some_of(&self, time: Duration) -> Duration {
         let random = self.seed.hash_one(Instant::now()) >> 32;
         let part = (u128::from(random) * time.as_nanos()) >> 32;
@@ -130,7 +130,7 @@ impl Known {
         self.senders.get(self.sender_of.get(&target)?)
     }
 
-    /// Forget who was not heard for long: targets come and go.
+    /// Forget senders without recent errors, as targets come and go.
     fn forget(&mut self, now: Instant) {
         let lately = |sender: &Sender| {
             let last = sender.0.back();
@@ -172,7 +172,7 @@ mod tests {
         let sent = Instant::now();
         wait(2).await;
         limits.heard(HOST, HOST, sent);
-        // Of one that left before the error was heard nothing is known either.
+        // A datagram sent before the error was received is inconclusive, too.
         assert!(!limits.would_have_told(HOST, sent + Duration::from_millis(1)));
         wait(999).await;
         assert!(!limits.would_have_told(HOST, Instant::now()));
@@ -183,7 +183,7 @@ mod tests {
         wait(1).await;
         let free = Instant::now();
         assert!(limits.would_have_told(HOST, free));
-        // Whatever becomes of those that leave later.
+        // Independently of datagrams sent later.
         wait(50).await;
         limits.heard(HOST, HOST, Instant::now());
         assert!(limits.would_have_told(HOST, free));
@@ -221,7 +221,7 @@ mod tests {
         }
         wait(17).await;
         assert!(limits.would_have_told(HOST, Instant::now()));
-        // What is no longer remembered says nothing.
+        // Forgotten errors prove nothing.
         assert!(!limits.would_have_told(HOST, first.unwrap()));
     }
 

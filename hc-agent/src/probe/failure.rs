@@ -17,32 +17,31 @@ pub enum Failure {
     /// No answer in time.
     #[error("timeout while {0}")]
     Timeout(Stage),
-    /// No way to the target.
+    /// No route to the target.
     #[error("unreachable: {0}")]
     Unreachable(io::Error),
-    /// The target ended the connection before its answer was whole.
+    /// The target closed the connection before its answer was complete.
     #[error("connection closed while {0}")]
     Closed(Stage),
-    /// A status code that is not expected.
+    /// An unexpected status code.
     #[error("status {0} is not expected")]
     BadStatus(u16),
-    /// An answer that is not what the protocol has it.
+    /// An answer that violates the protocol.
     #[error("malformed answer: {0}")]
     Malformed(&'static str),
-    /// This node is at fault: it says nothing about the target.
+    /// An error of this node; it says nothing about the target.
     #[error("error of this node: {0}")]
     Local(io::Error),
     /// The target sent a TLS alert.
     #[error("TLS alert {0} ({name:?})", name = rustls::AlertDescription::from(*.0))]
     TlsAlert(u8),
-    /// The target speaks no TLS, or none that we understand.
+    /// The target does not speak TLS, or no version that we understand.
     #[error("TLS: {0}")]
     Tls(String),
     /// The target has no such port, or does not know the protocol.
     #[error("ICMP: {0} unreachable")]
     IcmpUnreachable(&'static str),
-    /// Nothing, but who would say that there is no such port says little: it tells
-    /// nothing about the target.
+    /// Inconclusive silence, as the sender of ICMP errors may be suppressing them.
     #[error("silence, while the host limits its ICMP errors: it may be up or down")]
     ErrorsLimited,
     /// The target refused the association, with the code of the first cause or 0.
@@ -51,8 +50,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether something of this node that probes share has run out: with fewer probes
-    /// at a time it may suffice.
+    /// Whether a shared resource of this node has run out; fewer probes may help.
     pub fn is_shortage(&self) -> bool {
         let Self::Local(error) = self else {
             return false;
@@ -61,7 +59,7 @@ impl Failure {
         errno.is_some_and(is_shortage)
     }
 
-    /// The number for it in the result queue.
+    /// Its number in the result queue.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Refused => Reason::REFUSED,
@@ -79,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// What an error of a TCP socket means at a stage.
+    /// The failure for an error of a TCP socket at a stage.
     pub(super) fn of(error: io::Error, stage: Stage) -> Self {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::CONNREFUSED) => Self::Refused,
@@ -95,7 +93,7 @@ impl Failure {
         }
     }
 
-    /// What an error of a socket without connections means: ICMP says it.
+    /// The failure for an error of a connectionless socket, which ICMP has caused.
     pub(super) fn of_datagram(error: io::Error) -> Self {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::CONNREFUSED) => Self::IcmpUnreachable("port"),
@@ -106,7 +104,7 @@ impl Failure {
     }
 }
 
-/// Descriptors, memory or ports have run out.
+/// Whether descriptors, memory or ports have run out.
 fn is_shortage(errno: Errno) -> bool {
     matches!(
         errno,

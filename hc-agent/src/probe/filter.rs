@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Filters of raw sockets: what is for others never wakes us.
+//! Filters of raw sockets: packets for other programs never wake us.
 
 use socket2::SockFilter;
 
-/// Numbers that a filter compares: where, after the IP header, and with what.
+/// What a filter compares: an offset after the IP header, and the values.
 pub(super) type Field<const N: usize> = (u32, [u32; N]);
 
-/// Keep from us what is for others: one of two values of a byte, and a number of 16
-/// bits in a range. (Classic BPF; offsets behind the IP header that only IPv4 shows.)
+/// Accept packets in which a byte has one of two values and a 16-bit number is in a
+/// range. (Classic BPF; offsets are relative to the end of the IP header, which only
+/// IPv4 sockets deliver.)
 pub(super) fn filter(ipv4: bool, byte: Field<2>, half: Field<2>) -> [SockFilter; 9] {
     let header = if ipv4 {
         SockFilter::new(0xb1, 0, 0, 0) // ldxb 4*([0]&0xf)

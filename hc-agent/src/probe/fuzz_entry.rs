@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What probes do with the bytes of strangers, for fuzzing: no sockets, no time.
+//! The parsers of untrusted bytes, for fuzzing: without sockets or time.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -10,11 +10,11 @@ use crate::config::{CodeRange, HttpSpec, Method, Version};
 
 /// Feed an answer to the HTTP check in pieces of some size.
 ///
-/// Returns whether it was judged, and if so whether it was good, and the status.
+/// Returns whether the answer was good, and its status, once it is judged.
 ///
 /// # Panics
 ///
-/// If more bytes are asked for than the probe allows, or a full buffer is not judged.
+/// If the parser asks for too many bytes, or does not judge a full buffer.
 pub fn http(data: &[u8], piece: usize) -> Option<(bool, u16)> {
     let target = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 80);
     let codes = vec![CodeRange {
@@ -38,7 +38,7 @@ pub fn http(data: &[u8], piece: usize) -> Option<(bool, u16)> {
     None
 }
 
-/// Read a packet as the probes of raw sockets do: ICMP, SCTP, and errors about both.
+/// Parse a packet as the probes with raw sockets do: ICMP, SCTP, and errors about both.
 pub fn packet(data: &[u8]) {
     let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let _ = icmp_packet::reply(data, from, Some(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The HTTP check: send a request, judge the status line as soon as it is whole.
+//! The HTTP check: send a request, judge the status line as soon as it is complete.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -9,21 +9,21 @@ use super::parting::Parting;
 use super::progress::{Progress, Stage};
 use crate::config::HttpSpec;
 
-/// Bytes that are read before a probe gives up, interim answers included.
+/// Bytes read before a probe gives up, including interim responses.
 const MAX_READ_BYTES: usize = 8192;
-/// First buffer: most answers with all their headers fit.
+/// Size of the first buffer, enough for most answers with all headers.
 const FIRST_READ_BYTES: usize = 512;
-/// Garbage shows in this many bytes; longer beginnings are parsed when the line ends.
+/// Bytes that are parsed at once to detect garbage; longer lines once they are complete.
 const EARLY_LOOK_BYTES: usize = 16;
 
-/// What the bytes so far say.
+/// Judgement of the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
-    /// Not enough.
+    /// More bytes are needed.
     More,
     /// A final status code.
     Status(u16),
-    /// No HTTP.
+    /// Not HTTP.
     Malformed(&'static str),
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn talk(
         .map_err(|e| Failure::of(e, Stage::Send))?;
     progress.stage = Stage::Receive;
     progress.note(|| sent(check));
-    // Wait first: a probe that waits needs no buffer.
+    // Wait before allocating: a waiting probe needs no buffer.
     stream
         .readable()
         .await
@@ -65,20 +65,20 @@ pub(super) async fn talk(
     }
 }
 
-/// Whether a server has answered, and is to end its answer in peace.
+/// Whether the server has answered, so that it may finish its answer.
 pub(super) fn says_status(result: &Result<(), Failure>) -> bool {
     matches!(result, Ok(()) | Err(Failure::BadStatus(_)))
 }
 
-/// For a person: the request line.
+/// The request line, for display.
 pub(super) fn sent(check: &HttpSpec) -> String {
     let line = check.request.split(|b| *b == b'\r').next();
     format!("sent {}", String::from_utf8_lossy(line.unwrap_or_default()))
 }
 
-/// An answer as far as it has come.
+/// The answer received so far.
 pub(super) struct Answer {
-    /// Append here what comes, not more than there is room.
+    /// Received bytes; append at most [`Self::room`].
     pub(super) data: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl Default for Answer {
 }
 
 impl Answer {
-    /// Bytes that may still come.
+    /// Number of bytes that may still be read.
     pub(super) fn room(&self) -> u64 {
         (MAX_READ_BYTES - self.data.len()) as u64
     }
@@ -120,10 +120,10 @@ impl Answer {
     }
 }
 
-/// Look at all bytes so far.
+/// Judge all bytes received so far.
 fn judge(mut data: &[u8], check: &HttpSpec) -> Judgement {
     loop {
-        // Empty lines before an answer are tolerated, as everywhere.
+        // Empty lines before an answer are tolerated, as by other clients.
         let blank = data.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
         data = &data[blank.count()..];
         let Some(end) = data.iter().position(|b| *b == b'\n') else {
@@ -149,7 +149,7 @@ fn judge(mut data: &[u8], check: &HttpSpec) -> Judgement {
     }
 }
 
-/// The status code of a line; `None` if it is cut off before it.
+/// The status code of a line; `None` if the line is still too short.
 fn parse_line(line: &[u8]) -> Result<Option<u16>, &'static str> {
     let mut answer = httparse::Response::new(&mut []);
     match answer.parse(line) {
@@ -160,7 +160,7 @@ fn parse_line(line: &[u8]) -> Result<Option<u16>, &'static str> {
     }
 }
 
-/// Where headers end: after an empty line.
+/// Offset of the end of the headers, after an empty line.
 fn end_of_headers(data: &[u8]) -> Option<usize> {
     let mut start = 0;
     loop {

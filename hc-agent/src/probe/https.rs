@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The HTTPS check: TLS by rustls, and HTTP inside.
 //!
-//! Certificates and signatures are not verified, as Octavia has it; sessions are
-//! never resumed, as that would hide a server that can't do a whole handshake.
+//! As in Octavia, certificates and signatures are not verified. Sessions are never
+//! resumed, as that would hide a server that cannot complete a full handshake.
 
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -27,15 +27,15 @@ use super::parting::Parting;
 use super::progress::{Progress, Stage};
 use crate::config::HttpsSpec;
 
-/// Bytes that are read from a server before a probe gives up, certificates included.
+/// Bytes read from a server before a probe gives up, including certificates.
 const MAX_READ_BYTES: usize = 256 << 10;
 
 static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| Arc::new(config()));
 
-/// Only X25519 is offered with a key share; the other curves cost a round trip more.
+/// Only X25519 is offered with a key share; other curves cost one more round trip.
 fn config() -> ClientConfig {
     let mut provider = ring::default_provider();
-    // Cheapest first: servers that do not insist take it.
+    // The cheapest suite first: servers without a preference choose it.
     provider
         .cipher_suites
         .sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
@@ -56,12 +56,12 @@ pub(super) async fn talk(
     check: &HttpsSpec,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    // An address is no name, and sends none.
+    // An address is not a server name; no SNI is sent for it.
     let name = check.server_name.clone();
     let name = name.map_or_else(|| target.into(), ServerName::DnsName);
     let mut tls =
         ClientConnection::new(Arc::clone(&CONFIG), name).map_err(|e| broken(&e))?;
-    // It leaves together with the end of the handshake.
+    // The request is sent with the end of the handshake.
     tls.writer()
         .write_all(&check.http.request)
         .map_err(Failure::Local)?;
@@ -120,7 +120,7 @@ pub(super) async fn talk(
     }
 }
 
-/// No more for now is no error.
+/// Turn `WouldBlock` into 0 bytes.
 fn pending(error: io::Error) -> io::Result<usize> {
     match error.kind() {
         io::ErrorKind::WouldBlock => Ok(0),
@@ -135,7 +135,7 @@ fn broken(error: &rustls::Error) -> Failure {
     }
 }
 
-/// For a person: what both sides agreed on.
+/// The negotiated version and suite, for display.
 fn agreed(tls: &ClientConnection) -> String {
     let version = match tls.protocol_version() {
         Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
@@ -147,7 +147,7 @@ fn agreed(tls: &ClientConnection) -> String {
     format!("{version}, {suite}, certificates not verified")
 }
 
-/// Takes any certificate with any signature.
+/// Accepts any certificate with any signature.
 #[derive(Debug)]
 struct Anything;
 
@@ -181,7 +181,7 @@ impl ServerCertVerifier for Anything {
         Ok(HandshakeSignatureValid::assertion())
     }
 
-    /// All that a server may have a certificate for.
+    /// All schemes that a server's certificate may use.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         vec![
             SignatureScheme::ECDSA_NISTP256_SHA256,
@@ -197,7 +197,7 @@ impl ServerCertVerifier for Anything {
             SignatureScheme::RSA_PKCS1_SHA512,
             SignatureScheme::RSA_PKCS1_SHA1,
             SignatureScheme::ECDSA_SHA1_Legacy,
-            // RSA keys that are for PSS alone, and brainpool's curves.
+            // RSA keys restricted to PSS, and brainpool's curves.
             SignatureScheme::Unknown(0x0809),
             SignatureScheme::Unknown(0x080a),
             SignatureScheme::Unknown(0x080b),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ICMP errors of sockets without connections.
+//! ICMP errors on connectionless sockets.
 
 use std::io;
 

@@ -13,10 +13,10 @@ const REQUEST_V6: u8 = 128;
 const REPLY_V6: u8 = 129;
 /// Type, code, checksum, identifier, sequence.
 const HEADER: usize = 8;
-/// Bytes of a request; the tag stands first after the header.
+/// Bytes of a request; the tag follows the header.
 const LENGTH: usize = 32;
 
-/// The protocol for a socket.
+/// The protocol to open a socket with.
 pub(super) fn protocol(ipv4: bool) -> socket2::Protocol {
     if ipv4 {
         socket2::Protocol::ICMPV4
@@ -25,14 +25,13 @@ pub(super) fn protocol(ipv4: bool) -> socket2::Protocol {
     }
 }
 
-/// On a raw socket: replies to us.
+/// Filter of a raw socket: replies to our requests.
 pub(super) fn filter(ipv4: bool, id: u16) -> (Field<2>, Field<2>) {
     let reply = u32::from(if ipv4 { REPLY_V4 } else { REPLY_V6 });
     ((0, [reply; 2]), (4, [u32::from(id); 2]))
 }
 
-/// An echo request. `tag` stands behind its header, so that a reply that somebody made
-/// up is none.
+/// An echo request. `tag` follows its header and exposes forged replies.
 pub(super) fn request(ipv4: bool, id: u16, sequence: u32, tag: u32) -> [u8; LENGTH] {
     let mut packet = *b"\0\0\0\0\0\0\0\0\0\0\0\0octavia-xdp-provider";
     packet[0] = if ipv4 { REQUEST_V4 } else { REQUEST_V6 };
@@ -40,7 +39,7 @@ pub(super) fn request(ipv4: bool, id: u16, sequence: u32, tag: u32) -> [u8; LENG
     packet[6..8].copy_from_slice(&sequence.to_be_bytes()[2..]);
     packet[8..12].copy_from_slice(&tag.to_be_bytes());
     if ipv4 {
-        // The kernel does it for ICMPv6, whose checksum covers addresses as well.
+        // The kernel computes ICMPv6's checksum, which covers addresses as well.
         let sum = checksum(&packet);
         packet[2..4].copy_from_slice(&sum.to_be_bytes());
     }
@@ -59,7 +58,7 @@ fn checksum(data: &[u8]) -> u16 {
     !low(sum)
 }
 
-/// Whose reply it is, if it is one; `id` is ours where the kernel does not compare it.
+/// Parse an echo reply. `id` is our identifier if the kernel does not compare it.
 pub(super) fn reply(packet: &[u8], from: IpAddr, id: Option<u16>) -> Option<Incoming> {
     let wanted = if from.is_ipv4() { REPLY_V4 } else { REPLY_V6 };
     let header = packet.first_chunk::<HEADER>()?;
@@ -81,8 +80,8 @@ fn number(packet: &[u8]) -> Option<u32> {
     Some(u16::from_be_bytes([header[6], header[7]]).into())
 }
 
-/// The sequence number of our request that an error quotes; `id` is ours where the
-/// kernel does not compare it, and gives us errors about other programs' requests.
+/// The sequence number of our request that an error quotes. `id` is our identifier if the
+/// kernel does not compare it and also delivers errors about requests of other programs.
 pub(super) fn number_sent(packet: &[u8], id: Option<u16>) -> Option<u32> {
     let header = packet.first_chunk::<HEADER>()?;
     if id.is_some_and(|id| header[4..6] != id.to_be_bytes()) {
@@ -102,7 +101,7 @@ mod tests {
             packet[..8],
             [8, 0, packet[2], packet[3], 0x12, 0x34, 0x56, 0x78]
         );
-        // A sum over all with its complement is all ones.
+        // The sum over a packet with its checksum is all ones.
         assert_eq!(checksum(&packet), 0);
         packet[0] = 0;
         let from = "198.18.0.1".parse().unwrap();
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(number_sent(&packet, Some(0x1234)), Some(0x5678));
         assert_eq!(number_sent(&packet, Some(0x1235)), None);
         assert_eq!(number_sent(&packet, Some(0x3412)), None);
-        // The kernel has compared it.
+        // Here the kernel has compared the identifier.
         assert_eq!(number_sent(&packet, None), Some(0x5678));
         assert_eq!(number_sent(&packet[..7], None), None);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What comes to a raw socket, and which probe it is for.
+//! Packets received by a raw socket, and the probe that each belongs to.
 
 use std::net::IpAddr;
 
-/// What has come for a probe.
+/// Answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Echo reply.
@@ -12,22 +12,22 @@ pub(super) enum Answer {
     InitAck(u32),
     /// ABORT with the code of its first cause, or 0.
     Abort(u16),
-    /// The error that an ICMP message stands for.
+    /// ICMP error, as an errno.
     Icmp(i32),
 }
 
-/// Which probe a packet is for: the other side and a number within its packets.
+/// Identifies the probe of a packet: the peer's address and a number in its packets.
 pub(super) type Id = (IpAddr, u32);
 
-/// An answer and where it belongs.
+/// An answer and the probe that it belongs to.
 pub(super) struct Incoming {
     pub(super) id: Id,
-    /// Compared to the probe's own, if the packet has it.
+    /// If present, must equal the probe's tag.
     pub(super) tag: Option<u32>,
     pub(super) answer: Answer,
 }
 
-/// The lower half.
+/// The lower 16 bits.
 pub(super) fn low(number: u32) -> u16 {
     let [_, _, high, low] = number.to_be_bytes();
     u16::from_be_bytes([high, low])

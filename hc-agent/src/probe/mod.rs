@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One probe: what it does and what comes of it.
+//! Runs one probe and returns its outcome.
 
 mod error_limits;
 mod failure;
@@ -36,16 +36,16 @@ pub use self::source::Source;
 use crate::config::{Check, ProbeSpec};
 use crate::state::State;
 
-/// Probe once, and let the server end its answer. The outcome takes until the timeout of
-/// the check at most, and at least that long where silence is success (UDP-CONNECT).
+/// Probe once, and let the server finish its answer. The outcome comes by the check's
+/// timeout at the latest; if silence is success (UDP-CONNECT), not before it.
 pub async fn run(check: &Check, source: &Source) -> ProbeOutcome {
     let (outcome, parting) = run_again(check, source, State::Unknown).await;
     part(parting).await;
     outcome
 }
 
-/// Probe a target of which something is known already. Whoever takes the outcome decides
-/// whether the server may end its answer.
+/// Probe a target whose state is known. The caller decides whether the server may
+/// finish its answer.
 pub async fn run_again(
     check: &Check,
     source: &Source,
@@ -56,7 +56,7 @@ pub async fn run_again(
     (outcome, progress.parting)
 }
 
-/// Probe once and note each step; let the server end its answer.
+/// Probe once and record each step; let the server finish its answer.
 pub async fn explain(check: &Check, source: &Source) -> (ProbeOutcome, Vec<Step>) {
     let mut progress = Progress::new(true);
     let outcome = judge(check, source, State::Unknown, &mut progress).await;
@@ -78,7 +78,7 @@ async fn judge(
 ) -> ProbeOutcome {
     let deadline = progress.start + check.timeout;
     let result = if matches!(check.probe, ProbeSpec::UdpConnect) {
-        // The one check for which a timeout is success.
+        // The only check for which a timeout is success.
         udp::ask(check, source, state, deadline, progress).await
     } else {
         timeout_at(deadline, attempt(check, source, progress))
@@ -100,7 +100,7 @@ async fn attempt(
     progress: &mut Progress,
 ) -> Result<(), Failure> {
     match &check.probe {
-        // The future of such a probe would blow up those of all others.
+        // Boxed: its future would enlarge those of all other probes.
         ProbeSpec::Ping => {
             return Box::pin(ping::ask(check, source, progress)).await;
         }
@@ -115,7 +115,7 @@ async fn attempt(
             Box::pin(https::talk(stream, target, https, progress)).await
         }
         ProbeSpec::TlsHello(hello) => tls_hello::talk(stream, hello, progress).await,
-        // A connection that stands is all; the others do not get here.
+        // The connection alone is the result; the other types do not get here.
         ProbeSpec::Tcp | ProbeSpec::Ping | ProbeSpec::Sctp | ProbeSpec::UdpConnect => {
             Ok(())
         }
@@ -142,7 +142,7 @@ mod tests {
             probe: ProbeSpec::Tcp,
         };
         let source = Source::default();
-        // Tens of thousands may wait at a time. The rarer types are boxed.
+        // Tens of thousands of futures may wait at a time. The rarer types are boxed.
         let size = size_of_val(&run(&check, &source));
         assert!(size <= 1024, "{size} bytes");
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading and writing that does not wait, for a library that waits by itself else.
+//! Non-blocking reads and writes, for a library with a blocking interface.
 
 use std::io::{self, Read, Write};
 
 use tokio::net::TcpStream;
 
-/// A stream for calls that do not wait.
+/// A stream whose calls return `WouldBlock` instead of waiting.
 pub(super) struct Now<'a>(pub(super) &'a TcpStream);
 
 impl Read for Now<'_> {

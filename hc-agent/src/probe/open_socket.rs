@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One socket for packets of ICMP or SCTP: opened with what the process may do, read as
-//! answers.
+//! A socket for ICMP or SCTP, opened as privileges permit, and the parsing of answers.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,36 +19,36 @@ use super::incoming::{Answer, Incoming};
 use super::source_address::SourceAddress;
 use super::{icmp_packet, sctp_packet};
 
-/// Packets that are read before anything else gets its turn.
+/// Packets read before yielding to other work.
 const PACKETS_AT_ONCE: usize = 64;
-/// Wanted buffer for packets that have come; the kernel may give less.
+/// Requested size of the receive buffer; the kernel may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Longest packet that is looked at.
+/// Longest part of a packet that is read.
 const PACKET_BYTES: usize = 256;
 
-/// What such a socket speaks.
+/// Protocol of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// ICMP or `ICMPv6`, echo only.
     Ping,
-    /// SCTP by hand.
+    /// SCTP on a raw socket.
     Sctp,
 }
 
-/// A socket that is open; clones share it.
+/// An open socket; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct OpenSocket {
     socket: Arc<Socket>,
     protocol: Protocol,
     ipv4: bool,
     ping_id: u16,
-    /// Not one of the kernel's for pings.
+    /// Whether it is a raw socket, and not a ping socket of the kernel.
     raw: bool,
 }
 
 impl OpenSocket {
-    /// Open one for a family. `ping_id` is the identifier of echo requests, which the
-    /// kernel chooses where it gives a socket for pings.
+    /// Open a socket for a family. `ping_id` is the identifier of echo requests; on a
+    /// ping socket the kernel chooses its own.
     pub(super) fn open(
         protocol: Protocol,
         ipv4: bool,
@@ -61,7 +60,7 @@ impl OpenSocket {
             Protocol::Ping => icmp_packet::protocol(ipv4),
             Protocol::Sctp => sctp_packet::PROTOCOL,
         };
-        // A ping needs no capability where net.ipv4.ping_group_range has our group.
+        // A ping socket needs a group in net.ipv4.ping_group_range, no capability.
         let plain = (protocol == Protocol::Ping)
             .then(|| Socket::new(domain, Type::DGRAM, Some(number)).ok())
             .flatten();
@@ -90,7 +89,7 @@ impl OpenSocket {
         })
     }
 
-    /// What to compare where the kernel does not.
+    /// The identifier to compare if the kernel does not compare it.
     fn own_ping_id(&self) -> Option<u16> {
         self.raw.then_some(self.ping_id)
     }
@@ -100,7 +99,7 @@ impl OpenSocket {
         self.socket.try_clone()
     }
 
-    /// Give what is sent from now on this mark (`SO_MARK`), 0 for none.
+    /// Set the mark (`SO_MARK`) of packets sent from now on; 0 is none.
     pub(super) fn set_mark(&self, mark: u32) -> io::Result<()> {
         self.socket.set_mark(mark)
     }
@@ -110,7 +109,7 @@ impl OpenSocket {
         self.socket.send_to(packet, &to).map(drop)
     }
 
-    /// Read all that has come, or a good part of it. Returns whether that was all.
+    /// Read received packets, up to a limit. Returns whether the queue is empty.
     pub(super) fn drain(&self, deliver: impl Fn(&Incoming)) -> bool {
         let fd = self.socket.as_raw_fd();
         let mut packet = [0; PACKET_BYTES];
@@ -137,14 +136,14 @@ impl OpenSocket {
                 }
                 Ok((_, None)) | Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => return true,
-                // An ICMP error shows here once and is in its queue as well.
+                // An ICMP error is reported here once and also in the error queue.
                 Err(_) => self.drain_errors(&deliver),
             }
         }
         false
     }
 
-    /// Read ICMP errors: each comes with the beginning of the packet that caused it.
+    /// Read ICMP errors, each with the beginning of the packet that caused it.
     pub(super) fn drain_errors(&self, deliver: impl Fn(&Incoming)) {
         let fd = self.socket.as_raw_fd();
         let mut packet = [0; PACKET_BYTES];
@@ -192,7 +191,7 @@ fn address(from: &SockaddrStorage) -> Option<IpAddr> {
     v4.or_else(|| from.as_sockaddr_in6().map(|a| a.ip().into()))
 }
 
-/// A raw IPv4 socket gives the IP header as well (RFC 791, section 3.1).
+/// Skip the IP header, which a raw IPv4 socket delivers (RFC 791, section 3.1).
 fn after_ip_header(packet: &[u8]) -> Option<&[u8]> {
     let length = usize::from(packet.first()? & 0xf) * 4;
     packet.get(length..)

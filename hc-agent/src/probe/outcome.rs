@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a probe has found out.
+//! Outcome of a probe.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use super::failure::Failure;
 use crate::config::{Check, ProbeSpec};
 use crate::reason::Reason;
 
-/// What a probe has found out.
+/// Outcome of a probe.
 #[derive(Debug)]
 pub struct ProbeOutcome {
     /// Success, or what failed.
     pub result: Result<(), Failure>,
-    /// A number beside the result: HTTP status, TLS alert or SCTP cause, else 0.
+    /// A detail of the result: HTTP status, TLS alert or SCTP cause, else 0.
     pub status: u16,
-    /// Time from the start of the probe to its end.
+    /// Duration of the probe.
     pub took: Duration,
-    /// Time from the timeout to the moment that the probe noticed it.
+    /// Delay between the timeout and the moment when the probe noticed it.
     pub overrun: Duration,
 }
 
 impl ProbeOutcome {
-    /// Whether nothing may have come back: a node without an uplink hears the same.
+    /// Whether the result is due to silence, as on a node without an uplink.
     pub fn is_silence(&self, check: &Check) -> bool {
         match &self.result {
             Ok(()) => matches!(check.probe, ProbeSpec::UdpConnect),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a conversation ends whose result is known: the server may say all that it has to
-//! say.
+//! Ends a connection after its result is known: the server may finish its answer.
 //!
-//! The status line is the result. To close then would reset the connection under a server
-//! that still writes, and many log that as an error, with each probe. So the rest is
-//! read and thrown away until the server ends the connection, and then ours ends with
-//! FIN. What takes too long, or is too much, is reset.
+//! The status line decides the result. Closing at that point would reset the connection
+//! while the server still writes, which many servers log as an error for every probe.
+//! Therefore the rest is read and discarded until the server closes the connection;
+//! then ours closes with FIN. If the rest takes too long or is too large, the
+//! connection is reset.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -17,18 +17,18 @@ use tokio::time::timeout;
 
 use super::now::Now;
 
-/// How long a rest is read.
+/// Time limit for reading the rest.
 const MAX_TIME: Duration = Duration::from_secs(1);
-/// Bytes that are read of it.
+/// Size limit of the rest, in bytes.
 const MAX_BYTES: usize = 64 << 10;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const PART_BYTES: usize = 4096;
 
-/// A connection whose result is known. Where this is dropped, it is reset.
+/// A connection whose result is known. Dropping it resets the connection.
 #[derive(Debug)]
 pub struct Parting {
     stream: TcpStream,
-    /// Boxed, as most have none.
+    /// Boxed, as most connections have none.
     tls: Option<Box<ClientConnection>>,
 }
 
@@ -45,12 +45,12 @@ impl Parting {
     /// Read the rest, within bounds.
     pub async fn read_on(mut self) {
         if let Ok(true) = timeout(MAX_TIME, self.read_to_the_end()).await {
-            // The server has ended first, so that nothing of it stays here.
+            // The server has closed first, so that no TIME_WAIT stays here.
             let _ = SockRef::from(&self.stream).set_linger(None);
         }
     }
 
-    /// Returns whether the server has ended the connection.
+    /// Returns whether the server has closed the connection.
     async fn read_to_the_end(&mut self) -> bool {
         let mut left = MAX_BYTES;
         while left > 0 {
@@ -68,9 +68,9 @@ impl Parting {
         false
     }
 
-    /// Read a part of the rest; 0 is its end.
+    /// Read a part of the rest; 0 is the end.
     fn read(&mut self) -> io::Result<usize> {
-        // Not a part of what waits: many may wait at a time.
+        // Allocated here and not in the future: many connections may wait at a time.
         let mut data = [0; PART_BYTES];
         if let Some(tls) = &mut self.tls {
             while matches!(tls.reader().read(&mut data), Ok(1..)) {}
@@ -79,8 +79,8 @@ impl Parting {
             if read > 0 && !state.peer_has_closed() {
                 return Ok(read);
             }
-            // Not before the server says so: one that hears of the end before its own
-            // may lose the rest.
+            // Only after the server's close_notify: a server that receives ours first
+            // may drop the rest.
             tls.send_close_notify();
             while tls.wants_write() && tls.write_tls(&mut Now(&self.stream)).is_ok() {}
             self.tls = None;

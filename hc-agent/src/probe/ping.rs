@@ -23,7 +23,7 @@ pub(super) async fn ask(
     let packet = request(target.is_ipv4(), socket.ping_id(), number, ticket.tag);
     let sent = || format!("sent echo request {number}");
     let mark = check.mark;
-    // Nothing but an echo reply comes to such a socket.
+    // Such a socket receives nothing but echo replies.
     ticket.exchange(mark, &packet, progress, sent).await?;
     progress.note(|| "the echo reply came".to_owned());
     Ok(())

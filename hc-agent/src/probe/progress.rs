@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far a probe has come, and, for a person who asks, how it came there.
+//! The stage that a probe has reached and, on request, the steps so far.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::time::Instant;
 
 use super::parting::Parting;
 
-/// How far a probe has come.
+/// Stage of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// Waiting for the connection.
     #[default]
     Connect,
-    /// Talking TLS.
+    /// In the TLS handshake.
     Handshake,
     /// Sending the request.
     Send,
@@ -36,7 +36,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Something that happened in a probe.
+/// A step of a probe.
 #[derive(Debug)]
 pub struct Step {
     /// Time since the start of the probe.
@@ -45,17 +45,17 @@ pub struct Step {
     pub text: String,
 }
 
-/// The way of one probe.
+/// Progress of one probe.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Where it is.
+    /// The current stage.
     pub(super) stage: Stage,
     /// HTTP status, TLS alert or SCTP cause, 0 without one.
     pub(super) detail: u16,
     pub(super) start: Instant,
-    /// The connection, if the result was known before its end.
+    /// The connection, if the result was known before it ended.
     pub(super) parting: Option<Parting>,
-    /// Kept only if somebody reads it.
+    /// Recorded only on request.
     pub(super) steps: Option<Vec<Step>>,
 }
 
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// Write down what happened, if somebody reads it.
+    /// Record a step, if steps are requested.
     pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
         if let Some(steps) = &mut self.steps {
             steps.push(Step {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sockets that many probes share, and how each gets its answer. A raw socket of each
-//! probe's own would get a copy of what comes for all others.
+//! Sockets shared by many probes, and the delivery of answers. With a raw socket for
+//! each probe, every socket would receive a copy of all packets.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -23,10 +23,10 @@ use super::open_socket::{OpenSocket, Protocol};
 use super::progress::Progress;
 use super::source_address::SourceAddress;
 
-/// Numbers that are tried for a probe before giving up.
+/// Numbers tried for a probe before giving up.
 const TRIES: u32 = 256;
-/// Time after which a request is sent again, as TCP and SCTP do (RFC 9260, section 16:
-/// RTO.Initial): networks lose packets.
+/// Time until a request is retransmitted, as in TCP and SCTP (RFC 9260, section 16:
+/// RTO.Initial).
 const RESEND_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -40,13 +40,13 @@ struct Waiting {
 struct State {
     waiting: HashMap<Id, Waiting>,
     counter: u32,
-    /// That the socket has, 0 for none.
+    /// The current mark of the socket, 0 for none.
     mark: u32,
-    /// Alive as long as a task reads the socket.
+    /// Alive while a task reads the socket.
     reader: Weak<()>,
 }
 
-/// One socket and the probes that use it.
+/// A socket and the probes that use it.
 #[derive(Debug)]
 pub(super) struct RawSocket {
     protocol: Protocol,
@@ -67,7 +67,7 @@ impl RawSocket {
         }
     }
 
-    /// Open the socket if it is not yet, and say whether it can be used.
+    /// Open the socket unless it is open; an error if it cannot be used.
     pub(super) fn ensure_open(&self, source: &SourceAddress) -> io::Result<()> {
         self.opened(source).map(drop)
     }
@@ -96,8 +96,7 @@ impl RawSocket {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for the answer to a probe. `id` makes the number within packets of a
-    /// count that never stops.
+    /// Register a probe for its answer. `id` turns a count into the number in packets.
     pub(super) fn expect(
         self: &Arc<Self>,
         source: &SourceAddress,
@@ -109,7 +108,7 @@ impl RawSocket {
         for _ in 0..TRIES {
             state.counter = state.counter.wrapping_add(1);
             let id = (address, id(state.counter));
-            // Never zero: SCTP has a meaning for that.
+            // Never zero, which has a special meaning in SCTP.
             let tag = self.random(state.counter) | 1;
             if state.waiting.contains_key(&id) {
                 continue;
@@ -153,9 +152,9 @@ impl RawSocket {
     }
 }
 
-/// Start the task that reads a socket. It ends with the runtime; another begins then.
+/// Start the task that reads a socket, until its runtime ends.
 fn read(shared: &Arc<RawSocket>, opened: &OpenSocket) -> io::Result<Weak<()>> {
-    // Whatever the socket is: only its readiness is asked for.
+    // The type does not matter: tokio is only asked for readiness.
     let socket = UdpSocket::from_std(opened.try_clone()?.into())?;
     let alive = Arc::new(());
     let alive_too = Arc::downgrade(&alive);
@@ -166,7 +165,7 @@ fn read(shared: &Arc<RawSocket>, opened: &OpenSocket) -> io::Result<Weak<()>> {
             let Some(shared) = shared.upgrade() else {
                 return;
             };
-            // Let tokio know what is exhausted, one direction at a time.
+            // Clear tokio's readiness, one direction at a time.
             let none = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
             if ready.is_error() {
                 let _ = socket.try_io(Interest::ERROR, || {
@@ -188,7 +187,7 @@ fn read(shared: &Arc<RawSocket>, opened: &OpenSocket) -> io::Result<Weak<()>> {
     Ok(alive_too)
 }
 
-/// The place where an answer comes; gone when it is dropped.
+/// Registration of a probe for its answer, ended by dropping it.
 pub(super) struct Ticket {
     socket: Arc<RawSocket>,
     opened: OpenSocket,
@@ -197,8 +196,8 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// Send a request, again after a while as long as nothing comes, and return the
-    /// answer. An error of ICMP is a failure. `sent` says what each sending was.
+    /// Send a request, retransmit it while no answer comes, and return the answer. An
+    /// ICMP error is a failure. `sent` describes the packet for the steps.
     pub(super) async fn exchange(
         &self,
         mark: Option<NonZeroU32>,
@@ -226,14 +225,14 @@ impl Ticket {
         mark: Option<NonZeroU32>,
         packet: &[u8],
     ) -> Result<(), Failure> {
-        // Nobody else may change the mark before the packet is out.
+        // Hold the lock until the packet is sent, so that its mark stays.
         let mut state = self.socket.lock();
         let mark = mark.map_or(0, NonZeroU32::get);
         if state.mark != mark {
             self.opened.set_mark(mark).map_err(Failure::Local)?;
             state.mark = mark;
         }
-        // An error may be that of another probe, which the reader gets as well.
+        // An error may belong to another probe; the reader receives it as well.
         let sent = self.opened.send(self.id.0, packet);
         sent.or_else(|_| self.opened.send(self.id.0, packet))
             .map_err(Failure::of_datagram)

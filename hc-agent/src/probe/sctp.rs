@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The SCTP check: INIT, wait for INIT ACK, then ABORT, by a raw socket, as nodes need
-//! not have SCTP themselves.
+//! The SCTP check: INIT, wait for INIT ACK, then ABORT. It uses a raw socket, as nodes
+//! may lack SCTP.
 
 use super::failure::Failure;
 use super::incoming::{Answer, low};
@@ -9,7 +9,7 @@ use super::sctp_packet::{FIRST_PORT, abort, init};
 use super::source::Source;
 use crate::config::Check;
 
-/// Send INIT and wait for what comes.
+/// Send INIT and wait for the answer.
 pub(super) async fn ask(
     check: &Check,
     source: &Source,
@@ -36,12 +36,11 @@ pub(super) async fn ask(
         }
         Answer::InitAck(tag) => {
             progress.note(|| "INIT ACK came, ABORT sent".to_owned());
-            // Best effort: the other side holds nothing for us yet.
+            // Best effort: the peer keeps no state for us yet.
             let _ = ticket.send(mark, &abort(local, target.port(), tag));
             Ok(())
         }
-        // What else is read from such a socket is an error of ICMP, which the exchange
-        // takes for itself.
+        // All else read from such a socket are ICMP errors, which `exchange` handles.
         Answer::Echo | Answer::Icmp(_) => Err(Failure::Malformed("not SCTP")),
     }
 }

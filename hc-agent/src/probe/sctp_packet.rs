@@ -5,7 +5,7 @@
 use super::filter::Field;
 use super::incoming::{Answer, Incoming, low};
 
-/// Its number in the IP header.
+/// The protocol number in the IP header.
 pub(super) const PROTOCOL: socket2::Protocol = socket2::Protocol::SCTP;
 
 const INIT: u8 = 1;
@@ -19,10 +19,10 @@ const HEADER: usize = 12;
 const CHUNK: usize = 4;
 const AT_TAG: usize = 4;
 const AT_CHECKSUM: usize = 8;
-/// Source ports of probes: from here up, as no socket reserves them.
+/// First source port of probes; no socket reserves these ports.
 pub(super) const FIRST_PORT: u16 = 0xc000;
 
-/// Keep from us what is no answer to a probe.
+/// Filter of a raw socket: answers to our probes.
 pub(super) fn filter() -> (Field<2>, Field<2>) {
     let chunks = [INIT_ACK.into(), ABORT.into()];
     ((12, chunks), (2, [FIRST_PORT.into(), u16::MAX.into()]))
@@ -54,12 +54,12 @@ pub(super) fn init(from: u16, to: u16, tag: u32) -> [u8; HEADER + 20] {
     packet(from, to, 0, &chunk)
 }
 
-/// ABORT without a cause, under the tag of the other side.
+/// ABORT without a cause, with the peer's tag.
 pub(super) fn abort(from: u16, to: u16, tag: u32) -> [u8; HEADER + CHUNK] {
     packet(from, to, tag, &[ABORT, 0, 0, 4])
 }
 
-/// Whose answer it is, if it is one.
+/// Parse the answer to a probe.
 pub(super) fn reply(packet: &[u8], from: std::net::IpAddr) -> Option<Incoming> {
     let chunk = packet.get(HEADER..)?;
     let [kind, flags, a, b] = *chunk.first_chunk::<CHUNK>()?;
@@ -77,7 +77,7 @@ pub(super) fn reply(packet: &[u8], from: std::net::IpAddr) -> Option<Incoming> {
         }
         ABORT => {
             let cause = word(CHUNK).map_or(0, |word| low(word >> 16));
-            // A side without a port for us can only give back the tag of INIT, zero.
+            // A peer that has no such port can only return the tag of INIT, zero.
             let reflected = flags & REFLECTED != 0 && tag == 0;
             ((!reflected).then_some(tag), Answer::Abort(cause))
         }
@@ -92,8 +92,8 @@ pub(super) fn reply(packet: &[u8], from: std::net::IpAddr) -> Option<Incoming> {
     })
 }
 
-/// Whether the checksum fits, or is left to hardware that a packet between virtual
-/// devices never meets: then it is zero. Ports and tag vouch for such a packet.
+/// Whether the checksum is right, or zero: between virtual devices, a checksum left to
+/// the hardware is never filled in. Ports and tag authenticate such a packet.
 fn is_whole(packet: &[u8]) -> bool {
     let written = &packet[AT_CHECKSUM..HEADER];
     let sum = crc32c::crc32c(&packet[..AT_CHECKSUM]);
@@ -102,7 +102,7 @@ fn is_whole(packet: &[u8]) -> bool {
     written == sum.to_le_bytes() || written == [0; 4]
 }
 
-/// The number of the probe that sent a packet.
+/// The number of the probe that sent this packet.
 pub(super) fn number_sent(packet: &[u8]) -> Option<u32> {
     let [a, b, c, d] = *packet.first_chunk()?;
     Some(u32::from_be_bytes([c, d, a, b]))

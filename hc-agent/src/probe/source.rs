@@ -14,8 +14,8 @@ use super::source_address::SourceAddress;
 
 /// Where probes come from; by default the kernel decides.
 ///
-/// Holds the sockets that pings and SCTP probes share, and what UDP probes know of each
-/// other; clones share both, too.
+/// Holds the sockets shared by ping and SCTP probes, and the ICMP errors that UDP
+/// probes have received. Clones share both.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     address: SourceAddress,
@@ -41,8 +41,7 @@ impl Default for Sockets {
 }
 
 impl Source {
-    /// Probes with this source address, for targets of its family, and by this
-    /// network device.
+    /// A source with this address, for targets of its family, and this network device.
     pub fn new(address: Option<IpAddr>, interface: Option<String>) -> Self {
         Self {
             address: SourceAddress { address, interface },
@@ -51,8 +50,9 @@ impl Source {
         }
     }
 
-    /// The same for another thread, which must not wait for the sockets of this one.
-    /// What hosts keep back they keep back from both.
+    /// A copy for another thread with sockets of its own, so that the threads do not
+    /// wait for each other. The ICMP errors are shared, as hosts limit them per source
+    /// address.
     #[must_use]
     pub fn with_own_sockets(&self) -> Self {
         Self {
@@ -61,11 +61,11 @@ impl Source {
         }
     }
 
-    /// Open the shared sockets now. What cannot be opened is an error only of the
-    /// probes that need it.
+    /// Open the shared sockets now. If one cannot be opened, only the probes that need
+    /// it fail.
     ///
-    /// Call it before capabilities are given up, and before threads get tables of
-    /// descriptors of their own: a socket is known by its number there.
+    /// Call this before dropping capabilities, and before threads get their own
+    /// descriptor tables, in which the sockets keep their numbers.
     pub fn open(&self) {
         let sockets = self.sockets.ping.iter().chain(&self.sockets.sctp);
         for socket in sockets {
@@ -73,12 +73,12 @@ impl Source {
         }
     }
 
-    /// Why pings are impossible here, if so.
+    /// The error if pings are impossible here.
     pub fn ping_error(&self, ipv4: bool) -> Option<io::Error> {
         self.ping(ipv4).ensure_open(&self.address).err()
     }
 
-    /// Why SCTP probes are impossible here, if so.
+    /// The error if SCTP probes are impossible here.
     pub fn sctp_error(&self, ipv4: bool) -> Option<io::Error> {
         self.sctp(ipv4).ensure_open(&self.address).err()
     }
@@ -91,7 +91,7 @@ impl Source {
         &self.sockets.sctp[usize::from(!ipv4)]
     }
 
-    /// Make a socket of this family come from here.
+    /// Bind a socket of this family to the source.
     pub(super) fn bind(&self, socket: &Socket, ipv4: bool) -> io::Result<()> {
         self.address.bind(socket, ipv4)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The address and device that probes leave by.
+//! The source address and device of probes.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ pub(super) struct SourceAddress {
 }
 
 impl SourceAddress {
-    /// Make a socket of this family come from here.
+    /// Bind a socket of this family to the address and device.
     pub(super) fn bind(&self, socket: &Socket, ipv4: bool) -> io::Result<()> {
         if let Some(interface) = &self.interface {
             socket.bind_device(Some(interface.as_bytes()))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connections that cost the kernel little.
+//! TCP connections that cost the kernel little.
 
 use std::io;
 use std::time::Duration;
@@ -24,8 +24,8 @@ pub(super) async fn connect(
         .connect(target)
         .await
         .map_err(|e| Failure::of(e, Stage::Connect))?;
-    // A socket can connect to itself if nobody listens on a port of this node that
-    // the kernel also picks as the source.
+    // For a target on this node without a listener, the kernel may pick the same port
+    // as the source; then the socket connects to itself.
     if stream.local_addr().is_ok_and(|local| local == target) {
         return Err(Failure::Refused);
     }
@@ -40,10 +40,10 @@ fn socket(check: &Check, source: &Source) -> io::Result<Socket> {
     let target = check.target;
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(target), kind, Some(Protocol::TCP))?;
-    // Closing sends RST and leaves no TIME_WAIT behind, unless the server has ended its
+    // Closing sends RST and leaves no TIME_WAIT, unless the server has finished its
     // answer (see parting.rs).
     socket.set_linger(Some(Duration::ZERO))?;
-    // The ACK of the handshake rides on the request, or on the RST.
+    // The ACK of the handshake is sent with the request or the RST.
     socket.set_tcp_quickack(false)?;
     source.bind(&socket, target.is_ipv4())?;
     if let Some(mark) = check.mark {

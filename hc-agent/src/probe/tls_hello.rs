@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The TLS-HELLO check: a `ClientHello` that any server can answer, and a look at the
-//! first record that comes back. Nothing is computed: the key share is a constant,
+//! The TLS-HELLO check: send a `ClientHello` that any server can answer, and judge the
+//! first records that come back. There is no cryptography: the key share is a constant,
 //! as its shared secret is never used. Numbers are big endian (RFC 8446).
 
 use std::borrow::Cow;
@@ -24,25 +24,25 @@ const CLOSE_NOTIFY: u8 = 0;
 const HEADER: usize = 5;
 /// Longest record, in bytes (RFC 5246, section 6.2.3).
 const MAX_RECORD_BYTES: usize = (1 << 14) + 2048;
-/// Bytes that are read: only what leads to the first byte of a handshake matters.
+/// Bytes read: enough to reach the first byte of a handshake message.
 const MAX_READ_BYTES: usize = 64;
 
-/// For TLS 1.3, 1.2 with ECDHE, with DHE, with RSA, then what old servers need, and
-/// the signal of RFC 5746.
+/// Suites of TLS 1.3, of 1.2 with ECDHE, DHE and RSA, for old servers, and the
+/// signalling suite of RFC 5746.
 const SUITES: [u16; 21] = [
     0x1301, 0x1302, 0x1303, 0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0x009e,
     0x009f, 0xc009, 0xc013, 0xc00a, 0xc014, 0x009c, 0x009d, 0x0033, 0x002f, 0x0035,
     0x00ff,
 ];
 /// X25519, P-256, P-384, P-521, X448, and brainpool's of 256, 384 and 512 bits, for TLS
-/// 1.2 and for 1.3. None of finite fields: a server without them, but with a group of its
-/// own, would then refuse what TLS 1.2 has of that kind (RFC 7919, section 4).
+/// 1.2 and for 1.3. No finite-field groups: a server that supports none of them but has
+/// its own group would then refuse DHE in TLS 1.2 (RFC 7919, section 4).
 const GROUPS: [u16; 11] = [
     0x001d, 0x0017, 0x0018, 0x0019, 0x001e, 0x001a, 0x001b, 0x001c, 0x001f, 0x0020,
     0x0021,
 ];
-/// Those of RSA keys that are for PSS alone and of brainpool's curves too: nothing is
-/// verified, and servers with such certificates want to see them.
+/// Includes the schemes of RSA keys restricted to PSS and of brainpool's curves:
+/// nothing is verified, and servers with such certificates require them.
 const SIGNATURES: [u16; 19] = [
     0x0403, 0x0503, 0x0603, 0x0807, 0x0808, 0x0804, 0x0805, 0x0806, 0x0401, 0x0501,
     0x0601, 0x0201, 0x0203, 0x0809, 0x080a, 0x080b, 0x081a, 0x081b, 0x081c,
@@ -57,7 +57,7 @@ const KEY: [u8; 32] = [
 ];
 
 static PLAIN: LazyLock<Vec<u8>> = LazyLock::new(|| client_hello(None));
-/// Random and session id of all hellos of this process.
+/// Random and session ID of all hellos of this process.
 static NOISE: LazyLock<[u8; 64]> = LazyLock::new(|| {
     let seed = RandomState::new();
     let mut noise = [0; 64];
@@ -67,7 +67,7 @@ static NOISE: LazyLock<[u8; 64]> = LazyLock::new(|| {
     noise
 });
 
-/// Send the hello and look at the answer.
+/// Send the hello and judge the answer.
 pub(super) async fn talk(
     mut stream: TcpStream,
     check: &TlsHelloSpec,
@@ -112,7 +112,7 @@ pub(super) async fn talk(
     }
 }
 
-/// What the first records say; `None` while they are too short for it.
+/// Judge the first records; `None` while more bytes are needed.
 fn judge(mut data: &[u8]) -> Option<Result<(), Failure>> {
     loop {
         let no_record = || Some(Err(Failure::Tls("not a TLS record".to_owned())));
@@ -133,7 +133,7 @@ fn judge(mut data: &[u8]) -> Option<Result<(), Failure>> {
                 let text = format!("handshake message {other} instead of a ServerHello");
                 return Some(Err(Failure::Tls(text)));
             }
-            // Such as an unknown name, which only warns: the hello follows.
+            // A warning, for example about an unknown name; the hello follows.
             (_, [WARNING, alert, ..]) if *alert != CLOSE_NOTIFY && length == 2 => {
                 data = &body[2..];
             }
@@ -143,12 +143,12 @@ fn judge(mut data: &[u8]) -> Option<Result<(), Failure>> {
     }
 }
 
-/// A whole record with the hello in it.
+/// Build a record with the hello.
 fn client_hello(name: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(384);
     out.extend([HANDSHAKE, 3, 1]);
     within(&mut out, |out| {
-        // The length of a handshake message has three bytes.
+        // The first byte of the three-byte length of a handshake message.
         out.extend([CLIENT_HELLO, 0]);
         within(out, |out| {
             out.extend([3, 3]);
@@ -201,12 +201,12 @@ fn put_all(out: &mut Vec<u8>, numbers: &[u16]) {
     }
 }
 
-/// Write a part after its length of two bytes.
+/// Write a part, preceded by its two-byte length.
 fn within(out: &mut Vec<u8>, part: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0, 0]);
     part(out);
-    // A name has 253 bytes at most and all else is constant: it fits.
+    // A name has at most 253 bytes and the rest is constant, so the length fits.
     let length = u16::try_from(out.len() - start - 2).unwrap_or(u16::MAX);
     out[start..start + 2].copy_from_slice(&length.to_be_bytes());
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The UDP-CONNECT check: an empty datagram, and an ICMP error is the only failure.
+//! The UDP-CONNECT check: send an empty datagram; only an ICMP error is a failure.
 //!
-//! Networks lose packets, and hosts keep errors back ([`super::error_limits`]). So the
-//! datagram is repeated within the timeout, when an error about it can be sent, and
-//! silence is success only if one would have been.
+//! Networks lose packets, and hosts limit ICMP errors ([`super::error_limits`]).
+//! Therefore the datagram is repeated within the timeout at times when the host can
+//! send an error. Silence is success only if the host could have sent one.
 
 use std::io::{self, IoSliceMut};
 use std::net::IpAddr;
@@ -26,11 +26,11 @@ use crate::state::State;
 
 /// Datagrams of a probe, at most.
 const TRIES: u32 = 4;
-/// An error about a datagram has come by then.
+/// Time within which an error about a datagram arrives.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Probes that wait until the same host can send an error go on within this time, each
-/// time in another order. Those of targets that are down come behind the others, whose
-/// errors they would take.
+/// Probes that wait until the same host can send an error are spread randomly over this
+/// time. Those of targets that are down come last, as they would use up the errors of
+/// the others.
 const TURN: Duration = Duration::from_millis(250);
 
 /// One probe at work.
@@ -42,12 +42,11 @@ struct Probe<'a> {
     start: Instant,
     timeout: Duration,
     deadline: Instant,
-    /// When the last datagram left.
+    /// When the last datagram was sent.
     sent: Instant,
 }
 
-/// Send datagrams and listen until the deadline: who is silent is up. `state` is what is
-/// known of the target.
+/// Send datagrams and listen until the deadline. `state` is the target's known state.
 pub(super) async fn ask(
     check: &Check,
     source: &Source,
@@ -58,7 +57,7 @@ pub(super) async fn ask(
     let target = check.target;
     let socket = socket(check, source).map_err(Failure::Local)?;
     socket.connect(target).await.map_err(Failure::of_datagram)?;
-    // Nobody listens if the kernel could pick the target's own port as the source.
+    // If the kernel picks the target's own port as the source, nothing listens there.
     if socket.local_addr().is_ok_and(|local| local == target) {
         return Err(Failure::IcmpUnreachable("port"));
     }
@@ -90,7 +89,7 @@ pub(super) async fn ask(
     if let Some(result) = probe.listen(deadline).await {
         return ended(result, progress);
     }
-    // We may be late: what has come meanwhile counts.
+    // This process may be late: an error that has arrived meanwhile counts.
     if let Ok(Some(error)) | Err(error) = probe.socket.take_error() {
         return Err(probe.failure(error));
     }
@@ -113,18 +112,18 @@ enum Turn {
     Now,
     /// Not in this probe.
     Never,
-    /// Something has come.
+    /// An answer or an error has arrived.
     Ended(Result<(), Failure>),
 }
 
 impl Probe<'_> {
-    /// Wait until a datagram is to be sent, and an error about it can be.
+    /// Wait until a datagram is due and the host can send an error about it.
     async fn wait_for_turn(&mut self, number: u32) -> Turn {
         let mut at = self.start + self.timeout * number / TRIES;
         if number > 0 {
             at += self.limits.some_of(self.timeout / (4 * TRIES));
         }
-        // What comes at once costs nothing, and may be told of at once as well.
+        // The first datagram is sent at once, unless the target is down.
         let waits = number > 0 || self.is_down;
         loop {
             let ready = self.limits.ready_at(self.target).filter(|_| waits);
@@ -138,7 +137,7 @@ impl Probe<'_> {
             if let Some(result) = self.listen(at).await {
                 return Turn::Ended(result);
             }
-            // Others were told of meanwhile.
+            // Otherwise errors about other probes have arrived meanwhile.
             let now = self.limits.ready_at(self.target).filter(|_| waits);
             if now == ready {
                 return Turn::Now;
@@ -160,10 +159,10 @@ impl Probe<'_> {
         Some(heard.map(drop).map_err(|error| self.failure(error)))
     }
 
-    /// What an error means; remember who has sent it.
+    /// Turn an error into a failure, and record its sender.
     fn failure(&self, error: io::Error) -> Failure {
         let own = self.socket.local_addr().map(|local| local.ip()).ok();
-        // This node limits what it says to itself in no way.
+        // This node does not limit errors to itself.
         if let Some(sender) = sender(&self.socket).filter(|sender| Some(*sender) != own) {
             self.limits.heard(self.target, sender, self.sent);
         }
@@ -171,7 +170,7 @@ impl Probe<'_> {
     }
 }
 
-/// Who has sent the ICMP error that a socket has.
+/// The sender of the ICMP error in a socket's error queue.
 fn sender(socket: &UdpSocket) -> Option<IpAddr> {
     let mut packet = [0; 1];
     let mut parts = [IoSliceMut::new(&mut packet)];
@@ -200,7 +199,7 @@ fn socket(check: &Check, source: &Source) -> io::Result<UdpSocket> {
     let target = check.target;
     let kind = Type::DGRAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(target), kind, Some(Protocol::UDP))?;
-    // Without it the kernel reports missing ports only, not of missing hosts.
+    // Without this the kernel reports only missing ports, not missing hosts.
     report_icmp_errors(&socket, target.is_ipv4())?;
     source.bind(&socket, target.is_ipv4())?;
     if let Some(mark) = check.mark {

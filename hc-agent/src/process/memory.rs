@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How memory is given back.
+//! Returns freed memory to the system.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The C library gives blocks above a threshold back to the system at once, but raises
-/// the threshold with each of them. After a reload, a snapshot and a large table have
-/// come and gone, half of the memory of 140,000 checks was holes. A threshold that is
-/// set stays where it is; it can be set in the environment alone, before the start.
+/// The C library returns freed blocks above a threshold to the system at once, but
+/// raises the threshold with each of them. With 140,000 checks, after a reload, a
+/// snapshot and a large table, half of the memory was holes. An explicit threshold
+/// stays fixed, and can only be set in the environment before the start.
 const THRESHOLD: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "131072");
 
-/// Start the program again, as the same process, with a threshold that stays. Comes
-/// back if it is set already, or if that fails, which costs memory and nothing else.
+/// Re-execute the program in the same process with a fixed threshold. Returns if the
+/// threshold is set already, or on failure, which only costs memory.
 pub fn fix_threshold() {
     if std::env::var_os(THRESHOLD.0).is_some() {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the process sets up for itself before it works.
+//! Setup of the process before it starts work.
 
 pub mod memory;
 pub mod privileges;

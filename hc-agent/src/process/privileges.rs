@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the process gives up once it has what it needs.
+//! Drops privileges once the process has opened what it needs.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -9,26 +9,26 @@ use rustix::thread::{
 };
 use tracing::{info, warn};
 
-/// All that this program may use later: files in a queue that another user owns, if it
-/// was started as root. Raw sockets for pings and SCTP are open by now.
+/// Capabilities needed later: to write a queue owned by another user, if started as
+/// root. Raw sockets for pings and SCTP are open by now.
 const USEFUL: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
-/// What marks of packets take, since Linux 5.17.
+/// Needed to set packet marks, since Linux 5.17.
 const MARKS: CapabilitySet = CapabilitySet::NET_RAW;
 
-/// Give up every capability that is of no use here, for this thread and those that it
-/// starts from now on, and ways to get some back. `marks` keeps that for marks.
+/// Drop every capability that is not needed, for this thread and the threads it starts
+/// from now on, and prevent regaining them. `marks` keeps the one for marks.
 pub fn reduce(marks: bool) {
     if let Err(error) = try_reduce(marks) {
         warn!(%error, "cannot give up privileges");
     }
 }
 
-/// Do something in a thread that has no capabilities: those that it starts have none.
+/// Call a function in a thread without capabilities, which its own threads inherit.
 ///
 /// # Panics
 ///
-/// If what is done does.
+/// If the function panics.
 pub fn without<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     let bare = move || {
         let none = CapabilitySets {
@@ -36,7 +36,7 @@ pub fn without<T: Send>(what: impl FnOnce() -> T + Send) -> T {
             permitted: CapabilitySet::empty(),
             inheritable: CapabilitySet::empty(),
         };
-        // No error can be logged yet; it costs a thread that can do more than needed.
+        // Errors cannot be logged yet; on failure the thread keeps needless capabilities.
         let _ = set_capabilities(None, none);
         what()
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The format against its contract, which the other language reads too.
+//! Tests the format against its contract, which the Python side tests too.
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -147,7 +147,7 @@ fn constants_and_names_are_those_of_the_contract() {
         let number = u8::try_from(number.as_u64().unwrap()).unwrap();
         assert_eq!(Reason(number).name(), name);
     }
-    // And no others.
+    // The contract has no further reasons.
     let reasons = contract["reasons"].as_object().unwrap().len();
     assert_eq!(Reason(u8::try_from(reasons).unwrap()).name(), "other");
     let checksum = &contract["checksum"];

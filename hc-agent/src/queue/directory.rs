@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names in the queue's directory, and what an earlier run has left there.
+//! File names in the queue's directory, and the restore of an earlier run's states.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +15,7 @@ use super::format::{self, FileKind, QueueFile};
 pub const SNAPSHOT: &str = "snapshot";
 /// Name of the directory of files that were set aside.
 pub const REJECTED: &str = "rejected";
-/// Files with this prefix are not finished.
+/// Prefix of unfinished files.
 pub const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// Name of a delta: sorts by boot, then by sequence.
@@ -30,7 +30,7 @@ pub(super) fn parse_delta_name(name: &str) -> Option<(u64, u64)> {
     (delta_name(parsed.0, parsed.1) == name).then_some(parsed)
 }
 
-/// Boot and first sequence of the deltas that wait, in their order.
+/// Boot and first sequence of waiting deltas, in order.
 pub(super) fn list_deltas(directory: &Path) -> io::Result<Vec<(u64, u64)>> {
     let mut deltas = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -51,15 +51,15 @@ pub fn read_snapshot(
     }))
 }
 
-/// The snapshot of an earlier run. A broken one is set aside: unknown states are
-/// better than wrong ones.
+/// Read the snapshot of an earlier run. A broken one is set aside, as unknown states
+/// are better than wrong ones.
 pub(super) fn restore_snapshot(directory: &Path) -> Option<QueueFile> {
     match read_snapshot(directory) {
         Ok(Ok(file)) => Some(file),
         Ok(Err(error)) => {
             error!(%error, "snapshot cannot be used, set aside: starting from unknown");
             let rejected = directory.join(REJECTED);
-            // Always the same name, so that a crash loop fills no disk.
+            // Always the same name, so that a crash loop cannot fill the disk.
             let _ = fs::create_dir(&rejected);
             if let Err(error) =
                 fs::rename(directory.join(SNAPSHOT), rejected.join(SNAPSHOT))
@@ -86,18 +86,18 @@ pub(super) fn realtime_ns() -> u64 {
     })
 }
 
-/// Write a file under a temporary name, then give it its own.
+/// Write a file under a temporary name, then rename it.
 ///
 /// Not synced: the queue may live in memory (probing rebuilds it), and a power cut
 /// leaves at worst a torn file, which readers set aside.
 pub(super) fn put(directory: &Path, name: &str, data: &[u8]) -> io::Result<()> {
-    // One name for all is enough, and leaves nothing behind when we are killed.
+    // A single temporary name is enough, and a killed process leaves at most one file.
     let temporary = directory.join(format!("{TEMPORARY_PREFIX}writer"));
     let result = File::create(&temporary)
         .and_then(|mut file| file.write_all(data))
         .and_then(|()| fs::rename(&temporary, directory.join(name)));
     if result.is_err() {
-        // Gives a full disk its space back.
+        // Free the space on a full disk.
         let _ = fs::remove_file(&temporary);
     }
     result

@@ -39,7 +39,7 @@ pub(super) const IN_RESERVED0: usize = 27;
 pub(super) const IN_DETAIL: usize = 28;
 pub(super) const IN_RESERVED1: usize = 30;
 
-/// What a file holds.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum FileKind {
@@ -68,10 +68,10 @@ pub struct Record {
     pub detail: u16,
 }
 
-/// What the header of a file says of its records.
+/// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it holds.
+    /// Kind of the file.
     pub kind: FileKind,
     /// The process that wrote it.
     pub boot: u64,
@@ -79,8 +79,8 @@ pub struct Header {
     pub first_sequence: u64,
     /// Delta: sequence of the last record; snapshot: the last one it contains.
     pub last_sequence: u64,
-    /// Snapshot: how long intervals are, in percent of what the checks ask for; 0
-    /// says nothing. Delta: 0.
+    /// Snapshot: actual intervals in percent of those that the checks ask for, 0 if
+    /// unknown. Delta: 0.
     pub stretch_percent: u16,
 }
 
@@ -94,7 +94,7 @@ pub struct QueueFile {
 }
 
 impl QueueFile {
-    /// Write it.
+    /// Encode the file.
     ///
     /// # Panics
     ///
@@ -115,16 +115,16 @@ impl std::ops::Deref for QueueFile {
 /// Why a file cannot be used; the names are those of `error_reasons` in the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// Shorter than it says.
+    /// Shorter than its header says.
     #[error("torn: {0} of {1} bytes")]
     Torn(usize, u64),
     /// Not a file of the queue.
     #[error("magic: {0:02x?}")]
     Magic([u8; 4]),
-    /// A version that this program does not know.
+    /// An unknown version.
     #[error("version: {0}")]
     Version(u16),
-    /// Longer than it says, or sizes that disagree.
+    /// Longer than its header says, or inconsistent sizes.
     #[error("length: {count} records of {size} bytes in {length} bytes, {found} found")]
     Length {
         /// Records that the header counts.
@@ -139,9 +139,9 @@ pub enum FormatError {
     /// The checksum does not match.
     #[error("crc: {written:08x} written, {found:08x} found")]
     Crc {
-        /// In the header.
+        /// The checksum in the header.
         written: u32,
-        /// Of the content.
+        /// The checksum of the content.
         found: u32,
     },
     /// A key of zero or an unknown state.
@@ -150,7 +150,7 @@ pub enum FormatError {
     /// A reserved byte or flag is set.
     #[error("reserved: a byte that must be zero is not")]
     Reserved,
-    /// Sequences that do not fit the kind.
+    /// Sequences that do not match the kind.
     #[error("sequence: {first} to {last}, {count} records")]
     Sequence {
         /// First sequence of the header.
@@ -160,13 +160,13 @@ pub enum FormatError {
         /// Records in the file.
         count: usize,
     },
-    /// An unknown kind, or not the kind that was asked for.
+    /// An unknown kind, or not the expected one.
     #[error("kind: {0}")]
     Kind(u16),
 }
 
 impl FormatError {
-    /// The word for it in the contract.
+    /// The reason's name in the contract.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Torn(..) => "torn",
@@ -199,11 +199,11 @@ fn get<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
     bytes
 }
 
-/// Write a whole file.
+/// Encode a file.
 ///
 /// # Panics
 ///
-/// With 2^32 records or more; checks are limited far below.
+/// With 2^32 records or more; the limit of checks is far below.
 pub fn encode(header: Header, records: impl ExactSizeIterator<Item = Record>) -> Vec<u8> {
     let length = records.len() * RECORD_SIZE;
     let count = u32::try_from(records.len()).expect("fewer than 2^32 records");
@@ -233,7 +233,7 @@ pub fn encode(header: Header, records: impl ExactSizeIterator<Item = Record>) ->
     data
 }
 
-/// Read a whole file, refusing everything that a correct writer never seals.
+/// Decode a file, refusing everything that a correct writer never produces.
 pub fn decode(data: &[u8]) -> Result<QueueFile, FormatError> {
     check_envelope(data)?;
     let mut records = Vec::with_capacity(data.len() / RECORD_SIZE);

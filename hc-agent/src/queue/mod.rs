@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result queue: changed states on their way to the result handler.
+//! The result queue passes changed states to the result handler.
 //!
 //! `result-queue.json` is the definition; [`format`] writes and reads single files,
 //! [`directory`] knows the names, [`spool`] writes.

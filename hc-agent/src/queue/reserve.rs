@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Room for changes on a file system that others fill.
+//! Reserves space for changes on a file system that others may fill.
 //!
-//! A node whose queue takes nothing goes on with the members that it knew. So there is
-//! a file of nothing in the queue, and a delta that does not fit takes room from it.
+//! A node that cannot write its queue keeps forwarding to the last known members.
+//! Therefore the queue contains an empty allocated file, and a delta that does not fit
+//! takes space from it.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,29 +13,29 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::directory::TEMPORARY_PREFIX;
 
-/// Room that is kept: of some hundred deltas, or of one with 30,000 changes.
+/// Reserved space: enough for some hundred deltas, or for one with 30,000 changes.
 pub(super) const BYTES: u64 = 1 << 20;
-/// What a file takes beside its content, and a page that is not full.
+/// Overhead of a file, and of a page that is not full.
 const BESIDE: u64 = 8192;
-/// Less is not worth keeping.
+/// Smallest reserve worth keeping.
 const LEAST_BYTES: u64 = 1 << 16;
 
-/// The file.
+/// The reserve file.
 pub(super) struct Reserve {
     path: PathBuf,
     bytes: u64,
 }
 
 impl Reserve {
-    /// What an earlier run has kept, or nothing yet.
+    /// Take over the reserve of an earlier run, if there is one.
     pub(super) fn new(directory: &Path) -> Self {
-        // Readers look at no temporary files.
+        // Readers ignore temporary files.
         let path = directory.join(format!("{TEMPORARY_PREFIX}reserve"));
         let bytes = fs::metadata(&path).map_or(0, |found| found.len());
         Self { path, bytes }
     }
 
-    /// Keep what is missing, or as much as there is room for.
+    /// Fill up the reserve, as far as there is space.
     pub(super) fn fill(&mut self) {
         if self.bytes >= BYTES {
             return;
@@ -53,18 +54,18 @@ impl Reserve {
         }
     }
 
-    /// Give room for a file of so many bytes. Returns whether there is any to give.
+    /// Free space for a file of so many bytes. Returns whether any was freed.
     pub(super) fn give(&mut self, bytes: usize) -> bool {
         let rest = self.bytes.saturating_sub(bytes as u64 + BESIDE);
         let file = File::options().write(true).open(&self.path);
         let given = rest < self.bytes && file.and_then(|f| f.set_len(rest)).is_ok();
-        // Where it cannot be given it is not there.
+        // A reserve that cannot be freed counts as absent.
         self.bytes = if given { rest } else { 0 };
         given
     }
 }
 
-/// Whether a file could not be written for want of room.
+/// Whether a file could not be written for lack of space.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory of the queue, as its only writer sees it.
+//! The only writer of the queue's directory.
 //!
-//! Files appear whole: each is written under a temporary name and renamed. What
-//! could not be written stays in memory, the last state of each check only, so
-//! nothing grows with the time that a disk is full or the handler is dead.
+//! Files appear atomically: each is written under a temporary name and renamed. Of
+//! changes that cannot be written, only the last state of each check stays in memory,
+//! so that memory does not grow while the disk is full or the handler is dead.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -26,9 +26,9 @@ use crate::reason::Reason;
 use crate::state::State;
 use crate::verdict::Verdict;
 
-/// Deltas that may wait for the handler; beyond, only the snapshot is written.
+/// Limit of deltas that wait for the handler; beyond it, only the snapshot is written.
 pub const MAX_PENDING: usize = 1024;
-/// Changes of this time go into one delta.
+/// Time for which changes are collected into one delta.
 const COLLECT_TIME: Duration = Duration::from_millis(10);
 /// Time between two snapshots, and between two tries after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -36,10 +36,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Why the queue cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// Another checker writes there.
+    /// Another checker uses the directory.
     #[error("{0}: another health checker uses this queue")]
     InUse(PathBuf),
-    /// The directory is not there and can't be made, or can't be read.
+    /// The directory is missing and cannot be created, or cannot be read.
     #[error("{0}: {1}")]
     Io(PathBuf, io::Error),
 }
@@ -69,13 +69,13 @@ impl Entry {
 /// The queue.
 pub struct Spool {
     directory: PathBuf,
-    /// Held for its lock, as long as this process writes here.
+    /// Keeps the lock while this process writes here.
     _lock: File,
     boot: u64,
     last_sequence: u64,
     /// Sorted by key.
     entries: Vec<Entry>,
-    /// Keys whose last state no file holds yet, in the order of their verdicts.
+    /// Keys whose last state is not in any file yet, in the order of their verdicts.
     dirty: Vec<Key>,
     delta_at: Option<Instant>,
     snapshot_at: Option<Instant>,
@@ -86,14 +86,14 @@ pub struct Spool {
     reserve: Reserve,
     deltas: Trouble,
     snapshots: Trouble,
-    /// Nobody has taken deltas for long.
+    /// The handler has not taken deltas for a long time.
     is_unread: bool,
     metrics: Metrics,
 }
 
 impl Spool {
-    /// Take the directory, restore what an earlier run has left there, and write the
-    /// first snapshot of this one.
+    /// Lock the directory, restore the states of an earlier run, and write the first
+    /// snapshot of this one.
     pub fn open(directory: &Path, metrics: Metrics) -> Result<Self, SpoolError> {
         let failed = |e| SpoolError::Io(directory.to_owned(), e);
         fs::create_dir_all(directory).map_err(failed)?;
@@ -144,12 +144,12 @@ impl Spool {
                 continue;
             }
             let path = self.directory.join(delta_name(*boot, *first));
-            // The handler removes files while we look; the broken ones are its task.
+            // The handler may remove files meanwhile, and sets broken ones aside.
             if let Ok(Ok(delta)) = fs::read(path).map(|data| format::decode(&data)) {
                 records.extend(delta.records);
             }
         }
-        // The order is kept among equal keys: the last one counts.
+        // The sort is stable: the last record of a key counts.
         records.sort_by_key(|record| record.key);
         for record in records {
             let record = Record {
@@ -166,12 +166,12 @@ impl Spool {
         info!(checks = self.entries.len(), "states restored");
     }
 
-    /// Identifies this run; grows with each.
+    /// Identifies this run; increases with each run.
     pub fn boot(&self) -> u64 {
         self.boot
     }
 
-    /// Changes that were reported in this run.
+    /// Number of changes written in this run.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence
     }
@@ -182,12 +182,12 @@ impl Spool {
             .ok()
     }
 
-    /// The state that the queue holds for a key.
+    /// The state of a key in the queue.
     pub fn state(&self, key: Key) -> Option<State> {
         self.find(key).map(|at| self.entries[at].record.state)
     }
 
-    /// What the queue holds for a key.
+    /// The verdict on a key in the queue.
     pub fn verdict(&self, key: Key) -> Verdict {
         let Some(at) = self.find(key) else {
             return Verdict::UNKNOWN;
@@ -201,8 +201,7 @@ impl Spool {
         }
     }
 
-    /// Know these keys (sorted, each once) and no others. New ones are unknown until
-    /// their first verdict.
+    /// Set the keys (sorted, unique). New ones are unknown until their first verdict.
     pub fn set_keys(&mut self, keys: &[Key], now: Instant) {
         let same = self.entries.len() == keys.len()
             && self
@@ -225,14 +224,14 @@ impl Spool {
         self.want_snapshot(now);
     }
 
-    /// Say in the snapshot how long intervals are.
+    /// Set the stretch of intervals in the snapshot.
     pub fn stretch(&mut self, percent: u16, now: Instant) {
         self.stretch_percent = percent;
         self.want_snapshot(now);
     }
 
-    /// Report a verdict, of now. An older one that waits is replaced. One that no probe
-    /// of this run has confirmed is no news: it goes into the snapshot alone.
+    /// Report a verdict, as of now; it replaces one that still waits. A verdict that no
+    /// probe of this run has confirmed goes only into the snapshot.
     pub fn report(&mut self, key: Key, verdict: Verdict, now: Instant) {
         let Some(at) = self.find(key) else {
             return;
@@ -264,7 +263,7 @@ impl Spool {
         !self.dirty.is_empty()
     }
 
-    /// When [`Self::flush`] is to be called.
+    /// When to call [`Self::flush`].
     pub fn deadline(&self) -> Option<Instant> {
         [self.delta_at, self.snapshot_at]
             .into_iter()
@@ -272,19 +271,19 @@ impl Spool {
             .min()
     }
 
-    /// Write what is due.
+    /// Write the files that are due.
     pub fn flush(&mut self, now: Instant) {
         if self.delta_at.is_some_and(|at| at <= now) {
             self.write_delta(now);
         }
         if self.snapshot_at.is_some_and(|at| at <= now) {
-            // A snapshot takes what waits with it; that is for when deltas fail.
+            // A snapshot contains waiting changes, but replaces only failing deltas.
             self.write_delta(now);
             self.write_snapshot(now);
         }
     }
 
-    /// Write everything at once. Returns whether it is written.
+    /// Write everything now. Returns whether that succeeded.
     pub fn close(mut self) -> bool {
         let now = Instant::now();
         self.write_delta(now);
@@ -313,7 +312,7 @@ impl Spool {
         if !std::mem::replace(&mut self.is_unread, is_unread) && is_unread {
             warn!(
                 deltas = self.pending,
-                "nobody reads the queue: only the snapshot is written"
+                "the queue is not read: only the snapshot is written"
             );
         }
         if is_unread {
@@ -381,7 +380,7 @@ impl Spool {
                 self.metrics.count_snapshot();
                 self.commit();
                 self.delta_at = None;
-                // What this leaves is for changes to come.
+                // The remaining space is for later changes.
                 self.reserve.fill();
                 true
             }
@@ -394,7 +393,7 @@ impl Spool {
         }
     }
 
-    /// The waiting changes with the sequences that they get once they are written.
+    /// The waiting changes with the sequences that they will get.
     fn numbered(&self) -> impl Iterator<Item = Record> {
         let entries = self.dirty.iter().filter_map(|key| self.find(*key));
         entries
@@ -405,7 +404,7 @@ impl Spool {
             })
     }
 
-    /// The waiting changes are in a file now.
+    /// Record that the waiting changes are in a file.
     fn commit(&mut self) {
         for key in std::mem::take(&mut self.dirty) {
             if let Some(at) = self.find(key) {

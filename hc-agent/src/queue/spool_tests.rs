@@ -69,7 +69,7 @@ fn down(spool: &mut Spool, number: u64, now: Instant) {
     spool.report(key(number), verdict(State::Down, Reason::REFUSED, 0), now);
 }
 
-/// Let everything become due.
+/// A time at which everything is due.
 fn later(now: Instant) -> Instant {
     now + 2 * PAUSE
 }
@@ -257,7 +257,7 @@ fn changes_that_cannot_be_written_are_kept_and_written_later() {
     let directory = Directory::new();
     let mut spool = directory.open();
     let now = Instant::now();
-    // A directory in the way of the temporary name fails every write, for root too.
+    // A directory at the temporary name makes every write fail, even for root.
     let obstacle = directory.folder.path().join(".tmp-writer");
     fs::create_dir(&obstacle).unwrap();
     up(&mut spool, 1, now);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When each check is probed next, in milliseconds since the engine started.
 //!
-//! Every check has its own place in its interval, given by a hash of its key, so that
-//! neither a start nor a reload makes a herd.
+//! A hash of its key gives every check its own place in its interval, so that neither a
+//! start nor a reload causes a burst of probes.
 
 use std::time::Duration;
 
 use crate::key::Key;
 
-/// First probes a second, at most: few checks have their first result at once, very
-/// many are spread over their interval. Targets may be few, and their queues short.
+/// Limit of first probes per second: a few checks have their first result at once, very
+/// many are spread over their interval. Many checks may share a few targets with short
+/// queues.
 const FIRST_PROBES_PER_S: u64 = 2000;
 /// Time until a probe whose outcome was discarded is repeated.
 const DISCARD_RETRY_MS: u64 = 200;
-/// Stretch, in thousandths, of intervals that are as long as the checks ask for.
+/// Stretch, in thousandths, of intervals without a change.
 pub const NO_STRETCH: u32 = 1000;
 
-/// The finalizer of splitmix64: keys that differ little land far apart.
+/// The finalizer of splitmix64, which spreads similar keys.
 fn mix(key: Key) -> u64 {
     let mut x = key.get();
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,14 +25,14 @@ fn mix(key: Key) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A place in a span that depends on the key alone.
+/// A place within a span, which depends only on the key.
 fn place(key: Key, span: u64) -> u64 {
     let place = (u128::from(span) * u128::from(mix(key))) >> 64;
     u64::try_from(place).unwrap_or(u64::MAX)
 }
 
-/// Which of some threads probes a check. Independent of [`place`], so that every
-/// thread has its share of every moment.
+/// The thread that probes a check. It is independent of [`place`], so that the load of
+/// every moment is divided evenly.
 pub fn thread(key: Key, threads: usize) -> usize {
     let low = mix(key) & 0xffff_ffff;
     usize::try_from((low * threads as u64) >> 32).unwrap_or(0)
@@ -42,17 +43,17 @@ pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time over which `count` probes that are due at once are spread.
+/// The time over which `count` simultaneously due probes are spread.
 fn spread_ms(delay_ms: u64, count: usize) -> u64 {
     delay_ms.min(count as u64 * 1000 / FIRST_PROBES_PER_S)
 }
 
-/// When a check of `count` is first probed, or again after it was put off.
+/// When one of `count` checks is first probed, or probed again after a postponement.
 pub fn first(key: Key, delay_ms: u64, count: usize, now_ms: u64) -> u64 {
     now_ms + place(key, spread_ms(delay_ms, count))
 }
 
-/// When a probe whose outcome was discarded is repeated, if `count` others may be too.
+/// When a probe with a discarded outcome is repeated, as one of up to `count`.
 pub fn retry(key: Key, delay_ms: u64, count: usize, now_ms: u64) -> u64 {
     first(
         key,
@@ -71,9 +72,9 @@ pub fn interval_ms(delay_ms: u64, fast_ms: Option<u64>, stretch_permille: u32) -
     u64::try_from(stretched).unwrap_or(u64::MAX).max(1)
 }
 
-/// When a check is probed after a probe that starts now: at the next point of the grid
-/// `place + n × interval` that is at least half an interval away. A probe that is on
-/// time starts at such a point, so the next is one interval later.
+/// When to start the next probe after one that starts now: at the next point of the
+/// grid `place + n × interval` that is at least half an interval away. After a punctual
+/// probe this is one interval later.
 pub fn next(key: Key, interval_ms: u64, now_ms: u64) -> u64 {
     let start = place(key, interval_ms);
     let earliest = now_ms + interval_ms / 2;
@@ -98,7 +99,7 @@ mod tests {
             tenths[usize::try_from(first(key(i), 9000, 10_000, 0) / 500).unwrap()] += 1;
         }
         assert!(tenths.iter().all(|n| (800..1200).contains(n)), "{tenths:?}");
-        // Few are probed at once, very many over their interval and not longer.
+        // A few are probed at once, very many within their interval.
         assert!((1..=10).all(|i| first(key(i), 5000, 10, 7) <= 7 + 5));
         let last = (1..=10_000).map(|i| first(key(i), 5000, 140_000, 0)).max();
         assert!((4900..5000).contains(&last.unwrap()), "{last:?}");

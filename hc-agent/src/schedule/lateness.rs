@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How late this process itself is.
+//! Measures how late this process itself is.
 //!
-//! A process that was stopped, starved or busy sees answers too late and would call
-//! healthy targets dead. A ticker measures how much later than wanted it wakes; a
-//! probe asks how much of that fell into its own time. Time that the whole machine was
-//! suspended counts too, though the monotonic clock does not see it: what a target did
-//! meanwhile says nothing.
+//! A process that was stopped, starved or busy sees answers too late and would report
+//! healthy targets as down. A ticker measures how late it wakes up, and each probe
+//! determines how much of that delay fell into its own duration. Suspension of the
+//! whole machine counts as well, although the monotonic clock excludes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,25 +15,25 @@ use tokio::time::{Instant, sleep_until};
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(50);
-/// Lateness of a tick that is normal: timers have a grain of a millisecond.
+/// Normal lateness of a tick: timers have a resolution of a millisecond.
 const SLACK: Duration = Duration::from_millis(5);
 
 struct Counters {
     base: Instant,
-    /// Time that the machine was suspended until then.
+    /// Total suspension of the machine at that time.
     suspended: Duration,
     /// Sum of all lateness.
     total_ns: AtomicU64,
-    /// When the next tick should be, since `base`.
+    /// When the next tick is due, since `base`.
     expected_ns: AtomicU64,
 }
 
-/// The measure, shared by all probes of a thread.
+/// The lateness of a thread, shared by its probes.
 #[derive(Clone)]
 pub struct Lateness(Arc<Counters>);
 
 impl Lateness {
-    /// Start at zero. Somebody must [`Self::run`] it.
+    /// Start at zero. [`Self::run`] must be spawned.
     pub fn new() -> Self {
         Self(Arc::new(Counters {
             base: Instant::now(),
@@ -44,7 +43,7 @@ impl Lateness {
         }))
     }
 
-    /// Tick for ever.
+    /// Tick forever.
     pub async fn run(self) {
         loop {
             let at = Instant::now() + TICK;
@@ -67,7 +66,7 @@ impl Lateness {
         self.expect(now + TICK);
     }
 
-    /// Lateness of a tick that should have been and was not yet.
+    /// Lateness of the pending tick so far.
     fn running(&self, now: Instant) -> Duration {
         let expected = Duration::from_nanos(self.0.expected_ns.load(Ordering::Relaxed));
         now.saturating_duration_since(self.0.base)
@@ -75,7 +74,7 @@ impl Lateness {
             .saturating_sub(SLACK)
     }
 
-    /// All lateness until now; the difference of two calls is what fell between.
+    /// Total lateness until now; callers subtract two values.
     pub fn total(&self, now: Instant) -> Duration {
         Duration::from_nanos(self.0.total_ns.load(Ordering::Relaxed))
             + self.running(now)
@@ -94,8 +93,8 @@ pub fn explains(late: Duration, timeout: Duration) -> bool {
     late > (timeout / 20).max(Duration::from_millis(50))
 }
 
-/// Time that the machine was suspended since it started: what `CLOCK_BOOTTIME` counts
-/// and `CLOCK_MONOTONIC` does not.
+/// Total suspension of the machine since boot, which `CLOCK_BOOTTIME` includes and
+/// `CLOCK_MONOTONIC` does not.
 fn suspended() -> Duration {
     let read = |clock| {
         let time = clock_gettime(clock);
@@ -109,7 +108,7 @@ fn suspended() -> Duration {
     all.saturating_sub(read(ClockId::Monotonic))
 }
 
-/// What of it is new. The two clocks are not read at the same moment.
+/// Suspension since `before`, less the error of reading two clocks one after the other.
 fn newly_suspended(now: Duration, before: Duration) -> Duration {
     const GRAIN: Duration = Duration::from_millis(10);
     let new = now.saturating_sub(before);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this node does when it cannot keep up: all intervals become longer, evenly, by
-//! one factor. A checker that is slow is slow for all checks alike, and reports no state
-//! that it has not seen.
+//! If this node cannot keep up, all intervals are lengthened by one factor. A slow
+//! checker is thus equally slow for all checks, and reports no state that it has not
+//! observed.
 
 use std::time::Duration;
 
@@ -9,47 +9,47 @@ use super::grid::NO_STRETCH;
 
 /// Time that a sample covers.
 pub const WINDOW: Duration = Duration::from_secs(1);
-/// A node is behind if even the least late probe of a window starts later than this:
-/// a burst makes some probes late, want of capacity makes all of them late.
+/// A node is behind if even the least late probe of a window starts later than this: a
+/// burst delays some probes, lack of capacity delays all.
 const STANDING: Duration = Duration::from_millis(100);
-/// A node is at ease below this.
+/// Below this, a node has spare capacity.
 const EASE: Duration = Duration::from_millis(20);
-/// Windows in a row that make overload of bad luck.
+/// Windows behind in a row that count as overload.
 const BEHIND_WINDOWS: u32 = 2;
-/// Windows in a row at ease before intervals become shorter again.
+/// Windows in a row with spare capacity before intervals are shortened.
 const EASE_WINDOWS: u32 = 5;
-/// Share of the capacity, in thousandths, that shorter intervals may lead to.
+/// Target share of the capacity, in thousandths, when intervals are shortened.
 const TARGET_PERMILLE: u64 = 850;
 /// Longest stretch, in thousandths.
 const MAX_STRETCH: u32 = 64 * NO_STRETCH;
 
-/// What was measured in a window, of the thread that is worst off.
+/// Measurements of a window, of the most loaded thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// Least lateness of a start; the age of the oldest due probe if none started.
     pub standing: Duration,
-    /// Share of the capacity in use, in thousandths: of time, or of probes at a time.
+    /// Used share of the capacity, in thousandths: of time, or of concurrent probes.
     pub used_permille: u64,
     /// Probes that started.
     pub started: u64,
-    /// Probes that should have started, with intervals stretched as they are.
+    /// Probes that should have started, with the current stretch.
     pub wanted: u64,
 }
 
-/// What a window has changed.
+/// Change after a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// Nothing.
     None,
     /// An episode of overload begins.
     Begin,
-    /// Intervals are longer or shorter than before, the episode goes on.
+    /// Intervals have changed; the episode continues.
     Change,
-    /// All intervals are as they should be.
+    /// All intervals are back to normal.
     End,
 }
 
-/// The factor, and what is needed to change it with reason.
+/// The factor, and the history that decides about changes.
 #[derive(Debug)]
 pub struct Overload {
     stretch_permille: u32,
@@ -58,7 +58,7 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// A node that keeps up.
+    /// The state of a node that keeps up.
     pub const fn new() -> Self {
         Self {
             stretch_permille: NO_STRETCH,
@@ -72,7 +72,7 @@ impl Overload {
         self.stretch_permille
     }
 
-    /// Take what was measured in one window.
+    /// Process the measurements of a window.
     pub fn observe(&mut self, sample: Sample) -> Transition {
         if sample.standing > STANDING {
             self.ease = 0;
@@ -119,8 +119,8 @@ impl Default for Overload {
     }
 }
 
-/// The stretch with which what is wanted is what was possible, and a little more for
-/// what waits already.
+/// The stretch at which demand equals the observed capacity, plus a little to work off
+/// the backlog.
 fn longer(stretch: u32, sample: Sample) -> u32 {
     let wanted = sample.wanted.saturating_mul(1100);
     let factor = (wanted / sample.started.max(1)).clamp(1100, 2000);
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// A node that can start `capacity` probes in a window, and what waits.
+    /// A node that can start `capacity` probes in a window, and its backlog.
     struct Node {
         capacity: u64,
         waiting: u64,
@@ -148,7 +148,7 @@ mod tests {
             let all = wanted + self.waiting;
             let started = all.min(self.capacity);
             self.waiting = all - started;
-            // What is later than an interval is put off: the queue is bounded.
+            // Probes later than an interval are put off, so the backlog is bounded.
             self.waiting = self.waiting.min(demand);
             Sample {
                 standing: Duration::from_millis(
@@ -185,7 +185,7 @@ mod tests {
                 prop_assert!(sample.standing <= STANDING);
             }
             prop_assert!(turns <= 15, "{turns} changes while nothing changes");
-            // Half of what the node can do: all intervals are whole again.
+            // At half of the capacity, all intervals return to normal.
             for _ in 0..300 {
                 let sample = node.window(capacity / 2, overload.stretch_permille());
                 overload.observe(sample);

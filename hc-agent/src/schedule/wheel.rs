@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A hierarchical timing wheel: deadlines of numbered things, in ticks.
+//! A hierarchical timing wheel: deadlines of numbered items, in ticks.
 //!
-//! Arming, disarming and taking one cost the same whether ten deadlines wait or a
-//! million, and nothing is allocated for them: the lists of a wheel are links between
-//! numbers. A heap with a map beside it needed three times the memory.
+//! The cost of arming, disarming and taking a deadline does not depend on their number,
+//! and nothing is allocated for it: the lists of a wheel are links between numbers. A
+//! heap with a map needed three times the memory.
 
-/// Bits of a tick that one level looks at.
+/// Bits of a tick per level.
 const BITS: u32 = 6;
-/// Lists of a level; its occupancy fits one word.
+/// Lists per level; their occupancy fits in one word.
 const LISTS: usize = 1 << BITS;
-/// Levels; together they reach 2^36 ticks ahead, two years of milliseconds. Deadlines
-/// beyond go round in the last level until they come into reach.
+/// Levels; together they reach 2^36 ticks ahead, two years of milliseconds. Later
+/// deadlines stay in the last level until they come into reach.
 const LEVELS: usize = 6;
-/// The same, as a number of bits is one.
+/// [`LEVELS`] in the type of bit counts.
 const LEVEL_BITS: u32 = 6;
-/// Farthest distance that has a list of its own.
+/// Distance from which deadlines are out of reach.
 const REACH: u64 = 1 << (BITS * LEVEL_BITS);
-/// The list of those that are due.
+/// The list of due numbers.
 const DUE: usize = LISTS * LEVELS;
 /// No number.
 const NONE: u32 = u32::MAX;
@@ -26,7 +26,7 @@ struct Node {
     deadline: u64,
     next: u32,
     previous: u32,
-    /// Which list it is in; `NONE` if not armed.
+    /// The list it is in; `NONE` if not armed.
     list: u32,
 }
 
@@ -48,19 +48,19 @@ const EMPTY: List = List {
     last: NONE,
 };
 
-/// The wheel. Numbers should be dense: memory is that of the highest one.
+/// The wheel. Numbers should be dense: memory grows with the highest one.
 pub struct Wheel {
-    /// Every deadline before or at this tick is in the list of the due.
+    /// Every deadline up to this tick is in the list of due numbers.
     now: u64,
     nodes: Vec<Node>,
     lists: Box<[List]>,
-    /// Bit n of a level: its list n holds something.
+    /// Bit n of a level: its list n is not empty.
     occupied: [u64; LEVELS],
     armed: usize,
 }
 
 impl Wheel {
-    /// A wheel that stands at a tick.
+    /// An empty wheel at a tick.
     pub fn new(now: u64) -> Self {
         Self {
             now,
@@ -71,17 +71,17 @@ impl Wheel {
         }
     }
 
-    /// How many are armed.
+    /// Number of armed deadlines.
     pub fn len(&self) -> usize {
         self.armed
     }
 
-    /// Whether none is armed.
+    /// Whether no deadline is armed.
     pub fn is_empty(&self) -> bool {
         self.armed == 0
     }
 
-    /// Set the deadline of a number, instead of an earlier one.
+    /// Set the deadline of a number, replacing its previous one.
     pub fn arm(&mut self, number: u32, deadline: u64) {
         self.disarm(number);
         let at = number as usize;
@@ -93,7 +93,7 @@ impl Wheel {
         self.link(number);
     }
 
-    /// Forget the deadline of a number, if it has one.
+    /// Remove the deadline of a number, if it has one.
     pub fn disarm(&mut self, number: u32) {
         let armed = self.nodes.get(number as usize);
         if armed.is_some_and(|node| node.list != NONE) {
@@ -102,7 +102,7 @@ impl Wheel {
         }
     }
 
-    /// Let time pass up to a tick. Time that goes back is ignored.
+    /// Advance the time to a tick. Ignored if it is in the past.
     pub fn advance(&mut self, now: u64) {
         while let Some((tick, level, list)) = self.next_list() {
             if tick > now {
@@ -114,7 +114,7 @@ impl Wheel {
         self.now = self.now.max(now);
     }
 
-    /// Take one that is due, with its deadline; the earliest list first.
+    /// Take a due number with its deadline; the earliest list comes first.
     pub fn pop(&mut self) -> Option<(u32, u64)> {
         let number = self.lists[DUE].first;
         if number == NONE {
@@ -131,7 +131,7 @@ impl Wheel {
         (node.list != NONE).then_some(node.deadline)
     }
 
-    /// The deadline of the next that [`Self::pop`] takes.
+    /// The deadline of the number that [`Self::pop`] takes next.
     pub fn first_due(&self) -> Option<u64> {
         let first = self.nodes.get(self.lists[DUE].first as usize)?;
         Some(first.deadline)
@@ -145,8 +145,8 @@ impl Wheel {
         self.next_list().map(|(tick, ..)| tick.max(self.now))
     }
 
-    /// The first tick of the list that comes next. On equal ticks the highest level:
-    /// what it holds may be due as early as what lies below.
+    /// The next list and its first tick. On equal ticks the highest level comes first,
+    /// as its deadlines may be as early as those of lower levels.
     fn next_list(&self) -> Option<(u64, usize, usize)> {
         let mut best: Option<(u64, usize, usize)> = None;
         for (level, (occupied, shift)) in self
@@ -160,8 +160,8 @@ impl Wheel {
             }
             let position = self.now >> shift;
             let current = list(position);
-            // The current list of a level above the first was spilled when time came
-            // to it; whatever it holds is one round ahead.
+            // The current list of a level above the first was spilled when its time
+            // came; anything in it is one round ahead.
             let from = if level == 0 { current } else { current + 1 };
             let ahead = occupied.rotate_right(from % 64).trailing_zeros();
             let steps = u64::from(ahead) + u64::from(from - current);
@@ -173,7 +173,7 @@ impl Wheel {
         best
     }
 
-    /// Put what a list holds where it belongs now.
+    /// Move the contents of a list to the lists where they belong now.
     fn spill(&mut self, level: usize, list: usize) {
         let index = level * LISTS + list;
         let mut number = self.lists[index].first;
@@ -186,13 +186,13 @@ impl Wheel {
         }
     }
 
-    /// The list for a deadline: the lowest level on which it differs from now.
+    /// The list for a deadline: on the highest level on which it differs from now.
     fn place(&self, deadline: u64) -> usize {
         if deadline <= self.now {
             return DUE;
         }
         let deadline = deadline.min(self.now + REACH - 1);
-        // Across the border of the last level: its list one round ahead.
+        // Beyond the end of the last level's round, use its list one round ahead.
         let level = ((deadline ^ self.now).ilog2() / BITS).min(LEVEL_BITS - 1);
         level as usize * LISTS + list(deadline >> (BITS * level)) as usize
     }
@@ -236,7 +236,7 @@ impl Wheel {
     }
 }
 
-/// The list of a level that a position of it belongs to.
+/// The list of a position within its level.
 #[expect(clippy::cast_possible_truncation, reason = "six bits")]
 const fn list(position: u64) -> u32 {
     (position % LISTS as u64) as u32
@@ -258,7 +258,7 @@ mod tests {
         ToNext,
     }
 
-    /// Distances of every magnitude, with the borders of levels among them.
+    /// Distances of every magnitude, including the borders of levels.
     fn distance() -> impl Strategy<Value = u64> {
         (0u32..40, any::<u64>(), -2i64..=2).prop_map(|(bits, noise, near)| {
             let base = 1u64 << bits;
@@ -320,8 +320,8 @@ mod tests {
 
     #[test]
     fn periodic_checks_drift_by_nothing() {
-        // 200 checks with periods of 1 s to 200 s, in milliseconds, for three days. In
-        // short for so long that the fifth level has turned by two lists.
+        // 200 checks with periods of 1 s to 200 s, in milliseconds, for three days; in
+        // the short form until the fifth level has advanced by two lists.
         let end = if crate::is_long_form() { 72 } else { 10 } * 3_600_000;
         let mut wheel = Wheel::new(0);
         let mut turns = [0u64; 200];

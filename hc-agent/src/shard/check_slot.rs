@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A check slot: one check at work, in as few bytes as it takes, as there may be
-//! 140,000.
+//! A check slot: the state of one check, in few bytes, as there may be 140,000 checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +10,26 @@ use crate::reason::Reason;
 use crate::schedule::grid;
 use crate::state::{Machine, State};
 
-/// One check at work.
+/// The state of one check.
 #[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(crate) struct CheckSlot {
     /// What is probed.
     pub check: Arc<Check>,
     /// Its state.
     pub machine: Machine,
-    /// A probe runs.
+    /// Whether a probe is running.
     pub running: bool,
     /// The next probe became due while the last one was running.
     pub overdue: bool,
-    /// It was put off already and must not be again.
+    /// It was put off once and must not be put off again.
     pub put_off: bool,
-    /// A probe since uplinks work again agrees with the state.
+    /// A probe since uplinks returned agrees with the state.
     pub settled: bool,
-    /// The reload that named it last.
+    /// The last reload that contained it.
     pub reload: u32,
     /// Last results, the newest in bit 0: 1 is a success.
     pub history: u8,
-    /// How many of them there are.
+    /// Number of results in `history`.
     pub seen: u8,
     /// Why the last probe failed.
     pub reason: Reason,
@@ -38,12 +37,12 @@ pub(crate) struct CheckSlot {
     pub detail: u16,
     /// How long the last probe took.
     pub took_us: u32,
-    /// How much too late it started.
+    /// How late it started.
     pub late_us: u32,
 }
 
 impl CheckSlot {
-    /// A check with the state that an earlier run has left.
+    /// A slot for a check, with the state from an earlier run.
     pub(crate) fn new(check: Arc<Check>, state: Option<State>, reload: u32) -> Self {
         let machine = match state {
             Some(state) if state != State::Unknown => Machine::restored(state),
@@ -66,18 +65,18 @@ impl CheckSlot {
         }
     }
 
-    /// Time between two probes as the file has it.
+    /// Interval of probes, as in the file.
     pub(crate) fn delay_ms(&self) -> u64 {
         grid::milliseconds(self.check.delay)
     }
 
-    /// Time between two probes now.
+    /// Current interval of probes.
     pub(crate) fn interval_ms(&self, fast_ms: Option<u64>, stretch_permille: u32) -> u64 {
         let fast_ms = fast_ms.filter(|_| !self.machine.is_steadily_up());
         grid::interval_ms(self.delay_ms(), fast_ms, stretch_permille)
     }
 
-    /// Remember a result for people to see.
+    /// Record a result for display.
     pub(crate) fn remember(&mut self, outcome: &ProbeOutcome) {
         self.history = self.history << 1 | u8::from(outcome.result.is_ok());
         self.seen = (self.seen + 1).min(8);
@@ -86,7 +85,7 @@ impl CheckSlot {
         self.took_us = microseconds(outcome.took);
     }
 
-    /// The last results as signs, the newest last.
+    /// The last results as characters, the newest last.
     pub(crate) fn signs(&self) -> String {
         let signs = (0..self.seen).rev();
         signs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a shard knows: check slots, deadlines, counts, and what comes of a probe.
+//! The state of a shard: check slots, deadlines and counts; processes outcomes of probes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::schedule::wheel::Wheel;
 use crate::state::{Change, State};
 use crate::uplinks::judgement::{Judgement, Outlook, had_uplink, judge};
 
-/// A probe that is later than this is put off: with it are probably all others.
+/// A probe later than this is put off, as probably all others are late, too.
 const FAR_TOO_LATE_MS: u64 = 1000;
-/// Fewest probes at a time, however short of descriptors this node is.
+/// Lower limit of concurrent probes, even when descriptors run out.
 const LEAST_IN_FLIGHT: usize = 8;
 
 /// Settings of a shard.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Probes at a time.
+    /// Limit of concurrent probes.
     pub max_in_flight: usize,
-    /// Connections at a time, beside these, whose result is known and which their
-    /// servers may end in peace.
+    /// Limit of additional connections that stay open after their result, so that
+    /// servers may finish their answers.
     pub max_partings: usize,
     /// Interval while a check is not steadily up.
     pub fast_interval_ms: Option<u64>,
@@ -37,22 +37,22 @@ pub struct Settings {
     pub once: bool,
 }
 
-/// All that is behind the lock.
+/// The state behind the lock.
 pub(crate) struct Core {
     pub(super) settings: Settings,
     pub(crate) slots: Vec<Option<CheckSlot>>,
     free: Vec<u32>,
-    /// Slots by key, while a reload needs them.
+    /// Slots by key; filled only during a reload.
     index: HashMap<Key, u32>,
     pub(super) wheel: Wheel,
     pub(super) in_flight: usize,
-    /// Probes at a time now: fewer than the settings say after descriptors ran out.
+    /// Current limit of concurrent probes; lower than the setting after a shortage.
     pub(super) room: usize,
-    /// The loop waits for room.
+    /// Whether the loop waits for room.
     pub(super) blocked: bool,
-    /// When the loop comes again by itself.
+    /// When the loop wakes up by itself.
     pub(super) wake_ms: u64,
-    /// Probes in a million seconds, by what the checks ask for.
+    /// Probes per million seconds, by the intervals in the file.
     pub(super) demand: u64,
     /// Factor on all intervals, in thousandths.
     pub(super) stretch_permille: u32,
@@ -60,20 +60,20 @@ pub(crate) struct Core {
     pub(super) stats: ProbeStats,
     pub(super) discarded: Option<Discarded>,
     pub(super) counts: [usize; 3],
-    /// Checks of all shards: how wide herds are spread.
+    /// Number of checks of all shards, over which bursts are spread.
     pub(super) all: usize,
-    /// What is known about uplinks, of IPv4 and of IPv6.
+    /// Known state of uplinks, of IPv4 and of IPv6.
     pub(super) outlook: [Option<Outlook>; 2],
-    /// Outcomes that wait until more is known.
+    /// Outcomes that wait for the agent's report on uplinks.
     pub(super) deferred: Vec<Deferred>,
     /// Checks of members that are moving.
     pub(super) patience: Patience,
-    /// A probe or the thread died: nothing here can be relied on.
+    /// A probe or the thread panicked: this state is unreliable.
     pub(super) died: bool,
 }
 
 impl Core {
-    /// Without checks.
+    /// A shard without checks.
     pub(super) fn new(settings: Settings) -> Self {
         Self {
             room: settings.max_in_flight,
@@ -99,7 +99,7 @@ impl Core {
         }
     }
 
-    /// Prepare for a reload. Herds are spread as wide as all checks of the node need.
+    /// Prepare for a reload of `all` checks on the node, over which bursts are spread.
     pub(crate) fn begin_reload(&mut self, all: usize) {
         self.all = all;
         let slots = self.slots.iter().zip(0..);
@@ -107,7 +107,7 @@ impl Core {
         self.index = taken.collect();
     }
 
-    /// Give back what only a reload needs.
+    /// Free the memory that only a reload needs.
     pub(crate) fn end_reload(&mut self) {
         self.index = HashMap::new();
     }
@@ -123,7 +123,7 @@ impl Core {
         self.counts.iter().sum()
     }
 
-    /// Take a check, or keep it if it is the same. Returns whether it is new.
+    /// Add a check, or keep it if it exists. Returns whether it is new.
     pub(crate) fn put(
         &mut self,
         check: Arc<Check>,
@@ -160,7 +160,7 @@ impl Core {
         true
     }
 
-    /// Forget the checks of some slots that a reload did not name. Returns how many.
+    /// Remove the checks of some slots that a reload lacks. Returns their number.
     pub(crate) fn sweep(&mut self, slots: std::ops::Range<usize>, reload: u32) -> usize {
         let mut removed = 0;
         for number in slots {
@@ -183,7 +183,7 @@ impl Core {
         }
     }
 
-    /// Count a probe in and arm the next one. `None` if it is not to run now.
+    /// Start a probe and arm the next one. `None` if it must not run now.
     pub(super) fn start(
         &mut self,
         number: u32,
@@ -219,7 +219,7 @@ impl Core {
         Some(Arc::clone(&slot.check))
     }
 
-    /// Take the outcome of a probe. `lateness` is how late this process was meanwhile.
+    /// Process the outcome of a probe, with the lateness of this process meanwhile.
     pub(super) fn finish(
         &mut self,
         number: u32,
@@ -255,7 +255,7 @@ impl Core {
             }
             return;
         }
-        // Not later than it was.
+        // A lower bound of the start.
         let started_ms = tick_ms.saturating_sub(grid::milliseconds(outcome.took) + 1);
         if outcome.is_silence(&check) {
             match judge(known, started_ms, tick_ms) {
@@ -282,12 +282,12 @@ impl Core {
         self.take(number, check, outcome, started_ms, tick_ms);
     }
 
-    /// What is known about the uplinks that a check needs.
+    /// Known state of the uplinks that a check needs.
     pub(super) fn outlook(&self, check: &Check) -> Option<Outlook> {
         self.outlook[usize::from(check.target.is_ipv6())]
     }
 
-    /// Take an outcome that says something about its target.
+    /// Process a valid outcome.
     pub(super) fn take(
         &mut self,
         number: u32,
@@ -321,7 +321,7 @@ impl Core {
             && !overdue
             && !self.settings.once
         {
-            // In doubt now: the next probe is not one whole interval away.
+            // The state is in doubt: bring the next probe forward.
             let at = tick_ms
                 + slot.interval_ms(self.settings.fast_interval_ms, self.stretch_permille);
             if self.wheel.deadline(number).is_none_or(|armed| at < armed) {
@@ -342,7 +342,7 @@ impl Core {
         });
     }
 
-    /// Count a failure that says nothing about its target, and probe again soon.
+    /// Count a failure caused by this node, and probe again soon.
     fn discard(
         &mut self,
         number: u32,
@@ -357,7 +357,7 @@ impl Core {
             Discard::LocalDelay => self.stats.discarded_delay += 1,
         }
         if failure.is_shortage() {
-            // Fewer probes need less of it.
+            // Fewer probes need fewer resources.
             let fewer = (self.in_flight * 7 / 8).max(LEAST_IN_FLIGHT);
             self.room = self.room.min(fewer);
         }
@@ -375,7 +375,7 @@ impl Core {
     }
 }
 
-/// Probes of a check in a million seconds.
+/// Probes of a check per million seconds.
 fn demand(slot: &CheckSlot) -> u64 {
     1_000_000_000 / slot.delay_ms().max(1)
 }

@@ -17,7 +17,7 @@ fn check(number: u64) -> Arc<Check> {
     check_each(number, DELAY_MS)
 }
 
-/// Down, or up, after two results.
+/// A check that goes down or up after two results.
 pub(in crate::shard) fn check_each(number: u64, delay_ms: u64) -> Arc<Check> {
     Arc::new(Check {
         key: key(number),
@@ -49,7 +49,7 @@ fn outcome(result: Result<(), Failure>) -> ProbeOutcome {
     }
 }
 
-/// Wait for the next deadline, probe, and let the probe end at once.
+/// Wait for the next deadline, and run a probe that ends at once.
 fn turn(core: &mut Core, result: Result<(), Failure>, late: Duration) -> u64 {
     loop {
         let tick = core.wheel.next_tick().unwrap();
@@ -93,7 +93,7 @@ fn a_check_in_doubt_is_probed_faster_if_wanted() {
     core.put(check(1), 1, || Some(State::Up), 0);
     turn(&mut core, Ok(()), Duration::ZERO);
     let gaps = gaps(&mut core, "++--+++++");
-    // up, first failure, down, one success, up again: whole intervals only when up.
+    // Up, first failure, down, one success, up again: full intervals only while up.
     assert_eq!(gaps[0], DELAY_MS);
     assert_eq!(gaps[1], DELAY_MS);
     assert!(
@@ -187,8 +187,8 @@ fn an_outcome_of_a_check_that_has_gone_changes_nothing() {
     assert_eq!(core.counts, [1, 0, 0]);
 }
 
-/// Two days, in short half of one, of 100 checks that fail now and then: neither too few probes nor too
-/// many, and states as the results have them.
+/// 100 checks with occasional failures, for two days, in the short form half a day:
+/// there are neither too few nor too many probes, and states follow the results.
 #[test]
 fn simulated_days_have_as_many_probes_and_downs_as_the_checks_ask_for() {
     let hours = if crate::is_long_form() { 48 } else { 12 };
@@ -204,7 +204,7 @@ fn simulated_days_have_as_many_probes_and_downs_as_the_checks_ask_for() {
         while let Some((number, due)) = core.wheel.pop() {
             let check = core.start(number, due, tick).unwrap();
             probes += 1;
-            // Every check fails for ten minutes of each hour, at its own time.
+            // Every check fails for ten minutes of each hour, at a different time.
             let minute = (tick / 60_000 + u64::from(number)) % 60;
             let result = (minute >= 10).then_some(()).ok_or(Failure::Refused);
             core.finish(number, check, outcome(result), Duration::ZERO, tick);

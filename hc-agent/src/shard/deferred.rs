@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An outcome that is not judged yet.
+//! Outcomes that are not judged yet.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The live table of checks, for whoever connects to a UNIX socket.
+//! Serves the live table of checks on a UNIX socket.
 //!
 //! The answer is lines of JSON: a [`Summary`], then a [`Row`] for each check. Rows are
-//! made a few at a time on the main thread, which probes nothing.
+//! built a few at a time on the main thread, which does not probe.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -20,13 +20,13 @@ use super::Shard;
 use super::check_slot::CheckSlot;
 use crate::uplinks::file::Uplinks;
 
-/// Slots that are looked at under the lock of their thread.
+/// Slots read at once under the lock of their thread.
 const SLOTS_AT_ONCE: usize = 128;
-/// The same where they are only counted.
+/// Slots counted at once.
 const UNSETTLED_AT_ONCE: usize = 2048;
-/// Keys of checks that are not settled in the first line.
+/// Limit of keys of unsettled checks in the first line.
 const UNSETTLED_MAX: usize = 1000;
-/// Time that a client has to take the whole table.
+/// Time limit for a client to read the whole table.
 const CLIENT_TIME: Duration = Duration::from_secs(30);
 
 /// The node as a whole, as of the last second.
@@ -46,7 +46,7 @@ pub struct Summary {
     #[serde(default)]
     pub patient: usize,
     pub in_flight: usize,
-    /// In the last second.
+    /// Probes started in the last second.
     pub started: u64,
     pub used_permille: u64,
     /// 100 if the node keeps up.
@@ -54,19 +54,19 @@ pub struct Summary {
     pub late_p50_ms: f64,
     pub late_p99_ms: f64,
     pub late_max_ms: f64,
-    /// Since the start.
+    /// 99th percentile of lateness since the start.
     pub total_late_p99_ms: f64,
     pub own_late_s: f64,
-    /// What the agent says about uplinks.
+    /// The agent's report on uplinks.
     #[serde(default)]
     pub uplinks: Uplinks,
-    /// States have changed that are not in the queue yet.
+    /// Whether changed states are not in the queue yet.
     #[serde(default)]
     pub unwritten: bool,
-    /// Checks of which no probe since uplinks work has confirmed or changed the state.
+    /// Checks whose state no probe has confirmed or changed since uplinks returned.
     #[serde(default)]
     pub unsettled: usize,
-    /// Keys of them, [`UNSETTLED_MAX`] at most.
+    /// Their keys, at most [`UNSETTLED_MAX`].
     #[serde(default)]
     pub unsettled_keys: Vec<String>,
 }
@@ -89,15 +89,15 @@ pub struct Row {
     pub delay_s: f64,
 }
 
-/// The summary, which the engine renews.
+/// The summary, which the engine updates.
 pub type SharedSummary = Arc<Mutex<Summary>>;
 
-/// Whoever panicked with it has ended the program.
+/// A panic with the lock held ends the program, so poisoning is ignored.
 pub fn lock(summary: &SharedSummary) -> MutexGuard<'_, Summary> {
     summary.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Listen at a path, in place of a socket that an earlier run has left there.
+/// Listen at a path, replacing the socket of an earlier run.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     let found = std::fs::symlink_metadata(path);
     if found.is_ok_and(|found| found.file_type().is_socket()) {
@@ -108,7 +108,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Show the table to one client after the other, for ever.
+/// Serve the table to one client after the other, forever.
 pub async fn serve(
     listener: UnixListener,
     shards: Vec<Arc<Shard>>,

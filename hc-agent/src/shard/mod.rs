@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One thread's share of the checks: start probes when they are due, judge outcomes.
+//! One thread's share of the checks: starts due probes and judges outcomes.
 //!
-//! Everything of a shard is behind one lock that its thread takes for each start and
-//! each outcome, and that nobody else holds for more than a few microseconds: the
-//! engine comes to reload, to take changes and numbers, and to show the table.
+//! The state of a shard is behind one lock, which its thread takes for each start and
+//! each outcome. The engine takes it to reload, to collect changes and numbers, and to
+//! show the table, but never for more than a few microseconds.
 
 mod check_slot;
 mod core;
@@ -33,9 +33,9 @@ use crate::state::State;
 use crate::uplinks::file::{Uplink, Uplinks};
 use crate::uplinks::judgement::{Outlook, Since};
 
-/// Probes that are started before sockets get their turn.
+/// Probes started before yielding to sockets.
 const STARTS_AT_ONCE: usize = 64;
-/// Check slots that are looked at before the thread they belong to gets its turn.
+/// Check slots processed before the lock is released.
 const SLOTS_AT_ONCE: usize = 1024;
 
 /// One thread's share.
@@ -44,7 +44,7 @@ pub struct Shard {
     origin: Instant,
     lateness: Lateness,
     source: Source,
-    /// Places for connections whose result is known.
+    /// Permits for connections that stay open after their result.
     partings: Semaphore,
     /// Notified when the loop must look again.
     wakeup: Notify,
@@ -71,7 +71,7 @@ impl Shard {
         })
     }
 
-    /// What is behind the lock. Whoever panicked with it has ended the program.
+    /// Lock the state. Poisoning is ignored, as a panic here ends the program.
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,24 +81,22 @@ impl Shard {
         milliseconds(now.saturating_duration_since(self.origin))
     }
 
-    /// Own lateness of this thread in all.
+    /// Total own lateness of this thread.
     pub fn lateness(&self, now: Instant) -> Duration {
         self.lateness.total(now)
     }
 
-    /// Have the loop look at what is due.
+    /// Wake the loop to start due probes.
     pub(crate) fn wake(&self) {
         self.wakeup.notify_one();
     }
 
-    /// Make all intervals longer or shorter, by a factor in thousandths, from their next
-    /// probes on.
+    /// Set the factor on intervals, in thousandths, from the next probes on.
     pub fn stretch(&self, stretch_permille: u32) {
         self.core().stretch_permille = stretch_permille;
     }
 
-    /// Take what the agent says about uplinks at a moment, which is `clock_ns` by
-    /// `CLOCK_MONOTONIC`.
+    /// Apply the agent's report on uplinks. `clock_ns` is `now` by `CLOCK_MONOTONIC`.
     pub fn set_uplinks(&self, uplinks: Uplinks, clock_ns: u64, now: Instant) {
         let tick_ms = self.tick_ms(now);
         let outlook = [uplinks.v4, uplinks.v6]
@@ -114,7 +112,7 @@ impl Shard {
         self.wake();
     }
 
-    /// Whether outcomes wait for what the agent says about uplinks.
+    /// Whether outcomes wait for the agent's report on uplinks.
     pub fn waits(&self) -> bool {
         self.core().waits()
     }
@@ -123,8 +121,8 @@ impl Shard {
     ///
     /// # Panics
     ///
-    /// If a probe has: a check whose probe died is never started again by itself, so
-    /// better end and be restarted with all states kept.
+    /// If a probe has panicked: its check would never be probed again. The restarted
+    /// program keeps all states.
     pub fn take_events(&self) -> Vec<Event> {
         let mut core = self.core();
         assert!(!core.died, "a probe died");
@@ -138,7 +136,7 @@ impl Shard {
         core.wheel.advance(tick_ms);
         if core.waits() {
             core.judge_deferred(tick_ms);
-            // What was due meanwhile is armed now.
+            // Judging may have armed probes.
             self.wake();
         }
         let waiting_ms = core
@@ -147,7 +145,7 @@ impl Shard {
             .map_or(0, |due_ms| tick_ms - due_ms.min(tick_ms));
         let mut stats = std::mem::take(&mut core.stats);
         stats.max_in_flight = stats.max_in_flight.max(core.in_flight);
-        // After descriptors ran out: back to what was, slowly.
+        // Recover slowly from a shortage of descriptors.
         core.room = (core.room + core.room / 16 + 1).min(core.settings.max_in_flight);
         if core.blocked {
             self.wake();
@@ -166,14 +164,14 @@ impl Shard {
         }
     }
 
-    /// Start what is due and judge what ends, for ever (or once).
+    /// Start due probes and judge outcomes, forever (or once).
     pub async fn run(self: Arc<Self>) {
         let _guard = PanicGuard(&self);
         let ticker = tokio::spawn(self.lateness.clone().run());
         loop {
             let now = Instant::now();
             let wake = self.start_due(now);
-            // Also where there was nothing to do.
+            // True at once if there are no checks.
             if self.is_done() {
                 ticker.abort();
                 return;
@@ -186,13 +184,13 @@ impl Shard {
         }
     }
 
-    /// Whether every check was probed that is to be probed once.
+    /// Whether every check was probed, if each is to be probed once.
     fn is_done(&self) -> bool {
         let core = self.core();
         core.settings.once && core.in_flight == 0 && core.wheel.is_empty()
     }
 
-    /// Start probes that are due, as many as may run. Returns when to come again.
+    /// Start due probes, up to the limit. Returns when to be called again.
     fn start_due(self: &Arc<Self>, now: Instant) -> Option<Instant> {
         let tick_ms = self.tick_ms(now);
         let mut core = self.core();
@@ -224,7 +222,7 @@ impl Shard {
         let (outcome, parting) = probe::run_again(&check, &self.source, state).await;
         std::mem::forget(guard);
         self.finish(number, check, outcome, before);
-        // Without a place for it the connection is reset.
+        // Without a permit the connection is reset.
         if let Some(parting) = parting
             && let Ok(_place) = self.partings.try_acquire()
         {
@@ -232,8 +230,8 @@ impl Shard {
         }
     }
 
-    /// Take the outcome of a probe; `before` is how late this thread was in all when it
-    /// started.
+    /// Process the outcome of a probe. `before` is the total lateness of this thread
+    /// when the probe started.
     fn finish(
         &self,
         number: u32,
@@ -276,7 +274,7 @@ impl Shard {
     }
 }
 
-/// A probe or a thread that panics takes the program with it.
+/// Makes a panic of a probe or of the thread end the program.
 struct PanicGuard<'a>(&'a Shard);
 
 impl Drop for PanicGuard<'_> {
@@ -288,7 +286,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// In ticks: known for a little less long, working for a little less long.
+/// Convert to ticks, rounding both times to the cautious side.
 fn outlook(known: Uplink, clock_ns: u64, tick_ms: u64) -> Outlook {
     const NS: u64 = 1_000_000;
     let age_ns = |ns: u64| clock_ns.saturating_sub(ns);
@@ -303,7 +301,7 @@ fn outlook(known: Uplink, clock_ns: u64, tick_ms: u64) -> Outlook {
 
 async fn until(at: Option<Instant>) {
     match at {
-        // More is due already: let the probes that run have their turn first.
+        // More probes are due already: let the running ones proceed first.
         Some(at) if at <= Instant::now() => tokio::task::yield_now().await,
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a shard does while its node has no working uplink, and when it has one again.
+//! Handles outages of all uplinks, and their end.
 //!
-//! A probe that hears nothing while no uplink works says nothing about its target. How
-//! far that was so is known a moment later than the probe ends: an outcome that speaks
-//! against the state of its check waits until then, as if the probe lasted longer.
+//! A probe without an answer while no uplink works says nothing about its target. Whether
+//! an uplink worked is known only a moment after the probe has ended. Until then, an
+//! outcome that contradicts the state of its check waits, as if the probe took longer.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use crate::schedule::grid;
 use crate::uplinks::judgement::{ANSWER_MAX_MS, Judgement, Outlook, Since, judge};
 
 impl Core {
-    /// Whether outcomes wait for what the agent says.
+    /// Whether outcomes wait for the agent's report.
     pub(super) fn waits(&self) -> bool {
         !self.deferred.is_empty()
     }
 
-    /// Take what is known about uplinks now. Returns, for IPv4 and IPv6, whether all
-    /// checks are to be probed again: uplinks work since another moment than before.
+    /// Set the known state of uplinks. Returns, for IPv4 and IPv6, whether all checks
+    /// must be probed again because uplinks have returned at another time than known
+    /// before.
     pub(super) fn set_outlook(
         &mut self,
         outlook: [Option<Outlook>; 2],
@@ -35,7 +36,7 @@ impl Core {
         [0, 1].map(|family| now[family].is_some() && now[family] != before[family])
     }
 
-    /// Judge what waits. What has waited for too long counts.
+    /// Judge waiting outcomes. An outcome that has waited too long counts.
     pub(super) fn judge_deferred(&mut self, tick_ms: u64) {
         for waiting in std::mem::take(&mut self.deferred) {
             let known = self.outlook(&waiting.check);
@@ -64,8 +65,8 @@ impl Core {
         }
     }
 
-    /// Forget an outcome of a check that had no uplink. Its next probe is armed, or
-    /// comes when there is one.
+    /// Discard an outcome without a working uplink. The next probe is armed already, or
+    /// follows once an uplink works.
     pub(super) fn discard_outage(&mut self, number: u32, tick_ms: u64) {
         self.stats.discarded_uplink += 1;
         let Some(slot) = &mut self.slots[number as usize] else {
@@ -81,8 +82,8 @@ impl Core {
         }
     }
 
-    /// Probe the checks of some slots soon, those of families whose uplinks work again:
-    /// what is known of them is from before.
+    /// Probe the checks of some slots soon if they are of a family whose uplinks have
+    /// returned: their states date from before the outage.
     pub(super) fn probe_again(
         &mut self,
         slots: Range<usize>,

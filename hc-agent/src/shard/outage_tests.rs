@@ -55,7 +55,7 @@ fn no_route() -> Result<(), Failure> {
     Err(Failure::Unreachable(io::Error::from_raw_os_error(errno)))
 }
 
-/// Works since a moment, or not, as of another.
+/// An outlook: uplinks work since a moment, or not at all, as of another.
 fn known(since_ms: impl Into<Option<u64>>, as_of_ms: u64) -> [Option<Outlook>; 2] {
     let since = since_ms.into().map(|ms| Since {
         ns: ms * 1_000_000,
@@ -64,7 +64,7 @@ fn known(since_ms: impl Into<Option<u64>>, as_of_ms: u64) -> [Option<Outlook>; 2
     [Some(Outlook { as_of_ms, since }), None]
 }
 
-/// The next probe that is due, from its start to its end; returns the end.
+/// Run the next due probe; returns its end.
 fn turn(core: &mut Core, result: Result<(), Failure>) -> u64 {
     loop {
         let tick = core.wheel.next_tick().unwrap();
@@ -123,7 +123,7 @@ fn a_failure_waits_until_it_is_known_that_an_uplink_worked() {
         let end = turn(&mut core, timeout());
         assert!(core.waits());
         assert_eq!(state(&core), State::Up);
-        // Not later than its end: that says nothing.
+        // A report from before its end is inconclusive.
         core.set_outlook(known(0, end), end);
         assert!(core.waits());
         core.set_outlook(known(0, end + 1), end + 20);
@@ -160,7 +160,7 @@ fn without_an_answer_of_the_agent_failures_count() {
     }
     assert_eq!(state(&silent), State::Down);
 
-    // An agent that was killed, while no uplink worked as far as it knew.
+    // An agent that was killed after reporting that no uplink works.
     let mut dead = core([tcp(1)]);
     dead.set_outlook(known(None, 0), 0);
     let mut end = 0;
@@ -240,7 +240,7 @@ fn all_checks_are_probed_at_once_when_uplinks_work_again() {
         }
     }
     assert_eq!(probed, 50, "spread over 25 ms: 2000 in a second");
-    // The same again is no return, a later moment is.
+    // The same moment again is not a return, a later one is.
     assert_eq!(core.set_outlook(known(back, 99), 99), [false; 2]);
     assert_eq!(core.set_outlook(known(98, 99), 99), [true, false]);
 }
@@ -281,7 +281,7 @@ fn a_check_is_settled_by_a_probe_since_the_return_that_leaves_no_doubt() {
     let again = core.set_outlook(known(back, 1_000_000), back);
     core.probe_again(0..1, again, back + 2);
     assert!(!settled(&core));
-    // Neither is a first failure, but that after which it is down.
+    // A first failure does not settle it either, the one that takes it down does.
     turn(&mut core, timeout());
     assert!(!settled(&core));
     turn(&mut core, timeout());

@@ -10,12 +10,12 @@ use crate::key::Key;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Say the status line and take what comes then.
+/// Send the status line, then read the rest.
 fn serve(listener: &TcpListener) -> io::Result<usize> {
     let (mut stream, _) = listener.accept()?;
     let _ = stream.read(&mut [0; 1024])?;
     stream.write_all(b"HTTP/1.0 200 OK\r\n")?;
-    // A connection that was reset before has no end to be shut; reading says so.
+    // Shutting down a connection that was reset fails; reading reports the reset.
     let _ = stream.shutdown(std::net::Shutdown::Write);
     stream.read(&mut [0])
 }
@@ -38,7 +38,7 @@ fn check(target: SocketAddr) -> Arc<Check> {
     })
 }
 
-/// Probe once, with so many places for connections whose result is known.
+/// Probe once, with so many permits for connections that stay open after their result.
 async fn probe(max_partings: usize) -> io::Result<usize> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks of members that are moving: failures alone do not bring one down before the
-//! patience with it is over.
+//! Patience with checks of moving members: a grace period before one goes down.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use crate::key::Key;
 use crate::schedule::grid;
 
-/// The checks of a shard with which there is patience; none most of the time.
+/// The checks of a shard that have patience; usually none.
 #[derive(Default)]
 pub(super) struct Patience {
     checks: HashMap<Key, Patient>,
@@ -17,13 +16,13 @@ pub(super) struct Patience {
 /// A check of a member that is moving.
 struct Patient {
     time_ms: u64,
-    /// When the first probe started that failed since the last success.
+    /// Start of the first failed probe since the last success.
     failing_since_ms: Option<u64>,
 }
 
 impl Patience {
-    /// There is patience with these checks from now on, and with no others. One that
-    /// fails already goes on as it began.
+    /// Replace the checks that have patience. The grace period of a failing check is
+    /// not restarted.
     pub(super) fn replace(&mut self, wanted: impl Iterator<Item = (Key, Duration)>) {
         let mut before = std::mem::take(&mut self.checks);
         self.checks = wanted
@@ -38,12 +37,12 @@ impl Patience {
             .collect();
     }
 
-    /// Number of checks with which there is patience.
+    /// Number of checks that have patience.
     pub(super) fn len(&self) -> usize {
         self.checks.len()
     }
 
-    /// Take a result. Returns whether it must not bring its check down.
+    /// Process a result. Returns whether it must not bring its check down.
     pub(super) fn bears(
         &mut self,
         key: Key,

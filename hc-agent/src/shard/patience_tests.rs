@@ -18,7 +18,7 @@ fn check() -> Arc<Check> {
     check_each(1, DELAY_MS)
 }
 
-/// One check that is probed each second.
+/// A check that is probed every second.
 struct Probed {
     core: Core,
 }
@@ -72,7 +72,7 @@ impl Probed {
         self.probe(Err(Failure::Refused))
     }
 
-    /// Fail until it is down; returns how often.
+    /// Fail until the check is down; returns the number of failures.
     fn fail_until_down(&mut self) -> u64 {
         let down = (1..=1000).find(|_| self.fail() == State::Down);
         down.expect("it is never down")
@@ -92,7 +92,7 @@ fn a_check_without_patience_is_judged_by_its_thresholds() {
 #[test]
 fn a_member_that_moves_is_down_once_its_patience_is_over() {
     for state in [State::Up, State::Unknown] {
-        // The first probe is not a whole interval before the second.
+        // The first probe is less than an interval before the second.
         let failures = Probed::moving(Some(state)).fail_until_down();
         assert!((10..=12).contains(&failures), "{failures}");
     }

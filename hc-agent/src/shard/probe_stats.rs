@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers that a thread counts for itself and hands over once in a while: a shared
-//! counter for each probe would cost more than the rest of its bookkeeping.
+//! Counters that a thread keeps for itself and hands over periodically: updating shared
+//! counters for each probe would cost more than the rest of its bookkeeping.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::reason::Reason;
 /// Buckets of a [`DelayHistogram`]: four for each power of two, up to 2^32 microseconds.
 const BUCKETS: usize = 128;
 
-/// How often delays of which magnitude were seen, within 19 percent.
+/// A histogram of delays with a resolution of 19 percent.
 #[derive(Clone, Debug)]
 pub struct DelayHistogram {
     buckets: Box<[u64; BUCKETS]>,
@@ -35,7 +35,7 @@ impl DelayHistogram {
         self.sum_us += u64::from(us);
     }
 
-    /// Add all of others.
+    /// Add the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (mine, its) in self.buckets.iter_mut().zip(&*other.buckets) {
             *mine += its;
@@ -44,22 +44,22 @@ impl DelayHistogram {
         self.sum_us += other.sum_us;
     }
 
-    /// How many there are.
+    /// Number of delays.
     pub fn total(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// All together.
+    /// Sum of all delays.
     pub fn sum(&self) -> Duration {
         Duration::from_micros(self.sum_us)
     }
 
-    /// The longest.
+    /// The longest delay.
     pub fn max(&self) -> Duration {
         Duration::from_micros(self.max_us.into())
     }
 
-    /// An upper bound of the delay that a share of all, in thousandths, stays below.
+    /// An upper bound of a quantile, given in thousandths.
     pub fn quantile(&self, permille: u64) -> Duration {
         let wanted = (self.total() * permille).div_ceil(1000).max(1);
         let mut sum = 0;
@@ -74,7 +74,7 @@ impl DelayHistogram {
         self.max()
     }
 
-    /// How many are at most as long as this, counting whole buckets only.
+    /// Number of delays up to this duration, counting only whole buckets.
     pub fn within(&self, duration: Duration) -> u64 {
         let us = u32::try_from(duration.as_micros()).unwrap_or(u32::MAX);
         self.buckets[..=bucket(us)].iter().sum()
@@ -99,20 +99,20 @@ fn upper_bound_us(bucket: usize) -> u64 {
     ((5 + quarter) << (power - 2)) - 1
 }
 
-/// What a thread counts.
+/// The counters of a thread.
 #[derive(Clone, Default)]
 pub struct ProbeStats {
     /// Probes by kind and reason.
     pub probes: Vec<(&'static str, Reason, u64)>,
-    /// Failures discarded as this node was late.
+    /// Failures discarded because this node was late.
     pub discarded_delay: u64,
-    /// Failures discarded as this node was short of something.
+    /// Failures discarded because a resource of this node had run out.
     pub discarded_shortage: u64,
-    /// Failures discarded as no uplink worked.
+    /// Outcomes discarded because no uplink worked.
     pub discarded_uplink: u64,
-    /// Silences discarded as an error may have been kept back.
+    /// Silences discarded because the host may have suppressed an ICMP error.
     pub discarded_silence: u64,
-    /// Probes put off as the thread was far too late.
+    /// Probes put off because the thread was far too late.
     pub put_off: u64,
     /// Probes started.
     pub started: u64,
@@ -120,12 +120,12 @@ pub struct ProbeStats {
     pub lateness: DelayHistogram,
     /// Least lateness of a start.
     pub least_late_us: Option<u32>,
-    /// Most probes at a time.
+    /// Peak number of concurrent probes.
     pub max_in_flight: usize,
 }
 
 impl ProbeStats {
-    /// Count a probe that has ended.
+    /// Count a finished probe.
     pub fn count_outcome(&mut self, kind: &'static str, reason: Reason) {
         let same = |probe: &&mut (&'static str, Reason, u64)| {
             std::ptr::eq(probe.0, kind) && probe.1 == reason

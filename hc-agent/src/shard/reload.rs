@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Giving the threads another set of checks, of which only what differs is touched.
+//! Gives the threads another set of checks; unchanged checks are not touched.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::key::Key;
 use crate::schedule::grid;
 use crate::state::State;
 
-/// Check slots that a reload touches before the thread they belong to gets its turn.
+/// Check slots that a reload processes before it releases the lock.
 const SLOTS_AT_ONCE: usize = 256;
 
-/// How many checks a reload has touched.
+/// Numbers of checks that a reload has changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Touched {
-    /// New ones.
+    /// New checks.
     pub added: usize,
-    /// New ones whose state an earlier run has left.
+    /// New checks with a state from an earlier run.
     pub restored: usize,
-    /// Those that were not named any more.
+    /// Removed checks.
     pub removed: usize,
 }
 
-/// Let each shard have its share of these checks, and no others. `patience` is about
-/// checks of members that are moving; `number` names the reload; `known` returns the
-/// state that an earlier run has left.
+/// Distribute these checks over the shards and remove all others. `patience` is for
+/// checks of moving members, `number` identifies the reload, and `known` returns the
+/// state from an earlier run.
 pub fn reload(
     shards: &[Arc<Shard>],
     checks: Vec<Arc<Check>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a shard reports to the engine, and which failures it does not.
+//! What a shard reports to the engine, and which failures it discards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use crate::probe::{Failure, ProbeOutcome};
 use crate::schedule::lateness::explains;
 use crate::state::State;
 
-/// A state that has changed, or is sure now.
+/// A state that has changed or is verified now.
 #[derive(Debug)]
 pub struct Event {
-    /// What was probed.
+    /// The probed check.
     pub check: Arc<Check>,
     /// Its state before.
     pub from: State,
     /// Its state now.
     pub to: State,
-    /// What the probe has found out.
+    /// Outcome of the probe.
     pub outcome: ProbeOutcome,
 }
 
-/// Why a failed probe says nothing about its target: its outcome is discarded.
+/// Why a failure says nothing about its target and is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
-    /// This node was short of descriptors, ports or memory, or could not send.
+    /// Descriptors, ports or memory of this node had run out, or it could not send.
     LocalShortage,
-    /// This node was too slow while it waited for the answer.
+    /// This node was too late while it waited for the answer.
     LocalDelay,
 }
 
-/// A failure that was discarded.
+/// A discarded failure.
 #[derive(Clone, Debug)]
 pub struct Discarded {
     /// The check.
@@ -47,27 +47,27 @@ pub struct Discarded {
 /// What the engine takes from a shard once a second.
 #[derive(Default)]
 pub struct ShardReport {
-    /// Numbers since the last time.
+    /// Counters since the last report.
     pub stats: ProbeStats,
-    /// One of the failures that were discarded.
+    /// One of the discarded failures.
     pub discarded: Option<Discarded>,
-    /// Age of the oldest probe that is due and cannot start.
+    /// Age of the oldest due probe that cannot start.
     pub waiting_us: u32,
     /// Checks of members that are moving.
     pub patient: usize,
-    /// Probes now.
+    /// Running probes.
     pub in_flight: usize,
-    /// Probes at a time, at most.
+    /// Current limit of concurrent probes.
     pub room: usize,
     /// Checks by state.
     pub counts: [usize; 3],
-    /// Outcomes wait for what the agent says about uplinks.
+    /// Whether outcomes wait for the agent's report on uplinks.
     pub waits: bool,
-    /// Probes that should start in a million seconds, with intervals as they are.
+    /// Probes that should start per million seconds, with the current intervals.
     pub wanted: u64,
 }
 
-/// Why a failure says nothing about its target, if so.
+/// The reason to discard a failure, if any.
 pub(super) fn discard(
     failure: &Failure,
     lateness: Duration,
@@ -75,7 +75,7 @@ pub(super) fn discard(
 ) -> Option<Discard> {
     match failure {
         Failure::Local(_) => Some(Discard::LocalShortage),
-        // A server may also close because we were too slow to ask.
+        // A server may also close because our request was too late.
         Failure::Timeout(_) | Failure::Closed(_) if explains(lateness, check.timeout) => {
             Some(Discard::LocalDelay)
         }

@@ -5,27 +5,27 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// Name of the file, beside the checks file.
 pub const FILE_NAME: &str = "uplinks.json";
-/// Name of the socket at which the agent is asked to look now.
+/// Name of the socket for asking the agent to check now.
 pub const SOCKET_NAME: &str = "uplinks.wakeup";
 const VERSION: u64 = 1;
 
-/// What is said of one family. Times are those of `CLOCK_MONOTONIC`.
+/// State of the uplinks of one family. Times are of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uplink {
-    /// Up to when this is known.
+    /// When this was observed.
     pub as_of_ns: u64,
     /// Since when some uplink worked without a break; `None` if none works.
     #[serde(deserialize_with = "present")]
     pub since_ns: Option<u64>,
 }
 
-/// A field that may be null but not be left out.
+/// A field that may be null but not missing.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
     Option::deserialize(value)
 }
 
-/// What is said of both families; of some nothing may be said.
+/// State of the uplinks of both families, either of which may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uplinks {
@@ -44,7 +44,7 @@ struct Document {
     families: Uplinks,
 }
 
-/// What a file says, or what is wrong with it.
+/// Parse a file; the error is a description.
 pub fn parse(text: &[u8]) -> Result<Uplinks, String> {
     let document: Document = serde_json::from_slice(text).map_err(|e| e.to_string())?;
     if document.version != VERSION {

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a probe that heard nothing says something about its target.
+//! Decides whether a probe without an answer says something about its target.
 
-/// For how long the agent may take to answer, in milliseconds; then failures count.
+/// Time limit for the agent's answer, in milliseconds; after it, failures count.
 pub const ANSWER_MAX_MS: u64 = 2500;
-/// For how long it holds that no uplink works, without being said again.
+/// For how long a report that no uplink works is valid, in milliseconds.
 pub const TRUST_MS: u64 = 2000;
 
-/// What is known about the uplinks of one family, in ticks of a shard.
+/// Known state of the uplinks of one family, in ticks of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
-    /// Up to when this is known.
+    /// When this was observed.
     pub as_of_ms: u64,
     /// Since when some uplink worked without a break.
     pub since: Option<Since>,
 }
 
-/// A moment since which uplinks work.
+/// The moment since which uplinks work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
-    /// As the agent says it: the same moment has the same number.
+    /// As the agent reports it, to recognise the same moment.
     pub ns: u64,
     /// In ticks of a shard.
     pub ms: u64,
 }
 
-/// What to do with the outcome of a probe that heard nothing.
+/// What to do with the outcome of a probe without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It says something about its target.
+    /// It says something about the target.
     Count,
     /// No uplink worked during some part of the probe.
     Discard,
-    /// Not known yet: the agent has to look.
+    /// Not known yet: ask the agent.
     Wait,
 }
 
-/// Judge a probe from its first moment to its last.
+/// Judge a probe by its start and end.
 pub fn judge(known: Option<Outlook>, started_ms: u64, ended_ms: u64) -> Judgement {
     let Some(known) = known else {
         return Judgement::Count;
@@ -48,7 +48,7 @@ pub fn judge(known: Option<Outlook>, started_ms: u64, ended_ms: u64) -> Judgemen
     }
 }
 
-/// Whether a probe that started then had an uplink, as far as anybody says.
+/// Whether uplinks worked when a probe started, as far as is known.
 pub fn had_uplink(known: Option<Outlook>, started_ms: u64) -> bool {
     known.is_none_or(|known| known.since.is_some_and(|since| since.ms <= started_ms))
 }
@@ -70,10 +70,10 @@ mod tests {
         for (known, wanted) in [
             (outlook(2001, Some(1000)), Judgement::Count),
             (outlook(9000, Some(1)), Judgement::Count),
-            // It may have failed since.
+            // The uplink may have failed since.
             (outlook(2000, Some(1000)), Judgement::Wait),
             (outlook(500, Some(1)), Judgement::Wait),
-            // There was none at the beginning, or at the end.
+            // No uplink worked at the beginning, or at the end.
             (outlook(2500, Some(1001)), Judgement::Discard),
             (outlook(2500, Some(2400)), Judgement::Discard),
             (outlook(1500, None), Judgement::Discard),
@@ -82,13 +82,13 @@ mod tests {
         ] {
             assert_eq!(judge(Some(known), 1000, 2000), wanted, "{known:?}");
         }
-        // What was said long ago is asked for again.
+        // An old report must be renewed.
         let ended = 10_000 + TRUST_MS;
         assert_eq!(
             judge(Some(outlook(10_000, None)), ended - 100, ended),
             Judgement::Wait
         );
-        // Nobody says anything.
+        // There is no report.
         assert_eq!(judge(None, 1000, 2000), Judgement::Count);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Notices new checks files: by inotify on their directory and its parent, and by
-//! looking now and then in case an event was lost.
+//! Detects new checks files: by inotify on their directory and its parent, and by
+//! polling in case an event was lost.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,13 +18,13 @@ use super::file_events::{LOOK_EVERY, version};
 use crate::config::Reader;
 use crate::engine::Command;
 
-/// After a change in a directory: others are mostly about to follow.
+/// Delay after a change in a directory, as more changes usually follow.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// Read what has changed and hand it to the engine. Returns the reader for the next
-/// time; none once nobody listens.
+/// Read changed files and pass them to the engine. Returns the reader for the next
+/// time, or `None` once the engine has ended.
 async fn load(mut reader: Reader, commands: &mpsc::Sender<Command>) -> Option<Reader> {
-    // Parsing a large file takes long enough to be late for probes.
+    // Parsing a large file would block the runtime for too long.
     let read = move || {
         let result = reader.read();
         (reader, result)
@@ -37,7 +37,7 @@ async fn load(mut reader: Reader, commands: &mpsc::Sender<Command>) -> Option<Re
     Some(reader)
 }
 
-/// Hand checks to the engine now, when they change or vanish, and when `again` says so.
+/// Pass checks to the engine now, when they change, and on each message of `again`.
 pub async fn run(
     path: PathBuf,
     commands: mpsc::Sender<Command>,
@@ -46,12 +46,12 @@ pub async fn run(
     let mut warned = false;
     let mut reader = Reader::new(path.clone());
     loop {
-        // The watch is set before anything is read, so that no change falls between.
+        // Set the watch before reading, so that no change is missed.
         let mut watch = match Watch::new(&path) {
             Ok(watch) => Some(watch),
             Err(error) => {
                 if !std::mem::replace(&mut warned, true) {
-                    warn!(%error, path = %path.display(), "cannot watch, looking only");
+                    warn!(%error, path = %path.display(), "cannot watch, so polling");
                 }
                 None
             }
@@ -98,7 +98,7 @@ pub async fn run(
     }
 }
 
-/// Wait until many changes of a directory have become few. An error: events were lost.
+/// Wait until a burst of changes in a directory is over. An error if events were lost.
 async fn settle(mut watch: Option<&mut Watch>) -> Result<(), ()> {
     if watch.as_ref().is_none_or(|watch| watch.inside.is_none()) {
         return Ok(());
@@ -116,22 +116,22 @@ async fn settle(mut watch: Option<&mut Watch>) -> Result<(), ()> {
 struct Watch {
     events: EventStream<[u8; 4096]>,
     name: Option<OsString>,
-    /// The path itself, where it is a directory.
+    /// The watch on the path itself, if it is a directory.
     inside: Option<WatchDescriptor>,
 }
 
 enum Event {
-    /// The checks may be others.
+    /// The checks may have changed.
     Changed,
     /// Something else in the same directory.
     Other,
-    /// No more events will come, or another directory is to be watched.
+    /// No more events will come, or another directory must be watched.
     Lost,
 }
 
 impl Watch {
-    /// Watch the parent: a watch on a file would stay with the replaced one. And what
-    /// is in the path, if it is a directory.
+    /// Watch the parent, as a watch on a file would stay with the replaced one; also
+    /// watch the path itself if it is a directory.
     fn new(path: &Path) -> io::Result<Self> {
         let parent = match path.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -167,9 +167,9 @@ impl Watch {
         }
         let is_directory = event.mask.contains(EventMask::ISDIR);
         match (is_directory, event.mask.contains(EventMask::CREATE)) {
-            // It has come, or gone: what is in it is to be watched, or no more.
+            // The directory appeared or vanished: set up the watches again.
             (true, _) => Event::Lost,
-            // It is being written.
+            // A file is being written.
             (false, true) => Event::Other,
             (false, false) => Event::Changed,
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What inotify says about one file that is renamed into its directory.
+//! Inotify events about a file that is renamed into its directory.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use inotify::{EventMask, EventStream, Inotify, WatchMask};
 use tokio_stream::StreamExt;
 
-/// Time between two looks, in case an event was lost.
+/// Polling interval, in case an event was lost.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Identity of a version of the file: a renamed one has another inode.
@@ -24,7 +24,7 @@ pub(super) fn version(path: &Path) -> Option<Version> {
 pub(super) type Events = EventStream<[u8; 4096]>;
 
 pub(super) enum Event {
-    /// The file may be another one.
+    /// The file may have changed.
     Changed,
     /// Something else in its directory.
     Other,
@@ -32,7 +32,7 @@ pub(super) enum Event {
     Lost,
 }
 
-/// Watch the directory: a watch on the file would stay with the replaced one.
+/// Watch the directory, as a watch on the file would stay with the replaced one.
 pub(super) fn watch(path: &Path) -> io::Result<Events> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of the agent: noticed when they change, and read.
+//! Watches the agent's files and reads them when they change.
 
 pub mod checks;
 mod file_events;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hands the engine what the agent says about uplinks, and asks the agent to look when
-//! a failure has to be judged.
+//! Passes the agent's report on uplinks to the engine, and asks the agent for a new one
+//! when a failure must be judged.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -16,19 +16,19 @@ use super::file_events::{Event, LOOK_EVERY, next, version, watch};
 use crate::engine::Command;
 use crate::uplinks::file::{SOCKET_NAME, Uplinks, parse};
 
-/// Least time between two questions: one answer serves all that wait for it.
+/// Minimum time between two requests: one answer serves all waiting outcomes.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// Time until a directory that is not there is looked for again.
+/// Time until a missing directory is looked for again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Hand over what the file says now and when it changes; ask the agent when `asks` is
-/// notified. The agent's socket is beside the file.
+/// Pass on the file's content now and when it changes; ask the agent when `asks` is
+/// notified. The agent's socket is in the same directory.
 pub async fn run(path: PathBuf, commands: mpsc::Sender<Command>, asks: Arc<Notify>) {
     let socket = path.with_file_name(SOCKET_NAME);
     let mut complained = false;
     let mut asked_at = Instant::now();
     loop {
-        // The watch is set before the file is read, so that no change falls between.
+        // Set the watch before reading the file, so that no change is missed.
         let mut events = watch(&path).ok();
         let mut seen = version(&path);
         let mut known = load(&path, &mut complained);
@@ -51,7 +51,7 @@ pub async fn run(path: PathBuf, commands: mpsc::Sender<Command>, asks: Arc<Notif
                     if !ask(&socket) {
                         known = Some(Uplinks::default());
                     }
-                    // The answer may have come already.
+                    // The answer may have arrived already.
                     false
                 }
                 () = sleep(if watched { LOOK_EVERY } else { RETRY }) => {
@@ -70,7 +70,7 @@ pub async fn run(path: PathBuf, commands: mpsc::Sender<Command>, asks: Arc<Notif
     }
 }
 
-/// What the file says. `None` if there is none or it says nothing that is understood.
+/// Read the file. `None` if it is missing or invalid.
 fn load(path: &Path, complained: &mut bool) -> Option<Uplinks> {
     let text = std::fs::read(path).ok()?;
     match parse(&text) {
@@ -80,14 +80,14 @@ fn load(path: &Path, complained: &mut bool) -> Option<Uplinks> {
         }
         Err(error) => {
             if !std::mem::replace(complained, true) {
-                warn!(%error, path = %path.display(), "the file about uplinks is refused");
+                warn!(%error, path = %path.display(), "invalid file about uplinks");
             }
             Some(Uplinks::default())
         }
     }
 }
 
-/// Ask the agent to look now. False if there is no agent.
+/// Ask the agent for a new report. False if there is no agent.
 fn ask(socket: &Path) -> bool {
     let sent = UnixDatagram::unbound().and_then(|sender| {
         sender.set_nonblocking(true)?;
@@ -95,7 +95,7 @@ fn ask(socket: &Path) -> bool {
     });
     match sent {
         Ok(_) => true,
-        // A full socket: it is asked already.
+        // If the socket is full, a request is pending already.
         Err(error) => error.kind() == io::ErrorKind::WouldBlock,
     }
 }

@@ -72,46 +72,44 @@ OXP_OUTCOME(DROP_INTERNAL, 18, dropped,
 	    "the maps held what the library never writes: a bug, please "
 	    "report it")
 OXP_OUTCOME(DROP_NO_NAT_FLOW, 19, dropped,
-	    "NAT: answers of a flow that is not known, or no longer, and "
-	    "packets of clients' connections that no node has, where no reset "
-	    "answers them")
+	    "NAT: answers of an unknown or ended flow, and packets of clients' "
+	    "connections that no node has, if no reset answers them")
 OXP_OUTCOME(DROP_NAT_FULL, 20, dropped,
-	    "NAT: new flows for which no port was free, or whose tenant has as "
-	    "many as it may have")
+	    "NAT: new flows without a free port, or beyond the tenant's share "
+	    "of ports")
 OXP_OUTCOME(DROP_TTL, 21, dropped,
-	    "NAT: their TTL or hop limit ends here, as at any router")
+	    "NAT: their TTL or hop limit expired here, as at any router")
 OXP_OUTCOME(DROP_NAT_UNTRANSLATABLE, 22, dropped,
-	    "NAT: what cannot be told in the member's family, or in the "
-	    "client's: a fragment of UDP without a checksum, a source route")
+	    "NAT: packets without an equivalent in the other IP version: a "
+	    "fragment of UDP without a checksum, a source route")
 OXP_OUTCOME(NAT_EVICTED, 23, remark,
-	    "NAT: new flows that took the place of the tenant's oldest one "
-	    "whose handshake was not complete. Many of them are a flood of "
-	    "SYNs")
+	    "NAT: new flows that replaced the tenant's oldest one with an "
+	    "incomplete handshake. Many of them indicate a SYN flood")
 OXP_OUTCOME(DROP_BUFFERS, 24, dropped,
 	    "frames of several buffers whose headers the driver did not put "
 	    "into the first one (before Linux 6.18), or for an uplink whose "
 	    "driver sends none. See *MTU* in :doc:`/install/installation`")
 OXP_OUTCOME(DROP_CONNECTION_LIMIT, 25, dropped,
-	    "new connections beyond the listener's ``connection_limit``, as "
-	    "far as this node may take a share of it")
+	    "new connections beyond this node's share of the listener's "
+	    "``connection_limit``")
 OXP_OUTCOME(SENT_RESET, 26, answered,
-	    "the same, where the flavor's ``connection_limit_reset`` says that "
-	    "clients are sent a TCP reset, and NAT's packets of connections "
-	    "that no node has, such as those of a node that has failed")
+	    "the same, if the flavor's ``connection_limit_reset`` requests a "
+	    "TCP reset, and NAT's packets of connections that no node has, "
+	    "such as those of a node that has failed")
 OXP_OUTCOME(NAT_HANDED_ON, 27, remark,
-	    "NAT: of connections that another node has, sent there. Seen when "
-	    "routers move connections, such as in drains")
+	    "NAT: packets of another node's connections, sent to that node. "
+	    "Seen when routers move connections, such as in drains")
 OXP_OUTCOME(DROP_NAT_PEER, 28, dropped,
-	    "NAT: more packets of unknown connections than may be sent in "
-	    "search of the node that has them, or packets that seem to be "
-	    "handed on but not by one of the nodes with NAT")
+	    "NAT: more packets of unknown connections than the search for "
+	    "their node allows, or packets that seem to be handed on but not "
+	    "by a node with NAT")
 
 /* What happened to a packet with one of our marks. */
 OXP_PROBE_OUTCOME(SENT, 0, "encapsulated")
 OXP_PROBE_OUTCOME(DROP_UNKNOWN, 1,
 		  "no member has the mark. A few are normal when members go")
 OXP_PROBE_OUTCOME(DROP_DESTINATION, 2,
-		  "not to the VIP that the mark is for: somebody else sets "
+		  "not to the VIP that the mark is for: another program sets "
 		  "such marks")
 OXP_PROBE_OUTCOME(DROP_NO_SOURCE, 3,
 		  "the node has no address of the member's family to send from")
@@ -129,14 +127,13 @@ OXP_HOST_OUTCOME(PASS, 0, uncounted, "not ours, left untouched")
 OXP_HOST_OUTCOME(IN, 1, uncounted, "given to the member")
 OXP_HOST_OUTCOME(OUT, 2, uncounted, "an answer, sent to the client")
 OXP_HOST_OUTCOME(FLOWS_FULL, 3, remark,
-		 "flows that stay among the half-open ones: the port has as "
-		 "many as it may have, or the places that it may take are "
-		 "taken")
+		 "flows that stay half-open: the port has reached its limit of "
+		 "confirmed ones, or its places are taken")
 OXP_HOST_OUTCOME(DROP_SOURCE, 4, dropped,
-		 "with a key of ours, but not from the networks of LB nodes: "
-		 "somebody forges them, or a network is missing")
+		 "with one of our keys, but not from the networks of LB nodes: "
+		 "they are forged, or a network is missing")
 OXP_HOST_OUTCOME(DROP_KEY, 5, dropped,
-		 "from an LB node, with a key that is not here. A few are "
+		 "from an LB node, with a key that is unknown here. A few are "
 		 "normal when members go or move")
 OXP_HOST_OUTCOME(DROP_MALFORMED, 6, dropped,
 		 "headers were cut short or contradict each other")
@@ -150,42 +147,41 @@ OXP_HOST_OUTCOME(DROP_NOT_ALLOWED, 9, dropped,
 OXP_HOST_OUTCOME(DROP_NO_TAP, 10, dropped,
 		 "the member's tap is not here: not yet, or no longer")
 OXP_HOST_OUTCOME(DROP_COLLISION, 11, dropped,
-		 "the client has a flow with the same ports to another listener "
-		 "of the same member's port: they look the same to the member")
+		 "the client has a flow with the same ports to another "
+		 "listener of the same member's port: the member could not "
+		 "tell them apart")
 OXP_HOST_OUTCOME(DROP_ICMP, 12, dropped,
 		 "ICMP errors that quote no flow of the key's listener")
 OXP_HOST_OUTCOME(DROP_ARRIVING, 13, dropped,
-		 "answers of a flow that is not known, while the member arrives "
-		 "from another hypervisor, which sends the flows. Some are "
-		 "normal in the minute after a live migration")
+		 "answers of an unknown flow while the member arrives from "
+		 "another hypervisor, which sends the flows. Some are normal "
+		 "in the minute after a live migration")
 OXP_HOST_OUTCOME(DROP_NO_REPLY, 14, dropped,
 		 "answers, while no interface is set by which they could leave")
 OXP_HOST_OUTCOME(DROP_INTERNAL, 15, dropped,
 		 "the kernel would not change the packet, or the maps held "
 		 "what the library never writes: a bug, please report it")
 OXP_HOST_OUTCOME(HANDED_ON, 16, remark,
-		 "of connections that are not known here, sent to the other "
-		 "hypervisor that may have them. Some are normal after members "
-		 "or LB nodes have changed")
+		 "of connections unknown here, sent to the other hypervisor "
+		 "that may have them. Some are normal after members or LB "
+		 "nodes have changed")
 OXP_HOST_OUTCOME(SECOND_CHANCE, 17, remark,
-		 "given to the member that was named second, whose connection "
-		 "it is")
+		 "given to the member that was named second, which has the "
+		 "connection")
 OXP_HOST_OUTCOME(KEPT, 18, remark,
-		 "of connections that are not known here, and that nobody else "
-		 "could be asked for: the second member is on a hypervisor of "
-		 "no known network, or does not know them either")
+		 "of connections unknown here that could not be handed on: the "
+		 "second member is on a hypervisor of no known network, or "
+		 "does not know them either")
 OXP_HOST_OUTCOME(DROP_UNKNOWN, 19, dropped,
-		 "handed on by another hypervisor, of connections that are not "
-		 "known here")
+		 "handed on by another hypervisor, of connections unknown here")
 OXP_HOST_OUTCOME(SENT_TOO_BIG, 20, answered,
 		 "answers larger than the MTU of the interface by which they "
 		 "leave; ICMP told the member the MTU")
 OXP_HOST_OUTCOME(DROP_TOO_BIG, 21, dropped,
 		 "answers larger than the MTU of the interface by which they "
-		 "leave, without ICMP to the member: IPv4 that may be "
-		 "fragmented, which nothing does here, later fragments, ICMP "
-		 "errors, or a member that had much of it already. Give its "
-		 "network an MTU that fits")
+		 "leave, without ICMP to the member: IPv4 without DF, later "
+		 "fragments, ICMP errors, or a member that has used up its "
+		 "budget of ICMP. Give its network an MTU that fits")
 
 /* How packets get to members: bytes between outer IP header and packet, and the
  * name in flavors. */

@@ -110,11 +110,10 @@ def _warn_of_cluster(engine):
             and variables.get('wsrep_cluster_address')
             and ~int(variables['wsrep_sync_wait']) & SYNC_WAIT):
         LOG.warning(
-            'The database is a Galera cluster, and its server does not wait '
-            'for what others have committed (wsrep_sync_wait is %s): '
-            'controllers that write to different servers may take what one '
-            'of them has just stored for unknown. Set [database] '
-            'mysql_wsrep_sync_wait = %s, unless all write to one server.',
+            'The database is a Galera cluster with wsrep_sync_wait %s: a '
+            'controller may not see rows that were just written through '
+            'another server. Set [database] mysql_wsrep_sync_wait = %s, '
+            'unless all controllers use one server.',
             variables['wsrep_sync_wait'], SYNC_WAIT)
 
 
