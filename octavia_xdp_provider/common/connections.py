@@ -30,14 +30,14 @@ def check(doc: spec.Document) -> None:
     for listener in doc['listeners'].values():
         if not listener['connection_limit']:
             continue
-        if not flavor.is_nat(doc['flavor']):
-            raise errors.Refused('connection_limit', *ONLY_NAT)
         if listener['protocol'] not in _TCP:
             raise errors.Refused(
                 'connection_limit', f'{listener["protocol"]} does not show '
                 'when a connection begins and ends',
                 'leave it at -1 (no limit), or limit what one source may open '
                 'by a flavor with new_flow_rate')
+        if not flavor.is_nat(doc['flavor']):
+            raise errors.Refused('connection_limit', *ONLY_NAT)
 
 
 def share(doc: spec.Document, listener: spec.Listener, host: str, vip: str

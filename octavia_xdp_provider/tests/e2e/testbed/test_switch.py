@@ -17,7 +17,7 @@ import time
 import fixtures
 
 from lab.roles import ansible
-from octavia_xdp_provider.tests.e2e.bench import switch_in_guest
+from octavia_xdp_provider.tests.e2e.testbed import switch_in_guest
 from octavia_xdp_provider.tests.functional.testbed import command
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
