@@ -11,22 +11,22 @@ from bench import commands
 from bench import errors
 
 PROGRAM = 'octavia-xdp-bench'
-# What a process that SIGINT ended has as its status in a shell.
+# The exit status that shells report for a process killed by SIGINT.
 INTERRUPTED = 130
 
 
 def parser() -> argparse.ArgumentParser:
-    """With all commands by name, none of them imported."""
-    made = argparse.ArgumentParser(prog=PROGRAM, description=__doc__)
-    choices = made.add_subparsers(dest='command', required=True,
-                                  metavar='COMMAND')
+    """Return a parser that knows the names of all commands."""
+    top = argparse.ArgumentParser(prog=PROGRAM, description=__doc__)
+    choices = top.add_subparsers(dest='command', required=True,
+                                 metavar='COMMAND')
     for name, summary in commands.summaries().items():
         choices.add_parser(name, help=summary, add_help=False)
-    return made
+    return top
 
 
 def main(words: list[str]) -> int:
-    """Exit status: 1 if the command failed, 2 of unknown arguments."""
+    """Return the exit status: 1 if the command failed, 2 for bad arguments."""
     chosen, _rest = parser().parse_known_args(words[:1])
     command = commands.load(chosen.command)
     own = argparse.ArgumentParser(prog=f'{PROGRAM} {chosen.command}',

@@ -8,14 +8,14 @@ BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
-# Of a part of the product by itself, a suite of this name.
+# A part of the product by itself: the suite of this name.
 BENCH_PART = @exec $(PYTHON) -m bench run --suite $(@:bench-%=%) $(ARGUMENTS)
 
 .PHONY: bench bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control \
 	bench-hitless bench-members bench-hc-programs
 
-# Needs root. The default suite, on namespaces of this machine; make bench
-# ARGUMENTS="--suite full"
+# Needs root. Runs the default suite on namespaces of this machine; another one
+# by make bench ARGUMENTS="--suite full"
 bench: .root
 	@tools/setup python datapath
 	@exec $(PYTHON) -m bench run $(ARGUMENTS)
@@ -32,7 +32,7 @@ bench-hc bench-control bench-hitless: .root setup
 	@command -v $(BENCH_GO) > /dev/null || { \
 		echo 'make: Go is missing; BENCH_GO=PATH names it' >&2; exit 1; }
 
-# What "bench-hc" measures and measures with; needs Go.
+# The programs that "bench-hc" compares and measures with; needs Go.
 bench-hc-programs: .go $(BENCH_HC_PROGRAMS)
 	@cd hc-agent && cargo build --release --locked --quiet
 
@@ -51,7 +51,7 @@ lint-bench-hc:
 	@test -z "$$(cd bench/hc/go && $(dir $(BENCH_GO))gofmt -l .)"
 	@cd bench/hc/go && GOTOOLCHAIN=local $(BENCH_GO) vet ./...
 
-# What sends and counts packets.
+# The program that sends and counts packets.
 BENCH_TRAFFIC_SOURCES := bench/traffic/src
 BENCH_TRAFFIC_BUILD := build/bench/traffic
 BENCH_TRAFFIC := build/bench/bin/octavia-xdp-traffic

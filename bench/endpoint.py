@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An address with a port, as URLs and configuration files have it."""
+"""Formats an address with a port for URLs and configuration files."""
 
 
 def text(address: str, port: int) -> str:
-    """IPv6 addresses in brackets."""
+    """Return address:port, with brackets around IPv6 addresses."""
     return f'[{address}]:{port}' if ':' in address else f'{address}:{port}'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends a benchmark, with a text for who runs it."""
+"""Errors that end a benchmark, with texts for the user."""
 
 
 class BenchError(Exception):
@@ -7,10 +7,10 @@ class BenchError(Exception):
 
 
 class DeclarationError(BenchError):
-    """A declaration that cannot be taken.
+    """An invalid declaration.
 
-    :param path: of the file.
-    :param line: of what is wrong, from 1 on.
+    :param path: path of the file.
+    :param line: line of the mistake, from 1 on.
     """
 
     def __init__(self, path, line: int, text: str):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a machine can change a result, as JSON on standard output.
+"""Prints facts about a machine that can change results, as JSON.
 
-Runs on the machine, for which its source is handed to python3: nothing but
-Python's library, 3.9 or later. Arguments: "facts", what stays as it is, or
-"load", what others do now. What a machine does not tell is null.
+Its source is piped to python3 on the machine, so it needs only the standard
+library of Python 3.9 or later. Argument: "facts" for static ones, "load" for
+the present load. Unknown values are null.
 """
 
 import glob
@@ -18,9 +18,9 @@ import sys
 import time
 
 CPUS = '/sys/devices/system/cpu'
-# How long the load of others is looked at.
+# Seconds for which the load is sampled.
 SAMPLE_S = 0.5
-# Packages of which another version is another result.
+# Packages whose version affects results.
 PACKAGES = (
     'bird2', 'clang-19', 'ethtool', 'exabgp', 'frr', 'haproxy', 'iperf3',
     'iproute2', 'ipvsadm', 'libbpf1', 'nghttp2-client', 'nginx',
@@ -36,7 +36,7 @@ PARAMETERS = re.compile(
 
 
 def facts():
-    """What stays as it is while a run lasts."""
+    """Return what does not change during a run."""
     cpu = _cpu()
     return {
         'kernel': {
@@ -70,7 +70,7 @@ def facts():
 
 
 def load():
-    """What happens now, and what the clocks say."""
+    """Return the present load and clocks."""
     before = _ticks()
     time.sleep(SAMPLE_S)
     after = _ticks()
@@ -94,8 +94,8 @@ def load():
 
 
 def _parameters(line):
-    """Those of the command line that are known to matter; of all a digest, as
-    others may be nobody's business."""
+    """Return parameters of the command line that are known to matter, and a
+    digest of all, as others may be confidential."""
     return {
         'parameters': sorted(word for word in line.split()
                              if PARAMETERS.match(word)),
@@ -164,12 +164,12 @@ def _packages():
     except OSError:
         return {}
     words = (line.split() for line in done.stdout.splitlines())
-    return {found[1]: found[2] for found in words
-            if len(found) == 3 and found[0] == 'installed'}
+    return {fields[1]: fields[2] for fields in words
+            if len(fields) == 3 and fields[0] == 'installed'}
 
 
 def _ticks():
-    """Of all CPUs; proc_stat(5). Guests' time is within user and nice."""
+    """Return CPU ticks by state, proc_stat(5); user and nice have guests'."""
     names = ('user', 'nice', 'system', 'idle', 'iowait', 'irq', 'softirq',
              'steal')
     with open('/proc/stat') as file:
@@ -178,11 +178,11 @@ def _ticks():
 
 
 def _pressure(name):
-    """Microseconds in which some task had to wait, since boot; and of the
-    last ten seconds the share, in per cent. Pressure stall information."""
-    found = re.search(r'^some avg10=(\S+).* total=(\d+)',
+    """Return pressure stall information: microseconds since boot in which some
+    task had to wait, and its share of the last ten seconds in per cent."""
+    match = re.search(r'^some avg10=(\S+).* total=(\d+)',
                       _read(f'/proc/pressure/{name}') or '', re.M)
-    return found and {'avg10': float(found[1]), 'total_us': int(found[2])}
+    return match and {'avg10': float(match[1]), 'total_us': int(match[2])}
 
 
 def _read(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that can change a result, stored with it, and what of it differs."""
+"""Fingerprints: all that can change a result, and their differences."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -21,11 +21,10 @@ CHECKOUT = pathlib.Path(__file__).parents[1]
 LIBRARY = CHECKOUT / 'datapath/build/liboctavia_xdp.so'
 _FACTS = pathlib.Path(facts.__file__).read_text()
 
-# Marks: above these, others have a part in the result. Shares of all CPUs.
+# Shares of all CPUs above which other load affects results and is marked.
 BUSY_MAX = 0.10
 STEAL_MAX = 0.01
-# adjtimex(2) turns a clock by 500 ppm at most, to bring it to the right time;
-# what is more has been a step.
+# adjtimex(2) slews a clock by at most 500 ppm; anything more is a step.
 SLEW_PPM_MAX = 500
 STEP_S_MIN = 0.005
 
@@ -33,14 +32,14 @@ STEP_S_MIN = 0.005
 class Importance(enum.IntEnum):
     """How likely a difference is the reason of different results."""
 
-    UNDER_TEST = 0  # what is to be compared
-    MACHINE = 1  # another machine or kernel: figures do not compare
+    UNDER_TEST = 0  # the subject of the comparison
+    MACHINE = 1  # another machine or kernel: figures are not comparable
     SETTINGS = 2
     LOAD = 3
     OTHER = 4
 
 
-# By the first pattern that fits the name; see flat().
+# The first pattern that matches the name applies; see flat().
 _IMPORTANCE = (
     (Importance.OTHER, '*machines/*/versions/python'),
     (Importance.OTHER, 'beds/*/declaration/description'),
@@ -63,14 +62,14 @@ _IMPORTANCE = (
     (Importance.SETTINGS, 'beds/*'),
     (Importance.LOAD, 'marks*'),
 )
-# What is another in each run, and counts by its marks.
+# Different in each run; relevant only through marks.
 _PASSING = ('load/*',)
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """:param name: as 'beds/one-node/machines/machine/cpu/model'.
-    :param first: None: it is not there, or unknown.
+    """:param name: for example 'beds/one-node/machines/machine/cpu/model'.
+    :param first: None if missing or unknown.
     """
 
     importance: Importance
@@ -84,10 +83,10 @@ class Difference:
 
 
 class Watch:
-    """Looks at a run from its begin to its end.
+    """Takes the fingerprint of a run from its start to its end.
 
-    :param configuration: of what is run, JSON: whatever can change results
-        and is in no commit.
+    :param configuration: what can change results and is in no commit, as
+        JSON.
     """
 
     def __init__(self, beds: Sequence[interface.Bed],
@@ -103,19 +102,19 @@ class Watch:
                 for name, host in bed.machines.items()}} for bed in beds},
         }
         if not beds:
-            # What runs without a bed runs here.
+            # Without a bed, everything runs on this machine.
             self._static['machines'] = {'machine': facts.facts()}
         self._begin = self._load()
 
     def end(self) -> dict[str, Any]:
-        """The fingerprint, with the load at both ends and its marks."""
+        """Return the fingerprint, with the load at both ends and marks."""
         end = self._load()
-        found: list[str] = []
+        texts: list[str] = []
         for machine, begin in self._begin.items():
-            found += (f'{machine}: {mark}'
+            texts += (f'{machine}: {mark}'
                       for mark in marks(begin, end[machine]))
         return {**self._static, 'load': {'begin': self._begin, 'end': end},
-                'marks': found}
+                'marks': texts}
 
     def _load(self):
         if not self._beds:
@@ -126,7 +125,7 @@ class Watch:
 
 
 def source(checkout: pathlib.Path = CHECKOUT) -> dict[str, str | None]:
-    """The commit, and a digest of what differs from it; None: nothing does.
+    """Return the commit, and a digest of changes, None without any.
 
     :raises errors.BenchError: it is no checkout.
     """
@@ -137,40 +136,40 @@ def source(checkout: pathlib.Path = CHECKOUT) -> dict[str, str | None]:
 
 
 def marks(begin: Mapping[str, Any], end: Mapping[str, Any]) -> list[str]:
-    """What has disturbed a machine, by facts.load() at both ends of a run."""
-    found = []
+    """Return disturbances by facts.load() at both ends of a run."""
+    texts = []
     for when, load in ('begin', begin), ('end', end):
         if load['busy'] > BUSY_MAX:
-            found.append(f'other load: {load["busy"]:.0%} of the CPUs at the '
+            texts.append(f'other load: {load["busy"]:.0%} of the CPUs at the '
                          f'{when} of the run')
     spent = {name: end['ticks'][name] - begin['ticks'][name]
              for name in begin['ticks']}
     steal = spent['steal'] / (sum(spent.values()) or 1)
     if steal > STEAL_MAX:
-        found.append(f'the hypervisor took {steal:.1%} of the CPUs (steal)')
-    return found + _clock_marks(begin['clocks'], end['clocks'])
+        texts.append(f'the hypervisor took {steal:.1%} of the CPUs (steal)')
+    return texts + _clock_marks(begin['clocks'], end['clocks'])
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any],
                 ) -> list[Difference]:
-    """Between two fingerprints, the most important first."""
-    one, other = dict(flat(first)), dict(flat(second))
+    """Return differences of two fingerprints, the most important first."""
+    left, right = dict(flat(first)), dict(flat(second))
     return sorted((
-        Difference(importance(name), name, one.get(name), other.get(name))
-        for name in one.keys() | other.keys()
-        if one.get(name) != other.get(name) and not any(
+        Difference(importance(name), name, left.get(name), right.get(name))
+        for name in left.keys() | right.keys()
+        if left.get(name) != right.get(name) and not any(
             fnmatch.fnmatchcase(name, pattern) for pattern in _PASSING)),
-        key=lambda found: (found.importance, found.name))
+        key=lambda difference: (difference.importance, difference.name))
 
 
 def importance(name: str) -> Importance:
-    """:param name: of flat()."""
-    return next((found for found, pattern in _IMPORTANCE
+    """:param name: a name from flat()."""
+    return next((level for level, pattern in _IMPORTANCE
                  if fnmatch.fnmatchcase(name, pattern)), Importance.OTHER)
 
 
 def flat(value: Any, name: str = '') -> Iterable[tuple[str, Any]]:
-    """(name, value) of all that is no mapping, names joined by slashes."""
+    """Yield (path joined by slashes, value) of all nested values."""
     if isinstance(value, Mapping) and value:
         for key in value:
             yield from flat(value[key], f'{name}/{key}' if name else key)
@@ -179,18 +178,18 @@ def flat(value: Any, name: str = '') -> Iterable[tuple[str, Any]]:
 
 
 def _clock_marks(begin, end):
-    """Steps of the clock, and a machine that slept."""
+    """Return marks for clock steps and suspension."""
     passed = {name: end[name] - begin[name] for name in begin}
     if passed['monotonic'] < 0:
         return ['the machine has been booted meanwhile']
-    found = []
+    texts = []
     step = passed['realtime'] - passed['boottime']
     if abs(step) > STEP_S_MIN + SLEW_PPM_MAX * 1e-6 * passed['boottime']:
-        found.append(f'the clock (CLOCK_REALTIME) was set by {step:+.3f} s')
+        texts.append(f'the clock (CLOCK_REALTIME) was set by {step:+.3f} s')
     slept = passed['boottime'] - passed['monotonic']
     if slept > STEP_S_MIN:
-        found.append(f'the machine was suspended for {slept:.1f} s')
-    return found
+        texts.append(f'the machine was suspended for {slept:.1f} s')
+    return texts
 
 
 def _ask(host, what):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result handler as a process of its own, and who writes its queue.
+"""Runs the result handler as a separate process, and writes its queue.
 
-Real library, real pinned maps, a real directory; only the moments at which
-the handler is done are reported through a pipe.
+Library, pinned maps and directory are real. The handler additionally reports
+through a pipe when it is done.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ PATIENCE = 60  # seconds
 
 
 class Timed(handler.ResultHandler):
-    """Says when a batch is in the tables, and how many results it had.
+    """Reports when a batch is in the tables, with its number of results.
 
-    And, with 0 results, when it has looked at services and slots.
+    Reports 0 results when it has scanned services and slots.
     """
 
     pipe = None
@@ -32,14 +32,14 @@ class Timed(handler.ResultHandler):
     def _apply(self, batch, whole):
         super()._apply(batch, whole)
         if batch.changed:
-            self._tell(len(batch.changed))
+            self._report(len(batch.changed))
 
     def step(self, rescan=True):
         super().step(rescan)
         if rescan:
-            self._tell(0)
+            self._report(0)
 
-    def _tell(self, results_in):
+    def _report(self, results_in):
         self.pipe.send((time.monotonic_ns(), time.process_time_ns(),
                         results_in))
 
@@ -51,7 +51,7 @@ def _handle(config, pipe):
 
 
 class Handler:
-    """The process and what it reports."""
+    """The process and its reports."""
 
     def __init__(self, config):
         self._pipe, other = multiprocessing.Pipe()
@@ -83,18 +83,18 @@ class Handler:
 
     @property
     def used_last(self):
-        """CPU time between the last two of its reports, ns."""
+        """CPU time between its last two reports, ns."""
         return self.used - self._used_before
 
     def applied(self, count):
-        """When so many results are in the tables, ns."""
+        """Return when ``count`` results are in the tables, ns."""
         while count > 0:
             moment, results_in = self._reported()
             count -= results_in
         return moment
 
     def looked(self, since):
-        """Wait for a look at everything that ended after ``since``, ns."""
+        """Wait for a full scan that ended after ``since``, ns."""
         while True:
             moment, results_in = self._reported()
             if not results_in and moment >= since:
@@ -103,7 +103,7 @@ class Handler:
 
 @contextlib.contextmanager
 def node(services_max, slots_max):
-    """(a node's maps, its folder, the handler's configuration)."""
+    """Yield (a node's maps, its folder, the handler's configuration)."""
     library = alone.CHECKOUT / 'datapath/build/liboctavia_xdp.so'
     with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
         config = folder / 'conf'
@@ -128,7 +128,7 @@ class Writer:
         self._write('snapshot', queue_file.Kind.SNAPSHOT, 0, 0, [])
 
     def _write(self, name, kind, first, last, records):
-        """Write under a temporary name; when it is going to be renamed."""
+        """Write a file and rename it; return the time before the rename."""
         temporary = self._queue / '.tmp-writer'
         temporary.write_bytes(
             queue_file.encode(kind, BOOT, first, last, records))

@@ -16,12 +16,12 @@ from testbed import sync
 from testbed import words
 
 PROGRAM = 'octavia-xdp-testbed'
-# What a process that SIGINT ended has as its status in a shell.
+# The exit status that shells report for a process killed by SIGINT.
 INTERRUPTED = 130
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 1 if the command failed, 2 of unknown arguments."""
+    """Return the exit status: 1 if the command failed, 2 for bad arguments."""
     try:
         return _run(_parser().parse_args(arguments))
     except errors.BenchError as error:
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser():
-    """Arguments of all actions, and an action."""
+    """Return the parser of common arguments and all actions."""
     parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__)
     parser.add_argument(
         '--folder', type=pathlib.Path, default=folders.DEFAULT,
@@ -56,8 +56,8 @@ def _parser():
 
 
 def _run(arguments):
-    """Do what the action says."""
-    # Leases are below; what is for all to read is made so.
+    """Execute the action."""
+    # Leases are private; files for everyone are made readable explicitly.
     os.umask(0o077)
     words.owner(arguments.owner)
     folder = folders.Folder(arguments.folder, arguments.inventory,
@@ -157,14 +157,15 @@ def _reserve(folder, arguments):
     lease = folder.leases().reserve(
         arguments.owner, arguments.machines, arguments.hours,
         arguments.purpose, folder.inventory(), arguments.kernel)
-    _say(lease)
+    _print_lease(lease)
     _show_diff(folder, arguments)
     return 0
 
 
 def _renew(folder, arguments):
-    _say(folder.leases().renew(arguments.lease, arguments.owner,
-                               arguments.hours, folder.inventory()))
+    _print_lease(folder.leases().renew(
+        arguments.lease, arguments.owner, arguments.hours,
+        folder.inventory()))
     return 0
 
 
@@ -184,7 +185,7 @@ def _sync(folder, arguments):
 
 
 def _show_diff(folder, arguments):
-    """Bring the repository up to date, and show what is not applied."""
+    """Update the repository, and show what is not applied yet."""
     store = repository.Repository(folder)
     store.follow(folder.leases(), folder.inventory(), arguments.owner)
     print(store.diff(), end='')
@@ -198,13 +199,13 @@ def _log(folder, arguments):
 
 
 def _serve(folder, arguments):
-    # What only pages need takes longer to load than all else.
+    # Loaded on demand, since modules for pages load slowly.
     from testbed.web import serve
     serve.run(folder, arguments.listen, arguments.trusted_header)
     return 0
 
 
-def _say(lease: leases.Lease) -> None:
+def _print_lease(lease: leases.Lease) -> None:
     print(f'lease {lease.number}: {", ".join(lease.machines)} for '
           f'{lease.owner} until {words.time(lease.expires)}')
 

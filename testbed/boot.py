@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boot server: dnsmasq adds to the answers of the network's DHCP server
-and serves iPXE by TFTP; nginx serves scripts, kernels and roots by HTTP, or
-dnsmasq serves these as well.
+"""The boot server: dnsmasq supplements the network's DHCP server and serves
+iPXE by TFTP; scripts, kernels and roots are served by nginx by HTTP, or by
+dnsmasq too.
 
-They run while a lease has a kernel. Each writes its own process number; what
-it was started with is beside it, and is compared with what it is to have.
+They run while a lease has a kernel. Each writes a PID file; the configuration
+that it was started with is stored beside it, to detect changes.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ SERVERS = {
               ['nginx', '-p', '{folder}/run', '-c', '{folder}/nginx.conf',
                '-e', '{folder}/run/nginx.log']),
 }
-# iPXE, for firmware that has none: Debian's package ipxe.
+# iPXE for other firmware, from Debian's package ipxe.
 LOADERS = pathlib.Path('/usr/lib/ipxe'), ('undionly.kpxe', 'ipxe.efi')
 STARTED = 'started'
 WAIT_S = 20
@@ -37,7 +37,7 @@ _LOOK_AGAIN_S = 0.05
 
 def apply(files: Mapping[str, str], known: inventory.Inventory,
           folder: pathlib.Path) -> str:
-    """Serve what the files say, or nothing; what was done.
+    """Serve what the files say, or nothing; return what was done, as text.
 
     :raises errors.BenchError: a server cannot run.
     """
@@ -65,20 +65,20 @@ def apply(files: Mapping[str, str], known: inventory.Inventory,
 
 
 def _unprivileged() -> str | None:
-    """Whom a server of root's becomes."""
+    """Return the user and group of servers that root starts."""
     return 'nobody nogroup' if os.geteuid() == 0 else None
 
 
 def _loaders():
-    """(name → file, names of those that are not installed)."""
+    """Return (files by name, names of loaders that are not installed)."""
     folder, names = LOADERS
-    found = {name: folder / name for name in names
+    files = {name: folder / name for name in names
              if (folder / name).exists()}
-    return found, [name for name in names if name not in found]
+    return files, [name for name in names if name not in files]
 
 
 def _kernels(known, scripts):
-    """Name → file of the kernels that scripts boot."""
+    """Return files by name of the kernels that scripts boot."""
     text = '\n'.join(scripts.values())
     wanted = {}
     for kernel in known.kernels.values():
@@ -90,7 +90,7 @@ def _kernels(known, scripts):
 
 
 def _put(wanted, scripts, served):
-    """Replace what is served; readable for all, as it is by network."""
+    """Replace the served files; all are world-readable, as by network."""
     for path in list(served.rglob('*')):
         name = str(path.relative_to(served))
         if path.is_file() and name not in wanted and name not in scripts:
@@ -104,7 +104,7 @@ def _put(wanted, scripts, served):
 
 
 def _copy(source, target):
-    """Unless size and time of change say that it is there."""
+    """Copy a file unless size and modification time are equal."""
     try:
         wanted = source.stat()
         if target.exists():
@@ -130,9 +130,8 @@ def _replace(path, content):
 
 
 def _bring(folder, name, text):
-    """Have a server run with a configuration; None: it is not needed.
-
-    Whether it had to be started anew.
+    """Run a server with a configuration, or stop it if that is None; return
+    whether it was started.
     """
     if text is None:
         stop(folder, name)
@@ -161,7 +160,7 @@ def _bring(folder, name, text):
 
 
 def stop(folder: pathlib.Path, name: str) -> bool:
-    """End a server; whether it ran."""
+    """Stop a server; return whether it ran."""
     process = _process(folder, name)
     if process is None:
         return False
@@ -171,7 +170,7 @@ def stop(folder: pathlib.Path, name: str) -> bool:
 
 
 def _process(folder, name):
-    """Its number, if it is a process of this server and folder."""
+    """Return the PID if it is a process of this server and folder."""
     try:
         number = int((folder / 'run' / f'{name}.pid').read_text())
         words = pathlib.Path(f'/proc/{number}/cmdline').read_bytes()

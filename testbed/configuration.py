@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What switches and the boot server are to have, rendered from leases.
+"""Renders the configuration of switches and the boot server from leases.
 
-Of a lease only its number, its machines and its kernel go in; owner and
-purpose, which people type, never do. All else is of the inventory, whose
-schema bounds it.
+It contains only number, machines and kernel of a lease, never owner and
+purpose, which users type. Everything else comes from the inventory and is
+restricted by its schema.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ TEMPLATES = pathlib.Path(__file__).parent / 'templates'
 SWITCHES, BOOT = 'switches', 'boot'
 FRR, INTERFACES = 'frr.conf', 'interfaces'
 KERNELS = 'kernels'
-# The folder that servers have as their root.
+# The root folder of servers.
 SERVED = 'served'
 
 
@@ -34,7 +34,7 @@ class _Neighbor:
 
 @dataclasses.dataclass(frozen=True)
 class _Bed:
-    """What a lease has at one switch."""
+    """The part of a lease at one switch."""
 
     vrf: str
     router_id: str
@@ -43,15 +43,15 @@ class _Bed:
 
 
 def vrf(number: int) -> str:
-    """The VRF of a lease; 15 bytes at most, as the kernel wants."""
+    """Return the VRF of a lease, of at most 15 bytes, the kernel's limit."""
     return f'bed{number}'
 
 
 def render(active: Sequence[leases.Lease],
            known: inventory.Inventory) -> dict[str, str]:
-    """Path → text of each file, for the leases that are active.
+    """Return texts of files by path, for the active leases.
 
-    A machine that the inventory does not have any more has no ports.
+    Machines that are no longer in the inventory have no ports.
     """
     files = {}
     for switch in known.switches.values():
@@ -89,9 +89,9 @@ def _bed(lease, switch, ports):
 
 
 def _router_id(switch, ports):
-    """An IPv4 address of the bed's or the switch's, else one of none.
+    """Return an IPv4 address of the bed or the switch, else a placeholder.
 
-    A router identifier has to be unique within an AS only (RFC 6286).
+    A router id must be unique only within an AS (RFC 6286).
     """
     for text in [*(address for port in ports for address in port.addresses),
                  switch.address]:
@@ -102,7 +102,7 @@ def _router_id(switch, ports):
 
 
 def kernel_url(boot: inventory.Boot, kernel: str) -> str:
-    """Where the boot server has a kernel's files."""
+    """Return the URL of a kernel's files on the boot server."""
     return f'{_url(boot)}/{KERNELS}/{kernel}'
 
 
@@ -127,17 +127,17 @@ def _boot_files(lease, known, boot):
 
 
 def script_name(mac: str) -> str:
-    """The file that a machine's iPXE runs."""
+    """Return the name of the script that a machine's iPXE runs."""
     return f'{mac.replace(":", "-")}.ipxe'
 
 
 def boot_servers(scripts: Sequence[str], boot: inventory.Boot,
                  folder: pathlib.Path, user: str | None) -> dict[str, str]:
-    """Configuration of the servers that are needed, by the file's name.
+    """Return configurations of the needed servers, by file name.
 
-    :param scripts: names of the machines' files.
-    :param folder: with served and run.
-    :param user: whom nginx's worker becomes, None if nobody else.
+    :param scripts: names of the machines' scripts.
+    :param folder: folder with "served" and "run".
+    :param user: user and group of nginx's worker; None: unchanged.
     """
     hosts = [{'mac': name.removesuffix('.ipxe').replace('-', ':'),
               'tag': 'm' + name.removesuffix('.ipxe').replace('-', ''),

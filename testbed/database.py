@@ -2,12 +2,12 @@
 """The database of leases: one SQLite file.
 
 Each change is one transaction that holds SQLite's write lock from its first
-statement on (BEGIN IMMEDIATE), so that what it read is true until it ends; a
-process that is killed leaves all of it or nothing. That a machine has one
-holder at most is a key of a table, and that the log only grows is a trigger:
-neither rests on the program.
+statement on (BEGIN IMMEDIATE), so that what it reads is valid until it ends; a
+killed process leaves either all of it or nothing. A key of a table enforces
+that a machine has at most one holder, and a trigger that the log is only
+appended to; neither depends on the program.
 
-Times are seconds of UNIX time.
+Times are in UNIX seconds.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ from sqlalchemy import event
 from bench import errors
 
 FILE = 'leases.sqlite'
-# A change takes milliseconds; this many seconds are for a disk that stalls.
+# Seconds; a change takes milliseconds, but a disk may stall.
 BUSY_S = 60
 VERSION = 1
 
@@ -32,10 +32,10 @@ LOG = sqlalchemy.Table(
     sqlalchemy.Column('action', sqlalchemy.Text, nullable=False),
     sqlalchemy.Column('lease', sqlalchemy.Integer),
     sqlalchemy.Column('text', sqlalchemy.Text, nullable=False),
-    # Numbers are never used again.
+    # Numbers are never reused.
     sqlite_autoincrement=True)
 
-# Begun and ended: the entries of the log that say so.
+# begun, ended: the log entries of these events.
 LEASES = sqlalchemy.Table(
     'leases', METADATA,
     sqlalchemy.Column('id', sqlalchemy.Integer, primary_key=True),
@@ -48,14 +48,14 @@ LEASES = sqlalchemy.Table(
     sqlalchemy.Column('ended', sqlalchemy.ForeignKey('log.id')),
     sqlite_autoincrement=True)
 
-# What each lease is or was about.
+# The machines of each lease, including ended ones.
 LEASED = sqlalchemy.Table(
     'leased', METADATA,
     sqlalchemy.Column('lease', sqlalchemy.ForeignKey('leases.id'),
                       primary_key=True),
     sqlalchemy.Column('machine', sqlalchemy.Text, primary_key=True))
 
-# Who has a machine now.
+# The present lease of each machine.
 HELD = sqlalchemy.Table(
     'held', METADATA,
     sqlalchemy.Column('machine', sqlalchemy.Text, primary_key=True),
@@ -80,7 +80,7 @@ _APPEND_ONLY = tuple(sqlalchemy.text(
 
 
 def open_file(path: pathlib.Path) -> sqlalchemy.Engine:
-    """Open a database; an empty one is made if there is none.
+    """Open a database; create it if it does not exist.
 
     :raises errors.BenchError: it cannot be opened, or is of another version.
     """
@@ -112,7 +112,7 @@ def _create(connection):
 
 
 def _settings(connection, _record):
-    # The library would begin transactions by itself, and not immediate ones.
+    # Otherwise the library begins transactions itself, and not IMMEDIATE ones.
     connection.isolation_level = None
     connection.execute('PRAGMA foreign_keys = ON')
     connection.execute('PRAGMA synchronous = FULL')
@@ -124,7 +124,7 @@ def _begin(connection):
 
 def append(connection: sqlalchemy.Connection, at: int, who: str, action: str,
            lease: int | None, text: str) -> int:
-    """Add to the log; the number of the entry."""
+    """Add an entry to the log; return its number."""
     key = connection.execute(LOG.insert().values(
         at=at, who=who, action=action, lease=lease, text=text,
     )).inserted_primary_key

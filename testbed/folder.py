@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder in which reservations are kept, and locks in it."""
+"""The folder that contains reservations, and its locks."""
 
 from collections.abc import Iterator
 import contextlib
@@ -22,9 +22,9 @@ _LOOK_AGAIN_S = 0.05
 
 
 class Folder:
-    """Where all of it is: inventory, database, repository, keys.
+    """The folder of inventory, database, repository and keys.
 
-    :param ansible: the program ansible-playbook, None to look for it.
+    :param ansible: the program ansible-playbook; None to search for it.
     """
 
     def __init__(self, path: pathlib.Path,
@@ -36,16 +36,16 @@ class Folder:
         self.ansible = ansible
 
     def arguments(self) -> list[str]:
-        """Those of the command that name the same."""
-        found = [f'--folder={self.path}', f'--inventory={self.inventory_path}']
-        return found + ([f'--ansible-playbook={self.ansible}']
+        """Return arguments of the command for this folder."""
+        words = [f'--folder={self.path}', f'--inventory={self.inventory_path}']
+        return words + ([f'--ansible-playbook={self.ansible}']
                         if self.ansible else [])
 
     def make(self) -> None:
-        """Others cannot list it, and reach only what is made for them: keys
-        are in it, and what the boot server serves.
+        """Create the folder. It contains keys, so others cannot list it, but
+        they can reach files served by the boot server.
 
-        :raises errors.BenchError: it cannot be made.
+        :raises errors.BenchError: it cannot be created.
         """
         try:
             self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -55,23 +55,23 @@ class Folder:
             ) from error
 
     def inventory(self) -> inventory.Inventory:
-        """:raises errors.DeclarationError: it is missing, or wrong."""
+        """:raises errors.DeclarationError: it is missing or invalid."""
         return inventory.load(self.inventory_path)
 
     def engine(self) -> sqlalchemy.Engine:
-        """The database, which is made if there is none."""
+        """Open the database; create it if it does not exist."""
         self.make()
         return database.open_file(self.path / database.FILE)
 
     def leases(self) -> leases.Leases:
-        """Those of the database."""
+        """Return the leases in the database."""
         return leases.Leases(self.engine())
 
     @contextlib.contextmanager
     def lock(self, name: str, wait_s: float = WAIT_S) -> Iterator[None]:
-        """Hold a lock of this folder; it goes with the process.
+        """Hold a lock of this folder, which ends with the process.
 
-        :param wait_s: 0 to be refused at once.
+        :param wait_s: 0 to fail at once.
         :raises errors.BenchError: another process has it.
         """
         end = time.monotonic() + wait_s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory: machines that can be reserved, and what serves them."""
+"""The inventory: machines that can be reserved, switches and boot server."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -16,9 +16,9 @@ HTTP_PORT = 8069
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """Where a machine is at a switch.
+    """A machine's port at a switch.
 
-    :param addresses: the switch's own there, with their prefix lengths.
+    :param addresses: addresses of the switch, with prefix lengths.
     :param bgp: (address, AS number) of the machine's speaker, or None.
     """
 
@@ -30,9 +30,9 @@ class Port:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What can be reserved.
+    """A machine that can be reserved.
 
-    :param mac: of the interface that boots; None: it boots from its disk.
+    :param mac: MAC of the booting interface; None: it boots from its disk.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Machine:
 class Switch:
     """A host with FRR and ifupdown2.
 
-    :param host_key: public; None: it is in known_hosts of who runs the sync.
-    :param announced: networks within which machines may announce by BGP.
+    :param host_key: public key; None: it is in known_hosts of the user.
+    :param announced: networks in which machines may announce routes by BGP.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Switch:
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """What a machine can boot.
+    """A kernel that machines can boot.
 
     :param root: a file that the initramfs fetches, if any.
     """
@@ -73,17 +73,17 @@ class Kernel:
     parameters: str
 
     def files(self) -> dict[str, pathlib.Path]:
-        """By the name under which each is served."""
-        found = {'vmlinuz': self.kernel, 'initramfs': self.initramfs}
-        return found if self.root is None else {**found, 'root': self.root}
+        """Return files by the name under which they are served."""
+        files = {'vmlinuz': self.kernel, 'initramfs': self.initramfs}
+        return files if self.root is None else {**files, 'root': self.root}
 
 
 @dataclasses.dataclass(frozen=True)
 class Boot:
-    """Where this host serves kernels.
+    """The boot server on this host.
 
-    :param protocol: http or tftp, of all but the loader, which is fetched by
-        TFTP.
+    :param protocol: http or tftp, for all files but the loader, which is
+        fetched by TFTP.
     """
 
     interface: str
@@ -95,7 +95,7 @@ class Boot:
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """All of it, by name."""
+    """The whole inventory; mappings are by name."""
 
     path: pathlib.Path
     machines: Mapping[str, Machine]
@@ -108,7 +108,7 @@ class Inventory:
 def load(path: pathlib.Path) -> Inventory:
     """Read an inventory.
 
-    :raises bench.errors.DeclarationError: what is wrong, with its line.
+    :raises bench.errors.DeclarationError: it is invalid; with the line.
     :raises bench.errors.BenchError: it cannot be read.
     """
     document = declarations.read(path, inventory_schema.SCHEMA)
@@ -119,7 +119,7 @@ def load(path: pathlib.Path) -> Inventory:
 
 
 class _Wrong(Exception):
-    """What no schema can say, and the keys that lead to it."""
+    """A mistake that the schema cannot express, and the keys to it."""
 
     def __init__(self, text: str, *keys: str | int):
         super().__init__(text)
@@ -127,14 +127,14 @@ class _Wrong(Exception):
 
 
 def _inventory(path: pathlib.Path, content: dict[str, Any]) -> Inventory:
-    switches = {name: _switch(name, one)
-                for name, one in content.get('switches', {}).items()}
-    machines = {name: _machine(name, one, switches)
-                for name, one in content['machines'].items()}
-    _refuse_addresses_twice(switches, machines)
-    _refuse_twice(machines)
-    kernels = {name: _kernel(path.parent, name, one)
-               for name, one in content.get('kernels', {}).items()}
+    switches = {name: _switch(name, switch)
+                for name, switch in content.get('switches', {}).items()}
+    machines = {name: _machine(name, machine, switches)
+                for name, machine in content['machines'].items()}
+    _refuse_shared_addresses(switches, machines)
+    _refuse_shared_ports(machines)
+    kernels = {name: _kernel(path.parent, name, kernel)
+               for name, kernel in content.get('kernels', {}).items()}
     boot = _boot(content['boot']) if 'boot' in content else None
     if kernels and boot is None:
         raise _Wrong('kernels are served by nobody: "boot" is missing',
@@ -154,8 +154,8 @@ def _machine(name: str, content: dict[str, Any],
              switches: Mapping[str, Switch]) -> Machine:
     return Machine(
         name, content['role'], content['address'], content.get('mac'),
-        tuple(_port(one, switches, 'machines', name, 'ports', number)
-              for number, one in enumerate(content.get('ports', ()))))
+        tuple(_port(port, switches, 'machines', name, 'ports', number)
+              for number, port in enumerate(content.get('ports', ()))))
 
 
 def _port(content: dict[str, Any], switches: Mapping[str, Switch],
@@ -167,17 +167,17 @@ def _port(content: dict[str, Any], switches: Mapping[str, Switch],
     bgp = None
     if 'bgp' in content:
         bgp = content['bgp']['address'], content['bgp']['as']
-        if not any(ipaddress.ip_address(bgp[0]) in one.network
-                   for one in addresses):
+        if not any(ipaddress.ip_address(bgp[0]) in address.network
+                   for address in addresses):
             raise _Wrong(f'{bgp[0]} is in no network of this port', *keys,
                          'bgp', 'address')
     return Port(content['switch'], content['port'],
                 tuple(map(str, addresses)), bgp)
 
 
-def _refuse_addresses_twice(switches: Mapping[str, Switch],
-                            machines: Mapping[str, Machine]) -> None:
-    """Of management: two names would be one host."""
+def _refuse_shared_addresses(switches: Mapping[str, Switch],
+                             machines: Mapping[str, Machine]) -> None:
+    """Refuse management addresses that several hosts have."""
     owners: dict[Any, str] = {}
     for kind, hosts in ('switches', switches), ('machines', machines):
         for host in hosts.values():
@@ -188,7 +188,7 @@ def _refuse_addresses_twice(switches: Mapping[str, Switch],
                              'already', kind, host.name, 'address')
 
 
-def _refuse_twice(machines: Mapping[str, Machine]) -> None:
+def _refuse_shared_ports(machines: Mapping[str, Machine]) -> None:
     ports: dict[tuple[str, str], str] = {}
     macs: dict[str, str] = {}
     for machine in machines.values():
@@ -210,10 +210,10 @@ def _refuse_twice(machines: Mapping[str, Machine]) -> None:
 def _kernel(folder: pathlib.Path, name: str,
             content: dict[str, Any]) -> Kernel:
     def file(key: str) -> pathlib.Path:
-        found = folder / content[key]
-        if not found.is_file():
-            raise _Wrong(f'there is no file {found}', 'kernels', name, key)
-        return found.resolve()
+        path = folder / content[key]
+        if not path.is_file():
+            raise _Wrong(f'there is no file {path}', 'kernels', name, key)
+        return path.resolve()
 
     root = file('root') if 'root' in content else None
     parameters = content.get('parameters', '')
@@ -226,7 +226,7 @@ def _kernel(folder: pathlib.Path, name: str,
 def _boot(content: dict[str, Any]) -> Boot:
     network = ipaddress.ip_network(content['network'])
     address = content['address']
-    # PXE's DHCP is that of IPv4.
+    # PXE uses DHCPv4.
     if not isinstance(network, ipaddress.IPv4Network):
         raise _Wrong('an IPv4 network is needed: machines boot by DHCPv4',
                      'boot', 'network')

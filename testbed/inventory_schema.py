@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON schema of inventory files.
 
-All names that become configuration of a switch or a boot server are bounded
-here: none has a blank, a quote or a line's end. Patterns end in \\Z, since
-Python's $ lets a last line's end pass.
+It restricts all names that become part of the configuration of a switch or
+boot server: none contains a blank, a quote or a newline. Patterns end in \\Z,
+since Python's $ also matches before a final newline.
 """
 
 _NAME = r'^[a-z0-9][a-z0-9-]{0,31}\Z'
-# As the kernel has them (IFNAMSIZ), without what a configuration may read
-# otherwise.
+# The kernel's limit (IFNAMSIZ), without characters that have a meaning in
+# configurations.
 _INTERFACE = r'^[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z'
 _MAC = r'^([0-9a-f]{2}:){5}[0-9a-f]{2}\Z'
 _PARAMETERS = r'^[A-Za-z0-9@._:,=/+-]+( [A-Za-z0-9@._:,=/+-]+)*\Z'
@@ -26,7 +26,7 @@ PARAMETERS = _pattern(_PARAMETERS, 'kernel parameters with single blanks '
                       'between them, without quotes')
 ADDRESS, INTERFACE_ADDRESS, NETWORK = ({
     'type': 'string', 'format': format_,
-    # No zone after a %, which may have any character.
+    # Without a zone after %, which may contain any character.
     'pattern': r'^[0-9a-fA-F.:/]+\Z',
     'description': 'an address without a zone',
 } for format_ in ('address', 'interface', 'network'))
@@ -39,10 +39,10 @@ _PORT = {
     'properties': {
         'switch': NAME,
         'port': INTERFACE,
-        # The switch's own, with their prefix lengths.
+        # Addresses of the switch, with prefix lengths.
         'addresses': {'type': 'array', 'minItems': 1,
                       'items': INTERFACE_ADDRESS},
-        # The machine's speaker of BGP, if it has one: a load balancer node.
+        # The machine's BGP speaker, if it has one, as load balancers do.
         'bgp': {
             'type': 'object',
             'additionalProperties': False,
@@ -62,9 +62,9 @@ _MACHINE = {
     'properties': {
         'role': {'enum': ['generator', 'load_balancer', 'router', 'member',
                           'sink']},
-        # Where it is reached for management.
+        # The management address.
         'address': ADDRESS,
-        # Of the interface that boots.
+        # That of the booting interface.
         'mac': MAC,
         'ports': {'type': 'array', 'items': _PORT},
     },
@@ -79,13 +79,13 @@ _SWITCH = {
         'as': AS_NUMBER,
         'user': _pattern(r'^[a-z_][a-z0-9_-]{0,31}\Z',
                          'a login name'),
-        # local: it is the machine that runs the command.
+        # local: the machine that runs the command.
         'connection': {'enum': ['ssh', 'local']},
         'host_key': _pattern(
             r'^(ssh-|ecdsa-|sk-)[a-z0-9@.-]+ [A-Za-z0-9+/=]+'
             r'( [^\x00-\x1f]*)?\Z',
             'a public key, as in a .pub file of /etc/ssh'),
-        # What members of a bed may announce: VIPs.
+        # Networks that machines of a bed may announce: VIPs.
         'announced': {'type': 'array', 'items': NETWORK},
     },
 }
@@ -110,10 +110,10 @@ _BOOT = {
     'required': ['interface', 'address', 'network'],
     'properties': {
         'interface': INTERFACE,
-        # Of this host, in the network of the machines' booting interfaces.
+        # This host's, in the network of the machines' booting interfaces.
         'address': ADDRESS,
         'network': NETWORK,
-        # Of scripts, kernels and roots.
+        # For scripts, kernels and roots.
         'protocol': {'enum': ['http', 'tftp']},
         'http_port': {'type': 'integer', 'minimum': 1, 'maximum': 65535},
     },

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases: taken, renewed and ended, each by one transaction.
+"""Takes, renews and ends leases, each in one transaction.
 
-A lease ends by an entry in the log, never by the time alone: a machine whose
-lease has expired belongs to it until "sync" or the next "reserve" has ended
-it. So a clock that steps back can keep a lease longer, but cannot give a
-machine to two, nor bring a lease that has ended back; the order of the log is
-that of its numbers.
+A lease ends by an entry in the log, never by time alone: a machine belongs to
+its expired lease until "sync" or the next "reserve" has ended that. So a clock
+that steps back can prolong a lease, but it can neither give a machine to two
+owners nor revive an ended lease. The log is ordered by its numbers.
 """
 
 from collections.abc import Callable
@@ -21,18 +20,18 @@ from testbed import inventory
 from testbed import words
 
 RESERVE, RENEW, RELEASE, EXPIRE = 'reserve', 'renew', 'release', 'expire'
-# What changes who has what.
+# Actions that change ownership.
 CHANGES = RESERVE, RELEASE, EXPIRE
 HOUR_S = 3600
 
 
 class TakenError(errors.BenchError):
-    """A machine has somebody else."""
+    """A machine is leased to someone else."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Lease:
-    """Machines that one owner has. Times: seconds of UNIX time."""
+    """Machines leased to an owner. Times are in UNIX seconds."""
 
     number: int
     owner: str
@@ -45,7 +44,7 @@ class Lease:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """Of the log."""
+    """An entry of the log."""
 
     number: int
     at: int
@@ -56,9 +55,9 @@ class Entry:
 
 
 class Leases:
-    """Those of one database.
+    """The leases of a database.
 
-    :param clock: seconds of UNIX time.
+    :param clock: returns UNIX time in seconds.
     """
 
     def __init__(self, engine: sqlalchemy.Engine,
@@ -67,16 +66,16 @@ class Leases:
         self._clock = clock
 
     def now(self) -> int:
-        """UNIX time."""
+        """Return the UNIX time."""
         return int(self._clock())
 
     def reserve(self, owner: str, machines: Sequence[str], hours: int,
                 purpose: str, known: inventory.Inventory,
                 kernel: str | None = None) -> Lease:
-        """Take all of the machines, or none of them.
+        """Reserve all of the machines, or none of them.
 
-        :raises TakenError: one has somebody; with who, and until when.
-        :raises errors.BenchError: what was asked cannot be taken.
+        :raises TakenError: a machine is taken; with its owner and until when.
+        :raises errors.BenchError: the request is invalid.
         """
         owner, purpose = words.owner(owner), words.purpose(purpose)
         _check_machines(machines, kernel, known)
@@ -100,9 +99,9 @@ class Leases:
 
     def renew(self, number: int, who: str, hours: int,
               known: inventory.Inventory) -> Lease:
-        """Let a lease end these hours from now, if that is later than now.
+        """Extend a lease to this many hours from now; never shorten it.
 
-        :raises errors.BenchError: it is not theirs, or it has ended.
+        :raises errors.BenchError: it has another owner or has ended.
         """
         _check_hours(hours, known)
         with self.engine.begin() as connection:
@@ -119,10 +118,10 @@ class Leases:
             return self._get(connection, number)
 
     def release(self, number: int, who: str, force: bool = False) -> None:
-        """End a lease before its time.
+        """End a lease early.
 
-        :param force: also that of somebody else.
-        :raises errors.BenchError: it is not theirs, or it has ended.
+        :param force: allow to end the lease of another owner.
+        :raises errors.BenchError: it has another owner or has ended.
         """
         with self.engine.begin() as connection:
             lease = self._get(connection, number) if force else \
@@ -130,17 +129,17 @@ class Leases:
             _end(connection, self.now(), who, RELEASE, lease)
 
     def end_expired(self, who: str) -> list[Lease]:
-        """End what has expired; those leases."""
+        """End expired leases, and return them."""
         with self.engine.begin() as connection:
             return self._end_expired(connection, self.now(), who)
 
     def active(self) -> list[Lease]:
-        """Those that have not ended, by number."""
+        """Return the leases that have not ended, by number."""
         with self.engine.begin() as connection:
             return self._leases(connection, database.LEASES.c.ended.is_(None))
 
     def as_of(self, entry: int) -> list[Lease]:
-        """Those that were active right after an entry of the log."""
+        """Return the leases that were active right after a log entry."""
         columns = database.LEASES.c
         with self.engine.begin() as connection:
             return self._leases(
@@ -148,31 +147,31 @@ class Leases:
                 & (columns.ended.is_(None) | (columns.ended > entry)))
 
     def lease(self, number: int) -> Lease:
-        """A lease, also one that has ended.
+        """Return a lease, even if it has ended.
 
-        :raises errors.BenchError: there was none.
+        :raises errors.BenchError: there is no such lease.
         """
         with self.engine.begin() as connection:
-            found = self._leases(connection, database.LEASES.c.id == number)
-        if not found:
+            leases = self._leases(connection, database.LEASES.c.id == number)
+        if not leases:
             raise errors.BenchError(f'there is no lease {number}')
-        return found[0]
+        return leases[0]
 
     def changes_after(self, entry: int) -> list[Entry]:
-        """Entries that changed who has what, from the next one on."""
+        """Return entries after this one that changed ownership."""
         columns = database.LOG.c
         return self._entries(database.LOG.select().where(
             columns.id > entry, columns.action.in_(CHANGES),
         ).order_by(columns.id))
 
     def log(self, last: int | None = None) -> list[Entry]:
-        """All entries, or the last ones, in their order."""
+        """Return all entries, or the last ones, in order."""
         return self._entries(database.LOG.select().order_by(
             database.LOG.c.id.desc()).limit(last))[::-1]
 
     def note(self, who: str, action: str, text: str,
              lease: int | None = None) -> None:
-        """Add to the log what is about no lease's begin or end."""
+        """Add an entry that is not about the start or end of a lease."""
         with self.engine.begin() as connection:
             database.append(connection, self.now(), who, action, lease, text)
 
@@ -195,13 +194,13 @@ class Leases:
                         database.LEASES.c.id))]
 
     def _get(self, connection, number):
-        found = self._leases(connection, (database.LEASES.c.id == number)
-                             & database.LEASES.c.ended.is_(None))
-        if not found:
+        leases = self._leases(connection, (database.LEASES.c.id == number)
+                              & database.LEASES.c.ended.is_(None))
+        if not leases:
             raise errors.BenchError(
                 f'lease {number} is none that is active; "list" shows '
                 'those that are')
-        return found[0]
+        return leases[0]
 
     def _own(self, connection, number, who):
         lease = self._get(connection, number)

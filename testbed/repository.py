@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The git repository of what switches and the boot server are to have.
+"""The git repository with the configuration of switches and boot server.
 
-It follows the log of leases: each entry that changed who has what becomes one
-commit, whose last line names the entry. A process that dies between a lease
-and its commit leaves an entry without one, which the next that looks makes up
-for. The reference "applied" is what the last "sync" has brought to the
-switches.
+It follows the log of leases: each entry that changed ownership becomes a
+commit, whose last line contains the entry's number. If a process dies between
+a lease and its commit, the next update adds the missing commit. The reference
+"applied" is the commit that the last "sync" has applied.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ TIMEOUT_S = 60
 
 
 class Repository:
-    """Of one folder."""
+    """The repository of a folder."""
 
     def __init__(self, folder: folders.Folder):
         self._folder = folder
@@ -35,10 +34,10 @@ class Repository:
 
     def follow(self, site: leases.Leases, known: inventory.Inventory,
                who: str) -> tuple[str, dict[str, str]]:
-        """Commit what the log has and the repository has not.
+        """Commit entries of the log that the repository lacks.
 
-        :param who: the author, if the inventory alone has changed.
-        :returns: the newest commit, and its files.
+        :param who: the author if only the inventory has changed.
+        :returns: the newest commit and its files.
         """
         with self._folder.lock(LOCK):
             self._open()
@@ -55,36 +54,36 @@ class Repository:
             return str(self._head()), files
 
     def diff(self) -> str:
-        """From what is applied to what is to be."""
+        """Return the diff from the applied to the wanted configuration."""
         if self._head() is None:
             return ''
         return self._git('diff', '--no-color', '--no-ext-diff',
                          self._resolve(APPLIED) or self._empty(), BRANCH)
 
     def history(self) -> str:
-        """All commits, the newest first."""
+        """Return all commits, the newest first."""
         return self._git('log', '--format=%h %an %s', BRANCH)
 
     def mark_applied(self, commit: str) -> None:
-        """Note what the switches have now."""
+        """Record the commit that is applied."""
         with self._folder.lock(LOCK):
             self._open()
             self._git('update-ref', APPLIED, commit)
 
     def is_applied(self) -> bool:
-        """Whether the switches have what they are to have."""
+        """Whether the newest commit is applied."""
         return self._head() == self._resolve(APPLIED)
 
     def files(self) -> dict[str, str]:
-        """Those of the newest commit."""
+        """Return the files of the newest commit."""
         names = self._git('ls-tree', '-r', '--name-only', '-z', BRANCH)
         return {name: self._git('cat-file', 'blob', f'{BRANCH}:{name}')
                 for name in names.split('\0') if name}
 
     def _open(self) -> None:
-        """Make it if it is not there; remove locks of killed processes.
+        """Create the repository if necessary; remove stale locks of git.
 
-        The folder's lock is held: none of git's is of a living process.
+        The folder's lock is held, so no process holds git's.
         """
         self._git('init', '--quiet', '--bare', '--initial-branch=main',
                   str(self._path))

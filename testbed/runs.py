@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of "sync" in the database: what each is doing, and how it ended."""
+"""Runs of "sync" in the database: their progress and result."""
 
 import dataclasses
 
@@ -8,14 +8,14 @@ from testbed import database
 from testbed import leases
 
 RUNNING, DONE, FAILED = 'running', 'done', 'failed'
-# Its process has gone without a word.
+# The process ended without recording a result.
 KILLED = 'killed'
 TEXT_MAX = 20_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One of them."""
+    """A run of "sync"."""
 
     number: int
     who: str
@@ -26,15 +26,15 @@ class Run:
 
 
 class Runs:
-    """Those of a site."""
+    """The runs of a site."""
 
     def __init__(self, site: leases.Leases):
         self._site = site
 
     def begin(self, who: str) -> int:
-        """The number of a new run.
+        """Record a new run and return its number.
 
-        Its caller holds the lock of "sync": what is noted as running was
+        The caller holds the lock of "sync", so runs recorded as running were
         killed.
         """
         table = database.RUNS
@@ -47,14 +47,14 @@ class Runs:
             )).inserted_primary_key[0])
 
     def say(self, number: int, text: str) -> None:
-        """Add a line to what a run did."""
+        """Add a line to the text of a run."""
         table = database.RUNS
         with self._site.engine.begin() as connection:
             connection.execute(table.update().where(
                 table.c.id == number).values(text=table.c.text + text + '\n'))
 
     def end(self, number: int, error: errors.BenchError | None = None) -> None:
-        """Note how a run ended."""
+        """Record how a run ended."""
         if error is not None:
             self.say(number, str(error)[-TEXT_MAX:])
         table = database.RUNS
@@ -64,7 +64,7 @@ class Runs:
                 state=FAILED if error else DONE, ended=self._site.now()))
 
     def last(self, running: bool) -> Run | None:
-        """The newest, if there is one.
+        """Return the newest run, or None.
 
         :param running: whether a process holds the lock of "sync".
         """

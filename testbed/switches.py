@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible brings switches what they are to have."""
+"""Configures switches with Ansible."""
 
 from collections.abc import Mapping
 import json
@@ -15,7 +15,7 @@ from testbed import configuration
 from testbed import inventory
 
 PLAYBOOK = pathlib.Path(__file__).parent / 'playbooks/switches.yaml'
-# Where "make roles" and tools of the checkout have it.
+# Where "make roles" and tools of the checkout install it.
 _BUILT = pathlib.Path(__file__).parents[1] / 'build/ansible/bin'
 TIMEOUT_S = 1800
 _KNOWN_HOSTS = 'known_hosts'
@@ -24,12 +24,12 @@ _RECAP = re.compile(r'^(\S+)\s*: ok=\d+\s+changed=(\d+)', re.MULTILINE)
 
 def apply(files: Mapping[str, str], known: inventory.Inventory,
           folder: pathlib.Path, program: str | None) -> dict[str, int]:
-    """Bring all switches what the files say.
+    """Apply the files to all switches.
 
-    :param folder: replaced as a whole by what Ansible reads.
-    :param program: ansible-playbook; None to look for it.
-    :returns: switch → how many tasks changed something.
-    :raises errors.BenchError: a switch could not be changed as a whole.
+    :param folder: replaced by a folder with the input of Ansible.
+    :param program: ansible-playbook; None to search for it.
+    :returns: numbers of tasks that changed something, by switch.
+    :raises errors.BenchError: a switch could not be changed completely.
     """
     if not known.switches:
         return {}
@@ -65,13 +65,13 @@ def apply(files: Mapping[str, str], known: inventory.Inventory,
 
 
 def _program() -> str:
-    found = shutil.which('ansible-playbook',
-                         path=f'{_BUILT}{os.pathsep}{os.environ["PATH"]}')
-    if found is None:
+    program = shutil.which('ansible-playbook',
+                           path=f'{_BUILT}{os.pathsep}{os.environ["PATH"]}')
+    if program is None:
         raise errors.BenchError(
             'ansible-playbook is missing: install what '
             'deploy/ansible/requirements.txt lists')
-    return found
+    return program
 
 
 def _write(files, known, folder):
@@ -98,12 +98,12 @@ def _write(files, known, folder):
 
 
 def _host_key(switch, own):
-    """That ssh takes no other host key than the declared one."""
+    """Return variables that make ssh accept only the declared host key."""
     if switch.host_key is None:
         return {}
     path = own / _KNOWN_HOSTS
     path.write_text(f'{switch.address} {switch.host_key}\n')
-    # ssh reads the value as a line of its configuration.
+    # ssh parses the value like a line of its configuration.
     quoted = str(path).replace('%', '%%')
     return {'ansible_ssh_common_args': shlex.join([
         '-o', f'UserKnownHostsFile="{quoted}"',

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings switches and boot server to what the leases say.
+"""Applies the leases to switches and boot server.
 
-One at a time, in steps of which each can be done again: a run that is killed
-is made up for by the next.
+One run at a time, in steps that can be repeated, so that the next run
+completes a killed one.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ ACTION = 'sync'
 
 
 def run(folder: folders.Folder, who: str, say: Callable[[str], None]) -> None:
-    """End what has expired, and apply.
+    """End expired leases, and apply the rest.
 
-    :param say: gets a line for each thing that was done.
-    :raises errors.BenchError: another one runs, or a step failed.
+    :param say: called with a line for each step.
+    :raises errors.BenchError: another sync is running, or a step failed.
     """
     who = words.owner(who)
     folder.make()
@@ -46,7 +46,7 @@ def run(folder: folders.Folder, who: str, say: Callable[[str], None]) -> None:
 
 
 def running(folder: folders.Folder) -> bool:
-    """Whether one runs now."""
+    """Whether a sync is running."""
     return folder.locked(LOCK)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people enter: names of owners, purposes; and how times are shown."""
+"""Validates what users enter (owners, purposes), and formats times."""
 
 import datetime
 import re
@@ -12,9 +12,9 @@ _OWNER = re.compile(r'[a-z0-9][a-z0-9._-]{0,31}')
 
 
 def owner(text: str) -> str:
-    """A name as it is; it becomes the author of commits.
+    """Return a valid name unchanged; it becomes the author of commits.
 
-    :raises errors.BenchError: it is none.
+    :raises errors.BenchError: it is invalid.
     """
     if not _OWNER.fullmatch(text):
         raise errors.BenchError(
@@ -25,12 +25,12 @@ def owner(text: str) -> str:
 
 
 def purpose(text: str) -> str:
-    """A purpose without blanks around it.
+    """Return a purpose without surrounding blanks.
 
-    Control characters, line ends, and marks that turn the direction of
-    writing are refused: a log and a commit have to read as what they are.
+    Control characters, line ends and marks that change the direction of
+    writing are refused, so that logs and commits cannot be misread.
 
-    :raises errors.BenchError: it is none.
+    :raises errors.BenchError: it is invalid.
     """
     text = text.strip()
     if not text:
@@ -48,6 +48,6 @@ def purpose(text: str) -> str:
 
 
 def time(seconds: int) -> str:
-    """'2026-01-31 08:00 UTC', of UNIX time."""
+    """Format UNIX time as '2026-01-31 08:00 UTC'."""
     return datetime.datetime.fromtimestamp(
         seconds, datetime.timezone.utc).strftime('%Y-%m-%d %H:%M UTC')

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import ipaddress
 import itertools
 
-# Of each pair's own network, where a link is several pairs.
+# Prefix length of each pair's network if a link consists of several pairs.
 PAIR_LENGTH = {4: 30, 6: 126}
 
 
 class Addresses:
-    """Gives addresses, and refuses those that cannot be.
+    """Assigns addresses and refuses conflicting ones.
 
     :param found: document.Document of the bed.
-    :param groups: name → names of hosts.
+    :param groups: names of hosts by declared name.
     """
 
     def __init__(self, found, groups):
@@ -23,7 +23,7 @@ class Addresses:
 
     def of_link(self, name: str, joined: Sequence[tuple[str, ...]],
                 ) -> list[dict[str, tuple[str, ...]]]:
-        """For each pair, or for the segment: host → its addresses."""
+        """Return, for each pair or for the segment, addresses by host."""
         declared = self.found.data['links'][name]
         explicit = declared.get('addresses')
         if explicit is not None:
@@ -52,8 +52,8 @@ class Addresses:
                 for of_hosts in given]
 
     def add_loopback(self, group: str) -> None:
-        """Those that hosts have beside links; more than one host may, as
-        members have a VIP: none is taken."""
+        """Check loopback addresses. They are not taken, since several hosts
+        may have the same one, as members have a VIP."""
         for index, text in enumerate(
                 self.found.data['hosts'][group].get('loopback', ())):
             address = ipaddress.ip_interface(text).ip
@@ -64,7 +64,7 @@ class Addresses:
                     'hosts', group, 'loopback', index)
 
     def next_hops(self, host, group, index, links) -> tuple[str, ...]:
-        """The addresses that a route's `via` stands for."""
+        """Return the addresses that a route's `via` stands for."""
         route = self.found.data['hosts'][group]['routes'][index]
         keys = ('hosts', group, 'routes', index, 'via')
         version = ipaddress.ip_network(route['to']).version
@@ -81,10 +81,10 @@ class Addresses:
         except ValueError:
             pass
         else:
-            # The other family's, too (RFC 8950).
-            if not any(address in ipaddress.ip_interface(one).network
+            # It may be of the other family (RFC 8950).
+            if not any(address in ipaddress.ip_interface(text).network
                        for link in own for end in link.ends
-                       if end.host == host for one in end.addresses):
+                       if end.host == host for text in end.addresses):
                 raise self.found.error(
                     f'next hop {address} is on no link of "{host}"', *keys)
             return [str(address)]
@@ -101,8 +101,8 @@ class Addresses:
     def _neighbour(self, name, host, own, version, keys):
         for link in own:
             for end in link.ends:
-                for one in end.addresses if end.host == name else ():
-                    address = ipaddress.ip_interface(one).ip
+                for text in end.addresses if end.host == name else ():
+                    address = ipaddress.ip_interface(text).ip
                     if name != host and address.version == version:
                         return str(address)
         raise self.found.error(

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs on a machine for a test bed, asked line by line.
+"""Runs programs on a machine for a test bed, one request a line.
 
-It is handed to python3 there, so that nothing has to be installed: Python's
-library alone, 3.9 or later. Requests and answers are JSON, one a line, on
-standard input and output; see Agent.
+It is piped to python3 there and needs only the standard library of Python 3.9
+or later, so that nothing has to be installed. Requests and answers are lines
+of JSON on standard input and output; see Agent.
 
-At the end of its input, which is when the connection is lost too, it kills all
-that it has started and their children, undoes what it was told to, and removes
-its folder. What one that was killed has left the next one removes.
+When its input ends, be it because the connection is lost, it kills all that it
+has started with their children, runs the recorded undo commands and removes
+its folder. What a killed agent left is removed by the next one.
 """
 
 import base64
@@ -24,33 +24,33 @@ import sys
 import threading
 import time
 
-# Where the folders of all agents are.
+# Parent of all agents' folders.
 FOLDERS = pathlib.Path('/run/octavia-xdp-bench')
-# In the environment of all that it starts.
+# Environment variable of all processes that it starts.
 MARK = 'OCTAVIA_XDP_BENCH_FOLDER'
 UNDO = 'undo.jsonl'
 PR_SET_CHILD_SUBREAPER = 36
-# For a command that undoes something.
+# Limit of an undo command.
 UNDO_TIMEOUT_S = 30
 
 
 class Agent:
-    """An answer has the request's id. Events have none.
+    """Answers carry the id of their request; events carry none.
 
     Requests, by "op":
 
     - run: arguments, stdin, timeout_s → status (None: timed out), stdout,
       stderr
-    - start: arguments, log → process, a number; then events with this
-      "process": "line", once "closed", once "status"
+    - start: arguments, log → process (a number); then events with this
+      "process": "line", finally "closed" and "status"
     - write: process, text
     - stop: process, timeout_s → status
-    - put: name, data (base64), mode, append → path, and new: where it is until
-      "finish" with both
+    - put: name, data (base64), mode, append → path, and new, the temporary
+      path until "finish" with both
     - read: path, offset, size → data (base64)
-    - undo: arguments, of a command that is run at the end, the last one first
+    - undo: arguments of a command to run at the end, in reverse order
 
-    "error" in an answer is a text.
+    A failed request is answered with a text as "error".
     """
 
     def __init__(self, folder, requests, answers):
@@ -83,14 +83,14 @@ class Agent:
         with self.popen(arguments, stderr=subprocess.PIPE) as child:
             given = None if stdin is None else stdin.encode()
             try:
-                output, said = child.communicate(given, timeout_s)
+                stdout, stderr = child.communicate(given, timeout_s)
                 status = child.returncode
             except subprocess.TimeoutExpired:
                 os.killpg(child.pid, signal.SIGKILL)
-                output, said = child.communicate()
+                stdout, stderr = child.communicate()
                 status = None
-        return {'status': status, 'stdout': output.decode(errors='replace'),
-                'stderr': said.decode(errors='replace')}
+        return {'status': status, 'stdout': stdout.decode(errors='replace'),
+                'stderr': stderr.decode(errors='replace')}
 
     def do_start(self, arguments, log):
         with open(self.below(log), 'ab') as errors_to:
@@ -124,7 +124,7 @@ class Agent:
         return {'path': str(path), 'new': str(new)}
 
     def do_finish(self, path, new):
-        # A program that runs cannot be written, but replaced.
+        # A running program cannot be overwritten, but it can be replaced.
         os.replace(new, path)
 
     def do_read(self, path, offset, size):
@@ -166,7 +166,7 @@ def path():
     others = ('/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin',
               '/sbin', '/bin')
     return os.pathsep.join([*filter(None, own),
-                            *(one for one in others if one not in own)])
+                            *(path for path in others if path not in own)])
 
 
 def kill(group, number):
@@ -175,13 +175,13 @@ def kill(group, number):
 
 
 def end(folder):
-    """Kill, undo, remove."""
+    """Kill processes, run undo commands, remove the folder."""
     while True:
-        # Those of dead agents by their environment, our own as descendants.
-        found = set(marked(folder)) | set(descendants(os.getpid()))
-        if not found:
+        # Dead agents' processes by their environment, own ones as descendants.
+        pids = set(marked(folder)) | set(descendants(os.getpid()))
+        if not pids:
             break
-        for pid in found:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -223,13 +223,13 @@ def descendants(ancestor):
             fields = (directory / 'stat').read_text().rpartition(')')[2]
             if fields.split()[0] not in 'ZX':
                 parents[pid] = int(fields.split()[1])
-    found = {ancestor}
+    family = {ancestor}
     while True:
         more = {pid for pid, parent in parents.items()
-                if parent in found} - found
+                if parent in family} - family
         if not more:
-            return found - {ancestor}
-        found |= more
+            return family - {ancestor}
+        family |= more
 
 
 def numbered():
@@ -244,10 +244,10 @@ def alive(directory):
 
 
 def hold(folder):
-    """Make the folder, and keep its lock as long as this process lives."""
+    """Make the folder and lock it for the lifetime of this process."""
     FOLDERS.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with open(FOLDERS / '.lock', 'a') as everyone:
-        fcntl.flock(everyone, fcntl.LOCK_EX)
+    with open(FOLDERS / '.lock', 'a') as common_lock:
+        fcntl.flock(common_lock, fcntl.LOCK_EX)
         for other in FOLDERS.iterdir():
             if other.is_dir() and not locked(other):
                 end(other)
@@ -269,13 +269,13 @@ def locked(folder):
 
 
 def main(name):
-    # Children whose parents end become ours: none gets away.
+    # Adopt orphaned descendants, so that none escapes.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in signal.SIGTERM, signal.SIGHUP, signal.SIGINT:
         signal.signal(number, lambda *_: sys.exit(1))
     folder = FOLDERS / name
     answers = os.fdopen(os.dup(1), 'wb')
-    os.dup2(2, 1)  # Whatever else prints is no answer.
+    os.dup2(2, 1)  # Keeps other output apart from answers.
     with hold(folder):
         try:
             Agent(folder, sys.stdin.buffer, answers).serve()
@@ -283,7 +283,7 @@ def main(name):
             for number in signal.SIGTERM, signal.SIGHUP, signal.SIGINT:
                 signal.signal(number, signal.SIG_IGN)
             end(folder)
-            os._exit(0)  # Threads may wait for what is gone.
+            os._exit(0)  # Threads may still wait for killed processes.
 
 
 if __name__ == '__main__':

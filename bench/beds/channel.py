@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that an agent works for, on a machine that is reached by a stream.
+"""Hosts on a machine with an agent that is reached through a byte stream.
 
-agent.py is at the other end and says what is asked and answered.
+agent.py is the other end and describes requests and answers.
 """
 
 import base64
@@ -25,23 +25,23 @@ from bench.beds import interface
 from bench.beds import local
 
 SOURCE = pathlib.Path(agent.__file__).read_bytes()
-# Reads the agent, and leaves what follows to it: argument 1 is its name, 2
-# how many bytes it has.
+# Reads the agent's source and runs it, which reads the rest of the input.
+# Argument 1 is the agent's name, 2 the length of its source in bytes.
 BOOT = ('import sys\n'
         'exec(compile(sys.stdin.buffer.read(int(sys.argv[2])), "agent", '
         '"exec"))')
-# Longer than a connection takes to be found dead.
+# Longer than it takes to detect a dead connection.
 ANSWER_S = 60
-# Of a file, in one message.
+# Bytes of a file in one message.
 CHUNK = 128 * 1024
 
 
 class Channel:
-    """Requests to one agent; threads may share it.
+    """Requests to one agent; thread-safe.
 
-    :param name: of the machine, for errors.
-    :param why: says what is known of how the connection came to its end.
-    :param patience: seconds that one of the agent's may take here.
+    :param name: name of the machine, for errors.
+    :param why: returns why the connection ended, as far as known.
+    :param patience: seconds here that a second of the agent's may take.
     """
 
     def __init__(self, name: str, requests: BinaryIO, answers: BinaryIO,
@@ -57,16 +57,16 @@ class Channel:
         threading.Thread(target=self._read, daemon=True).start()
 
     def ready(self, timeout: float) -> pathlib.PurePosixPath:
-        """Wait for the agent; its folder.
+        """Wait for the agent and return its folder.
 
-        :raises errors.BenchError: there is none.
+        :raises errors.BenchError: the agent has not started.
         """
         return pathlib.PurePosixPath(
             self._result(self._ready, timeout, 'its agent')['folder'])
 
     def ask(self, operation: str, timeout: float = ANSWER_S,
             **arguments: Any) -> dict[str, Any]:
-        """:raises errors.BenchError: it failed, or nothing came in time."""
+        """:raises errors.BenchError: it failed or was not answered in time."""
         future: futures.Future = futures.Future()
         with self._lock:
             if self._lost is not None:
@@ -75,7 +75,7 @@ class Channel:
             self._waiting[self._number] = future
             line = json.dumps({'id': self._number, 'op': operation,
                                **arguments}).encode() + b'\n'
-            # If it is gone the reader finds out, and says why.
+            # If the agent is gone, the reader notices and records why.
             with contextlib.suppress(OSError, ValueError):
                 self._requests.write(line)
                 self._requests.flush()
@@ -85,12 +85,12 @@ class Channel:
         return answer
 
     def events(self, process: int) -> '_Events':
-        """Of a process, from its begin on."""
+        """Return the events of a process since its start."""
         with self._lock:
             return self._events_of(process)
 
     def close(self) -> None:
-        """End the agent, and with it all that it has started."""
+        """End the agent and everything that it has started."""
         with self._lock, contextlib.suppress(OSError):
             self._requests.close()
 
@@ -133,12 +133,12 @@ class Channel:
             future.set_result(answer)
 
     def _events_of(self, process):
-        # The first may come before the answer that has the number.
+        # The first event may precede the answer with the process's number.
         return self._events.setdefault(process, _Events())
 
 
 class _Events:
-    """What a process has printed, and how it ended."""
+    """Output lines and the exit status of a process."""
 
     def __init__(self):
         self.lines: queue.SimpleQueue = queue.SimpleQueue()
@@ -157,7 +157,7 @@ class _Events:
 
 
 class Process:
-    """A program on the machine; interface.Process."""
+    """A program on the machine; see interface.Process."""
 
     def __init__(self, channel: Channel, number: int, text: str):
         self._channel, self._number, self._text = channel, number, text
@@ -184,7 +184,7 @@ class Process:
         except queue.Empty:
             raise subprocess.TimeoutExpired(self._text, timeout) from None
         if not isinstance(line, str):
-            self._events.lines.put(line)  # For who asks again.
+            self._events.lines.put(line)  # For the next call.
             if line is not None:
                 raise line
             raise EOFError(f'{self._text} has closed its output')
@@ -197,9 +197,9 @@ class Process:
 
 
 class Host:
-    """The machine, or a network namespace of it; interface.Host.
+    """The machine or a network namespace of it; see interface.Host.
 
-    :param prefix: of commands, to be in the namespace.
+    :param prefix: words before commands, to run them in the namespace.
     """
 
     def __init__(self, channel: Channel, name: str, role: str,
@@ -259,6 +259,6 @@ class Host:
                 return content
 
     def undo(self, arguments: Sequence[str]) -> None:
-        """Have a command run at the end, whatever ends it; the last first."""
+        """Register a command to run when the agent ends, in reverse order."""
         self._channel.ask('undo', arguments=[
             *self._prefix, *(str(word) for word in arguments)])

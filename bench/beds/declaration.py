@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test bed as it is declared: each host, link, address and route by itself.
+"""A declared test bed, expanded to single hosts, links, addresses and routes.
 
-reading.py makes it from a file, providers make a bed of it.
+reading.py makes it from a file; providers build a bed from it.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ NAMESPACES, GUEST, SSH = PROVIDERS = ('namespaces', 'guest', 'ssh')
 
 @dataclasses.dataclass(frozen=True)
 class Nic:
-    """Settings of an interface; None and empty: as the host has it.
+    """Settings of an interface; None and empty ones are left as they are.
 
-    :param queues: of receiving, and as many of sending.
-    :param offloads: by their names of ethtool -k.
-    :param rss_equal: spread over so many queues.
-    :param rss_fields: what the hash is of, by protocol, as of ethtool -N.
-    :param rings: of descriptors, by 'rx' and 'tx'.
-    :param receive_xdp: take what an XDP program at the other end of a veth
-        pair sends, though there is no program here.
+    :param queues: number of receive queues and of transmit queues.
+    :param offloads: by their names in ethtool -k.
+    :param rss_equal: number of queues to spread over.
+    :param rss_fields: fields of the hash by protocol, as in ethtool -N.
+    :param rings: numbers of descriptors, by 'rx' and 'tx'.
+    :param receive_xdp: accept frames sent by an XDP program at the other end
+        of a veth pair although this end has no program.
     """
 
     mtu: int = 1500
@@ -38,9 +38,9 @@ class Nic:
 class End:
     """A host's interface to a link.
 
-    :param interface: its name among those of the host: the link's, with a
-        number if the host is at more than one of this name. Guests and
-        namespaces call the interface so.
+    :param interface: the link's name, with a number if the host is an end of
+        several links of this name. It is the interface's real name in guests
+        and namespaces.
     :param addresses: with prefix lengths.
     """
 
@@ -52,9 +52,9 @@ class End:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A pair of hosts, or a segment: one layer 2 of several.
+    """A pair of hosts, or a layer 2 segment of several.
 
-    :param name: as declared; pairs of several hosts share it.
+    :param name: as declared; shared by all pairs of one declaration.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Link:
 
 @dataclasses.dataclass(frozen=True)
 class Route:
-    """:param via: addresses; of several each takes a share of the flows."""
+    """:param via: addresses of next hops, over which flows are spread."""
 
     to: str
     via: tuple[str, ...]
@@ -74,14 +74,13 @@ class Route:
 
 @dataclasses.dataclass(frozen=True)
 class Access:
-    """How a real machine is reached.
+    """How to reach a real machine.
 
-    :param address: a name or an address.
-    :param key: private, a file; None: what the user's agent offers.
-    :param host_key: public; None: it is in known_hosts.
-    :param interfaces: the names that the machine has for its ends, by those
-        of End.interface.
-    :param variables: of this host, for the playbook.
+    :param address: a host name or an address.
+    :param key: file of the private key; None: keys of the user's SSH agent.
+    :param host_key: public key of the machine; None: it is in known_hosts.
+    :param interfaces: the machine's interface names by End.interface.
+    :param variables: variables of this host for the playbook.
     """
 
     address: str
@@ -95,8 +94,7 @@ class Access:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """:param group: the name declared; with `count`, that of several hosts.
-    """
+    """:param group: the declared name, which hosts of `count` share."""
 
     name: str
     group: str
@@ -109,13 +107,13 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Software:
-    """What is under test; a scenario may say more.
+    """The software under test, to which a scenario may add settings.
 
-    Without version, packages and revision: that of this checkout.
+    Without version, packages and revision it is that of this checkout.
 
-    :param version: of packages that machines get from their repository.
+    :param version: version of packages from the machines' repository.
     :param packages: a folder with Debian packages.
-    :param revision: of git, in this checkout, that packages are built of.
+    :param revision: git revision in this checkout to build packages from.
     """
 
     name: str | None = None
@@ -127,11 +125,11 @@ class Software:
 
 @dataclasses.dataclass(frozen=True)
 class Guest:
-    """:param kernel: of tools/kernels.txt.
-    :param parameters: of the kernel's command line.
+    """:param kernel: a kernel of tools/kernels.txt.
+    :param parameters: parameters of the kernel's command line.
     :param memory: MiB.
-    :param count_instructions: its clock counts what its processors have done,
-        1 ns for each instruction; they are emulated.
+    :param count_instructions: emulate the processors, with a clock that
+        advances 1 ns for each instruction.
     """
 
     kernel: str = '6.12'
@@ -143,13 +141,13 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True)
 class Provisioning:
-    """What is done to real machines before they are a bed.
+    """How real machines are provisioned for a bed.
 
-    :param known_hosts: a file, beside the host keys that are declared.
-    :param roles: of deploy/ansible, by the role that hosts have in the bed.
-    :param playbook: in place of roles. With neither nothing is installed.
-    :param groups: of the inventory: host names, of hosts and of groups here.
-    :param variables: for all hosts of the playbook.
+    :param known_hosts: a file, in addition to declared host keys.
+    :param roles: roles of deploy/ansible by the role of hosts in the bed.
+    :param playbook: used instead of roles; with neither nothing is installed.
+    :param groups: groups of the playbook's inventory: names of hosts.
+    :param variables: variables for all hosts of the playbook.
     """
 
     known_hosts: pathlib.Path | None = None
@@ -160,14 +158,14 @@ class Provisioning:
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def installs(self) -> bool:
-        """Whether there is anything to run."""
+        """Whether anything is installed."""
         return bool(self.roles or self.playbook)
 
 
 @dataclasses.dataclass(frozen=True)
 class Bed:
     """:param hosts: by name, in the order of the declaration.
-    :param content: what the file says, JSON, for the fingerprint.
+    :param content: contents of the file as JSON, for the fingerprint.
     """
 
     name: str
@@ -181,6 +179,6 @@ class Bed:
     content: Mapping[str, Any]
 
     def ends(self, host: str) -> dict[str, tuple[Link, End]]:
-        """Those of a host, by the name of the interface."""
+        """Return (link, end) of a host by the interface's name."""
         return {end.interface: (link, end) for link in self.links
                 for end in link.ends if end.host == host}

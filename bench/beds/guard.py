@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes what a run has left that was killed; runs.py starts it."""
+"""Removes what a killed run has left; started by runs.py."""
 
 import sys
 
@@ -7,6 +7,6 @@ from bench.beds import runs
 
 if __name__ == '__main__':
     left = runs.RunLab(sys.argv[1])
-    # Nothing to do if the run came to its end.
+    # A run that ended normally has removed both.
     if left.directory.exists() or left.run_directory.exists():
         runs.remove(left)

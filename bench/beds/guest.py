@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beds of namespaces in one of Debian's kernels, under QEMU.
+"""Beds of namespaces in a guest with one of Debian's kernels, under QEMU.
 
-One guest has all hosts, made there by the same code as without a guest. An
-agent in it, at a virtio port, does what hosts are asked for: the guest needs
-no network, and has the files of this machine. So scenarios run here, with all
-that they import, and only what a bed is asked for runs there; the other way,
-all of a run in the guest, would emulate the reports as well, and would leave
-results in its memory if it died.
+One guest contains all hosts, made by the same code as without a guest. An
+agent in it serves requests through a virtio port, so that the guest needs no
+network; it shares the files of this machine. Scenarios run on this machine and
+only the commands of hosts in the guest. Running everything in the guest would
+emulate the reports too, and lose results in its memory if it died.
 """
 
 from collections.abc import Iterator
@@ -31,16 +30,16 @@ from lab import processes
 
 ON_KERNEL = paths.CHECKOUT / 'tools/on-kernel'
 AGENT = paths.CHECKOUT / 'bench/beds/agent.py'
-# A kernel may have to be fetched, and all of it may be emulated on a machine
-# that is busy: far above what these take.
+# Generous: a kernel may have to be fetched first, and the guest may be
+# emulated on a busy machine.
 BOOT_S, MAKE_S = 900, 900
-# Seconds of this machine that one of a guest may take which counts
-# instructions: three of a processor that does nothing else.
+# Seconds that one second of an instruction-counting guest may take on this
+# machine; an otherwise idle processor takes about three.
 COUNTING_PATIENCE = 60
-# The guest's own limit: it is ended with the bed.
+# The guest's own limit; normally it ends with the bed.
 LIFE_S = 7 * 24 * 3600
-# The port is a device of this number: find it by its name. The runs of this
-# machine are none of the guest's.
+# The number of the port's device varies, so it is found by its name. The
+# folder of runs is hidden, since this machine's runs are not the guest's.
 _COMMAND = '''
 modprobe virtio_console
 for port in /sys/class/virtio-ports/*; do
@@ -55,12 +54,12 @@ exit 1
 
 
 class Bed:
-    """Hosts in a guest; interface.Bed."""
+    """Hosts in a guest; see interface.Bed."""
 
     def __init__(self, declared: declaration.Bed, package: str,
                  hosts: dict[str, channel.Host]):
         self.name, self.hosts = declared.name, hosts
-        # What else this machine does counts as well.
+        # Other load of this machine affects figures too.
         self.machines: dict[str, interface.Host] = {
             'guest': next(iter(hosts.values())),
             'machine': local.Host('machine', '', pathlib.Path(
@@ -85,15 +84,15 @@ class Bed:
                 'qemu': _qemu_version(),
             },
             'interfaces': {
-                host.name: {name: nics.describe(host, one.name)
-                            for name, one in host.interfaces.items()
-                            if one.peers}
+                host.name: {name: nics.describe(host, end.name)
+                            for name, end in host.interfaces.items()
+                            if end.peers}
                 for host in self.hosts.values()},
         }
 
 
 class Provider:
-    """Makes them; interface.Provider."""
+    """Builds beds in guests; see interface.Provider."""
 
     name = declaration.GUEST
 
@@ -104,15 +103,15 @@ class Provider:
             guest = stack.enter_context(_booted(lab, declared.guest))
             folder = guest.channel.ready(BOOT_S)
             made = _make(guest.channel, declared, run)
-            hosts = {name: _host(guest.channel, folder, name, one)
-                     for name, one in made.items()}
+            hosts = {name: _host(guest.channel, folder, name, host)
+                     for name, host in made.items()}
             yield Bed(declared, guest.package, hosts)
 
 
 class _Guest:
     """A virtual machine with an agent.
 
-    :param log: of what it and its kernel say.
+    :param log: file with the output of on-kernel and of the guest.
     """
 
     def __init__(self, child: subprocess.Popen, log: pathlib.Path,
@@ -126,7 +125,7 @@ class _Guest:
 
     @property
     def package(self) -> str:
-        """Of its kernel, and how it is run, as tools/on-kernel says it."""
+        """The kernel's package and how it runs, as tools/on-kernel prints."""
         return next((line for line in self._log.read_text(
             errors='replace').splitlines() if line.startswith('on-kernel: ')),
             '')
@@ -150,7 +149,7 @@ def _booted(lab, guest):
              guest.kernel, '--', 'sh', '-c', command],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True, env=local.environment())
-    # For who removes what this run leaves.
+    # So that clean-up finds the process if this run is killed.
     lab.state.put(processes.SECTION, 'guest', {
         'name': 'guest', 'host': None, 'argv': [], 'env': {}, 'cwd': None,
         'log': str(log), 'pid': child.pid,
@@ -160,13 +159,13 @@ def _booted(lab, guest):
             yield _Guest(child, log, guest.kernel, connection,
                          COUNTING_PATIENCE if guest.count_instructions else 1)
     finally:
-        # Its namespaces go with it. on-kernel ends QEMU.
+        # on-kernel ends QEMU, and namespaces vanish with the guest.
         child.terminate()
         child.wait()
 
 
 def _connected(child, path, log):
-    """QEMU listens before the guest boots."""
+    """Connect to QEMU, which listens before the guest boots."""
     deadline = time.monotonic() + BOOT_S
     while True:
         connection = socket.socket(socket.AF_UNIX)
@@ -182,7 +181,7 @@ def _connected(child, path, log):
 
 
 def _make(agent, declared, run):
-    """The hosts of the bed, which a process in the guest makes and keeps."""
+    """Start a process in the guest that makes and keeps the hosts."""
     number = agent.ask('start', arguments=[
         'env', f'PYTHONPATH={paths.CHECKOUT}', sys.executable, '-P', '-m',
         'bench.beds.in_guest'], log='in_guest.log')['process']
@@ -198,13 +197,13 @@ def _make(agent, declared, run):
     except EOFError:
         raise errors.BenchError(
             f'test bed {declared.name}: the process that makes it in the '
-            f'guest has ended: {_said(agent)}') from None
+            f'guest has ended: {_log_of(agent)}') from None
     if 'error' in answer:
         raise errors.BenchError(f'in the guest: {answer["error"]}')
     return answer['hosts']
 
 
-def _said(agent):
+def _log_of(agent):
     folder = agent.ready(0)
     host = channel.Host(agent, 'guest', '', folder, {})
     return host.read(folder / 'in_guest.log').decode(errors='replace')
@@ -213,9 +212,9 @@ def _said(agent):
 def _host(agent, folder, name, made):
     interfaces = {
         key: interface.Interface(**{
-            **one, 'addresses': tuple(one['addresses']),
-            'peers': tuple(one['peers'])})
-        for key, one in made['interfaces'].items()}
+            **end, 'addresses': tuple(end['addresses']),
+            'peers': tuple(end['peers'])})
+        for key, end in made['interfaces'].items()}
     return channel.Host(
         agent, name, made['role'], folder / name, interfaces,
         ['nsenter', f'--net={made["namespace"]}', '--'])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a bed of namespaces in a guest, and keeps it until its input ends.
 
-Input: {"declaration", "run"}, one line of JSON. Output: one line, "hosts" by
-name with what interface.Host has and "namespace", a file; or "error".
+Input: a line of JSON, {"declaration", "run"}. Output: one with "error", or
+"hosts" by name, each with "role", "interfaces" and "namespace" (its file).
 """
 
 import dataclasses
@@ -24,18 +24,18 @@ def main() -> None:
             json.dumps(given['declaration']), pathlib.Path('bed'),
             reading.SCHEMA), declaration.GUEST)
         with namespaces.Provider().build(declared, given['run']) as bed:
-            _say(hosts={name: {
+            _answer(hosts={name: {
                 'role': host.role,
                 'namespace': str(host.namespace),
-                'interfaces': {key: dataclasses.asdict(one)
-                               for key, one in host.interfaces.items()},
+                'interfaces': {key: dataclasses.asdict(end)
+                               for key, end in host.interfaces.items()},
             } for name, host in bed.hosts.items()})
             sys.stdin.read()
     except errors.BenchError as error:
-        _say(error=str(error))
+        _answer(error=str(error))
 
 
-def _say(**answer):
+def _answer(**answer):
     print(json.dumps(answer), flush=True)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test bed offers, whoever provides it.
+"""The interface of test beds, whichever provider builds them.
 
-Scenarios, traffic and software under test know a bed by this alone: that it is
-of namespaces, guests or real machines makes no difference to them.
+Scenarios, traffic and software under test use nothing else of a bed, so they
+work the same on namespaces, guests and real machines.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ GENERATOR, LOAD_BALANCER, ROUTER, MEMBER, SINK = ROLES = (
 class Interface:
     """An end of a link, on its host.
 
-    :param name: as the host's kernel has it.
-    :param link: of the declaration.
-    :param addresses: with their prefix lengths, as in '192.0.2.1/24'.
+    :param name: name in the host's kernel.
+    :param link: name of the declared link.
+    :param addresses: with prefix lengths, as in '192.0.2.1/24'.
     :param peers: names of the hosts at the link's other ends.
     """
 
@@ -40,32 +40,32 @@ class Process(Protocol):
     """A program that runs on a host."""
 
     def poll(self) -> int | None:
-        """Its exit status, None while it runs."""
+        """Return its exit status, None while it runs."""
 
     def wait(self, timeout: float) -> int:
-        """:raises subprocess.TimeoutExpired: it still runs."""
+        """:raises subprocess.TimeoutExpired: it is still running."""
 
     def write(self, text: str) -> None:
-        """Into its standard input, at once."""
+        """Write to its standard input and flush."""
 
     def line(self, timeout: float) -> str:
-        """The next line of its standard output, without its end.
+        """Return the next line of its standard output, without line end.
 
-        :raises EOFError: it has none any more.
-        :raises subprocess.TimeoutExpired: none came.
+        :raises EOFError: it has closed its output.
+        :raises subprocess.TimeoutExpired: no line came.
         """
 
     def stop(self, timeout: float = 5) -> int:
-        """TERM, and KILL after the timeout; its exit status."""
+        """Send TERM, KILL after the timeout; return its exit status."""
 
 
 class Host(Protocol):
-    """A machine of the bed, or what stands for one.
+    """A machine of the bed, real or virtual.
 
     :ivar interfaces: by the name of their link.
-    :ivar folder: on the host, its own of this bed; goes with the bed.
-    :ivar patience: seconds of this machine that one of the host's may take:
-        who waits for it by this machine's clock waits so many times as long.
+    :ivar folder: a folder on the host that exists as long as the bed.
+    :ivar patience: seconds of this machine that a second of the host may take;
+        multiply timeouts by this machine's clock by it.
     """
 
     name: str
@@ -77,33 +77,33 @@ class Host(Protocol):
     def run(self, arguments: Sequence[str], *, check: bool = True,
             timeout: float = 60, stdin: str | None = None,
             ) -> subprocess.CompletedProcess[str]:
-        """Run to its end, as root in the host's network.
+        """Run a command to its end, as root in the host's network.
 
-        :raises BenchError: it failed and `check` is set, with what it printed;
-            or it took longer than the timeout (it is killed).
+        :raises BenchError: it failed and `check` is set, with its output; or
+            it exceeded the timeout and was killed.
         """
 
     def start(self, arguments: Sequence[str], *, log: str) -> Process:
-        """Start; it ends with the bed at the latest.
+        """Start a program, which ends with the bed at the latest.
 
-        :param log: name of the file for its standard error, below `folder`.
+        :param log: file name for its standard error, below `folder`.
         """
 
     def put(self, source: pathlib.Path, name: str) -> pathlib.PurePosixPath:
-        """Copy a file below `folder`; where it is then."""
+        """Copy a file below `folder`; return its path on the host."""
 
     def read(self, path: pathlib.PurePosixPath) -> bytes:
-        """A file of the host."""
+        """Return the contents of a file of the host."""
 
 
 class Bed(Protocol):
     """Hosts that are up, with their links.
 
-    :ivar machines: one host of each machine with a kernel of its own, by the
+    :ivar machines: one host on each machine with its own kernel, by the
         machine's name.
     :ivar counts_instructions: its clock counts instructions of emulated
-        processors, so that other load changes no figure, and that its seconds
-        are not those of this machine.
+        processors; figures are independent of other load, and its seconds
+        differ from those of this machine.
     """
 
     name: str
@@ -112,18 +112,18 @@ class Bed(Protocol):
     counts_instructions: bool
 
     def by_role(self, role: str) -> list[Host]:
-        """In the order of the declaration."""
+        """Return hosts with a role, in the order of the declaration."""
 
     def fingerprint(self) -> dict:
-        """What of the bed can change a result, for fingerprint.py: JSON."""
+        """Return what can change results, as JSON, for fingerprint.py."""
 
 
 @runtime_checkable
 class Provisioned(Protocol):
-    """A bed whose machines have had the product installed: there that is under
-    test, and no checkout.
+    """A bed of machines with the product installed, which is under test
+    instead of this checkout.
 
-    :ivar installed: packages of the product, by host: version and a digest of
+    :ivar installed: by host, the product's packages: version and a digest of
         their files.
     """
 
@@ -131,16 +131,16 @@ class Provisioned(Protocol):
 
 
 class Provider(Protocol):
-    """Makes beds of one kind."""
+    """Builds beds of one kind."""
 
     name: str
 
     def build(self, declaration, run: str,
               ) -> contextlib.AbstractContextManager[Bed]:
-        """Make a bed, and take it down when the context ends.
+        """Build a bed, and take it down when the context ends.
 
         :param declaration: beds.declaration.Bed.
-        :param run: unique; what is made has it in its names, so that what a
-            killed run left can be told from another's, and removed.
-        :raises BenchError: it cannot be made; nothing is left.
+        :param run: unique name that is part of all names that are made, so
+            that leftovers of a killed run can be recognized and removed.
+        :raises BenchError: it cannot be built; nothing is left behind.
         """

@@ -17,12 +17,12 @@ from bench import errors
 from bench.beds import interface
 from lab import paths
 
-# Of what a program printed, in the text of an error.
+# Maximum of a program's output in the text of an error.
 _SHOWN_CHARACTERS = 4000
 
 
 class Process:
-    """A program and its children, a process group; interface.Process."""
+    """A program and its process group; see interface.Process."""
 
     def __init__(self, arguments: Sequence[str], log: pathlib.Path):
         with open(log, 'ab') as errors_to:
@@ -31,7 +31,7 @@ class Process:
                 stderr=errors_to, env=environment(), text=True,
                 start_new_session=True)
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        # Read at once: a program that prints is not held up.
+        # Read continuously, so that the program never blocks on its output.
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -57,7 +57,7 @@ class Process:
             raise subprocess.TimeoutExpired(
                 self._child.args, timeout) from None
         if line is None:
-            self._lines.put(None)  # For who asks again.
+            self._lines.put(None)  # For the next call.
             raise EOFError(f'{shlex.join(self._child.args)} has closed its '
                            'output')
         return line
@@ -66,7 +66,7 @@ class Process:
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(timeout)
-        # Children of it may be there still.
+        # Children may still be running.
         self._signal(signal.SIGKILL)
         status = self._child.wait()
         with contextlib.suppress(BrokenPipeError):
@@ -85,9 +85,9 @@ class Process:
 
 
 class Host:
-    """A network namespace; interface.Host.
+    """A network namespace; see interface.Host.
 
-    :param namespace: file of it.
+    :param namespace: file of the namespace.
     """
 
     patience = 1.0
@@ -109,15 +109,15 @@ class Host:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, start_new_session=True) as child:
             try:
-                output, said = child.communicate(stdin, timeout)
+                stdout, stderr = child.communicate(stdin, timeout)
             except subprocess.TimeoutExpired:
                 os.killpg(child.pid, signal.SIGKILL)
-                output, said = child.communicate()
+                stdout, stderr = child.communicate()
                 raise errors.BenchError(
                     f'{self.name}: {shlex.join(words)} did not end within '
-                    f'{timeout:g} s{printed(said or output)}') from None
-        done = subprocess.CompletedProcess(words, child.returncode, output,
-                                           said)
+                    f'{timeout:g} s{printed(stderr or stdout)}') from None
+        done = subprocess.CompletedProcess(words, child.returncode, stdout,
+                                           stderr)
         if check:
             succeeded(self.name, done)
         return done
@@ -129,7 +129,7 @@ class Host:
     def put(self, source: pathlib.Path, name: str) -> pathlib.PurePosixPath:
         target = pathlib.Path(self.folder / name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A program that runs cannot be written, but replaced.
+        # A running program cannot be overwritten, but it can be replaced.
         new = target.with_name(f'.{target.name}.new')
         shutil.copy(source, new)
         new.replace(target)
@@ -143,7 +143,7 @@ class Host:
 
 
 def succeeded(host: str, done: subprocess.CompletedProcess[str]) -> None:
-    """:raises errors.BenchError: it failed; with what it printed."""
+    """:raises errors.BenchError: the program failed; with its output."""
     if done.returncode:
         raise errors.BenchError(
             f'{host}: {shlex.join(done.args)} failed ({done.returncode})'
@@ -151,7 +151,7 @@ def succeeded(host: str, done: subprocess.CompletedProcess[str]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """A small one, the same for all programs of a bed."""
+    """Return the minimal environment of all programs of a bed."""
     return {
         'PATH': os.pathsep.join((
             str(paths.VENV / 'bin'), '/usr/local/sbin', '/usr/local/bin',
@@ -163,6 +163,6 @@ def environment() -> dict[str, str]:
 
 
 def printed(text: str) -> str:
-    """The end of it, to follow on an error's text."""
+    """Return the end of an output, to be appended to an error's text."""
     text = text.strip()[-_SHOWN_CHARACTERS:]
     return f':\n{text}' if text else ''

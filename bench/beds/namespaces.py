@@ -21,12 +21,12 @@ from lab import paths
 from lab import processes
 from lab.fabric import links
 
-# A bridge has a namespace of its own: no host's kernel works for it.
+# A bridge has its own namespace, so that it is part of no host.
 _SEGMENT = 'segment-'
 
 
 class Bed:
-    """Hosts that are up; interface.Bed."""
+    """Hosts that are up; see interface.Bed."""
 
     counts_instructions = False
 
@@ -52,7 +52,7 @@ class Bed:
 
 
 class Provider:
-    """Makes them; interface.Provider."""
+    """Builds beds of namespaces; see interface.Provider."""
 
     name = declaration.NAMESPACES
 
@@ -64,27 +64,27 @@ class Provider:
         with _errors(declared), contextlib.ExitStack() as stack:
             lab = stack.enter_context(runs.hold(run))
             bed = _make(lab, declared)
-            with _not_ours():
+            with _passed_through():
                 yield bed
 
 
-class _NotOursError(Exception):
-    """Carries what the bed's user raised past what turns errors of ours."""
+class _UserError(Exception):
+    """Carries a LabError of the bed's user past _errors(), unchanged."""
 
 
 @contextlib.contextmanager
-def _not_ours():
+def _passed_through():
     try:
         yield
     except paths.LabError as error:
-        raise _NotOursError from error
+        raise _UserError from error
 
 
 @contextlib.contextmanager
 def _errors(declared):
     try:
         yield
-    except _NotOursError as error:
+    except _UserError as error:
         raise error.__cause__ from None
     except paths.LabError as error:
         raise errors.BenchError(
@@ -94,7 +94,7 @@ def _errors(declared):
 def _make(lab, declared):
     for host in declared.hosts:
         namespaces.create(lab, host)
-    # First what new interfaces begin with.
+    # First the settings that new interfaces start with.
     for host in declared.hosts.values():
         _sysctl(lab, host, lambda name: '.default.' in name)
     for number, link in enumerate(declared.links):
@@ -121,23 +121,22 @@ def _sysctl(lab, host, wanted):
 
 
 def _make_pair(lab, link):
-    one, other = link.ends
-    processes.run(lab, one.host, [
-        'ip', 'link', 'add', *_settings(link, one), 'type', 'veth', 'peer',
-        *_settings(link, other), 'netns', lab.namespace(other.host)])
+    first, second = link.ends
+    processes.run(lab, first.host, [
+        'ip', 'link', 'add', *_settings(link, first), 'type', 'veth', 'peer',
+        *_settings(link, second), 'netns', lab.namespace(second.host)])
 
 
 def _settings(link, end):
     queues = _queues(link, end)
-    # The most that it can have.
-    most = [] if queues is None else ['numtxqueues', queues,
-                                      'numrxqueues', queues]
-    return ['name', end.interface, 'mtu', end.nic.mtu, *most]
+    limits = [] if queues is None else ['numtxqueues', queues,
+                                        'numrxqueues', queues]
+    return ['name', end.interface, 'mtu', end.nic.mtu, *limits]
 
 
 def _queues(link, end):
-    """Of one end, if it has none declared, those of the other: with XDP an end
-    takes no more queues of sending at the other."""
+    """Return the declared number of queues, or else that of the other end:
+    XDP needs at least as many as the other end has for sending."""
     if end.nic.queues is None and not link.segment:
         return max(other.nic.queues or 0 for other in link.ends) or None
     return end.nic.queues
@@ -158,14 +157,14 @@ def _make_segment(lab, link, number):
                   f'link set dev port{port} up']
     ip(lab, bridge, lines)
     for port in range(len(link.ends)):
-        # Checksums have to be in packets: see lab/fabric/links.py.
+        # Packets must carry checksums: see lab/fabric/links.py.
         processes.run(lab, bridge, ['ethtool', '-K', f'port{port}', 'tx',
                                     'off', 'tso', 'off', 'gso', 'off'])
         links.receive_at_once(lab, bridge, f'port{port}')
 
 
 def _configure(lab, declared, host):
-    """Addresses, and interfaces up."""
+    """Add addresses and set interfaces up."""
     lines = [f'address add dev lo {address}{_nodad(address)}'
              for address in host.loopback]
     for name, (_, end) in declared.ends(host.name).items():
@@ -185,7 +184,7 @@ def _set_nics(declared, host):
 
 
 def _settle(lab, declared, host, macs):
-    """What needs both ends of links: neighbours, routes, XDP."""
+    """Configure what needs both ends of links: neighbours, routes, XDP."""
     lines = []
     for name, (link, end) in declared.ends(host.name).items():
         if end.nic.receive_xdp:
@@ -202,16 +201,16 @@ def _settle(lab, declared, host, macs):
 
 
 def ip(lab: paths.Lab, host: str, lines: Sequence[str]) -> None:
-    """Commands of ip, in a host: all or an error that names one."""
+    """Run commands of ip in a host; an error names the one that failed."""
     if not lines:
         return
     done = processes.run(lab, host, ['ip', '-batch', '-'], check=False,
                          input='\n'.join(lines) + '\n')
     if done.returncode:
-        said = done.stderr.strip()
-        number = said.rpartition('Command failed -:')[2]
+        message = done.stderr.strip()
+        number = message.rpartition('Command failed -:')[2]
         line = lines[int(number) - 1] if number.isdigit() else 'ip'
-        raise errors.BenchError(f'host {host}: "{line}" failed: {said}')
+        raise errors.BenchError(f'host {host}: "{line}" failed: {message}')
 
 
 def _host(lab, declared, host, macs):

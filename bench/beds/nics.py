@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of interfaces by ethtool, and what they are, on any host."""
+"""Reads and changes settings of interfaces with ethtool, on any host."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from bench import errors
 from bench.beds import declaration
 from bench.beds import interface
 
-# Short names that ethtool takes, and what it shows.
+# Short names that ethtool accepts, and the names that it shows.
 _ALIASES = {
     'rx': 'rx-checksumming',
     'tx': 'tx-checksumming',
@@ -26,42 +26,42 @@ _ALIASES = {
 
 def set_offloads(host: interface.Host, name: str,
                  offloads: dict[str, bool]) -> None:
-    """:raises errors.BenchError: one is not as it was to be then."""
+    """:raises errors.BenchError: an offload does not have its new value."""
     if not offloads:
         return
     words = [word for offload, on in offloads.items()
              for word in (offload, _on(on))]
-    said = host.run(['ethtool', '-K', name, *words],
-                    check=False).stderr.strip()
+    message = host.run(['ethtool', '-K', name, *words],
+                       check=False).stderr.strip()
     features = _features(host, name)
-    has = {offload: features.get(_ALIASES.get(offload, offload))
-           for offload in offloads}
-    for offload, found in has.items():
-        if found is None:
+    states = {offload: features.get(_ALIASES.get(offload, offload))
+              for offload in offloads}
+    for offload, state in states.items():
+        if state is None:
             raise errors.BenchError(
                 f'{name} of host {host.name} has no offload "{offload}"; '
                 f'"ethtool -k {name}" there shows which')
     for offload, on in offloads.items():
-        found = has[offload]
-        if found != on:
+        state = states[offload]
+        if state != on:
             raise errors.BenchError(
                 f'offload "{offload}" of {name} of host {host.name} stays '
-                f'{_on(found)}, declared is {_on(on)}'
-                + (f': {said}' if said else ''))
+                f'{_on(state)}, declared is {_on(on)}'
+                + (f': {message}' if message else ''))
 
 
 def set_hardware(host: interface.Host, name: str,
                  nic: declaration.Nic) -> None:
-    """Queues, descriptors and the spreading over queues, of a real one."""
+    """Set queues, descriptors and the spreading of a real interface."""
     if nic.queues is not None:
         set_queues(host, name, nic.queues)
     if nic.rings:
         rings = [str(word) for pair in nic.rings.items() for word in pair]
-        # It fails if they are so already.
+        # Fails if nothing changes.
         host.run(['ethtool', '-G', name, *rings], check=False)
-        found = sections(host.run(['ethtool', '-g', name]).stdout)
+        shown = sections(host.run(['ethtool', '-g', name]).stdout)
         for kind, count in nic.rings.items():
-            has = found.get('current', {}).get(kind)
+            has = shown.get('current', {}).get(kind)
             if has != str(count):
                 raise errors.BenchError(
                     f'{name} of host {host.name} has {has} descriptors of '
@@ -74,17 +74,17 @@ def set_hardware(host: interface.Host, name: str,
 
 def restoring(host: interface.Host, name: str, nic: declaration.Nic,
               ) -> list[list[str]]:
-    """The commands that bring back what is now, of what is declared.
+    """Return the commands that restore the present values of what is declared.
 
-    A hash of other fields, and one over other queues, stay as they are.
+    Hash fields and the spreading over queues are not restored.
     """
     words = []
     if nic.offloads:
         features = _features(host, name)
         for offload in nic.offloads:
-            found = features.get(_ALIASES.get(offload, offload))
-            if found is not None:
-                words.append(['ethtool', '-K', name, offload, _on(found)])
+            state = features.get(_ALIASES.get(offload, offload))
+            if state is not None:
+                words.append(['ethtool', '-K', name, offload, _on(state)])
     for option, wanted in ('-L', nic.queues), ('-G', nic.rings):
         now = _current(host, option.lower(), name)
         pairs = [word for kind, count in now.items() if count.isdigit()
@@ -96,7 +96,7 @@ def restoring(host: interface.Host, name: str, nic: declaration.Nic,
 
 
 def describe(host: interface.Host, name: str) -> dict[str, Any]:
-    """What can change a result, JSON."""
+    """Return the properties that can change results, as JSON."""
     driver = dict(
         line.split(': ', 1) for line in
         host.run(['ethtool', '-i', name], check=False).stdout.splitlines()
@@ -113,35 +113,34 @@ def describe(host: interface.Host, name: str) -> dict[str, Any]:
 
 
 def sections(text: str) -> dict[str, dict[str, str]]:
-    """'maximum' and 'current' of `ethtool -l` and `-g`: names in lower case.
-    """
-    found: dict[str, dict[str, str]] = {}
-    into: dict[str, str] = {}
+    """Parse 'maximum' and 'current' of `ethtool -l` and `-g`; lower case."""
+    parsed: dict[str, dict[str, str]] = {}
+    section: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition(':')
         if line.startswith('Pre-set maximums'):
-            into = found.setdefault('maximum', {})
+            section = parsed.setdefault('maximum', {})
         elif line.startswith('Current hardware settings'):
-            into = found.setdefault('current', {})
+            section = parsed.setdefault('current', {})
         elif value.strip():
-            into[name.strip().lower()] = value.strip()
-    return found
+            section[name.strip().lower()] = value.strip()
+    return parsed
 
 
 def set_queues(host: interface.Host, name: str, count: int) -> None:
-    """:raises errors.BenchError: it has not so many then."""
-    found = sections(host.run(['ethtool', '-l', name]).stdout)
-    # Drivers have queues of both kinds together, or apart.
-    most = found.get('maximum', {})
+    """:raises errors.BenchError: the number of queues did not change."""
+    shown = sections(host.run(['ethtool', '-l', name]).stdout)
+    # Drivers have combined queues, or separate ones for each direction.
+    most = shown.get('maximum', {})
     kinds = ['combined'] if most.get('combined', '0') not in (
         '0', 'n/a') else ['rx', 'tx']
     words = [str(word) for kind in kinds for word in (kind, count)]
     host.run(['ethtool', '-L', name, *words], check=False)
-    found = sections(host.run(['ethtool', '-l', name]).stdout)['current']
+    shown = sections(host.run(['ethtool', '-l', name]).stdout)['current']
     for kind in kinds:
-        if found.get(kind) != str(count):
+        if shown.get(kind) != str(count):
             raise errors.BenchError(
-                f'{name} of host {host.name} has {found.get(kind)} queues '
+                f'{name} of host {host.name} has {shown.get(kind)} queues '
                 f'({kind}), declared are {count}; it can have '
                 f'{most.get(kind)}')
 

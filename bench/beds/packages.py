@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages under test: what a folder has of them, and what a machine.
+"""Debian packages under test: those in a folder and those on a machine.
 
-Machines get a repository of their own from the folder, so that the roles of
-operators install them as they do all others.
+The folder is copied to machines as a repository, so that the roles of
+operators install the packages as usual.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from bench import errors
 from bench.beds import interface
 
 NODE = 'octavia-xdp-node'
-# The product's packages, as dpkg-query takes it.
+# Patterns of the product's packages for dpkg-query.
 OURS = ('octavia-xdp-*', 'liboctavia-xdp*')
-# On machines; it stays there, as what is installed from it does.
+# On machines; it stays there like the packages installed from it.
 FOLDER = pathlib.PurePosixPath('/var/cache/octavia-xdp-bench/packages')
 REPOSITORY = f'deb [trusted=yes] file:{FOLDER} ./'
 INDEX = 'Packages'
@@ -26,8 +26,8 @@ _TIMEOUT_S = 120
 
 @dataclasses.dataclass(frozen=True)
 class Packages:
-    """:param version: of all of them.
-    :param contents: by package; see contents_of().
+    """:param version: version of all packages.
+    :param contents: digests by package; see contents_of().
     """
 
     folder: pathlib.Path
@@ -36,7 +36,7 @@ class Packages:
 
 
 def in_folder(folder: pathlib.Path) -> Packages:
-    """:raises BenchError: none of the node, or not all have one version."""
+    """:raises BenchError: the node's is missing, or versions differ."""
     versions, contents = {}, {}
     for path in sorted(folder.glob('*.deb')):
         name, version = (
@@ -61,39 +61,39 @@ def in_folder(folder: pathlib.Path) -> Packages:
 
 
 def contents_of(md5sums: str) -> str:
-    """A digest of a package's files, by its list of theirs: two builds of one
-    version are told apart by it."""
+    """Return a digest of a package's file checksums, which distinguishes
+    builds of the same version."""
     lines = sorted(line for line in md5sums.splitlines() if line.strip())
     return hashlib.sha256('\n'.join(lines).encode()).hexdigest()[:16]
 
 
 def index(packages: Packages) -> str:
-    """Of the repository.
+    """Return the index of the repository.
 
-    :raises BenchError: dpkg-scanpackages is missing here.
+    :raises BenchError: dpkg-scanpackages is missing on this machine.
     """
     return _run('dpkg-scanpackages', '--multiversion', '.',
                 cwd=packages.folder)
 
 
 def installed(host: interface.Host) -> dict[str, str]:
-    """The product's packages on a machine: version and contents."""
+    """Return the product's packages on a machine: version and digest."""
     shown = host.run(
         ['dpkg-query', '--show', '--showformat',
          '${db:Status-Status} ${Package} ${Version}\\n', *OURS],
         check=False).stdout
-    found = {}
+    packages = {}
     for line in shown.splitlines():
         status, name, *version = line.split()
         if status == 'installed':
             sums = host.run(['cat', f'/var/lib/dpkg/info/{name}.md5sums'])
-            found[name] = f'{version[0]} {contents_of(sums.stdout)}'
-    return found
+            packages[name] = f'{version[0]} {contents_of(sums.stdout)}'
+    return packages
 
 
 def check(host: interface.Host, has: Mapping[str, str],
           version: str | None, packages: Packages | None) -> None:
-    """:raises BenchError: a load balancer has not what is under test."""
+    """:raises BenchError: a load balancer lacks the packages under test."""
     if NODE not in has:
         raise errors.BenchError(
             f'host {host.name} has no package {NODE} after its role has run')

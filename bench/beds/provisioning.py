@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real machines are provisioned by Ansible, with the roles of operators.
+"""Provisions real machines by Ansible, with the roles of operators.
 
-A declaration names for each role that hosts have in the bed one of
-deploy/ansible; or a playbook, with the groups of its inventory. Packages under
-test are copied to the machines first, as a repository.
+A declaration maps roles of hosts in the bed to roles of deploy/ansible, or
+names a playbook and the groups of its inventory. Packages under test are first
+copied to the machines, as a repository.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from bench.beds import real_machines
 from bench.beds import runs
 from lab import paths
 
-# That of lab/roles, where deploy/ansible/requirements.txt is installed.
+# The environment of lab/roles with deploy/ansible/requirements.txt.
 ENVIRONMENT = paths.BUILD / 'ansible'
 LOG = paths.BUILD / 'bench/ansible.log'
 PLAY_S = 3600
 _SHOWN_LINES = 60
-# Of hosts that have the role, in the inventory that is made of roles.
+# Inventory group of the hosts with a role.
 _GROUP = 'bed_{}'
 _COPIED = 'bed_packages'
 
@@ -39,11 +39,11 @@ _COPIED = 'bed_packages'
 def play(lab: runs.RunLab, declared: declaration.Bed,
          options: Mapping[str, Sequence[str]],
          under_test: packages.Packages | None) -> None:
-    """Run what installs the product.
+    """Run the playbooks that install the product.
 
-    :param options: of ssh, by host.
-    :raises errors.BenchError: it failed on a host; with what it says. All of
-        it is in LOG.
+    :param options: options of ssh, by host.
+    :raises errors.BenchError: a playbook failed; with the end of its output,
+        which is in LOG.
     """
     program = _program()
     playbooks = list(_playbooks(lab, declared, under_test))
@@ -71,7 +71,7 @@ def play(lab: runs.RunLab, declared: declaration.Bed,
 
 def inventory(declared: declaration.Bed, options: Mapping[str, Sequence[str]],
               under_test: packages.Packages | None = None) -> dict[str, Any]:
-    """JSON, which is YAML as well."""
+    """Return Ansible's inventory, for JSON."""
     wanted = declared.provisioning
     variables = dict(wanted.variables)
     if under_test is not None:
@@ -100,29 +100,29 @@ def inventory(declared: declaration.Bed, options: Mapping[str, Sequence[str]],
 
 
 def _known(declared, host) -> dict[str, Any]:
-    """Variables of operators' inventories that follow from the bed."""
-    found: dict[str, Any] = {'octavia_xdp_host': host.name}
+    """Return variables of operators' inventories that follow from the bed."""
+    variables: dict[str, Any] = {'octavia_xdp_host': host.name}
     if host.role not in (interface.LOAD_BALANCER, interface.MEMBER,
                          interface.SINK):
-        return found
-    other = (interface.LOAD_BALANCER, interface.ROUTER) if (
+        return variables
+    peer_roles = (interface.LOAD_BALANCER, interface.ROUTER) if (
         host.role != interface.LOAD_BALANCER) else (
         interface.MEMBER, interface.SINK, interface.ROUTER)
-    ends = [(end, {declared.hosts[one.host].role for one in link.ends
-                   if one is not end})
+    ends = [(end, {declared.hosts[other.host].role for other in link.ends
+                   if other is not end})
             for link, end in declared.ends(host.name).values()]
-    near = [end for end, roles in ends if roles & set(other)]
+    near = [end for end, roles in ends if roles & set(peer_roles)]
     names = [host.access.interfaces[end.interface] for end in near]
     addresses = [str(address.ip) for end in near
                  for address in map(ipaddress.ip_interface, end.addresses)
                  if address.version == 4]
     if names and host.role == interface.LOAD_BALANCER:
-        found['octavia_xdp_uplinks'] = names
+        variables['octavia_xdp_uplinks'] = names
     elif names:
-        found['octavia_xdp_interface'] = names[0]
+        variables['octavia_xdp_interface'] = names[0]
     if addresses:
-        found['octavia_xdp_address'] = addresses[0]
-    return found
+        variables['octavia_xdp_address'] = addresses[0]
+    return variables
 
 
 def _playbooks(lab, declared, under_test) -> Iterator[pathlib.Path]:
@@ -141,7 +141,7 @@ def _playbooks(lab, declared, under_test) -> Iterator[pathlib.Path]:
 
 
 def _copies(folder, index):
-    """The play that makes a repository of a folder on each machine."""
+    """Return the play that copies a folder to machines as a repository."""
     def copy(source, target):
         return {'ansible.builtin.copy': {
             'src': str(source), 'dest': str(target), 'mode': '0644'}}
@@ -171,14 +171,14 @@ def _connection(access, options):
         'ansible_user': access.user,
         'ansible_become': access.user != 'root',
         'ansible_python_interpreter': '/usr/bin/python3',
-        # Through the bed's own connection, which checks the host's key.
+        # Use the bed's own connection, which checks the host key.
         'ansible_ssh_common_args': shlex.join(options),
     }
 
 
 def _program():
-    found = ENVIRONMENT / 'bin/ansible-playbook'
-    program = found if found.exists() else shutil.which('ansible-playbook')
+    own = ENVIRONMENT / 'bin/ansible-playbook'
+    program = own if own.exists() else shutil.which('ansible-playbook')
     if program is None:
         raise errors.BenchError(
             'no ansible-playbook: "tools/uv venv build/ansible" and '

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declarations of beds, from files.
+"""Reads declarations of beds from files.
 
-With ``count: 8`` a host's name stands for name1 to name8, wherever it is used.
+With ``count: 8``, a host's name stands for name1 to name8 wherever it is used.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ from bench.declarations import document
 SCHEMA = json.loads(
     pathlib.Path(__file__).with_name('schema.json').read_text())
 BEDS = pathlib.Path(__file__).parents[1] / 'definitions/beds'
-# Of each of these a bed has one or more hosts.
+# A bed must have a host with a role of each of these.
 NEEDED = ((interface.GENERATOR,), (interface.LOAD_BALANCER,),
           (interface.MEMBER, interface.SINK))
-# Names of Linux that no interface of a link can have.
+# Names that Linux reserves.
 _RESERVED = ('all', 'default', 'lo', 'bonding_masters')
 _NIC = ('mtu', 'queues', 'offloads', 'rings', 'receive_xdp')
 
 
 def find(name: str) -> pathlib.Path:
-    """The file of a bed of ours, as 'one-node'; or the path that it is.
+    """Return the file of a bed in BEDS by its name, or the path `name`.
 
     :raises bench.errors.BenchError: it is neither.
     """
@@ -39,23 +39,23 @@ def find(name: str) -> pathlib.Path:
         return path
     raise errors.BenchError(
         f'no bed "{name}": there are '
-        + ', '.join(sorted(one.stem for one in BEDS.glob('*.yaml')))
+        + ', '.join(sorted(file.stem for file in BEDS.glob('*.yaml')))
         + '; for a file of your own give its path, which ends with .yaml')
 
 
 def read(path: pathlib.Path, provider: str | None = None,
          ) -> declaration.Bed:
-    """Read a bed.
+    """Read a declaration.
 
-    :param provider: in place of the declared one.
-    :raises bench.errors.DeclarationError: it cannot be a bed.
+    :param provider: overrides the declared one.
+    :raises bench.errors.DeclarationError: the declaration is invalid.
     """
     return from_document(document.read(path, SCHEMA), provider)
 
 
 def from_document(found: document.Document, provider: str | None = None,
                   ) -> declaration.Bed:
-    """As read(), of what has been read and checked against SCHEMA."""
+    """Like read(), for a document that has been checked against SCHEMA."""
     data = found.data
     groups = _groups(found)
     _check_roles(found)
@@ -87,7 +87,7 @@ def from_document(found: document.Document, provider: str | None = None,
 
 
 def _groups(found):
-    """Name → names of its hosts. A name is that of one thing."""
+    """Return names of hosts by declared name; all names must be unique."""
     groups: dict[str, list[str]] = {}
     owners: dict[str, str] = {}
     for group, host in found.data['hosts'].items():
@@ -113,14 +113,14 @@ def _check_roles(found):
 
 
 def _link(found, name, groups, addresses):
-    """The links of a declared one: a segment, or each pair."""
+    """Yield the links of a declared one: a segment, or each pair."""
     declared = found.data['links'][name]
     if name in _RESERVED:
         raise found.error(f'no interface can have the name "{name}"',
                           'links', name)
     ends = [_hosts_of(found, word, groups, 'links', name, 'ends', index)
             for index, word in enumerate(declared['ends'])]
-    flat = [host for one in ends for host in one]
+    flat = [host for hosts in ends for host in hosts]
     for host in flat:
         if flat.count(host) > 1:
             raise found.error(f'link "{name}" has host "{host}" twice',
@@ -131,7 +131,7 @@ def _link(found, name, groups, addresses):
             f'link "{name}" has {len(ends)} ends, and pairs have two; "kind: '
             'segment" joins several', 'links', name, 'ends')
     joined = [tuple(flat)] if segment else [
-        (one, other) for one in ends[0] for other in ends[1]]
+        (left, right) for left in ends[0] for right in ends[1]]
     given = addresses.of_link(name, joined)
     numbers: dict[str, int] = {}
     for hosts, of_hosts in zip(joined, given, strict=True):
@@ -159,7 +159,7 @@ def _check_interfaces(found, links):
 
 
 def _hosts_of(found, word, groups, *keys):
-    """The hosts that a name stands for."""
+    """Return the hosts that a name stands for."""
     if word in groups:
         return groups[word]
     if any(word in names for names in groups.values()):
@@ -170,7 +170,7 @@ def _hosts_of(found, word, groups, *keys):
 
 
 def group_of(groups: Mapping[str, list[str]], host: str) -> str:
-    """The declared name of a host."""
+    """Return the declared name of a host."""
     return next(group for group, names in groups.items() if host in names)
 
 
@@ -178,8 +178,8 @@ def _nic(found, link, host, groups):
     group = group_of(groups, host)
     declared = found.data['links'][link]
     own = found.data['hosts'][group].get('nic', {}).get(link, {})
-    # Kernels forward frames that XDP sent to them; all else is received by
-    # programs of its own.
+    # On routers, the kernel must receive frames that XDP has sent; other hosts
+    # have programs of their own for that.
     values = {'receive_xdp':
               found.data['hosts'][group]['role'] == interface.ROUTER}
     for source in (declared, own):
@@ -213,7 +213,7 @@ def _host(found, group, name, links, addresses):
 
 
 def _inventory(found, groups):
-    """Of a playbook: hosts by group."""
+    """Return hosts by group of a playbook's inventory."""
     declared = found.data.get('ssh', {}).get('groups', {})
     return {name: tuple(host for index, word in enumerate(words)
                         for host in _hosts_of(found, word, groups, 'ssh',
@@ -222,7 +222,7 @@ def _inventory(found, groups):
 
 
 def _check_settings(found, bed):
-    """What a provider cannot do is refused, not ignored."""
+    """Refuse settings that the provider does not support."""
     virtual = bed.provider != declaration.SSH
     for name in found.data['links']:
         for where in (('links', name), *(

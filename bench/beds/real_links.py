@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interfaces, addresses and routes of real machines, for as long as a bed is.
+"""Configures interfaces, addresses and routes of real machines for a bed.
 
-What is changed is changed back by the machine's agent. What is there already
-stays.
+The machine's agent reverts all changes. Existing configuration stays.
 """
 
 import ipaddress
@@ -18,8 +17,8 @@ from bench.beds import routing
 
 
 def prepare(declared: declaration.Bed, host: channel.Host) -> None:
-    """Sysctls, settings of interfaces, addresses."""
-    found = _shown(host)
+    """Set sysctls, interfaces and addresses."""
+    shown = _shown(host)
     own = declared.hosts[host.name]
     for name, value in own.sysctl.items():
         old = host.run(['sysctl', '-n', name]).stdout.strip()
@@ -27,19 +26,19 @@ def prepare(declared: declaration.Bed, host: channel.Host) -> None:
         host.run(['sysctl', '-qw', f'{name}={value}'])
     for key, (_, end) in declared.ends(host.name).items():
         name = own.access.interfaces[key]
-        if name not in found:
+        if name not in shown:
             raise errors.BenchError(
                 f'host {host.name} has no interface {name}, which is declared '
-                f'as its end of link "{key}"; it has: {", ".join(found)}')
-        _set_link(host, found[name], end)
-        _add_addresses(host, found[name], end.addresses)
+                f'as its end of link "{key}"; it has: {", ".join(shown)}')
+        _set_link(host, shown[name], end)
+        _add_addresses(host, shown[name], end.addresses)
     for address in own.loopback:
-        _add_addresses(host, found['lo'], [address])
+        _add_addresses(host, shown['lo'], [address])
 
 
 def join(declared: declaration.Bed, host: channel.Host,
          macs: dict[str, dict[str, str]]) -> None:
-    """What needs the other ends: neighbours and routes."""
+    """Configure what needs the other ends: neighbours and routes."""
     own = declared.hosts[host.name]
     for key, (link, end) in declared.ends(host.name).items():
         name = own.access.interfaces[key]
@@ -58,7 +57,7 @@ def join(declared: declaration.Bed, host: channel.Host,
 
 
 def macs(host: channel.Host) -> dict[str, str]:
-    """Of its interfaces by their names."""
+    """Return MAC addresses by interface name."""
     return {name: link['address'] for name, link in _shown(host).items()
             if 'address' in link}
 
@@ -66,9 +65,9 @@ def macs(host: channel.Host) -> dict[str, str]:
 def interfaces(declared: declaration.Bed, name: str,
                macs: dict[str, dict[str, str]],
                ) -> dict[str, interface.Interface]:
-    """As interface.Host has them."""
+    """Return interface.Host.interfaces of a host."""
     own = declared.hosts[name]
-    found = {
+    ends = {
         key: interface.Interface(
             own.access.interfaces[key], link.name,
             macs[name][own.access.interfaces[key]], end.nic.mtu,
@@ -76,13 +75,13 @@ def interfaces(declared: declaration.Bed, name: str,
             tuple(other.host for other in link.ends if other is not end))
         for key, (link, end) in declared.ends(name).items()}
     if own.loopback:
-        found['lo'] = interface.Interface(
+        ends['lo'] = interface.Interface(
             'lo', 'lo', '00:00:00:00:00:00', 65536, own.loopback, ())
-    return found
+    return ends
 
 
 def describe(host: interface.Host) -> dict[str, Any]:
-    """For a fingerprint."""
+    """Return interfaces by link for a fingerprint."""
     return {key: nics.describe(host, end.name)
             for key, end in host.interfaces.items() if end.peers}
 
@@ -102,10 +101,10 @@ def _set_link(host, link, end):
 
 
 def _add_addresses(host, link, addresses):
-    there = {f'{one["local"]}/{one["prefixlen"]}'
-             for one in link['addr_info'] if 'local' in one}
+    present = {f'{info["local"]}/{info["prefixlen"]}'
+               for info in link['addr_info'] if 'local' in info}
     for address in addresses:
-        if address in there:
+        if address in present:
             continue
         words = [address, 'dev', link['ifname']]
         host.undo(['ip', 'address', 'del', *words])
@@ -115,12 +114,12 @@ def _add_addresses(host, link, addresses):
 
 def _add_route(host, route):
     family = '-6' if ':' in route.to else '-4'
-    there = host.run(['ip', family, 'route', 'show', 'exact',
-                      route.to]).stdout
-    if there.strip():
+    present = host.run(['ip', family, 'route', 'show', 'exact',
+                        route.to]).stdout
+    if present.strip():
         raise errors.BenchError(
             f'host {host.name} has a route to {route.to} already, which the '
-            f'bed does not replace: {there.strip()}')
+            f'bed does not replace: {present.strip()}')
     host.undo(['ip', family, 'route', 'del', route.to])
     host.run(['ip', family, *routing.command(route).split()])
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a declaration says of real machines: how they are reached, and what
-provisions them. For reading.py."""
+"""Reads the parts of a declaration about real machines, for reading.py: how
+they are reached and provisioned."""
 
 from collections.abc import Mapping
 import pathlib
@@ -10,15 +10,15 @@ from bench.beds import declaration
 from bench.compare import checkouts
 from bench.declarations import document
 
-# Keys of "software" that say what is installed.
+# Keys of "software" that select what is installed.
 INSTALLED = ('version', 'packages', 'revision')
-# Of operators.
+# The roles of operators.
 ROLES = pathlib.Path(__file__).parents[2] / 'deploy/ansible/roles'
 
 
 def access(found: document.Document, group: str,
            ) -> declaration.Access | None:
-    """How the host that a name stands for is reached."""
+    """Return how the host with a declared name is reached."""
     declared = found.data['hosts'][group].get('ssh')
     if declared is None:
         return None
@@ -41,7 +41,7 @@ def access(found: document.Document, group: str,
 def provisioning(found: document.Document,
                  groups: Mapping[str, tuple[str, ...]],
                  ) -> declaration.Provisioning:
-    """:param groups: of the inventory of a playbook."""
+    """:param groups: groups of a playbook's inventory."""
     declared = found.data.get('ssh', {})
     return declaration.Provisioning(
         path(found, declared.get('known_hosts'), 'file', 'known hosts', 'ssh',
@@ -54,10 +54,10 @@ def provisioning(found: document.Document,
 
 def path(found: document.Document, name: str | None, kind: str, what: str,
          *keys: str) -> pathlib.Path | None:
-    """Names are relative to the folder of the declaration.
+    """Resolve a path relative to the folder of the declaration.
 
     :param kind: 'file' or 'folder'.
-    :raises errors.DeclarationError: there is none.
+    :raises errors.DeclarationError: it does not exist.
     """
     if name is None:
         return None
@@ -68,8 +68,7 @@ def path(found: document.Document, name: str | None, kind: str, what: str,
 
 
 def check(found: document.Document, bed: declaration.Bed) -> None:
-    """:raises errors.DeclarationError: something is missing, or would mean
-    nothing."""
+    """:raises errors.DeclarationError: a key is missing or has no effect."""
     _check_access(found, bed)
     _check_software(found, bed)
     _check_provisioning(found, bed)

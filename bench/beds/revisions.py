@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages of a git revision, for machines to be provisioned with.
+"""Builds Debian packages of a git revision, to provision machines with.
 
-They are built by the revision's own lab/packages, once. Their version has the
-commit and its time in it: machines take each commit for another version, and
-a later one for a newer one.
+Each revision is built once, by its own lab/packages. The version includes the
+commit and its time, so that each commit is a different version and later
+commits are newer.
 """
 
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ _GIT_S = 120
 
 def packages_of(ref: str, root: pathlib.Path = checkouts.ROOT,
                 folder: pathlib.Path = FOLDER) -> pathlib.Path:
-    """A folder with them.
+    """Return a folder with the packages; build them if necessary.
 
-    :param root: a checkout that has the commit, set up by tools/setup.
-    :param folder: where folders of commits are kept.
+    :param root: a checkout with the commit, set up by tools/setup.
+    :param folder: parent of the commits' folders.
     :raises BenchError: there is no such commit, or it cannot be built.
     """
     commit = checkouts.commit(ref, root)
@@ -52,7 +52,7 @@ def packages_of(ref: str, root: pathlib.Path = checkouts.ROOT,
 
 @contextlib.contextmanager
 def _locked(folder):
-    """One builds at a time."""
+    """Build one revision at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / '.lock', 'a') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -61,14 +61,14 @@ def _locked(folder):
 
 @contextlib.contextmanager
 def _tree(commit, root, folder) -> Iterator[pathlib.Path]:
-    """The commit, checked out for as long as it is built."""
+    """Check the commit out while it is built."""
     tree = folder / 'tree'
-    shutil.rmtree(tree, ignore_errors=True)  # Of one that was killed.
+    shutil.rmtree(tree, ignore_errors=True)  # Left by a killed build.
     programs.run(['git', 'worktree', 'prune'], root, _GIT_S)
     programs.run(['git', 'worktree', 'add', '--quiet', '--force', '--detach',
                   tree, commit], root, _GIT_S)
     try:
-        # What has been set up here, and compiled of others.
+        # Reuse the environments of this checkout and compiled dependencies.
         for name in 'build/venv', 'build/bootstrap', 'hc-agent/target':
             if (root / name).exists():
                 (tree / name).parent.mkdir(exist_ok=True)
@@ -86,7 +86,7 @@ def _name_version(tree, commit):
     if not path.exists():
         raise errors.BenchError(f'{commit} has no {_CHANGELOG}: it is older '
                                 'than the packages')
-    # A local version of PEP 440, which Debian takes as well.
+    # A local version of PEP 440, which is also valid for Debian.
     path.write_text(re.sub(r'\((.*?)\)', rf'(\1+{when}.g{commit[:12]})',
                            path.read_text(), count=1))
 

@@ -7,10 +7,10 @@ from bench.beds import declaration
 
 
 def command(route: declaration.Route) -> str:
-    """Without "ip"; several next hops share by flows."""
+    """Return the command without "ip"; flows are spread over next hops."""
     metrics = f' mtu {route.mtu}' if route.mtu else ''
     version = ipaddress.ip_network(route.to).version
-    # RFC 8950: the next hop may be of another family.
+    # The next hop may be of another family (RFC 8950).
     hops = [hop if ipaddress.ip_address(hop).version == version
             else f'inet6 {hop}' for hop in route.via]
     if len(hops) == 1:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on this machine, and what those that died have left.
+"""Runs on this machine, and removal of what dead runs have left.
 
-All that a run makes has the checkout's and the run's name. The process that a
-run is of holds a lock; where nobody holds it, what has the name is removed, by
-the next run, by `octavia-xdp-bench clean`, or at once by the run's guard: a
-process that waits for nothing but the lock.
+The names of all that a run makes contain the checkout's and the run's name.
+The process of a run holds a lock. If nobody holds it, everything with that
+name is removed: by the next run, by `octavia-xdp-bench clean`, or at once by
+the run's guard, a process that waits for the lock.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _RECORD = 'run.json'
 
 
 class RunLab(paths.Lab):
-    """The names and folders of a run, for what the lab makes hosts of."""
+    """Names and folders of a run, for the lab's functions that make hosts."""
 
     def __init__(self, run: str):
         if not NAME.fullmatch(run):
@@ -47,7 +47,7 @@ class RunLab(paths.Lab):
         self.id = f'{_CHECKOUT}.{run}'
         self.prefix = f'{_PREFIX}{run}.'
         self.directory = FOLDER / run
-        # Sockets are below it: it is short.
+        # Short, because it contains sockets.
         self.run_directory = pathlib.Path('/run') / f'{_PREFIX}{run}'
         self.logs = self.directory / 'logs'
         self.state = state.State(self.directory / 'state.json')
@@ -55,9 +55,9 @@ class RunLab(paths.Lab):
 
 @dataclasses.dataclass(frozen=True)
 class Left:
-    """What a dead run had left, and is removed.
+    """A dead run, whose leftovers are removed.
 
-    :param owner: the process that it was of, if that is known.
+    :param owner: the run's process, if known.
     """
 
     run: str
@@ -66,9 +66,9 @@ class Left:
 
 @contextlib.contextmanager
 def hold(run: str) -> Iterator[RunLab]:
-    """Be a run: nobody else removes what has its name. At the end it goes.
+    """Hold a run's lock, which protects what has its name; then clean up.
 
-    :raises errors.BenchError: a process is this run already.
+    :raises errors.BenchError: another process has this run.
     """
     lab = RunLab(run)
     with contextlib.ExitStack() as stack:
@@ -94,21 +94,21 @@ def hold(run: str) -> Iterator[RunLab]:
 
 
 def clean() -> list[Left]:
-    """Remove what dead runs have left; those of the living stay."""
+    """Remove what dead runs have left; return those runs."""
     with _all_locked():
-        found = _dead()
-        for left in found:
+        dead = _dead()
+        for left in dead:
             _remove_left(left)
-        return found
+        return dead
 
 
 def living() -> list[str]:
-    """The runs of which a process is there."""
+    """Return the runs whose process is alive."""
     return [run for run in _recorded() if _lives(run)]
 
 
 def remove(lab: RunLab) -> None:
-    """Kill and remove all that has the run's name."""
+    """Kill and remove everything with the run's name."""
     for process in processes.all_of(lab):
         if process.alive:
             with contextlib.suppress(ProcessLookupError):
@@ -122,9 +122,9 @@ def remove(lab: RunLab) -> None:
 
 @contextlib.contextmanager
 def _guarded(lab):
-    """A process that removes the run at once if this one is killed.
+    """Start a process that removes the run at once if this one is killed.
 
-    It waits as flock(1), which is small.
+    It waits in flock(1), which is small.
     """
     with open(lab.logs / 'guard.log', 'ab') as log:
         guard = subprocess.Popen(
@@ -142,7 +142,7 @@ def _guarded(lab):
 
 @contextlib.contextmanager
 def _all_locked():
-    """No run begins or is removed by another meanwhile."""
+    """Keep runs from starting and from being removed."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with open(FOLDER / f'.{_LOCK}', 'a') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -155,15 +155,15 @@ def _dead():
 
 
 def _recorded():
-    """All runs of which anything is there, with a record or without."""
-    found = {path.name for path in FOLDER.glob('*')
+    """Return all runs with any leftovers, with or without a record."""
+    names = {path.name for path in FOLDER.glob('*')
              if NAME.fullmatch(path.name)}
     for folder in namespaces.NETNS, pathlib.Path('/run'):
         for path in folder.glob(f'{_PREFIX}*'):
             run = path.name.removeprefix(_PREFIX).partition('.')[0]
             if NAME.fullmatch(run):
-                found.add(run)
-    return found
+                names.add(run)
+    return names
 
 
 def _lives(run):
@@ -185,7 +185,7 @@ def _owner(lab):
 
 
 def _remove_left(left):
-    # Its guard may be at the same work, or have been killed too.
+    # Its guard may be removing it too, or may have been killed.
     try:
         remove(RunLab(left.run))
     except paths.LabError as error:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Beds of real machines, reached by OpenSSH.
 
-An agent on each machine runs what is asked for, takes back what was changed
-and ends with the connection, whatever ended that.
+An agent on each machine runs commands, and reverts all changes when the
+connection ends for whatever reason.
 """
 
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ from lab import paths
 from lab import processes
 
 CONNECT_S = 60
-# A machine that does not answer so often, so many seconds apart, is gone.
+# Seconds between keepalives, and how many may be missed.
 ALIVE_S, ALIVE_COUNT = 5, 3
-# For the agent to undo what was changed.
+# Seconds for the agent to revert its changes.
 END_S = 60
 
 
 class Bed:
-    """Machines that are up; interface.Bed."""
+    """Machines that are up; see interface.Bed."""
 
     counts_instructions = False
 
@@ -57,8 +57,7 @@ class Bed:
 
 
 class ProvisionedBed(Bed):
-    """Machines that have what its provisioning installs;
-    interface.Provisioned."""
+    """Provisioned machines; see interface.Provisioned."""
 
     def __init__(self, declared: declaration.Bed,
                  hosts: dict[str, channel.Host],
@@ -71,7 +70,7 @@ class ProvisionedBed(Bed):
 
 
 class Provider:
-    """Makes them; interface.Provider."""
+    """Builds beds of real machines; see interface.Provider."""
 
     name = declaration.SSH
 
@@ -105,9 +104,9 @@ class Provider:
 
 
 class Connection:
-    """To one machine: OpenSSH's master, with the agent as its session.
+    """A connection to a machine: OpenSSH's master with the agent as session.
 
-    Ansible's connections go through the same one.
+    Ansible's connections share it.
     """
 
     def __init__(self, lab: runs.RunLab, declared: declaration.Bed,
@@ -118,7 +117,7 @@ class Connection:
         if not known.exists():
             known.write_text(_known_hosts(declared))
         socket = lab.run_directory / f'{host.name}.ssh'
-        # No file of a user or machine changes what is done.
+        # Independent of configuration files of the user and machine.
         self.options = [
             '-F', 'none', '-o', 'BatchMode=yes',
             '-o', 'StrictHostKeyChecking=yes',
@@ -139,7 +138,7 @@ class Connection:
     def open(self) -> None:
         """Connect and start the agent.
 
-        :raises errors.BenchError: with what ssh says.
+        :raises errors.BenchError: it failed; with the output of ssh.
         """
         words = ['python3', '-u', '-c', channel.BOOT,
                  f'{self._lab.id}.{self._host.name}', str(len(channel.SOURCE))]
@@ -152,7 +151,7 @@ class Connection:
                  shlex.join(words)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 start_new_session=True)
-        # For who removes what this run leaves.
+        # So that clean-up finds the process if this run is killed.
         self._lab.state.put(processes.SECTION, self._log.stem, {
             'name': self._log.stem, 'host': None, 'argv': [], 'env': {},
             'cwd': None, 'log': str(self._log), 'pid': self._child.pid,
@@ -160,23 +159,23 @@ class Connection:
         self._channel = channel.Channel(
             f'host {self._host.name} ({self._access.address})',
             self._child.stdin, self._child.stdout, self._why)
-        with contextlib.suppress(OSError):  # Then its answers end as well.
+        with contextlib.suppress(OSError):  # Then answers end too.
             self._child.stdin.write(channel.SOURCE)
             self._child.stdin.flush()
         self._folder = self._channel.ready(CONNECT_S * 2)
 
     def host(self) -> channel.Host:
-        """Its interfaces are known once it is configured."""
+        """Return the host, still without its interfaces."""
         return channel.Host(self._channel, self._host.name, self._host.role,
                             self._folder, {})
 
     def close(self) -> None:
-        """End the agent, which ends all that it has started."""
+        """End the agent and everything that it has started."""
         if self._channel is not None:
             self._channel.close()
 
     def wait(self) -> None:
-        """After close()."""
+        """Wait for the end after close()."""
         if self._child is None:
             return
         try:
@@ -201,7 +200,7 @@ class Connection:
 
 
 def _packages(software):
-    """Those to be installed; None: whichever machines' repository has."""
+    """Return packages to install; None: those of the machines' repository."""
     folder = software.packages
     if software.revision is not None:
         folder = revisions.packages_of(software.revision)
@@ -209,20 +208,21 @@ def _packages(software):
 
 
 def _provision(lab, declared, hosts, options, under_test):
-    """What is installed then, by host; the product's units do not run."""
+    """Install the product and stop its units; return packages by host."""
     version = under_test.version if under_test else declared.software.version
     provisioning.play(lab, declared, options, under_test)
-    found = {name: packages.installed(host) for name, host in hosts.items()}
+    installed = {name: packages.installed(host)
+                 for name, host in hosts.items()}
     if declared.provisioning.roles:
         for name, host in hosts.items():
             if host.role == interface.LOAD_BALANCER:
-                packages.check(host, found[name], version, under_test)
+                packages.check(host, installed[name], version, under_test)
     _together(lambda host=host: units.stop(host) for host in hosts.values())
-    return found
+    return installed
 
 
 def _known_hosts(declared):
-    """Host keys of the declaration, and those of its file."""
+    """Return known_hosts with keys of the declaration and of its file."""
     lines = []
     for host in declared.hosts.values():
         access = host.access
@@ -236,7 +236,7 @@ def _known_hosts(declared):
 
 
 def _close(connections):
-    """All at once; one that fails keeps no other from being closed."""
+    """Close all connections, even if some fail; raise their errors."""
     connections = list(connections)
     for connection in connections:
         connection.close()

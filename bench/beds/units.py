@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The product's units on real machines do not run while these are a bed.
+"""Stops the product's units on real machines while these are a bed.
 
-Scenarios make tables, programs and routes themselves, at the same interfaces.
+Scenarios set up tables, programs and routes at the same interfaces themselves.
 """
 
 from bench.beds import channel
 
-# In the order in which they stop: routes go before what serves them.
+# In stop order: routes are withdrawn before what serves them stops.
 _STOPPED = ('octavia-xdp-exabgp.service', 'octavia-xdp-agent.service',
             'octavia-xdp-result-handler.service', 'octavia-xdp-hc.service',
             'octavia-xdp-member@*.service')
-# Where the node's tables and its program are pinned; without them the kernel
-# lets go of the program. The agent makes them anew when it starts.
+# Pin directory of the node's tables and program. Without the pins the kernel
+# releases the program; the agent creates them again when it starts.
 _PINS = '/sys/fs/bpf/octavia-xdp'
 _TIMEOUT_S = 180
 
 
 def stop(host: channel.Host) -> None:
-    """Those that run are started again at the end, whatever ends the bed."""
+    """Stop running units; the agent starts them again when the bed ends."""
     if host.run(['test', '-d', '/run/systemd/system'],
                 check=False).returncode:
         return

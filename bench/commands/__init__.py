@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands: each module here is one, by its name.
+"""The commands, one module each, named like the command.
 
 A command has HELP (one line), add_arguments(parser) and run(arguments), which
-returns the exit status and imports what only it needs.
+returns the exit status and contains imports that only the command needs.
 """
 
 import argparse
@@ -14,7 +14,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 class Command(Protocol):
-    """What a module here has."""
+    """The interface of a command's module."""
 
     HELP: str
 
@@ -24,20 +24,20 @@ class Command(Protocol):
 
 
 def summaries() -> dict[str, str]:
-    """HELP of each command by its name."""
+    """Return HELP by the name of the command."""
     return {path.stem: load(path.stem).HELP
             for path in sorted(FOLDER.glob('*.py'))
             if not path.stem.startswith('_')}
 
 
 def load(name: str) -> Command:
-    """The command of this name; it has to be one of summaries()."""
+    """Return the command with this name, which must be in summaries()."""
     return importlib.import_module(  # type: ignore[return-value]
         f'bench.commands.{name}')
 
 
 def store(parser: argparse.ArgumentParser, suite: bool = True) -> None:
-    """Arguments of commands that read stored runs."""
+    """Add the arguments of commands that read stored runs."""
     if suite:
         parser.add_argument('--suite', metavar='NAME',
                             help='runs of this suite')

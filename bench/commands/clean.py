@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove what runs that were killed have left."""
+"""Removes what killed runs have left."""
 
 import argparse
 
@@ -9,7 +9,7 @@ HELP = 'remove namespaces, processes and files of runs that were killed'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none."""
+    """Add nothing."""
 
 
 def run(_arguments: argparse.Namespace) -> int:

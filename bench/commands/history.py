@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists runs, or what a case was in each of them."""
+"""Lists runs, or the figures of a case in each of them."""
 
 import argparse
 import fnmatch
@@ -24,9 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     runs = select.every(store, arguments.suite)
     if arguments.case is None:
         _table(('run', 'started', 'suite', 'commit', 'cases', 'marked'),
-               [_run(found) for found in runs])
+               [_run(stored) for stored in runs])
         return 0
-    rows = [row for found in runs for row in _cases(found, arguments.case)]
+    rows = [row for stored in runs for row in _cases(stored, arguments.case)]
     if not rows:
         raise errors.BenchError(f'{arguments.case}: no run has such a case')
     _table(('run', 'started', 'commit', 'case', 'software', 'figure',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the runs of files that "export" wrote."""
+"""Adds the runs in files that "export" wrote."""
 
 import argparse
 import pathlib

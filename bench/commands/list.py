@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to run, and on what."""
+"""Lists suites, scenarios and test beds."""
 
 import argparse
 
@@ -19,19 +19,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     print('Suites')
     for name in definitions.names(definitions.SUITES):
-        found = document.read(definitions.find(definitions.SUITES, name),
+        suite = document.read(definitions.find(definitions.SUITES, name),
                               schema.SUITE)
-        print(f'  {name:20} {found.data["summary"]}')
+        print(f'  {name:20} {suite.data["summary"]}')
     print('Scenarios')
     for name in definitions.names(definitions.SCENARIOS):
-        found = document.read(
+        scenario = document.read(
             definitions.find(definitions.SCENARIOS, name), schema.SCENARIO)
-        print(f'  {name:20} {found.data["summary"]}')
+        print(f'  {name:20} {scenario.data["summary"]}')
         if arguments.cases:
             for variant in load.scenario(name):
                 print(f'    {variant.name}')
     print('Test beds')
     for name in definitions.names(definitions.BEDS):
-        found = document.read(definitions.find(definitions.BEDS, name), {})
-        print(f'  {name:20} {found.data.get("description", "")}')
+        bed = document.read(definitions.find(definitions.BEDS, name), {})
+        print(f'  {name:20} {bed.data.get("description", "")}')
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of the documentation of peers."""
+"""Writes the tables for the documentation of peers."""
 
 import argparse
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends Markdown to where a change is reviewed."""
+"""Posts a Markdown report to the review of a change."""
 
 import argparse
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a suite, or scenarios, and writes what came out."""
+"""Runs a suite or scenarios, and writes the reports."""
 
 import argparse
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkouts of the commits that are compared: git worktrees of their own."""
+"""Checkouts of the commits to compare, each a git worktree."""
 
 import pathlib
 
@@ -24,13 +24,13 @@ def commit(ref: str, root: pathlib.Path = ROOT) -> str:
 
 def checkout(name: str, root: pathlib.Path = ROOT,
              folder: pathlib.Path = FOLDER) -> pathlib.Path:
-    """Where the commit is checked out, with nothing changed.
+    """Return the path of an unmodified checkout of the commit.
 
-    It stays, so that the next comparison need not build it again; "git
-    worktree remove" takes it away.
+    It is kept, so that the next comparison need not build it again; remove it
+    with "git worktree remove".
 
-    :param name: of a commit, in full.
-    :raises BenchError: git failed, or somebody changed files in there.
+    :param name: full name of the commit.
+    :raises BenchError: git failed, or files of the checkout were changed.
     """
     path = folder / name
     programs.run(['git', 'worktree', 'prune'], root, _GIT_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What "compare" does."""
+"""Implements the command "compare"."""
 
 import argparse
 import sys
@@ -33,21 +33,21 @@ def run(arguments: argparse.Namespace) -> int:
                          for text in (arguments.before, arguments.after))
     interest = (verdict.Interest() if arguments.threshold is None
                 else verdict.Interest(arguments.threshold, {}))
-    found = comparison.compare(before, after, interest,
-                               store.runs(after.suite))
-    text = markdown.of_comparison(found)
+    result = comparison.compare(before, after, interest,
+                                store.runs(after.suite))
+    text = markdown.of_comparison(result)
     print(text)
     if arguments.markdown:
         atomic.write(arguments.markdown, text)
     if arguments.html:
         atomic.write(arguments.html, html.of_comparison(
-            found, store.runs(after.suite)))
-    return CHANGED_STATUS if _failed(arguments.fail_on, found) else 0
+            result, store.runs(after.suite)))
+    return CHANGED_STATUS if _failed(arguments.fail_on, result) else 0
 
 
-def _failed(condition, found):
-    return ((condition == 'changed' and found.verdict == verdict.CHANGED)
-            or (condition == 'worse' and found.is_worse))
+def _failed(condition, result):
+    return ((condition == 'changed' and result.verdict == verdict.CHANGED)
+            or (condition == 'worse' and result.is_worse))
 
 
 def _in_turn(arguments, store):
@@ -62,16 +62,16 @@ def _in_turn(arguments, store):
                     for ref in (arguments.before, arguments.after))
     places = tuple(checkouts.checkout(commit) for commit in commits)
     for place in dict.fromkeys(places):
-        _say(f'building {place.name[:12]}')
+        _log(f'building {place.name[:12]}')
         runner.prepare(place)
     return turns.run(runner, commits, places, arguments.rounds, store,
-                     _fingerprint(runner), _say)
+                     _fingerprint(runner), _log)
 
 
 def _fingerprint(runner):
-    # As that of a bed has them: fingerprint.importance().
+    # In the form of a bed's, for fingerprint.importance().
     return {'beds': {runner.suite: {'machines': {'machine': facts.facts()}}}}
 
 
-def _say(text):
+def _log(text):
     print(text, file=sys.stderr, flush=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nanoseconds a packet, by what "make bench-datapath" runs."""
+"""Nanoseconds a packet, by the program of "make bench-datapath"."""
 
 import json
 import os
@@ -16,8 +16,7 @@ _TARGETS = ('build/liboctavia_xdp.so', 'build/bench/packets')
 
 
 class Datapath:
-    """:param only: a part of the names of cases; None: all of them.
-    """
+    """:param only: a part of the names of cases; None: all of them."""
 
     suite = 'datapath'
 
@@ -42,7 +41,7 @@ class Datapath:
 
 
 def _cases(text, only):
-    # Without any case the program writes no opening bracket.
+    # Without a case, the program writes no opening bracket.
     if not text.strip(' \n]'):
         raise errors.BenchError(f'no case of the datapath has {only!r} in '
                                 f'its name')

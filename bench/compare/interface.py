@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs one round of a checkout, whichever suite it is."""
+"""The interface to run one round of a checkout, for any suite."""
 
 import pathlib
 from typing import Protocol
@@ -8,18 +8,18 @@ from bench.results import model
 
 
 class Runner(Protocol):
-    """:ivar suite: name of the suite, as runs have it."""
+    """:ivar suite: name of the suite in stored runs."""
 
     suite: str
 
     def prepare(self, checkout: pathlib.Path) -> None:
-        """Build what a round needs; once for each checkout.
+        """Build what a round needs; called once for each checkout.
 
         :raises BenchError: it cannot be built.
         """
 
     def run_round(self, checkout: pathlib.Path) -> list[model.Case]:
-        """The cases, each with the samples of one round.
+        """Return the cases, each with the samples of one round.
 
-        :raises BenchError: it failed.
+        :raises BenchError: the round failed.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of checkouts: their failure is told with what they printed."""
+"""Runs programs of checkouts; errors include their output."""
 
 from collections.abc import Sequence
 import pathlib
@@ -7,16 +7,16 @@ import subprocess
 
 from bench import errors
 
-# Of what a program printed; compilers print much.
+# Maximum of a program's output in errors; compilers print much.
 _SHOWN = 2000
 
 
 def run(arguments: Sequence[str | pathlib.Path], folder: pathlib.Path,
         timeout: float, variables: dict[str, str] | None = None) -> str:
-    """Standard output.
+    """Run a program and return its standard output.
 
     :param timeout: seconds.
-    :raises BenchError: it failed, or took longer.
+    :raises BenchError: it failed or took longer.
     """
     try:
         done = subprocess.run(
@@ -31,8 +31,8 @@ def run(arguments: Sequence[str | pathlib.Path], folder: pathlib.Path,
             f'{arguments[0]} in {folder}: no end after {timeout:.0f} s',
         ) from error
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-_SHOWN:]
+        output = (done.stderr.strip() or done.stdout.strip())[-_SHOWN:]
         raise errors.BenchError(
             f'{arguments[0]} in {folder} failed with {done.returncode}: '
-            f'{said}')
+            f'{output}')
     return done.stdout

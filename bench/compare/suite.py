@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suite of a checkout, run by the checkout's own command, with the
-interpreter and the libraries of this one."""
+"""Runs a suite of a checkout by the checkout's own command, with the
+interpreter and libraries of this one."""
 
 from collections.abc import Sequence
 import os
@@ -19,7 +19,7 @@ _ROUND_S = 3600
 
 
 class Suite:
-    """:param only: patterns of the names of cases; none: all of them.
+    """:param only: patterns of names of cases; empty: all of them.
     :raises BenchError: there is no such suite.
     """
 

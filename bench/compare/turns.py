@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds of two commits in turn, and the two runs that come of them."""
+"""Runs rounds of two commits in turn, which yields two runs."""
 
 from collections.abc import Callable
 import copy
@@ -20,12 +20,12 @@ def run(runner: interface.Runner, commits: tuple[str, str],
         places: tuple[pathlib.Path, pathlib.Path], rounds: int,
         store: stores.Store, fingerprint: dict[str, Any],
         say: Callable[[str], None]) -> tuple[model.Run, model.Run]:
-    """Both runs are stored when the last round has ended.
+    """Run all rounds, then store and return both runs.
 
-    Every other round begins with the second commit, so that a machine that
-    becomes slower all the time is no difference between them.
+    Every other round starts with the second commit, so that a machine that
+    becomes ever slower makes no difference between them.
 
-    :param fingerprint: of the machine, for both.
+    :param fingerprint: fingerprint of the machine, for both.
     :raises BenchError: a round failed; nothing is stored.
     """
     started = datetime.datetime.now(datetime.timezone.utc)
@@ -44,19 +44,19 @@ def run(runner: interface.Runner, commits: tuple[str, str],
             took = time.monotonic() - begin
             say(f'round {number + 1} of {rounds}, '
                 f'{took / (number + 1) * (rounds - number - 1):.0f} s left')
-        for found, cases in zip(runs, sides, strict=True):
+        for stored, cases in zip(runs, sides, strict=True):
             for case in cases.values():
-                store.add(found, case)
+                store.add(stored, case)
     return runs[0], runs[1]
 
 
-def _add(cases, found, number):
-    """Of one round: a case that is not in all rounds is not a case."""
-    keys = {(case.software, case.name) for case in found}
+def _add(cases, added, number):
+    """Add the cases of a round; all rounds must have the same ones."""
+    keys = {(case.software, case.name) for case in added}
     if number and keys != cases.keys():
         names = ', '.join(sorted(name for _, name in keys ^ cases.keys()))
         raise errors.BenchError(f'not in each round: {names}')
-    for case in found:
+    for case in added:
         key = case.software, case.name
         if key not in cases:
             cases[key] = copy.deepcopy(case)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many at once: what of the time is the provider's.
+"""Many load balancers at once: the provider's share of the time.
 
-It is read from the controller's log: from the line that a request of the
-driver is stored to the line that Octavia was sent, of a deletion to the one
-that no node has it and Octavia is to be sent it.
+Spans are read from the controller's log. They begin with the line that a
+driver's request is stored, and end with the line that Octavia was sent the
+status or, for deletions, with the line that no node has the load balancer.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ _ACTIVE = re.compile(_STAMP + r'Load balancer ' + _UUID
 _GONE = re.compile(_STAMP + r'Load balancer ' + _UUID
                    + r': no node has it any more')
 _DELETED = re.compile(_STAMP + r'Load balancer ' + _UUID + r' is deleted')
-# For the log to be written: it is about an answer, which may come long after
-# Octavia has set the status.
+# Seconds to wait for log lines: they are about answers, which may arrive long
+# after Octavia has set the status.
 _SETTLE_S = 30.0
 
 
@@ -69,17 +69,17 @@ def _percentile(samples, percent):
 
 
 def _wait_for_spans(log, offset, ids, end):
-    """What the log has when it has all, or does not get it."""
+    """Return spans when the log has all of them, or after a timeout."""
     deadline = time.monotonic() + _SETTLE_S
     while True:
-        found = _spans(log, offset, ids, end)
-        if len(found) == len(ids) or time.monotonic() > deadline:
-            return found
+        spans = _spans(log, offset, ids, end)
+        if len(spans) == len(ids) or time.monotonic() > deadline:
+            return spans
         time.sleep(0.2)
 
 
 def _spans(log, offset, ids, end):
-    """Seconds from stored to the line of ``end``, of those that have it."""
+    """Return seconds from "Stored" to ``end``, where both lines exist."""
     stored, spans = {}, {}
     with open(log, errors='replace') as file:
         file.seek(offset)

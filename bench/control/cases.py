@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Octavia, controller and LB nodes together, case by case in one lab.
 
-See bench/control/README.rst for what is inside of each figure.
+See bench/control/README.rst for what each figure includes.
 """
 
 import signal
@@ -18,25 +18,25 @@ FLEET = 'fleet'
 
 
 def run(asked):
-    """Figures and further ones of each case, in the order of the settings:
-    what changes most comes last."""
+    """Return figures and further values by case, in the order of the settings,
+    where the most invasive case comes last."""
     settings = types.SimpleNamespace(**asked.settings)
     if settings.fleet_nodes > fleet.NODES_MAX:
         raise ValueError(f'fleet_nodes: at most {fleet.NODES_MAX}')
     warnings.filterwarnings('ignore', module='openstack')
-    # What was started is ended also when we are asked to end.
+    # Clean up on TERM too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     results = {}
     if wanted := [case for case in settings.cases if case != FLEET]:
         results = _in_lab(settings, wanted)
     if FLEET in settings.cases:
         results[FLEET] = fleet.run(settings)
-    return ({case: one for case, (one, _more) in results.items()},
-            {case: more for case, (_one, more) in results.items()})
+    return ({case: values for case, (values, _more) in results.items()},
+            {case: more for case, (_values, more) in results.items()})
 
 
 def _in_lab(settings, wanted):
-    """The cases on two real nodes."""
+    """Run the cases on two real nodes."""
     here = cluster.Cluster(settings.lab, settings.load_balancers,
                            settings.members)
     cases = {

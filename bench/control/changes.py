@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One change at a time: how long until it is switched, and until ACTIVE."""
+"""Single changes: the time until they are in tables, and until ACTIVE."""
 
 import contextlib
 import random
@@ -16,7 +16,7 @@ POLL_S = 0.001
 
 
 class _Watcher(threading.Thread):
-    """Notes when a member has a weight in the tables of all nodes."""
+    """Records when a member has a weight in the tables of all nodes."""
 
     def __init__(self, tables, key, address, weight):
         super().__init__(daemon=True)
@@ -25,11 +25,11 @@ class _Watcher(threading.Thread):
         self._address = address
         self._weight = weight
         self._deadline = time.monotonic() + octavia.PATIENCE_S
-        self.switched = None  # time.monotonic(), of the last node
+        self.switched = None  # time.monotonic() of the last node
 
     def run(self):
         while self._left and time.monotonic() < self._deadline:
-            self._left = [one for one in self._left if not self._has(one)]
+            self._left = [node for node in self._left if not self._has(node)]
             if self._left:
                 time.sleep(POLL_S)
             else:
@@ -42,7 +42,7 @@ class _Watcher(threading.Thread):
 
 
 def api_to_map(cluster, rounds):
-    """A member's weight, from Octavia's answer to the last node's table."""
+    """Change weights; time from Octavia's answer to the last table."""
     samples, from_call = [], []
     chosen = random.Random(1)
     with contextlib.ExitStack() as stack:
@@ -64,7 +64,7 @@ def api_to_map(cluster, rounds):
 
 
 def _change(api, tables, statuses, balancer, weight):
-    """((begin, end of the API call), switched)."""
+    """Return ((begin, end of the API call), switched)."""
     path, address = api.member(balancer)
     key = datapath.Key(api.vip(balancer), 'TCP', octavia.PORT)
     watcher = _Watcher(tables, key, address, weight)
@@ -79,23 +79,23 @@ def _change(api, tables, statuses, balancer, weight):
 
 
 def create_active(cluster, rounds):
-    """A load balancer, from the call to ACTIVE, alone; without anything else
-    and fully populated."""
-    found, more = {}, {'load_balancers': 2 * rounds}
+    """Create load balancers one by one, empty and fully populated; time from
+    the call to ACTIVE."""
+    values, more = {}, {'load_balancers': 2 * rounds}
     with contextlib.closing(octavia.Statuses(cluster.lab)) as statuses:
         for prefix, populated in (('', False), ('populated_', True)):
             samples, answered = _creations(cluster, statuses, rounds,
                                            populated)
-            found[f'{prefix}p50_s'] = round(figures.percentile(
+            values[f'{prefix}p50_s'] = round(figures.percentile(
                 samples, 50), 2)
             more[f'{prefix}worst_s'] = round(max(samples), 2)
             more[f'{prefix}answered_p50_s'] = round(figures.percentile(
                 answered, 50), 2)
-    return found, more
+    return values, more
 
 
 def _creations(cluster, statuses, rounds, populated):
-    """Seconds from each call to ACTIVE, and from each answer."""
+    """Return seconds from each call to ACTIVE, and from each answer."""
     samples, answered, made = [], [], []
     for number in range(2 + rounds):
         began = time.monotonic()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab of its own: the whole of Octavia, and two LB nodes with real maps.
+"""A separate lab with all of Octavia and two LB nodes with real maps.
 
-The controller's tables are in MariaDB. All load balancers are made through
+The controller's tables are in MariaDB. All load balancers are created through
 Octavia's API.
 """
 
@@ -21,7 +21,7 @@ from lab.fabric import topology
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.node import run_directory
 
-# Nobody has these addresses: the benchmark sends no packets to members.
+# Unused addresses: the benchmark sends no packets to members.
 MEMBERS = ipaddress.ip_network('198.19.0.0/16')
 CLIENTS = 10
 
@@ -29,7 +29,7 @@ CLIENTS = 10
 class Cluster:
     """Octavia and two nodes with load balancers on them.
 
-    :ivar ids: load balancers that stay for as long as the lab does.
+    :ivar ids: load balancers that exist as long as the lab.
     """
 
     def __init__(self, name, size, members):
@@ -42,7 +42,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def running(self, keep=False):
-        """Start it, filled; in the end nothing is left but its logs."""
+        """Start and fill it; at the end remove all but its logs."""
         try:
             self._start()
             self._fill()
@@ -52,10 +52,10 @@ class Cluster:
                 deployment.down(self.lab)
 
     def _start(self):
-        # As it is installed; what is measured is in the log's INFO lines.
+        # As installed: the INFO lines of the log suffice to measure.
         deployment.up(self.lab, control_only=True,
                       provider_options={'DEFAULT': {'debug': False}})
-        # Of one controller, whose log has all.
+        # Keep one controller, so that its log is complete.
         processes.stop(self.lab, octavia.SECOND_CONTROLLER)
         services = max(1024, 2 * self.size)
         topology.up(self.lab, {'datapath': {
@@ -76,7 +76,7 @@ class Cluster:
         return ids
 
     def create_one(self, populated=True):
-        """Create a load balancer, and wait for the API alone."""
+        """Create a load balancer, waiting only for the API's answer."""
         number = next(self._numbers)
         if not populated:
             return self.api.create(f'bench-{number}')
@@ -86,20 +86,20 @@ class Cluster:
             for index in range(self._members)])
 
     def tables(self, node):
-        """The maps of a node, to be looked at."""
+        """Open the maps of a node for reading."""
         conf = options.load(
             config_files=[str(nodes.configuration(self.lab, node))])
         return run_directory.RunDirectory(conf).open_datapath()
 
     def controller_log(self):
-        """The log that the controller writes to."""
+        """Return the path of the controller's log."""
         return self.lab.logs / f'{octavia.DRIVER_AGENT}.log'
 
 
 def together(items, function, clients=CLIENTS):
-    """``function`` of each item, in as many threads; what it returned.
+    """Call ``function`` for each item in several threads; return the results.
 
-    :raises Failed: what one of them raised.
+    :raises Failed: one of the calls failed.
     """
     waiting = iter(items)
     lock = threading.Lock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's calls of the controller, without an octavia-api."""
+"""The driver's calls to the controller, without octavia-api."""
 
 import datetime
 import ipaddress
@@ -20,7 +20,7 @@ VIPS = ipaddress.ip_network('198.18.0.0/16')
 
 
 class Driver:
-    """The driver's side of its calls."""
+    """The driver's side of the calls."""
 
     def __init__(self, lab, path):
         conf = options.load(config_files=[str(path)])
@@ -30,9 +30,9 @@ class Driver:
             self._ahead_s = self._client.ping(TIMEOUT_S) - time.time()
 
     def change(self, change):
-        """Ask for a change. Returns the request's id."""
+        """Request a change; return the id of the request."""
         request = str(uuid.uuid4())
-        # Connections are made when they are needed.
+        # Connections are opened on demand, so it has to be inside.
         with namespaces.inside(self._lab, paths.CONTROL):
             answer = self._client.change(
                 change, request, time.time() + self._ahead_s + TIMEOUT_S,
@@ -47,7 +47,7 @@ class Driver:
 
 
 def tree(number, members):
-    """A load balancer as octavia-api hands it to the driver."""
+    """Return a load balancer as octavia-api passes it to the driver."""
     def name():
         return str(uuid.uuid4())
 

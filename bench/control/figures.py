@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples, and what processes have used."""
+"""Percentiles of samples, and resource usage of processes."""
 
 import math
 import pathlib
@@ -9,29 +9,29 @@ PAGE_BYTES = 4096
 
 
 def percentile(samples, percent):
-    """By nearest rank: a sample that was really seen."""
+    """Return the percentile by nearest rank, an actual sample."""
     ordered = sorted(samples)
     rank = max(1, math.ceil(len(ordered) * percent / 100))
     return ordered[rank - 1]
 
 
 def cpu_s(pid):
-    """Seconds of CPU that a process has used, with all its threads."""
+    """Return the CPU seconds that a process has used, with all threads."""
     fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(
         ')')[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
 def rss_mb(pid):
-    """Resident memory of a process."""
+    """Return the resident memory of a process, MB."""
     fields = pathlib.Path(f'/proc/{pid}/statm').read_text().split()
     return int(fields[1]) * PAGE_BYTES / 1e6
 
 
 def children(pid):
-    """Processes below this one, itself among them, oldest first."""
-    found = [pid]
+    """Return a process and its descendants, parents before children."""
+    pids = [pid]
     for path in pathlib.Path(f'/proc/{pid}/task').glob('*/children'):
         for child in path.read_text().split():
-            found += children(int(child))
-    return found
+            pids += children(int(child))
+    return pids

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """5,000 load balancers on 50 nodes, 20 changes a second.
 
-Real: the controller as a process of its own, with MariaDB, and RabbitMQ with
-a virtual host for each node, all by TLS; the driver's calls; the nodes' side
-of the protocol (simulated.py). Stand-ins: Octavia (stand_in.py), whose API
-would take hours for so many and all of the machine, and the nodes' tables.
+Real are the controller as a separate process, MariaDB, and RabbitMQ with a
+virtual host for each node, all over TLS; the driver's calls; and the nodes'
+side of the protocol (simulated.py). Replaced are the nodes' tables and Octavia
+(stand_in.py), whose API would take hours and all of the machine for so many.
 """
 
 import contextlib
@@ -38,18 +38,18 @@ from octavia_xdp_provider.controller.store import schema
 CONTROLLER = 'controller'
 DATABASE = 'xdp_test_fleet'
 NODES_MAX = 200
-# Processes of simulated nodes: each has an interpreter's lock of its own.
+# Processes of simulated nodes, each with its own interpreter lock.
 PROCESSES = 2
-# Load balancers that are created by the driver's calls; the others by seed.py,
-# so many in a transaction.
+# Load balancers that are created by the driver's calls. The others are created
+# by seed.py, SEEDED in a transaction.
 CREATED = 20
 SEEDED = 500
 # Creations under way at once.
 CLIENTS = 32
-# Calls that may wait for their answers at once: the pace is kept though an
+# Calls that may be under way at once, so that the pace is kept even if an
 # answer takes seconds.
 CALLS = 64
-# For controller and nodes to start.
+# Seconds for controller and nodes to start.
 START_S = 300
 SOCKETS = ('status', 'stats', 'get', 'preloaded_status',
            'preloaded_stats', 'preloaded_get')
@@ -59,7 +59,7 @@ _HOLDING = re.compile(r'holding (\d+)')
 
 
 def run(arguments):
-    """All of it. Returns (figures, further ones)."""
+    """Run everything; return (figures, further values)."""
     fleet = Fleet(arguments)
     with fleet.running():
         fleet.fill()
@@ -68,10 +68,10 @@ def run(arguments):
         resync_s = fleet.resync()
         refetch_s = fleet.refetch()
         rss = figures.rss_mb(fleet.pid)
-    found = {'cores': busy['cores'], 'rss_mb': round(rss),
-             'resync_s': resync_s, 'changes_per_s': busy['changes_per_s']}
-    print('fleet', found, flush=True)
-    return found, {
+    values = {'cores': busy['cores'], 'rss_mb': round(rss),
+              'resync_s': resync_s, 'changes_per_s': busy['changes_per_s']}
+    print('fleet', values, flush=True)
+    return values, {
         'load_balancers': arguments.fleet_load_balancers,
         'nodes': arguments.fleet_nodes, 'fill_s': fleet.fill_s,
         'idle_cores': quiet['cores'], 'cpu_ms_a_change': _cost_ms(
@@ -141,7 +141,7 @@ class Fleet:
         processes.start(self.lab, paths.CONTROL, CONTROLLER,
                         ['octavia-xdp-controller', '--config-file', path])
         log = processes.find(self.lab, CONTROLLER).log
-        # What a node asks before is lost.
+        # Requests of nodes before that are lost.
         processes.wait_for(
             'a controller that serves all', lambda: pathlib.Path(
                 log).read_text(
@@ -173,7 +173,7 @@ class Fleet:
         both = {
             'DEFAULT': {'host': paths.CONTROL, 'use_stderr': True},
             'oslo_messaging_rabbit': rabbitmq.tls_options(self.lab),
-            # There is no Neutron.
+            # Without Neutron.
             'vip': {'allowed_networks': driver.VIPS, 'any_network': True},
             'members': {'allowed_networks': clusters.MEMBERS}}
         ini.write(self._path('driver'), both, {'DEFAULT': {
@@ -208,7 +208,7 @@ class Fleet:
                 cwd=paths.CHECKOUT)
 
     def fill(self):
-        """Give nodes and Octavia all load balancers; a few by the driver."""
+        """Create all load balancers, a few of them by the driver's calls."""
         began = time.monotonic()
         with progress.step(f'{self._size} load balancers on '
                            f'{len(self._hosts)} nodes'):
@@ -233,7 +233,7 @@ class Fleet:
                           self._hosts, self._replicas)
 
     def _begin(self, number):
-        """A new one that is PENDING: (id, fields, its pool)."""
+        """Begin a load balancer as pending; return (id, fields, pool)."""
         tree = driver.tree(number, self._members)
         fields = translate.load_balancer_tree(tree)
         fields['flavor'] = {}
@@ -256,7 +256,7 @@ class Fleet:
                                 pool.members[0].member_id))
 
     def _change(self, balancer, weight):
-        """Change a member's weight, unless another change is under way."""
+        """Change a member's weight, unless a change is under way."""
         key, pool_id, member_id = balancer
         if not self._octavia.lock(key):
             return
@@ -267,10 +267,10 @@ class Fleet:
         self._driver.committed(request)
 
     def measure(self, seconds, rate):
-        """Make so many changes a second for a while; what all have used."""
+        """Make changes at a rate; return what all processes have used."""
         self._octavia.spans.clear()
         pids = self._pids()
-        used = {name: _cpu(some) for name, some in pids.items()}
+        used = {name: _cpu(group) for name, group in pids.items()}
         messages, began = self._octavia.messages, time.monotonic()
         title = f'{rate:g} changes a second' if rate else 'no change'
         with progress.step(f'{title}, for {seconds} s'):
@@ -280,8 +280,8 @@ class Fleet:
                 time.sleep(seconds)
         took = time.monotonic() - began
         spans = list(self._octavia.spans)
-        cores = {name: round((_cpu(some) - used[name]) / took, 2)
-                 for name, some in pids.items()}
+        cores = {name: round((_cpu(group) - used[name]) / took, 2)
+                 for name, group in pids.items()}
         return {
             'cores': cores[CONTROLLER], 'cpu_s': _cpu(pids[CONTROLLER])
             - used[CONTROLLER], 'seconds': took, 'changes': len(spans),
@@ -299,12 +299,12 @@ class Fleet:
                   rabbitmq.NAME: [rabbitmq.NAME],
                   'nodes': [f'nodes-{number}' for number
                             in range(PROCESSES)]}
-        return {name: [pid for one in some for pid in figures.children(
-            processes.find(self.lab, one).pid)]
-            for name, some in groups.items()}
+        return {name: [pid for process in group for pid in figures.children(
+            processes.find(self.lab, process).pid)]
+            for name, group in groups.items()}
 
     def _make_changes(self, seconds, rate):
-        """At a steady pace: a slow call holds up none of the others."""
+        """Make changes at a steady pace; slow calls delay no others."""
         chosen, begin = random.Random(2), time.monotonic()
         number_of_changes = int(seconds * rate) + 1
 
@@ -320,7 +320,7 @@ class Fleet:
             work, clients=CALLS)
 
     def resync(self):
-        """Seconds of the next whole comparison with Octavia's list."""
+        """Return the seconds of the next comparison with Octavia's list."""
         process = processes.find(self.lab, CONTROLLER)
         with open(process.log, errors='replace') as log:
             log.seek(0, 2)
@@ -334,7 +334,7 @@ class Fleet:
         return float(match[2])
 
     def refetch(self):
-        """Seconds for all nodes to have everything that hold nothing."""
+        """Return the seconds in which empty nodes fetch everything."""
         names = [f'nodes-{number}' for number in range(PROCESSES)]
         logs = [processes.find(self.lab, name).log for name in names]
         wanted = sum(_holding(log) for log in logs)
@@ -353,7 +353,7 @@ class Fleet:
 
 
 def _cost_ms(busy, quiet):
-    """CPU of the controller for one change, without what it needs idle."""
+    """Return CPU of the controller for a change, without its idle load."""
     if not busy['changes']:
         return None
     idle_s = quiet['cpu_s'] / quiet['seconds'] * busy['seconds']
@@ -361,10 +361,10 @@ def _cost_ms(busy, quiet):
 
 
 def _holding(log):
-    """Load balancers that the nodes of a process say they hold."""
+    """Return how many load balancers the nodes of a process report."""
     with open(log, errors='replace') as file:
-        found = _HOLDING.findall(file.read())
-    return int(found[-1]) if found else 0
+        counts = _HOLDING.findall(file.read())
+    return int(counts[-1]) if counts else 0
 
 
 def _cpu(pids):

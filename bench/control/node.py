@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that starts with nothing, and one that has nothing to do."""
+"""A node that starts empty, and an idle one."""
 
 import contextlib
 import re
@@ -15,13 +15,13 @@ from octavia_xdp_provider.node import datapath
 
 NODE = 'lb2'
 POLL_S = 0.02
-# Of the agent, in debug lines.
+# A debug line of the agent.
 _PASS = re.compile(r'A pass over (\d+) load balancers with (\d+) changed '
                    r'took ([\d.]+) ms of CPU')
 
 
 def cold(cluster):
-    """From the start of a node's processes to tables that have it all."""
+    """Time from the start of a node's processes to complete tables."""
     lab, wanted = cluster.lab, len(cluster.ids)
     nodes.kill(lab, NODE)
     shutil.rmtree(nodes.pin_directory(lab, NODE))
@@ -44,13 +44,13 @@ def cold(cluster):
 
 
 def _services(cluster):
-    """Services whose members take traffic."""
+    """Return the number of services whose members take traffic."""
     try:
         with cluster.tables(NODE) as tables:
-            return sum(1 for one in tables.summaries().values()
-                       if one.enabled)
+            return sum(1 for summary in tables.summaries().values()
+                       if summary.enabled)
     except (datapath.DatapathError, OSError):
-        return 0  # there is none yet
+        return 0  # there are no tables yet
 
 
 def _announced(reader):
@@ -69,7 +69,7 @@ def _when(condition):
 
 
 def idle(cluster, seconds):
-    """CPU of a pass in which nothing has changed, and of the whole agent."""
+    """Measure CPU of passes without changes, and of the whole agent."""
     process = processes.find(cluster.lab, nodes.name(NODE, nodes.AGENT))
     with contextlib.closing(open(process.log, errors='replace')) as log:
         log.seek(0, 2)

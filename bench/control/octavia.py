@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia as its users reach it, and its database as a stopwatch reads it.
+"""Octavia's API as used by tenants, and statuses from its database.
 
-Questions of the API would compete with what is measured, so that statuses
-are read from Octavia's database.
+Polling the API would compete with what is measured, so statuses are read from
+Octavia's database.
 """
 
 import http.client
@@ -24,11 +24,11 @@ PORT = 80
 
 
 class Failed(Exception):
-    """Octavia refuses, or something does not come about in time."""
+    """Octavia refuses a request, or something does not happen in time."""
 
 
 class Api:
-    """Calls as tenant; any thread may use it."""
+    """Calls as a tenant; thread-safe."""
 
     def __init__(self, lab):
         self._lab = lab
@@ -40,7 +40,7 @@ class Api:
             self.subnet_id = user.network.find_subnet('vips-v6').id
 
     def request(self, method, path, body=None):
-        """An answer's JSON; when it came, by time.monotonic()."""
+        """Return the JSON of the answer and its time, time.monotonic()."""
         with namespaces.inside(self._lab, paths.CONTROL):
             connection = http.client.HTTPConnection(
                 paths.CONTROL_ADDRESS, octavia.PORT, timeout=PATIENCE_S)
@@ -62,7 +62,7 @@ class Api:
         return (json.loads(text) if text else None), came
 
     def create(self, name, members=()):
-        """A load balancer, with members fully populated. Returns its id."""
+        """Create a load balancer (populated with members); return its id."""
         wanted = {'name': name, 'provider': 'xdp',
                   'vip_subnet_id': self.subnet_id}
         if members:
@@ -87,7 +87,7 @@ class Api:
         return answer['loadbalancer']['vip_address']
 
     def member(self, load_balancer_id):
-        """(path, address) of one of its members."""
+        """Return (path, address) of one of its members."""
         answer, _came = self.request(
             'GET', f'pools?loadbalancer_id={load_balancer_id}')
         pool = answer['pools'][0]['id']
@@ -97,7 +97,7 @@ class Api:
 
 
 class Statuses:
-    """Provisioning statuses, from the database; belongs to one thread."""
+    """Provisioning statuses from the database; not thread-safe."""
 
     def __init__(self, lab):
         with namespaces.inside(lab, paths.CONTROL):
@@ -110,7 +110,7 @@ class Statuses:
         self._connection.close()
 
     def of(self, ids):
-        """Id → provisioning status, of those that there are."""
+        """Return provisioning statuses by id, of existing load balancers."""
         if not ids:
             return {}
         with self._connection.cursor() as cursor:
@@ -122,19 +122,19 @@ class Statuses:
             return dict(cursor.fetchall())
 
     def wait(self, ids, wanted, patience_s=PATIENCE_S, poll_s=POLL_S):
-        """Wait until all have a status; when each had, by monotonic time.
+        """Wait for a status; return when each had it, in monotonic time.
 
-        What is gone is as good as DELETED.
+        Load balancers that do not exist count as DELETED.
         """
         deadline = time.monotonic() + patience_s
-        left, found = set(ids), {}
+        left, reached = set(ids), {}
         while left:
             statuses = self.of(left)
             now = time.monotonic()
             for key in list(left):
                 status = statuses.get(key, 'DELETED')
                 if status == wanted:
-                    found[key] = now
+                    reached[key] = now
                     left.discard(key)
                 elif status == 'ERROR':
                     raise Failed(f'load balancer {key} is in ERROR')
@@ -143,4 +143,4 @@ class Statuses:
                              f'after {patience_s} s')
             if left:
                 time.sleep(poll_s)
-        return found
+        return reached

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load balancers put into the controller's tables, as they are after Octavia
-has committed them and the scheduler has placed them.
+"""Writes load balancers into the controller's tables, as if Octavia had
+committed and the scheduler placed them.
 
-By the driver's calls thousands would take minutes of a controller that is to
-be measured afterwards. What is left to it is all of the rest: nodes fetch and
-report them, and Octavia is sent that they are ACTIVE.
+By the driver's calls, thousands would take minutes. The rest is left to the
+controller: nodes fetch and report them, and it sends ACTIVE to Octavia.
 """
 
 import json
@@ -18,49 +17,52 @@ from octavia_xdp_provider.controller.store import models
 
 
 def seed(store, documents, hosts, replicas):
-    """Store new load balancers, each on so many nodes in turn."""
+    """Store new load balancers, each on ``replicas`` nodes in turn."""
     with store._writing() as rows:
         generation = store._next_generation(rows)
         now = store._now(rows)
-        found = _rows(documents, hosts, replicas, generation, now)
-        for table, values in found.items():
+        tables = _rows(documents, hosts, replicas, generation, now)
+        for table, values in tables.items():
             rows.execute(sa.insert(table.__table__), values)
-        store._mark_work(rows, [one['id'] for one in documents])
+        store._mark_work(rows, [document['id'] for document in documents])
 
 
 def _rows(documents, hosts, replicas, generation, now):
-    """Table → rows."""
+    """Return rows by table."""
     return {
         models.LoadBalancer: [{
-            'id': one['id'], 'vip_address': one['vip_address'],
-            'document': json.dumps(one, sort_keys=True),
+            'id': document['id'], 'vip_address': document['vip_address'],
+            'document': json.dumps(document, sort_keys=True),
             'generation': generation, 'sent_generation': 0,
             'failed_generation': 0, 'removed': '[]', 'deleted': False,
             'changed_at': now, 'unconfirmed': json.dumps([
                 [kind, key, generation] for kind, key
-                in sorted(_pending(one))])} for one in documents],
-        models.Pool: [{'id': key, 'load_balancer_id': one['id']}
-                      for one in documents for key in one['pools']],
-        models.Vip: [{'address': address, 'load_balancer_id': one['id']}
-                     for one in documents for address in spec.vips(one)],
+                in sorted(_pending(document))])} for document in documents],
+        models.Pool: [{'id': key, 'load_balancer_id': document['id']}
+                      for document in documents for key in document['pools']],
+        models.Vip: [{'address': address, 'load_balancer_id': document['id']}
+                     for document in documents
+                     for address in spec.vips(document)],
         models.MemberAddress: [
-            {'address': address, 'load_balancer_id': one['id']}
-            for one in documents for address in spec.member_addresses(one)],
+            {'address': address, 'load_balancer_id': document['id']}
+            for document in documents
+            for address in spec.member_addresses(document)],
         models.Usage: [{
-            'load_balancer_id': one['id'],
-            'services': capacity.need(one).services,
-            'members': capacity.need(one).members} for one in documents],
+            'load_balancer_id': document['id'],
+            'services': capacity.need(document).services,
+            'members': capacity.need(document).members}
+            for document in documents],
         models.Placement: [{
-            'load_balancer_id': one['id'], 'synced_generation': 0,
+            'load_balancer_id': document['id'], 'synced_generation': 0,
             'placed_generation': generation, 'report_epoch': 0,
             'drain_generation': 0,
             'host': hosts[(replicas * number + index) % len(hosts)]}
-            for number, one in enumerate(documents)
+            for number, document in enumerate(documents)
             for index in range(replicas)]}
 
 
 def _pending(document):
-    """Objects that Octavia shows as PENDING_CREATE."""
+    """Return the objects that Octavia shows as PENDING_CREATE."""
     return status_message.made_pending(None, document, {
         'object': 'loadbalancer', 'action': 'create',
         'object_id': document['id'], 'load_balancer_id': document['id'],

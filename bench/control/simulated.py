@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """LB nodes without a datapath: python -m bench.control.simulated FILE…
 
-Each file is the configuration of a node. What speaks to the controller is
-the agent's own code: link, worker, fetching with its cache, reports and
-heartbeat, each with a connection to the node's virtual host. What it stands
-on does nothing and says that all went well: tables, checks, announcements.
+Each file is the configuration of a node. The part that talks to the controller
+is the agent's own code: link, worker, fetching with its cache, reports and
+heartbeat, each with a connection to the node's virtual host. Tables, checks
+and announcements are stubs that do nothing and report success.
 """
 
 import sys
@@ -26,12 +26,12 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.node import run_directory
 
-# Between two lines that say what all nodes hold.
+# Seconds between two lines that report what all nodes hold.
 REPORT_S = 0.25
 
 
 class NullReconciler:
-    """Makes everything true by saying so."""
+    """Reports everything as applied."""
 
     def __init__(self):
         self.file_errors = {}
@@ -41,20 +41,20 @@ class NullReconciler:
         held = {}
         for key, (generation, document) in (
                 wanted_state.documents.items()):
-            one = self.held.get(key)
-            if one is None or one['generation'] != generation:
-                one = {'generation': generation, 'error': None,
-                       'members': _monitored(document), 'announced': True}
-            held[key] = one
+            entry = self.held.get(key)
+            if entry is None or entry['generation'] != generation:
+                entry = {'generation': generation, 'error': None,
+                         'members': _monitored(document), 'announced': True}
+            held[key] = entry
         if held != self.held:
             self.held = held
         return reconcile.PassResult(wanted_state, {})
 
     def announce(self, ready):
-        """Nothing is announced."""
+        """Announce nothing."""
 
     def leaving_s(self):
-        """Nothing has to wait before it goes."""
+        """Nothing has to wait before it is removed."""
 
     def counters(self):
         return {}
@@ -66,7 +66,7 @@ def _monitored(document):
 
 
 class Null:
-    """Datapath, uplinks and probes."""
+    """Stub of datapath, uplinks and probes."""
 
     ready = frozenset((4, 6))
 
@@ -78,7 +78,7 @@ class Null:
 
 
 class NullState:
-    """What a node says of itself."""
+    """The state that a node reports."""
 
     def read(self, problems):
         return {'version': '0', 'problems': list(problems),

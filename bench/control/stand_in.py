@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia as far as a controller meets it, for thousands of load balancers.
+"""A stand-in for Octavia, for controllers with thousands of load balancers.
 
-It is no Octavia: no Keystone, no database, no process for each message.
-It answers the requests of controller/octavia/api.py over HTTP and takes
-messages on octavia-driver-agent's sockets, and so costs next to nothing
-beside the controller that is measured. Documents are not sent: what
-controllers compare whole is not part of what it is used for.
+It has no Keystone, no database and no process for each message. It answers the
+requests of controller/octavia/api.py over HTTP and takes messages on
+octavia-driver-agent's sockets, which costs next to nothing beside the measured
+controller. It lists statuses only, not the objects that controllers compare.
 """
 
 import contextlib
@@ -25,8 +24,8 @@ PORT = 9876
 
 @dataclasses.dataclass
 class Balancer:
-    """``objects``: (plural, id) of all below it. ``active``: set while
-    nothing is pending."""
+    """``objects``: (plural, id) of its objects. ``active``: set while nothing
+    is pending."""
 
     status: str
     objects: list
@@ -37,7 +36,7 @@ class Balancer:
 
 
 class Octavia:
-    """What would be Octavia's database."""
+    """The stand-in for Octavia's database."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -46,60 +45,61 @@ class Octavia:
         self.messages = 0
 
     def begin(self, key, status, objects=()):
-        """A change is committed: a load balancer is pending."""
+        """Commit a change: the load balancer becomes pending."""
         with self._lock:
-            found = self._balancers.get(key)
-            if found is None:
-                found = self._balancers[key] = Balancer(status, list(objects))
-            found.status = status
-            found.updated_at = _now()
-            found.since = time.monotonic()
-            found.active.clear()
-            return found
+            balancer = self._balancers.get(key)
+            if balancer is None:
+                balancer = self._balancers[key] = Balancer(status,
+                                                           list(objects))
+            balancer.status = status
+            balancer.updated_at = _now()
+            balancer.since = time.monotonic()
+            balancer.active.clear()
+            return balancer
 
     def lock(self, key):
-        """A transaction begins, if nothing is under way; as Octavia's, it
-        keeps others from changing the load balancer."""
+        """Begin a transaction unless one is under way; like Octavia's, it
+        excludes other changes of the load balancer."""
         with self._lock:
-            found = self._balancers[key]
-            if not found.active.is_set():
+            balancer = self._balancers[key]
+            if not balancer.active.is_set():
                 return False
-            found.active.clear()
+            balancer.active.clear()
             return True
 
     def wait(self, key, timeout):
-        """Until nothing is pending; whether that is so."""
+        """Wait until nothing is pending; return whether that is so."""
         with self._lock:
-            found = self._balancers[key]
-        return found.active.wait(timeout)
+            balancer = self._balancers[key]
+        return balancer.active.wait(timeout)
 
     def take(self, message):
-        """A message of statuses."""
+        """Apply a message of statuses."""
         with self._lock:
             self.messages += 1
             for record in message.get('loadbalancers', ()):
-                found = self._balancers.get(record['id'])
-                if found is None:
+                balancer = self._balancers.get(record['id'])
+                if balancer is None:
                     continue
-                found.updated_at = _now()
+                balancer.updated_at = _now()
                 if record.get('provisioning_status') == ACTIVE:
-                    if found.status != ACTIVE:
-                        self.spans.append(time.monotonic() - found.since)
-                    found.status = ACTIVE
-                    found.active.set()
+                    if balancer.status != ACTIVE:
+                        self.spans.append(time.monotonic() - balancer.since)
+                    balancer.status = ACTIVE
+                    balancer.active.set()
 
     def row(self, key):
         with self._lock:
-            found = self._balancers.get(key)
-            return found and _row(key, found)
+            balancer = self._balancers.get(key)
+            return balancer and _row(key, balancer)
 
     def objects(self, key):
         with self._lock:
-            found = self._balancers.get(key)
-            return found and (found.status, list(found.objects))
+            balancer = self._balancers.get(key)
+            return balancer and (balancer.status, list(balancer.objects))
 
     def page(self, marker, limit):
-        """Rows after a marker, in the order of their creation."""
+        """Return rows after a marker, in order of creation."""
         with self._lock:
             keys = list(self._balancers)
             first = keys.index(marker) + 1 if marker else 0
@@ -107,10 +107,10 @@ class Octavia:
                     for key in keys[first:first + limit]]
 
 
-def _row(key, found):
+def _row(key, balancer):
     return {'id': key, 'provider': 'xdp', 'operating_status': 'ONLINE',
-            'provisioning_status': found.status,
-            'updated_at': found.updated_at}
+            'provisioning_status': balancer.status,
+            'updated_at': balancer.updated_at}
 
 
 def _now():
@@ -122,7 +122,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     """Octavia's API, for octavia_xdp_provider.controller.octavia.api."""
 
     protocol_version = 'HTTP/1.1'
-    # The answer's header and body are two writes.
+    # Header and body of the answer are separate writes.
     disable_nagle_algorithm = True
     octavia = None
 
@@ -139,7 +139,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *arguments):
-        """Nothing: there are many."""
+        """Log nothing: there are too many requests."""
 
     def _answer(self, parts, query):
         if parts == ['loadbalancers']:
@@ -187,9 +187,9 @@ class _Server(http.server.ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serving(octavia, sockets):
-    """Serve where this thread's sockets are.
+    """Serve in the network namespace of this thread.
 
-    :param sockets: paths by kind: status, stats and get, and the same with
+    :param sockets: paths by kind: status, stats and get, each also with
         ``preloaded_`` before it.
     """
     handler = type('Handler', (_Handler,), {'octavia': octavia})
@@ -219,7 +219,7 @@ def _accept(octavia, kind, listener):
         try:
             connection, _address = listener.accept()
         except OSError:
-            return  # it was closed
+            return  # the listener was closed
         with connection, connection.makefile('rwb') as file:
             message = json.loads(file.read(int(file.readline())))
             answer = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML files that are checked against a schema; errors name their line.
+"""Reads YAML files and checks them against a schema; errors name the line.
 
-Beds, scenarios and suites are read with this.
+Used for beds, scenarios and suites.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from bench import errors
 from bench.declarations import loader
 from bench.declarations import schemas
 
-# Far above any declaration, far below what a file of aliases can grow to.
+# Far above any declaration, but stops files whose aliases expand endlessly.
 VALUES_MAX = 100_000
 _TAGS = ('tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq')
 _MERGE = 'tag:yaml.org,2002:merge'
@@ -23,10 +23,10 @@ _MERGE = 'tag:yaml.org,2002:merge'
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """What a file says, and where.
+    """The contents of a file with line numbers.
 
     :ivar data: mappings, lists, texts, numbers, booleans and None.
-    :ivar lines: of each key and item, by its path within `data`.
+    :ivar lines: line of each key and item, by its path within `data`.
     """
 
     path: pathlib.Path
@@ -34,23 +34,23 @@ class Document:
     lines: Mapping[tuple[str | int, ...], int]
 
     def line(self, *keys: str | int) -> int:
-        """Where a value is declared; that of what holds it, if it is not."""
+        """Return the line of a value, or of its nearest declared parent."""
         while keys not in self.lines:
             keys = keys[:-1]
         return self.lines[keys]
 
     def error(self, text: str, *keys: str | int) -> errors.DeclarationError:
-        """To be raised: what is wrong with the value below these keys."""
+        """Return an error about the value at these keys, to be raised."""
         return errors.DeclarationError(self.path, self.line(*keys), text)
 
 
 def read(path: pathlib.Path, schema: Mapping[str, Any]) -> Document:
     """Read a file.
 
-    :param schema: JSON schema, draft 2020-12. A `description` below a
-        `pattern` is what errors say of it. Formats: see schemas.py.
-    :raises errors.DeclarationError: it is no YAML, has a key twice, or is not
-        as the schema wants it. The text has a line for each mistake.
+    :param schema: JSON schema, draft 2020-12. The `description` beside a
+        `pattern` is used in errors. Formats: see schemas.py.
+    :raises errors.DeclarationError: it is no YAML, has duplicate keys, or
+        violates the schema. The text has a line for each mistake.
     :raises errors.BenchError: it cannot be read.
     """
     try:
@@ -65,7 +65,7 @@ def read(path: pathlib.Path, schema: Mapping[str, Any]) -> Document:
 
 def parse(text: str, path: pathlib.Path,
           schema: Mapping[str, Any]) -> Document:
-    """As read(), of a text that is not in the file yet."""
+    """Like read(), for a text that is not in the file yet."""
     document = _compose(text, path)
     mistakes = sorted((document.line(*keys), message)
                       for keys, message in schemas.mistakes(document.data,
@@ -91,13 +91,13 @@ def _compose(text, path):
         raise errors.DeclarationError(
             path, mark.line + 1 if mark else 1,
             f'no YAML: {error.problem or error.context}') from None
-    except yaml.YAMLError as error:  # Of characters that YAML has not.
+    except yaml.YAMLError as error:  # Characters that YAML does not allow.
         raise errors.DeclarationError(path, 1, f'no YAML: {error}') from None
     return Document(path, data, lines)
 
 
 class _Construction:
-    """Of plain data from nodes, which have the lines."""
+    """Constructs plain data from nodes and records their lines."""
 
     def __init__(self, reader, path, lines):
         self.reader, self.path, self.lines = reader, path, lines
@@ -114,28 +114,28 @@ class _Construction:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, keys, (*above, node))
         if isinstance(node, yaml.SequenceNode):
-            found = []
+            items = []
             for index, item in enumerate(node.value):
                 self.lines[(*keys, index)] = _line(item)
-                found.append(self.value(item, (*keys, index),
+                items.append(self.value(item, (*keys, index),
                                         (*above, node)))
-            return found
+            return items
         return self.reader.construct_object(node)
 
     def _mapping(self, node, keys, above):
-        if node not in self.checked:  # It has more than one name.
+        if node not in self.checked:  # Aliases lead here repeatedly.
             self.checked.add(node)
-            self._refuse_twice(node)
-            # What "<<" names comes first: own keys replace it.
+            self._refuse_duplicates(node)
+            # Puts keys merged by "<<" first, so that own keys replace them.
             self.reader.flatten_mapping(node)
-        found = {}
+        mapping = {}
         for key_node, value_node in node.value:
             key = self.reader.construct_object(key_node)
             self.lines[(*keys, key)] = _line(key_node)
-            found[key] = self.value(value_node, (*keys, key), above)
-        return found
+            mapping[key] = self.value(value_node, (*keys, key), above)
+        return mapping
 
-    def _refuse_twice(self, node):
+    def _refuse_duplicates(self, node):
         seen: dict[str, int] = {}
         for key_node, _value in node.value:
             key = key_node.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML as people write declarations."""
+"""A YAML loader with the scalars that authors of declarations expect."""
 
 import re
 
@@ -7,14 +7,14 @@ import yaml
 
 _FLOAT = 'tag:yaml.org,2002:float'
 _INT = 'tag:yaml.org,2002:int'
-# YAML 1.1 takes 22:30 for a number of base 60, and dates for objects.
+# YAML 1.1 reads 22:30 as a number of base 60, and dates as objects.
 _REPLACED = {_FLOAT, _INT, 'tag:yaml.org,2002:timestamp'}
 
 
 class Loader(yaml.SafeLoader):
-    """Numbers as in YAML 1.2, where 1e6 is one and 22:30 is none; no dates.
+    """Numbers as in YAML 1.2 (1e6 is a number, 22:30 is not), no dates.
 
-    on, off, yes and no are booleans, as they are in YAML 1.1.
+    on, off, yes and no are booleans as in YAML 1.1.
     """
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of data is not as a JSON schema wants it, in words.
+"""Describes where data violate a JSON schema.
 
-Formats beside those of JSON schema: "address" (of IPv4 or IPv6), "network"
-(198.18.1.0/24, without host bits), "interface" (198.18.1.1/24).
+Additional formats: "address" (IPv4 or IPv6), "network" (198.18.1.0/24, without
+host bits), "interface" (198.18.1.1/24).
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _SHOWN_CHARACTERS = 60
 
 def mistakes(data: Any, schema: Mapping[str, Any],
              ) -> Iterator[tuple[Keys, str]]:
-    """(where, what is wrong) of each mistake.
+    """Yield (path, description) of each mistake.
 
     :raises jsonschema.SchemaError: the schema itself is wrong.
     """
@@ -48,7 +48,7 @@ def mistakes(data: Any, schema: Mapping[str, Any],
         schema, format_checker=FORMATS)
     for error in validator.iter_errors(data):
         if error.context:
-            # Of alternatives the one that comes closest.
+            # Among alternatives, describe the closest one.
             error = jsonschema.exceptions.best_match([error])
         yield from _texts(error)
 
@@ -87,9 +87,9 @@ def _wanted(error) -> str:
     match error.validator:
         case 'type':
             types = [value] if isinstance(value, str) else value
-            return ' or '.join(_TYPE_TEXTS[one] for one in types)
+            return ' or '.join(_TYPE_TEXTS[name] for name in types)
         case 'enum':
-            return 'one of: ' + ', '.join(str(one) for one in value)
+            return 'one of: ' + ', '.join(str(item) for item in value)
         case 'const':
             return str(value)
         case 'format':

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A round of a part of the product by itself: a process of its own, in
-namespaces of its own that end with it.
+"""Runs a round of a part of the product by itself, in a separate process with
+its own namespaces.
 
     python -m bench.engine.alone KIND
 
-What is asked for comes on standard input, what was found goes to standard
-output, both as JSON; whatever else is printed on the way goes to standard
-error.
+Reads the request as JSON from standard input and writes results as JSON to
+standard output. Other output goes to standard error.
 """
 
 import dataclasses
@@ -30,8 +29,8 @@ CHECKOUT = pathlib.Path(__file__).parents[2]
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """:ivar settings: all that the kind has.
-    :ivar seconds: how long a measurement takes whose length is anybody's.
+    """:ivar settings: all settings of the kind.
+    :ivar seconds: duration of measurements that can have any.
     """
 
     settings: dict[str, Any]
@@ -40,7 +39,7 @@ class Asked:
 
 
 def run(measure: model.Measure, software: str) -> list[figures.Figure]:
-    """:raises BenchError: it failed."""
+    """:raises BenchError: the round failed."""
     kind = alone.KINDS[measure.kind]
     if os.geteuid():
         raise errors.BenchError(f'{measure.kind} is measured as root: it '
@@ -50,7 +49,7 @@ def run(measure: model.Measure, software: str) -> list[figures.Figure]:
     words = [sys.executable, '-m', __name__, measure.kind]
     if kind.spaces:
         words = ['unshare', '--propagation', 'private', *kind.spaces, *words]
-    # What ends with its namespaces can be killed; all else clears away.
+    # With its own namespaces it can be killed; otherwise it has to clean up.
     end = signal.SIGKILL if kind.spaces else signal.SIGINT
     with subprocess.Popen(
             ['setpriv', '--pdeathsig', end.name.removeprefix('SIG'), *words],
@@ -66,15 +65,15 @@ def run(measure: model.Measure, software: str) -> list[figures.Figure]:
     if process.returncode:
         raise errors.BenchError(f'it ended with {process.returncode}, see '
                                 'above')
-    found, details = json.loads(text)
-    made = list(named.figures_of(found))
+    values, details = json.loads(text)
+    made = list(named.figures_of(values))
     if made:
         made[0].details = {'software': details}
     return made
 
 
 def main(name: str) -> None:
-    """In the process."""
+    """Run the round; called in its process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     asked = Asked(**json.load(sys.stdin))
     answer = os.fdopen(os.dup(1), 'w')

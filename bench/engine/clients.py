@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of plain clients: those that beds have routes to."""
+"""Addresses of plain clients, to which beds have routes."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ import json
 from bench import errors
 from bench.beds import interface as beds
 
-# RFC 2544 and RFC 3849, as definitions of beds have them.
+# From RFC 2544 and RFC 3849; definitions of beds use the same.
 NETWORKS = {4: ipaddress.ip_network('198.18.0.0/16'),
             6: ipaddress.ip_network('2001:db8:18::/48')}
 
 
 @contextlib.contextmanager
 def at(hosts: Sequence[beds.Host], vip: str) -> Iterator[None]:
-    """Each host talks to the VIP from a client's address of its own: members
-    answer on the path that the bed has for clients, past load balancers.
+    """Give each host its own client address for the VIP, so that members
+    answer on the bed's path for clients, which bypasses load balancers.
 
     :raises BenchError: a host has no route to the VIP.
     """
@@ -36,11 +36,11 @@ def at(hosts: Sequence[beds.Host], vip: str) -> Iterator[None]:
 
 
 def _route(host, vip):
-    """The words that make the host's present route to the VIP."""
+    """Return the command that sets the host's present route to the VIP."""
     done = host.run(['ip', '-json', 'route', 'get', vip], check=False)
-    found = json.loads(done.stdout) if done.returncode == 0 else []
-    if not found or 'gateway' not in found[0]:
+    routes = json.loads(done.stdout) if done.returncode == 0 else []
+    if not routes or 'gateway' not in routes[0]:
         raise errors.BenchError(f'{host.name} has no route to {vip} by way of '
                                 'a router or load balancer')
-    return ['ip', 'route', 'replace', vip, 'via', found[0]['gateway'], 'dev',
-            found[0]['dev']]
+    return ['ip', 'route', 'replace', vip, 'via', routes[0]['gateway'], 'dev',
+            routes[0]['dev']]

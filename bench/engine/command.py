@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command "run": from its arguments to its files."""
+"""Implements the command "run", from its arguments to its files."""
 
 import argparse
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from bench.scenarios import model as scenarios
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit status: 1 if cases failed, which the report names too."""
+    """Return the exit status: 1 if cases failed, which reports name too."""
     suite = _suite(arguments)
     if arguments.plan:
         return _plan(suite, arguments)
@@ -36,37 +36,37 @@ def run(arguments: argparse.Namespace) -> int:
                              provider=arguments.provider)
     with _terminated_as_interrupted():
         _build(suite.variants)
-        made = engine.Engine(suite.variants, options)
-        found = made.run(suite.name)
-        for path in files.write(found, stores.Store(options.store),
+        runner = engine.Engine(suite.variants, options)
+        finished = runner.run(suite.name)
+        for path in files.write(finished, stores.Store(options.store),
                                 arguments.output):
             print(path)
-    for (case, software), why in made.failed.items():
+    for (case, software), why in runner.failed.items():
         print(f'{case} of {software} could not be measured: {why}',
               file=sys.stderr)
-    return 1 if made.failed else 0
+    return 1 if runner.failed else 0
 
 
 def _suite(arguments):
     changes = dict(map(_change, arguments.set))
     if not arguments.scenario:
-        found = load.suite(arguments.suite, arguments.bed, changes)
+        suite = load.suite(arguments.suite, arguments.bed, changes)
     else:
-        found = scenarios.Suite(
+        suite = scenarios.Suite(
             '+'.join(pathlib.Path(name).stem for name in arguments.scenario),
             '', None,
             tuple(variant for name in arguments.scenario
                   for variant in _scenario(name, arguments.bed, changes)))
-    variants: Sequence[scenarios.Variant] = found.variants
+    variants: Sequence[scenarios.Variant] = suite.variants
     if arguments.only:
         try:
             variants = load.only(variants, arguments.only)
         except LookupError as error:
             raise errors.BenchError(f'--only: {error}') from None
     if arguments.rounds:
-        variants = [dataclasses.replace(one, rounds=arguments.rounds)
-                    for one in variants]
-    return dataclasses.replace(found, variants=tuple(variants))
+        variants = [dataclasses.replace(variant, rounds=arguments.rounds)
+                    for variant in variants]
+    return dataclasses.replace(suite, variants=tuple(variants))
 
 
 def _plan(suite, arguments):
@@ -101,10 +101,9 @@ def _change(text):
 
 
 def _build(variants):
-    """What is measured, and the generator, where they are not built, or older
-    than their source."""
-    targets = [alone.KINDS[one.measure.kind].make if one.is_alone else
-               ('bench-traffic',) for one in variants]
+    """Build what is measured and the traffic generator, as far as needed."""
+    targets = [alone.KINDS[variant.measure.kind].make if variant.is_alone else
+               ('bench-traffic',) for variant in variants]
     for words in dict.fromkeys(targets):
         _make(words)
 
@@ -121,7 +120,7 @@ def _make(words):
 
 @contextlib.contextmanager
 def _terminated_as_interrupted():
-    """TERM and HUP end a run as Ctrl-C does: all is taken down."""
+    """Let TERM and HUP end a run like Ctrl-C, so that it cleans up."""
     before = {number: signal.signal(number, signal.default_int_handler)
               for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is there while a round of a case is measured."""
+"""The environment in which a round of a case is measured."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -14,7 +14,7 @@ from bench.traffic import interface as sources
 @dataclasses.dataclass
 class Context:
     """:ivar spares: members of no service, for events.
-    :ivar traffic: None: of kinds whose traffic plain clients make.
+    :ivar traffic: None for kinds whose traffic comes from plain clients.
     """
 
     bed: beds.Bed
@@ -30,16 +30,16 @@ class Context:
         return self.variant.measure
 
     def profile(self, **others: Any) -> sources.Profile:
-        """The scenario's traffic, to all of its services alike.
+        """Return the profile of the scenario's traffic to all its services.
 
-        :param others: fields of the profile that differ.
+        :param others: fields of the profile to override.
         """
         wanted = self.variant.traffic
         protocol = wanted.protocol or self.variant.services.protocol
         fields: dict[str, Any] = {
             'destinations': tuple(
-                sources.Destination(one.vip, one.port, protocol)
-                for one in self.services),
+                sources.Destination(service.vip, service.port, protocol)
+                for service in self.services),
             'flows': wanted.flows, 'sizes': wanted.sizes,
             'kind': wanted.kind}
         if wanted.sources is not None:
@@ -47,6 +47,6 @@ class Context:
         return sources.Profile(**{**fields, **others})
 
     def details(self) -> dict[str, Any]:
-        """What the software says of packets that it did not forward."""
-        found = getattr(self.deployment, 'details', None)
-        return found() if found else {}
+        """Return what the software reports of packets not forwarded."""
+        details = getattr(self.deployment, 'details', None)
+        return details() if details else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens while traffic flows, as a scenario declares it."""
+"""Events that a scenario declares to happen while traffic flows."""
 
 from collections.abc import Callable
 import concurrent.futures
@@ -13,18 +13,17 @@ from bench.engine import context as contexts
 from bench.scenarios import model
 from bench.software import interface as software
 
-# An event that began so much later than asked for, or took so long, is marked.
+# An event that starts this late, or takes this long, is marked.
 LATE_S = 0.1
 
 
 class Script:
-    """Events of one measurement; what they broke is whole again at the end.
+    """Events of one measurement; their damage is repaired at the end.
 
-    Each has a thread of its own, so that one that takes long makes no other
-    one late.
+    Each event has its own thread, so that a slow one does not delay others.
 
-    :ivar done: (seconds since the traffic began, what).
-    :ivar marks: of events that were late, or took long.
+    :ivar done: (seconds since the start of traffic, event).
+    :ivar marks: of events that were late or took long.
     """
 
     def __init__(self, context: contexts.Context):
@@ -46,7 +45,7 @@ class Script:
                 f'{self._context.bed.name} counts instructions: events '
                 "happen by this machine's clock, which its traffic does not "
                 'follow')
-        # What takes time is done before traffic flows.
+        # Prepare repairs before traffic flows, since it takes time.
         for event in self._events:
             if event.do == 'member_dies':
                 host = self._host_of(event)
@@ -59,7 +58,7 @@ class Script:
             self._pool.shutdown(wait=True)
 
     def play(self) -> None:
-        """All events at their times; to be called as traffic begins."""
+        """Start all events at their times; called as traffic begins."""
         begin = time.monotonic()
         for event in self._events:
             time.sleep(max(0.0, begin + event.at - time.monotonic()))
@@ -71,12 +70,12 @@ class Script:
             self._running.append(self._pool.submit(self._timed, event))
 
     def check(self) -> None:
-        """Wait for their end.
+        """Wait for all events to end.
 
-        :raises BenchError: one failed, or has not happened.
+        :raises BenchError: an event failed or has not happened.
         """
-        for one in self._running:
-            one.result()
+        for event in self._running:
+            event.result()
         if len(self.done) < len(self._events):
             missing = self._events[len(self.done)]
             raise errors.BenchError(
@@ -84,14 +83,14 @@ class Script:
                 f'"{missing.text()}" at {missing.at} s')
 
     def do(self, event: model.Event) -> None:
-        """At once, and wait until it is done."""
+        """Execute an event now and wait until it is done."""
         self._do(event)
 
     def _timed(self, event):
         begin = time.monotonic()
         self._do(event)
         took = time.monotonic() - begin
-        # Of nodes it has the time in it until routes leave them out.
+        # Events of nodes include the time until routes exclude the node.
         if took > LATE_S and not event.do.startswith('node_'):
             self.marks.append(f'event late: {event.text()} took {took:.2f} s')
 
@@ -99,7 +98,7 @@ class Script:
         getattr(self, f'_{event.do}')(event)
 
     def _member_dies(self, event):
-        """Its host loses its links: from here on nothing arrives there."""
+        """Set the links of its host down, so that nothing arrives there."""
         host = self._host_of(event)
         lines = [f'link set dev {link.name} down'
                  for link in host.interfaces.values()]
@@ -110,10 +109,11 @@ class Script:
         return self._context.bed.hosts[member.host]
 
     def _member_added(self, event):
-        """All services get one of the spare members."""
+        """Add a spare member to all services."""
         spare = self._spares.pop(0)
         self._services = [dataclasses.replace(
-            one, members=(*one.members, spare)) for one in self._services]
+            service, members=(*service.members, spare))
+            for service in self._services]
         self._update(self._services)
 
     def _health_changes(self, event):
@@ -122,10 +122,10 @@ class Script:
                 service, service.members[event.member - 1].address, event.up)
 
     def _table_update(self, event):
-        """Services lose their last member, and get it back at once."""
+        """Remove the last member of services and add it again at once."""
         changed = self._services[:event.services or None]
-        self._update([dataclasses.replace(one, members=one.members[:-1])
-                      for one in changed])
+        self._update([dataclasses.replace(
+            service, members=service.members[:-1]) for service in changed])
         self._update(changed)
 
     def _node_stops(self, event):
@@ -143,7 +143,7 @@ class Script:
         return nodes[event.node - 1].name
 
     def _update(self, wanted):
-        """At once where the software can, else one by one."""
+        """Update all services at once if the software can, else one by one."""
         deployment = self._context.deployment
         if isinstance(deployment, software.UpdatesInBulk):
             deployment.set_services(wanted)
@@ -161,9 +161,9 @@ class Script:
 
 
 def _routes_back(host: beds.Host, link: str) -> Callable[[], None]:
-    """Puts an interface up again, with its addresses and routes of now.
+    """Return a function that sets an interface up with its present routes.
 
-    Linux removes routes when an interface goes down, and IPv6 addresses.
+    Linux removes routes and, without a sysctl, IPv6 addresses on "down".
     """
     host.run(['sysctl', '-qw', f'net.ipv6.conf.{link}.keep_addr_on_down=1'])
     lines = [f'-{version} route replace {line} dev {link}'
@@ -175,6 +175,6 @@ def _routes_back(host: beds.Host, link: str) -> Callable[[], None]:
     def repair():
         host.run(['ip', 'link', 'set', link, 'up'])
         for line in lines:
-            # Not "-batch": it knows no family by line.
+            # "-batch" does not allow a family for each line.
             host.run(['ip', *line.split()])
     return repair

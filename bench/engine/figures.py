@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one round of a case finds, and how rounds become a case."""
+"""Figures of one round of a case, and how rounds become a case."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -12,9 +12,9 @@ from bench.traffic import interface as traffic
 
 @dataclasses.dataclass
 class Figure:
-    """A value of one round; fields are those of bench.results.model.Case.
+    """A value of one round; fields as in bench.results.model.Case.
 
-    :ivar part: what follows the variant's name; '' for its first figure.
+    :ivar part: suffix of the variant's name; '' for its first figure.
     """
 
     part: str
@@ -31,7 +31,7 @@ class Figure:
 class Cases:
     """Cases of a run, which grow with each round.
 
-    :ivar ours: software under test by name of the case.
+    :ivar ours: software under test, by name of the case.
     """
 
     def __init__(self) -> None:
@@ -40,19 +40,19 @@ class Cases:
 
     def add(self, variant: scenarios.Variant, software: str, number: int,
             figures: Iterable[Figure]) -> list[model.Case]:
-        """Take a round's figures; the cases as they are now.
+        """Add a round's figures; return the cases that they belong to.
 
-        :param number: of the round, from 1 on; marks say which.
+        :param number: number of the round, from 1 on, for marks.
         """
         touched = []
         for figure in figures:
             case = self._case(variant, software, figure)
             case.samples.append(figure.value)
-            # What a mark is about stands before its colon.
+            # The subject of a mark precedes its colon.
             case.marks += [f'{mark} (round {number})'
                            for mark in figure.marks]
             if figure.timeline or figure.events:
-                # A picture is of one round, the last.
+                # Plots show one round, the last.
                 case.timeline = figure.timeline
                 case.events = figure.events
             case.details.setdefault('rounds', []).append(figure.details)
@@ -75,15 +75,15 @@ class Cases:
 
 
 def of_measurement(done: traffic.Measurement) -> dict[str, Any]:
-    """What is kept of a measurement beside the figure made of it."""
+    """Return what is stored of a measurement beside its figures."""
     kept = dataclasses.asdict(done)
-    # Of thousands of destinations each round would be a file of its own.
+    # Too large with thousands of destinations.
     del kept['by_destination'], kept['marks']
     return kept
 
 
 def text(found: Iterable[Figure]) -> str:
-    """A round's figures in one line."""
+    """Return a round's figures in one line."""
     return '; '.join(
         f'{f"{figure.part} " if figure.part else ""}'
         f'{number(figure.value)} {figure.unit}'
@@ -91,5 +91,5 @@ def text(found: Iterable[Figure]) -> str:
 
 
 def number(value: float) -> str:
-    """With four digits, or all those before its point."""
+    """Return a number with four digits, or all digits before the point."""
     return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.4g}'

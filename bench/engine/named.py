@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures whose names say what each number is, by their last words."""
+"""Figures from named numbers, whose unit follows from the end of the name."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Any
 from bench.engine import figures
 from bench.results import model
 
-# The end of a name → unit, factor, and what is better. What ends otherwise
-# (how many probes, how many rounds) is no figure.
+# The end of a name → unit, factor, and which direction is better. Numbers with
+# other names (of probes, of rounds) are no figures.
 _SUFFIXES = {
     'changes_per_s': ('1/s', 1.0, model.HIGHER),
     'cpu_us_per_probe': ('s', 1e-6, model.LOWER),
@@ -34,7 +34,7 @@ _SUFFIXES = {
 
 def figures_of(found: Mapping[str, Any], above: tuple[str, ...] = (),
                ) -> Iterator[figures.Figure]:
-    """Those of all numbers below, with the names of what is above them."""
+    """Yield figures of all nested numbers, named by their paths."""
     for key, value in found.items():
         if isinstance(value, dict):
             yield from figures_of(value, (*above, key))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a run, in their order, with the time that each may take.
+"""The steps of a run in order, with the estimated time of each.
 
-Rounds are interleaved: the first of all cases, then the second of all. What
-drifts on a machine (its clock rate, its neighbours) hits all cases alike, and
-peers are measured right after the product.
+Rounds are interleaved: the first of all cases, then the second of all. Thus
+drift of a machine (its clock rate, its neighbours) affects all cases alike,
+and peers are measured right after the product.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ import dataclasses
 from bench.engine import kinds
 from bench.scenarios import model
 
-# To start software and traffic for one measurement, and to end them; more for
-# each service. Measured where two CPUs do everything.
+# Seconds to start and end software and traffic for a measurement, plus those
+# for each service; measured on two CPUs.
 SET_UP_S = 2.0
 SERVICE_S = 0.0005
 BED_S = 2.0
@@ -36,9 +36,9 @@ class Step:
 
 def steps(variants: Sequence[model.Variant],
           left_out: frozenset[tuple[str, str]] = frozenset()) -> list[Step]:
-    """:param left_out: (bed, software) that is missing there."""
+    """:param left_out: (bed, software) that is missing on the bed."""
     made = []
-    for number in range(1, 1 + max((one.rounds for one in variants),
+    for number in range(1, 1 + max((variant.rounds for variant in variants),
                                    default=0)):
         for variant in variants:
             if number > variant.rounds:
@@ -51,7 +51,7 @@ def steps(variants: Sequence[model.Variant],
 
 
 def seconds(made: Sequence[Step]) -> float:
-    """Of all steps, and of making their beds."""
+    """Return the seconds of all steps and of building their beds."""
     beds = {(step.variant.bed, step.variant.bed_set) for step in made
             if not step.variant.is_alone}
     return sum(step.seconds for step in made) + BED_S * len(beds)

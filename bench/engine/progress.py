@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a run is, and how long it will still take."""
+"""Reports the progress of a run and its remaining time."""
 
 from collections.abc import Callable
 import time
@@ -7,12 +7,12 @@ from typing import TextIO
 
 
 class Progress:
-    """Lines with the time that remains.
+    """Prints lines with the remaining time.
 
-    What remains is as was planned, times how much longer than planned it took
-    so far; of what was measured already, as it took.
+    The remaining time is the planned one, scaled by how much longer than
+    planned finished steps have taken.
 
-    :param planned: seconds by step, in their order.
+    :param planned: seconds by step, in order.
     """
 
     def __init__(self, planned: dict[str, float], out: TextIO,
@@ -22,7 +22,7 @@ class Progress:
         self._out = out
         self._clock = clock
         self._begin = clock()
-        self._done = 0.0  # seconds planned of what is done
+        self._done = 0.0  # planned seconds of finished steps
         self._took = 0.0
 
     def begin(self, step: str) -> None:
@@ -39,7 +39,7 @@ class Progress:
         self._line(text)
 
     def remaining(self) -> float:
-        """Seconds."""
+        """Return the remaining seconds."""
         factor = self._took / self._done if self._done else 1.0
         return factor * sum(self._planned.values())
 

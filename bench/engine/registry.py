@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Software, traffic and beds by the names that declarations have for them.
+"""Finds software, traffic sources and providers of beds by name.
 
-Modules are imported when one is asked for: a run needs few of them.
+Modules are imported on demand, since a run needs few of them.
 """
 
 import importlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suite from its first bed to its last round."""
+"""Runs a suite, from its first bed to its last round."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -31,8 +31,8 @@ from bench.scenarios import model as scenarios
 
 @dataclasses.dataclass
 class Options:
-    """:param traffic: name of the source.
-    :param provider: of beds, in place of the declared one.
+    """:param traffic: name of the traffic source.
+    :param provider: provider of beds; overrides the declared one.
     """
 
     store: pathlib.Path = stores.DEFAULT
@@ -44,7 +44,7 @@ class Options:
 class Engine:
     """Runs variants, round by round.
 
-    :ivar missing: (bed, software) → why it is not there.
+    :ivar missing: (bed, software) → why it is missing.
     :ivar failed: (variant, software) → why it could not be measured.
     """
 
@@ -56,20 +56,20 @@ class Engine:
         self._software = {
             name: registry.software_of(name)
             for name in dict.fromkeys(
-                one.name for variant in variants if not variant.is_alone
-                for one in (variant.software, *variant.beside))}
+                software.name for variant in variants if not variant.is_alone
+                for software in (variant.software, *variant.beside))}
         self._cases = figures.Cases()
         self.missing: dict[tuple[str, str], str] = {}
         self.failed: dict[tuple[str, str], str] = {}
 
     def run(self, suite: str) -> model.Run:
-        """:raises BenchError: nothing could be measured, or a bed not made."""
+        """:raises BenchError: nothing could be measured, or no bed built."""
         begin = datetime.datetime.now(datetime.timezone.utc)
         store = stores.Store(self._options.store)
         with testbeds.Beds(f'r{secrets.token_hex(3)}',
                            self._options.provider) as beds:
             self._variants = beds.make(self._variants)
-            self._look_for_software(beds)
+            self._find_missing(beds)
             watch = fingerprint.Watch(beds.all(), configuration(
                 self._variants, self._options.traffic))
             run = model.Run(suite, under_test(beds.all()), begin, {})
@@ -80,15 +80,15 @@ class Engine:
                 run.fingerprint = watch.end()
         return run
 
-    def _look_for_software(self, beds):
+    def _find_missing(self, beds):
         for variant in self._variants:
             if variant.is_alone:
                 continue
             bed = beds.of(variant)
-            for one in (variant.software, *variant.beside):
-                key = variant.bed, one.name
+            for software in (variant.software, *variant.beside):
+                key = variant.bed, software.name
                 if key not in self.missing:
-                    why = self._software[one.name].missing(bed)
+                    why = self._software[software.name].missing(bed)
                     if why:
                         self.missing[key] = why
 
@@ -110,43 +110,44 @@ class Engine:
             return 'left out: it failed before'
         try:
             if step.variant.is_alone:
-                found = alone.run(step.variant.measure, step.software.name)
+                results = alone.run(step.variant.measure, step.software.name)
             else:
-                found = steps.run(
+                results = steps.run(
                     step, beds.of(step.variant),
                     self._software[step.software.name], self._source)
         except errors.BenchError as error:
             self.failed[key] = str(error)
             return f'FAILED: {error}'
         cases = self._cases.add(step.variant, step.software.name,
-                                step.number, found)
+                                step.number, results)
         if step.number == step.variant.rounds:
             for case in cases:
                 store.add(run, case)
-        return figures.text(found)
+        return figures.text(results)
 
     def _add_empty(self, store, run):
-        """Cases without a figure, of what is missing or failed: so that a
-        report says why."""
+        """Add empty cases for missing and failed software, so that reports
+        state why."""
         if not any(case.samples for case in run.cases):
             raise errors.BenchError(
                 f'suite {run.suite}: no case could be measured: '
                 + '; '.join(dict.fromkeys((*self.missing.values(),
                                            *self.failed.values()))))
         for variant in self._variants:
-            for one in (variant.software, *variant.beside):
-                why = self.missing.get((variant.bed, one.name))
+            for software in (variant.software, *variant.beside):
+                why = self.missing.get((variant.bed, software.name))
                 why = f'missing: {why}' if why else self.failed.get(
-                    (variant.name, one.name))
+                    (variant.name, software.name))
                 if why:
                     store.add(run, model.Case(
-                        variant.name, '1', model.LOWER, [], software=one.name,
-                        marks=[why], coordinates=dict(variant.coordinates)))
+                        variant.name, '1', model.LOWER, [],
+                        software=software.name, marks=[why],
+                        coordinates=dict(variant.coordinates)))
 
 
 def under_test(beds: Sequence[interface.Bed]) -> str:
-    """The commit; or, of machines that were provisioned, what they have:
-    version of the node's package, and a digest of its files."""
+    """Return the commit or, for provisioned machines, the version of the
+    node's package with a digest of its files."""
     installed = dict.fromkeys(
         has[packages.NODE] for bed in beds
         if isinstance(bed, interface.Provisioned)
@@ -155,17 +156,17 @@ def under_test(beds: Sequence[interface.Bed]) -> str:
 
 
 def commit() -> str:
-    """Of this checkout; with '+' if its files differ from that."""
-    found = fingerprint.source()
-    return f'{found["commit"]}{"+" if found["changes"] else ""}'
+    """Return the commit of this checkout, with '+' if files differ from it."""
+    source = fingerprint.source()
+    return f'{source["commit"]}{"+" if source["changes"] else ""}'
 
 
 def configuration(variants: Sequence[scenarios.Variant], traffic: str,
                   ) -> dict[str, Any]:
-    """What is measured, by name of the case."""
-    told = {}
+    """Return what is measured, by name of the case."""
+    cases = {}
     for variant in variants:
-        told[variant.name] = dataclasses.asdict(variant)
+        cases[variant.name] = dataclasses.asdict(variant)
         for name in ('name', 'rounds', 'coordinates'):
-            del told[variant.name][name]
-    return {'traffic': traffic, 'cases': json.loads(json.dumps(told))}
+            del cases[variant.name][name]
+    return {'traffic': traffic, 'cases': json.loads(json.dumps(cases))}

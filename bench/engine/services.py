@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario's services, with members at addresses of a bed's hosts."""
+"""The services of a scenario, with members at addresses of a bed's hosts."""
 
 from collections.abc import Iterator
 import contextlib
@@ -11,7 +11,7 @@ from bench.beds import interface as beds
 from bench.scenarios import model
 from bench.software import interface as software
 
-# Of the networks that beds have for VIPs: RFC 6598 and RFC 3849.
+# Networks of VIPs in beds, from RFC 6598 and RFC 3849.
 VIPS = {4: ipaddress.ip_network('100.64.0.0/16'),
         6: ipaddress.ip_network('2001:db8:113::/112')}
 
@@ -19,11 +19,11 @@ VIPS = {4: ipaddress.ip_network('100.64.0.0/16'),
 @contextlib.contextmanager
 def on(bed: beds.Bed, wanted: model.Services, spares: int = 0,
        ) -> Iterator[tuple[list[software.Service], list[software.Member]]]:
-    """The services, and members of none; hosts have their addresses meanwhile.
+    """Yield the services and spare members; hosts have their addresses then.
 
-    Hosts of members (of a bed without any: its sinks) have them in turn. Where
-    there are more members than addresses they get further ones, from the end
-    of their network.
+    Members are spread over the hosts of members, or over sinks in a bed
+    without these. If there are too few addresses, hosts get more of them from
+    the end of their network.
     """
     hosts = bed.by_role(beds.MEMBER) or bed.by_role(beds.SINK)
     if not hosts:
@@ -43,37 +43,37 @@ def on(bed: beds.Bed, wanted: model.Services, spares: int = 0,
 
 
 def _addresses(bed, hosts, version, count, stack):
-    """(host, address) of each member."""
+    """Return (host, address) of each member."""
     used = {ipaddress.ip_interface(text).ip
             for host in bed.hosts.values()
-            for one in host.interfaces.values() for text in one.addresses}
+            for end in host.interfaces.values() for text in end.addresses}
     links = {host.name: _link(bed, host, version) for host in hosts}
     declared = [[(name, str(address.ip)) for address in addresses]
                 for name, (_link, addresses) in links.items()]
     # The first of each host, then the second of each.
-    found = [one for row in itertools.zip_longest(*declared)
-             for one in row if one][:count]
+    places = [place for row in itertools.zip_longest(*declared)
+              for place in row if place][:count]
     for host in itertools.islice(itertools.cycle(hosts),
-                                 max(0, count - len(found))):
+                                 max(0, count - len(places))):
         link, addresses = links[host.name]
         network = addresses[0].network
         address = _free(network, used, bed.name)
         used.add(address)
         _add(host, link, f'{address}/{network.prefixlen}', stack)
-        found.append((host.name, str(address)))
-    return found
+        places.append((host.name, str(address)))
+    return places
 
 
 def _link(bed, host, version):
-    """(interface, its addresses) where packets of load balancers arrive."""
-    behind = {beds.LOAD_BALANCER, beds.ROUTER}
-    for one in host.interfaces.values():
+    """Return (interface, its addresses) towards load balancers."""
+    senders = {beds.LOAD_BALANCER, beds.ROUTER}
+    for end in host.interfaces.values():
         addresses = [
-            own for own in map(ipaddress.ip_interface, one.addresses)
+            own for own in map(ipaddress.ip_interface, end.addresses)
             if own.version == version and not own.ip.is_link_local]
-        if addresses and behind & {bed.hosts[peer].role
-                                   for peer in one.peers}:
-            return one, addresses
+        if addresses and senders & {bed.hosts[peer].role
+                                    for peer in end.peers}:
+            return end, addresses
     raise errors.BenchError(
         f'bed {bed.name}: {host.name} has no IPv{version} address at a link '
         'to a load balancer or router, which a member needs')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One round of a case: software and traffic are new each time."""
+"""Runs one round of a case, with newly started software and traffic."""
 
 import contextlib
 
@@ -17,7 +17,7 @@ from bench.traffic import interface as traffic
 
 def run(step: plan.Step, bed: beds.Bed, subject: software.Software,
         source: traffic.Source) -> list[figures.Figure]:
-    """:raises BenchError: it cannot be measured."""
+    """:raises BenchError: the case cannot be measured."""
     variant = step.variant
     kind = kinds.load(variant.measure.kind)
     spares = sum(event.do == 'member_added' for event in variant.events)
@@ -35,7 +35,7 @@ def run(step: plan.Step, bed: beds.Bed, subject: software.Software,
             context.traffic = stack.enter_context(source.open(bed))
         watch = surroundings.Watch(load=not bed.counts_instructions)
         with watch.watching() as marks:
-            found = kind.run(context)
-    for figure in found:
+            results = kind.run(context)
+    for figure in results:
         figure.marks += marks
-    return found
+    return results

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else went on while something was measured: marks for its result."""
+"""Detects disturbances during a measurement, as marks for its result."""
 
 from collections.abc import Iterator
 import contextlib
@@ -7,21 +7,21 @@ import os
 import pathlib
 import time
 
-# Of all CPUs' time: what else used more makes a result doubtful.
+# Share of all CPUs' time that others may use without a mark.
 LOAD_MAX = 0.05
-# Between the clocks at both ends of a step: slewing (500 ppm) of a minute is
+# Seconds by which the clocks may diverge: slewing (500 ppm) for a minute makes
 # 0.03 s.
 CLOCK_STEP_S = 0.1
 _PROC = pathlib.Path('/proc')
 
 
 class Watch:
-    """Looks at clocks and at processes that are not ours.
+    """Watches clocks and the load of other processes.
 
-    User time of the whole machine without ours, and time that a hypervisor
-    took: kernel time cannot be told apart, as traffic is the kernel's.
+    The load is the machine's user time without our own, and stolen time.
+    Kernel time cannot be attributed, as traffic is the kernel's.
 
-    :param load: whether other load changes what is measured.
+    :param load: whether other load affects measurements.
     """
 
     def __init__(self, load: bool = True) -> None:
@@ -31,24 +31,24 @@ class Watch:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[list[str]]:
-        """The list gets its marks when the context ends."""
+        """Yield a list that receives marks when the context ends."""
         marks: list[str] = []
-        before = self._look()
+        before = self._sample()
         yield marks
-        marks += self._marks(before, self._look())
+        marks += self._marks(before, self._sample())
 
-    def _look(self):
+    def _sample(self):
         user, steal = machine(_PROC / 'stat')
         return (time.monotonic(), time.time(), user / self._ticks,
                 steal / self._ticks, own_user_ticks() / self._ticks)
 
     def _marks(self, before, after):
         took, wall, user, steal, own = (
-            two - one for one, two in zip(before, after, strict=True))
+            last - first for first, last in zip(before, after, strict=True))
         if abs(wall - took) > CLOCK_STEP_S:
             yield f'clock step: it was set by {wall - took:+.3f} s meanwhile'
         if took < 0.1 or not self._load:
-            return  # Of ticks of 10 ms too few are in it.
+            return  # Too short for ticks of 10 ms.
         for what, used in (('other processes', user - own),
                            ('the hypervisor', steal)):
             share = used / took / self._cpus
@@ -58,21 +58,21 @@ class Watch:
 
 
 def machine(path: pathlib.Path) -> tuple[int, int]:
-    """Ticks of user time and of stolen time, of all CPUs since the boot."""
+    """Return ticks of user time and stolen time of all CPUs since boot."""
     fields = path.read_text().splitlines()[0].split()[1:]
-    # proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal;
-    # guests' time is in user and nice.
+    # proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal.
+    # Time of guests is included in user and nice.
     return int(fields[0]) + int(fields[1]), int(fields[7])
 
 
 def own_user_ticks() -> int:
-    """Of this process and all below it, also those that have ended."""
+    """Return ticks of this process and its descendants, even ended ones."""
     times, parents = {}, {}
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            # The name in parentheses may have anything in it.
+            # The name in parentheses may contain anything.
             fields = (entry / 'stat').read_text().rpartition(')')[2].split()
             # proc_pid_stat(5): 4 is ppid, 14 and 16 utime and cutime.
             parents[int(entry.name)] = int(fields[1])

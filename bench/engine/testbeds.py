@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beds of a run: each is made once, and stays until the run ends."""
+"""The beds of a run, each built once and kept until the run ends."""
 
 from collections.abc import Sequence
 import contextlib
@@ -22,20 +22,20 @@ Key = tuple[str, tuple[tuple[tuple[str, ...], Any], ...]]
 
 
 def key_of(variant: model.Variant) -> Key:
-    """Variants with the same one share a bed."""
+    """Return the key of the variant's bed; equal keys share a bed."""
     return variant.bed, variant.bed_set
 
 
 def keys(variants: Sequence[model.Variant]) -> list[Key]:
-    """Of all beds that these need, each once."""
+    """Return the keys of all beds that these variants need."""
     return list(dict.fromkeys(
-        key_of(one) for one in variants if not one.is_alone))
+        key_of(variant) for variant in variants if not variant.is_alone))
 
 
 def declared(key: Key, provider: str | None = None) -> declaration.Bed:
-    """A bed as its file declares it, with what the scenario changes.
+    """Return a bed as declared in its file, with changes by the scenario.
 
-    :raises BenchError: it cannot be a bed; with the line.
+    :raises BenchError: the declaration is invalid; with the line.
     """
     name, changes = key
     found = documents.read(reading.find(name), reading.SCHEMA)
@@ -56,15 +56,15 @@ def declared(key: Key, provider: str | None = None) -> declaration.Bed:
             made.software.name or model.Software.name,
             made.software.configuration):
         raise found.error(text, 'software', *keys)
-    # Beds of one file, changed otherwise each, are told apart.
+    # Distinguish beds of one file with different changes.
     return dataclasses.replace(made, name=' '.join((made.name, *(
         f'{".".join(keys)}={json.dumps(value)}' for keys, value in changes))))
 
 
 def configured(variant: model.Variant, bed: declaration.Bed,
                ) -> model.Variant:
-    """With the bed's configuration of software, where a scenario says nothing
-    else."""
+    """Return the variant with the bed's configuration of software, which the
+    scenario's overrides."""
     def of(software):
         if software.name != (bed.software.name or model.Software.name):
             return software
@@ -76,7 +76,7 @@ def configured(variant: model.Variant, bed: declaration.Bed,
 
 
 class Beds(contextlib.ExitStack):
-    """:param run: beds' names begin with it."""
+    """:param run: prefix of the names of beds."""
 
     def __init__(self, run: str, provider: str | None = None):
         super().__init__()
@@ -86,9 +86,9 @@ class Beds(contextlib.ExitStack):
 
     def make(self, variants: Sequence[model.Variant],
              ) -> list[model.Variant]:
-        """All beds that these need; each is declared before one is made.
+        """Build all beds that these need, after reading all declarations.
 
-        :returns: the variants, configured as their beds have it.
+        :returns: the variants with the configuration of their beds.
         """
         wanted = {key: declared(key, self._provider)
                   for key in keys(variants)}

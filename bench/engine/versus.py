@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The product beside its peers, case by case."""
+"""Compares the product with its peers, case by case."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -11,17 +11,16 @@ from bench.results import statistics
 
 def of(cases: Sequence[model.Case], ours: Mapping[str, str],
        ) -> Iterator[model.Versus]:
-    """A ratio for each case that a peer has as well.
+    """Yield a ratio for each case that a peer has too.
 
-    Where a value is zero (nothing was lost) there is no ratio; both cases say
-    so by themselves.
+    Values of zero (such as no loss) yield no ratio.
 
-    :param ours: software under test by the name of the case.
+    :param ours: software under test, by name of the case.
     """
-    mine = {case.name: case for case in cases
-            if ours.get(case.name) == case.software}
+    own_cases = {case.name: case for case in cases
+                 if ours.get(case.name) == case.software}
     for case in cases:
-        own = mine.get(case.name)
+        own = own_cases.get(case.name)
         if own is None or own is case:
             continue
         if _has_ratio(own) and _has_ratio(case):

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every target probed once, as fast as it goes, by a prober."""
+"""Probes every target once, as fast as possible."""
 
 from bench.hc import programs as targets
 from bench.hc import space
 
-# Probes under way at a time: what suits each prober.
+# Concurrent probes, as suits each prober.
 WINDOW = 4096
 WINDOW_GO = 1024
 
 
 def run(asked):
-    """What one burst takes."""
+    """Return the costs of a burst."""
     kind, count = (asked.settings[name] for name in ('protocol', 'targets'))
     space.prepare()
     programs = targets.Programs()
     with space.mounted('tmpfs') as folder, programs.server(kind):
-        found = _burst(programs, asked.software, kind, count, folder)
+        costs = _burst(programs, asked.software, kind, count, folder)
     return {
-        'wall_s': found['wall_s'], 'cpu_s': found['cpu_s'],
-        'process_cpu_s': found['process_cpu_s'],
-        'cpu_us_per_probe': 1e6 * found['cpu_s'] / count,
-        'failures': found['failures'],
-        'rss_mb': found['max_rss_kb'] / 1024}, found
+        'wall_s': costs['wall_s'], 'cpu_s': costs['cpu_s'],
+        'process_cpu_s': costs['process_cpu_s'],
+        'cpu_us_per_probe': 1e6 * costs['cpu_s'] / count,
+        'failures': costs['failures'],
+        'rss_mb': costs['max_rss_kb'] / 1024}, costs
 
 
 def _burst(programs, software, kind, count, folder):

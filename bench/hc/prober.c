@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A health checker with nothing but its system calls: the floor that others
- * are compared with. Probes each of N targets once and prints JSON.
+ * A health checker that consists of little but system calls, as the floor for
+ * comparisons. Probes each of N targets once and prints JSON.
  *
  *   prober http|tcp COUNT PORT WINDOW [tuned]
  *
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define EVENTS 256
-#define TIMEOUT 10.0 /* seconds, of the whole burst's last probe */
+#define TIMEOUT 10.0 /* seconds, for the last probe of the burst */
 #define FIRST_TARGET 0x7f010000
 
 static const char request[] = "GET / HTTP/1.0\r\nUser-Agent: bench\r\n"
@@ -50,7 +50,7 @@ static void finish(int fd, bool success)
 		failed++;
 }
 
-/* The descriptor in the low half; the high half says who has sent. */
+/* The low half is the descriptor; set in the high half if it has sent. */
 #define SENT (1ULL << 32)
 
 static void watch(int operation, int fd, uint32_t events, uint64_t sent)
@@ -91,8 +91,8 @@ static void start(uint32_t index)
 	watch(EPOLL_CTL_ADD, fd, EPOLLOUT, 0);
 }
 
-/* Judges the status line; without a whole one in the first segment the probe
- * has failed, which is good enough for servers that we have written. */
+/* Checks the status line. The probe fails without a complete one in the first
+ * segment, which is good enough for the servers used here. */
 static void receive(int fd)
 {
 	char answer[512];
@@ -156,7 +156,7 @@ static double seconds(struct timeval time)
 	return time.tv_sec + time.tv_usec / 1e6;
 }
 
-/* getrusage() would give that of whoever has started us, if it was more. */
+/* getrusage() would return that of the parent process, if it was more. */
 static unsigned long most_memory(void)
 {
 	FILE *file = fopen("/proc/self/status", "r");

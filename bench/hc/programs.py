@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that are measured, and the targets that they probe."""
+"""The measured programs, and the targets that they probe."""
 
 import contextlib
 import ipaddress
@@ -11,9 +11,9 @@ from bench.engine import alone
 
 PORT = 8080
 FIRST_TARGET = int(ipaddress.ip_address('127.1.0.0'))
-# Longer than anything here takes.
+# Seconds; longer than anything here takes.
 PATIENCE = 180
-# What a checker that is no release build says in its version.
+# Part of the version of a checker that is no release build.
 UNOPTIMIZED = 'debug assertions'
 
 _HTTP = {'method': 'GET', 'path': '/', 'version': '1.0', 'host': None,
@@ -21,7 +21,7 @@ _HTTP = {'method': 'GET', 'path': '/', 'version': '1.0', 'host': None,
 
 
 class Programs:
-    """Where they are, and how they are started."""
+    """Starts the programs."""
 
     def __init__(self):
         self.folder = alone.CHECKOUT / 'build/bench/hc'
@@ -35,7 +35,7 @@ class Programs:
 
     @contextlib.contextmanager
     def server(self, kind, processes=1):
-        """Targets that answer, for the time of a block."""
+        """Run targets that answer, until the context ends."""
         words = [self.folder / 'server', kind, str(PORT), str(processes)]
         if kind == 'https':
             words = [self.folder / 'go-server', str(PORT)]
@@ -49,18 +49,18 @@ class Programs:
             child.communicate(timeout=PATIENCE)
 
     def c(self, kind, count, window, tuned=False):
-        """One burst of the C prober."""
+        """Run a burst of the C prober."""
         words = [self.folder / 'prober', kind, str(count), str(PORT),
                  str(window)]
         return _run(words + ['tuned'] * tuned)
 
     def go(self, kind, count, window):
-        """One burst of the Go prober."""
+        """Run a burst of the Go prober."""
         return _run([self.folder / 'go-prober', kind, str(count), str(PORT),
                      str(window)])
 
     def burst(self, path):
-        """One burst of the health checker over a checks file."""
+        """Run a burst of the health checker over a checks file."""
         return _run([self.checker, 'burst', '--checks', path])
 
 
@@ -75,15 +75,15 @@ def _run(words):
                           capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f'{words[0]}: {done.stderr}')
-    found = json.loads(done.stdout)
-    found['cpu_s'] = found['user_s'] + found['system_s']
-    # With start and end of the process, and the reading of a checks file.
-    found['process_cpu_s'] = _processor_time() - before
-    return found
+    costs = json.loads(done.stdout)
+    costs['cpu_s'] = costs['user_s'] + costs['system_s']
+    # Includes start and end of the process, and reading a checks file.
+    costs['process_cpu_s'] = _processor_time() - before
+    return costs
 
 
 def write_checks(path, kind, count, delay=5, timeout=None):
-    """A checks file over so many targets, a key and an address each."""
+    """Write a checks file with a key and an address for each target."""
     checks = []
     for index in range(count):
         check = {

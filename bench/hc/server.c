@@ -6,7 +6,7 @@
  *   server http|tcp PORT PROCESSES
  *
  * "http" answers each request with a short 200 and closes; "tcp" holds a
- * connection until the other side closes it. Says "ready" once it listens,
+ * connection until the other side closes it. Prints "ready" once it listens,
  * and ends with its standard input.
  */
 #include <arpa/inet.h>
@@ -64,7 +64,7 @@ static void watch(int fd)
 		fail("epoll_ctl");
 }
 
-/* The request is small and comes in one piece. False: nothing is there. */
+/* Requests are small and arrive in one piece. False: nothing has arrived. */
 static bool serve(int fd)
 {
 	char request[1024];

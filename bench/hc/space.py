@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What probers and the result handler need in namespaces of their own."""
+"""Prepares the separate namespaces of probers and the result handler."""
 
 import contextlib
 import pathlib
@@ -7,7 +7,7 @@ import resource
 import subprocess
 import tempfile
 
-# As an operator would set them for so many connections a second.
+# As operators would set them for this many connections a second.
 _SYSCTLS = {
     'net/core/somaxconn': '65535',
     'net/ipv4/ip_local_port_range': '1024 65535',
@@ -17,7 +17,7 @@ _SYSCTLS = {
 
 
 def prepare():
-    """Set this network namespace, which has to be one of our own, up."""
+    """Configure this network namespace, which must not be the machine's."""
     for name, value in _SYSCTLS.items():
         pathlib.Path('/proc/sys', name).write_text(value + '\n')
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -26,7 +26,7 @@ def prepare():
 
 @contextlib.contextmanager
 def mounted(kind):
-    """A directory with a file system of its own of this kind."""
+    """Mount a new file system of this kind on a temporary directory."""
     with tempfile.TemporaryDirectory(prefix='octavia-xdp-bench-') as path:
         subprocess.run(['mount', '-t', kind, kind, path], check=True)
         try:

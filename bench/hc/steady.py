@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The health checker at work for a while, over targets that are all up."""
+"""Runs the health checker for a while, over targets that are all up."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ _TICKS = os.sysconf('SC_CLK_TCK')
 
 
 def run(asked):
-    """Probe so many targets every `delay` seconds for so long."""
+    """Probe all targets every `delay` seconds."""
     kind, count, delay = (asked.settings[name] for name in (
         'protocol', 'targets', 'delay'))
     space.prepare()
@@ -36,7 +36,7 @@ def run(asked):
                  '--queue', queue, '--metrics', METRICS,
                  '--log-level', 'warn'], stderr=log)
         try:
-            found = _watch(child, queue, count, delay, asked.seconds)
+            values = _watch(child, queue, count, delay, asked.seconds)
         except Exception:
             sys.stderr.write((folder / 'log').read_text()[-4000:])
             raise
@@ -46,15 +46,15 @@ def run(asked):
                 child.wait(20)
             child.kill()
             child.wait()
-    settings = {name: found.pop(name) for name in ('delay_s', 'seconds')}
-    return found, {**found, **settings}
+    settings = {name: values.pop(name) for name in ('delay_s', 'seconds')}
+    return values, {**values, **settings}
 
 
 def _watch(child, queue, count, delay, seconds):
     directory = queue_directory.QueueDirectory(queue, f'{queue}.rejected')
     downs = 0
     begin = time.monotonic()
-    # Two whole intervals first: everything was probed and is up.
+    # After two whole intervals everything has been probed and is up.
     start, end = begin + 2 * delay + 2, begin + 2 * delay + 2 + seconds
     at_start = None
     while time.monotonic() < end:
@@ -82,7 +82,7 @@ def _watch(child, queue, count, delay, seconds):
 
 
 def _drain(directory):
-    """Take the deltas as the handler would; how many checks went down."""
+    """Consume deltas like the handler; return how many checks went down."""
     downs = 0
     for path in directory.pending():
         delta = directory.read(path)
@@ -93,7 +93,7 @@ def _drain(directory):
 
 
 def _cpu(pid):
-    """Seconds of processor time of a process."""
+    """Return the CPU seconds of a process."""
     with open(f'/proc/{pid}/stat') as file:
         fields = file.read().rpartition(')')[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
@@ -108,7 +108,7 @@ def _status(pid, name):
 
 
 def _scrape():
-    """Every sample of the checker's metrics."""
+    """Return the checker's metrics by name."""
     with urllib.request.urlopen(f'http://{METRICS}/metrics',
                                 timeout=10) as answer:
         lines = answer.read().decode().splitlines()
@@ -121,7 +121,7 @@ def _scrape():
 
 
 def _lateness(before, after):
-    """Upper bounds of lateness from the histogram of a span of time."""
+    """Return percentiles of lateness from the histogram of a time span."""
     buckets = []
     for name, value in after.items():
         if LATENESS in name:
@@ -135,7 +135,7 @@ def _lateness(before, after):
 
 
 def _quantile(buckets, share):
-    """As Prometheus does: linear inside a bucket."""
+    """Interpolate linearly within a bucket, as Prometheus does; in ms."""
     wanted = share * buckets[-1][1]
     low, below = 0.0, 0.0
     for bound, value in buckets:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a result in the queue to the tables that packets read.
+"""Latency from a result in the queue to the tables that packets read.
 
-The result handler runs in a process of its own, see ``bench.handler``.
+The result handler runs in a separate process, see ``bench.handler``.
 """
 
 import ipaddress
@@ -15,7 +15,7 @@ from octavia_xdp_provider.result_handler import queue_file
 SERVICES = 1000
 MEMBERS = 20
 SLOTS = 13313
-# Services that the maps have room for; 16 members each.
+# Capacity of the maps in services, of 16 members each.
 ROOM = 1280
 VIP = '192.0.2.1'
 UP, DOWN = queue_file.State.UP, queue_file.State.DOWN
@@ -33,19 +33,19 @@ def _fill(node):
 
 
 def run(asked):
-    """Latency of single changes, and of every check at once."""
+    """Return the latency of single changes and of all checks at once."""
     with handler.node(ROOM, SLOTS) as (node, folder, config):
         _fill(node)
         writer = handler.Writer(folder)
         with handler.Handler(config).running() as child:
-            found = _measure(writer, child, asked.settings['singles'],
-                             asked.settings['bursts'])
-            found['rss_mb'] = _memory(child.pid)
+            values = _measure(writer, child, asked.settings['singles'],
+                              asked.settings['bursts'])
+            values['rss_mb'] = _memory(child.pid)
         wrong = node.faults()
         if wrong:
             raise RuntimeError(wrong)
-        found['table_mb'] = node.info().map_bytes / 2**20
-    return found, found
+        values['table_mb'] = node.info().map_bytes / 2**20
+    return values, values
 
 
 def _measure(writer, child, singles, bursts):
@@ -55,7 +55,7 @@ def _measure(writer, child, singles, bursts):
     for number in range(bursts + 1):
         took = (-writer.delta(states) + child.applied(len(states))) / 1e6
         if number:
-            whole.append(took)  # the first finds the members unknown
+            whole.append(took)  # in the first one, members are unknown
         states = {key: UP if state == DOWN else DOWN
                   for key, state in states.items()}
         time.sleep(0.3)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that live while members and LB nodes change together."""
+"""Whether connections survive changes of members and LB nodes."""

@@ -4,9 +4,9 @@
     client ── router ══ lb1, lb2, lb3
                  └───── member1 …
 
-The nodes' tables are set as agents and result handlers set them; the router
-has a route by each node that is in service, and spreads connections over them
-by a hash whose seed can be changed.
+The nodes' tables are set as by agents and result handlers. The router has a
+route through each node in service, and spreads connections over them by a hash
+whose seed can be changed.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from octavia_xdp_provider.node import upgrade
 VIP = str(paths.VIP_NETWORK[10])
 PORT = 80
 KEY = datapath.Key(VIP, 'TCP', PORT)
-# Of each node.
+# Map sizes of each node.
 SIZES = {'members_max': 64, 'slots_max': 1 << 16}
-# As nodes have it that are told nothing else.
+# The default of nodes.
 ICMP_RATE = 1000
-# As the result handler counts ages.
+# The interval of the result handler's ticks.
 AGE_S = 1.0
 # IP version of members, by encapsulation.
 VERSIONS = {datapath.Encapsulation.GUE: 4, datapath.Encapsulation.GENEVE: 4,
@@ -40,9 +40,9 @@ VERSIONS = {datapath.Encapsulation.GUE: 4, datapath.Encapsulation.GENEVE: 4,
 
 
 class Node:
-    """An LB node; ``serving``: whether the router shall use it.
+    """An LB node. ``serving``: whether the router should use it.
 
-    :param libraries: of other layouts, which take over from each other.
+    :param libraries: libraries of different layouts, which replace each other.
     """
 
     def __init__(self, lab, name, sizes, libraries):
@@ -78,12 +78,12 @@ class Node:
 
     @property
     def _paths(self):
-        """Of pins and lock."""
+        """Paths of pins and lock."""
         return (str(nodes.pin_directory(self._lab, self.name)),
                 str(nodes.run_directory(self._lab, self.name) / 'lock'))
 
     def replace(self):
-        """The next library takes the tables over, as packets flow."""
+        """Let the next library take over the tables while packets flow."""
         before, *others = self._libraries
         self._libraries = [*others, before]
         with namespaces.inside(self._lab, self.name):
@@ -92,17 +92,17 @@ class Node:
         self.restart()
 
     def set_link(self, state):
-        """'up' or 'down', at the router's end."""
+        """Set the router's end of its link 'up' or 'down'."""
         processes.run(self._lab, links.ROUTER,
                       ['ip', 'link', 'set', self.name, state])
 
     def restart(self):
-        """As processes of a node that end and are started again."""
+        """Restart, as the processes of a node do."""
         self.datapath.close()
         self.datapath = self._open()
 
     def boot(self):
-        """Lose everything, as a machine does that is started again."""
+        """Lose all state, as a rebooted machine does."""
         self.datapath.close()
         with namespaces.link(self._lab, self.name) as netlink:
             index = namespaces.index(netlink, links.UPLINK)
@@ -117,11 +117,11 @@ class Node:
 
 
 class Bed:
-    """Use it in a `with` block, in namespaces of its own (bench.engine.alone).
+    """A context manager for use in separate namespaces (bench.engine.alone).
 
     ``settings``: datapath.Settings of the service, from the next change on.
 
-    :param libraries: that nodes have in turn; the first one creates.
+    :param libraries: used by nodes in turn; the first one creates the maps.
     """
 
     def __init__(self, node_count, member_count, settings,
@@ -146,7 +146,7 @@ class Bed:
             self.lab.make_directories()
             stack.callback(self._remove)
             router.create(self.lab)
-            self._hash_what_is_in_packets()
+            self._hash_packet_fields()
             client.create(self.lab)
             parallel.together(*(
                 lambda member=member: self._create_member(member)
@@ -158,10 +158,10 @@ class Bed:
             stack.pop_all()
         return self
 
-    def _hash_what_is_in_packets(self):
-        """Addresses, protocol and ports (0x37). Otherwise the router takes the
-        number by which the client's kernel knows a connection, which comes
-        along in here: no seed changes it, but a timeout does.
+    def _hash_packet_fields(self):
+        """Hash addresses, protocol and ports (0x37). Otherwise the router uses
+        the hash of the client's socket, which packets keep across namespaces:
+        it does not depend on the seed, but changes after a timeout.
         """
         namespaces.sysctl(self.lab, links.ROUTER,
                           net__ipv4__fib_multipath_hash_fields=0x37,
@@ -202,13 +202,13 @@ class Bed:
     # Members
 
     def member(self, name, weight):
-        """As it is in tables."""
+        """Return a member as it is in tables."""
         return datapath.Member(
             members.address(name, VERSIONS[self.settings.encapsulation]),
             weight, check=paths.number(name))
 
     def set_members(self, weights, down=()):
-        """On all nodes: member → weight; those that are dead."""
+        """Set weights by member on all nodes. ``down``: dead members."""
         for member in self.down - set(down):
             self._set_member_link(member, 'up')
         for member in set(down) - self.down:
@@ -231,10 +231,10 @@ class Bed:
                       ['ip', 'link', 'set', member, state])
 
     def table(self):
-        """The member of each slot for new connections, on every node."""
+        """Return each slot's member for new connections on every node."""
         names = {self.member(name, 0).address: name for name in self.members}
         tables = [node.datapath.table(KEY) for node in self.nodes]
-        if any(one != tables[0] for one in tables):
+        if any(table != tables[0] for table in tables):
             raise RuntimeError('the nodes\' tables differ')
         return [names.get(address) for address in tables[0]]
 
@@ -250,13 +250,12 @@ class Bed:
                            120, 0.2)
 
     def handed_on(self):
-        """Packets that came to another member than that of their connection.
-        """
+        """Return packets that reached a member without their connection."""
         return sum(self._counters(member)['handed_on']
                    for member in self.members)
 
     def _counters(self, member):
-        """The member program's, by name."""
+        """Return counters of the member's program, by name."""
         shown = processes.run(self.lab, member, [
             links.DECAPSULATE, 'show', links.UPLINK]).stdout
         return {words[0]: int(words[1]) for words in map(
@@ -266,7 +265,7 @@ class Bed:
     # Nodes
 
     def route(self):
-        """Send packets for the VIP to the nodes that are in service."""
+        """Route packets for the VIP to the nodes in service."""
         hops = []
         for node in self.nodes:
             if node.serving:
@@ -275,7 +274,7 @@ class Bed:
                       ['ip', 'route', 'replace', f'{VIP}/32', *hops])
 
     def reshuffle(self):
-        """Let the router spread all connections anew."""
+        """Make the router redistribute all connections."""
         self._seed += 1
         namespaces.sysctl(self.lab, links.ROUTER,
                           net__ipv4__fib_multipath_hash_seed=self._seed)
@@ -297,6 +296,6 @@ class Bed:
 
 
 def has_hash_seed():
-    """Whether the kernel's routes can be spread by another hash (6.11)."""
+    """Whether the kernel has a seed for the hash of routes (6.11)."""
     return pathlib.Path(
         '/proc/sys/net/ipv4/fib_multipath_hash_seed').exists()

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client with thousands of HTTP connections that it keeps using.
 
-It runs in the client's namespace and does what lines of JSON on its standard
-input say; each is answered by a line on standard output once it is done. All
-the while it asks one connection after the other, in turn.
+It runs in the client's namespace and executes commands, lines of JSON on
+standard input. Each is answered by a line on standard output when it is done.
+Meanwhile it sends requests on all connections in turn.
 
-``{"open": N}``: opens N more. Answer: ``ports`` (the client's),
-``failed`` (texts), ``living`` (of all).
-``{"round": true}``: until each connection was asked and has answered, or is
-broken, from now on. Answer: ``living``, ``broken``.
-``{"rest": true}``: asks nobody from now on, until the next round. Answer:
-nothing in it.
+``{"open": N}``: opens N connections. Answer: ``ports`` (the client's),
+``failed`` (texts), ``living`` (number of all).
+``{"round": true}``: waits until each connection has answered a new request or
+is broken. Answer: ``living``, ``broken``.
+``{"rest": true}``: sends no requests until the next round. The answer is
+empty.
 
 ``{"close": NAME}``: closes those of a member, or all if NAME is null.
 ``{"close_ports": [PORT, …]}``: closes these. Answer: ``closed``, ``broken``.
 
-``broken``: of each connection that broke since the last answer, ``port`` (the
+``broken``: for each connection broken since the last answer, ``port`` (the
 client's), ``member`` and ``why``.
 """
 
@@ -30,10 +30,10 @@ import sys
 import time
 
 REQUEST = b'GET / HTTP/1.1\r\nHost: vip\r\n\r\n'
-# At once; others wait for their turn.
+# Concurrent ones; others wait.
 OPENING_MAX = 200
 ASKED_MAX = 2000
-# TCP repeats what is lost after 0.2 s, 0.4 s and so on.
+# TCP retransmits lost packets after 0.2 s, 0.4 s and so on.
 SILENCE_S = 60.0
 OPEN_S = 60.0
 
@@ -54,14 +54,14 @@ class Connection:
         self.port = None
         self.member = None
         self.received = b''
-        self.asked = None  # when, or None: nothing is under way
+        self.asked = None  # time of the pending request, or None
         self.asked_in = self.done_in = 0  # rounds
 
 
 def answer_of(received):
-    """The body of a whole answer, or None."""
-    head, found, body = received.partition(b'\r\n\r\n')
-    if not found:
+    """Return the body of a complete answer, or None."""
+    head, separator, body = received.partition(b'\r\n\r\n')
+    if not separator:
         return None
     for line in head.split(b'\r\n'):
         name, _, value = line.partition(b':')
@@ -72,11 +72,11 @@ def answer_of(received):
     raise ValueError(f'an answer without Content-Length: {head!r}')
 
 
-def _read_all(one):
-    """With unread bytes close() would send a RST, once, which may be lost: its
-    server, and whoever keeps flows, would know the connection for hours."""
+def _read_all(opened):
+    """Read all bytes: with unread ones, close() would send a single RST. If
+    that is lost, server and flow tables keep the connection for hours."""
     with contextlib.suppress(OSError):
-        while one.recv(65536):
+        while opened.recv(65536):
             pass
 
 
@@ -87,7 +87,7 @@ class Client:
         self._period = 1 / per_second
         self._epoll = select.epoll()
         self._all = {}  # file descriptor → Connection
-        self._waiting = collections.deque()  # for their turn
+        self._waiting = collections.deque()  # Connections awaiting their turn
         self._asked = {}  # file descriptor → Connection, oldest first
         self._opening = {}
         self._to_open = 0
@@ -113,7 +113,7 @@ class Client:
                     self._finish_opening(descriptor)
                 elif descriptor in self._all:
                     self._receive(self._all[descriptor])
-            self._look_at_time()
+            self._check_timeouts()
             self._begin_opening()
             self._ask()
             self._finish_command()
@@ -123,8 +123,8 @@ class Client:
         if not more:
             return False
         self._input += more
-        line, found, rest = self._input.partition(b'\n')
-        if found:
+        line, separator, rest = self._input.partition(b'\n')
+        if separator:
             self._input = rest
             self._take(json.loads(line))
         return True
@@ -140,31 +140,33 @@ class Client:
             self._missing = len(self._all)
         elif self._command == 'rest':
             self._rests = True
-            self._say()
+            self._answer()
         elif self._command == 'close':
-            self._close(lambda one: value in (None, one.member))
+            self._close(lambda connection: value in (None, connection.member))
         elif self._command == 'close_ports':
             ports = set(value)
-            self._close(lambda one: one.port in ports)
+            self._close(lambda connection: connection.port in ports)
 
     def _close(self, is_wanted):
-        found = [one for one in self._all.values() if is_wanted(one)]
-        for one in found:
-            _read_all(one.socket)
-            self._forget(one)
-        self._say(closed=len(found), broken=self._take_broken())
+        wanted = [connection for connection in self._all.values()
+                  if is_wanted(connection)]
+        for connection in wanted:
+            _read_all(connection.socket)
+            self._forget(connection)
+        self._answer(closed=len(wanted), broken=self._take_broken())
 
     def _finish_command(self):
         if (self._command == 'open' and not self._to_open
                 and not self._opening and not any(
-                    one.member is None for one in self._all.values())):
+                    connection.member is None
+                    for connection in self._all.values())):
             failed, self._failed = self._failed, []
-            self._say(ports=self._ports, failed=failed,
-                      living=len(self._all))
+            self._answer(ports=self._ports, failed=failed,
+                         living=len(self._all))
         elif self._command == 'round' and self._missing == 0:
-            self._say(living=len(self._all), broken=self._take_broken())
+            self._answer(living=len(self._all), broken=self._take_broken())
 
-    def _say(self, **answer):
+    def _answer(self, **answer):
         self._command = None
         print(json.dumps(answer), flush=True)
 
@@ -177,35 +179,36 @@ class Client:
             self._to_open -= 1
             opened = socket.socket(self._family, socket.SOCK_STREAM)
             opened.setblocking(False)
-            one = Connection(opened)
-            one.asked = time.monotonic()
+            connection = Connection(opened)
+            connection.asked = time.monotonic()
             status = opened.connect_ex(self._end)
             if status not in (0, errno.EINPROGRESS):
                 opened.close()
                 self._failed.append(os.strerror(status))
                 continue
-            self._opening[opened.fileno()] = one
+            self._opening[opened.fileno()] = connection
             self._epoll.register(opened.fileno(), select.EPOLLOUT)
 
     def _finish_opening(self, descriptor):
-        one = self._opening.pop(descriptor)
-        status = one.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        connection = self._opening.pop(descriptor)
+        status = connection.socket.getsockopt(socket.SOL_SOCKET,
+                                              socket.SO_ERROR)
         if status:
-            self._fail(one, os.strerror(status))
+            self._fail(connection, os.strerror(status))
             return
-        one.port = one.socket.getsockname()[1]
-        self._ports.append(one.port)
-        one.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.port = connection.socket.getsockname()[1]
+        self._ports.append(connection.port)
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._epoll.modify(descriptor, select.EPOLLIN)
-        self._all[descriptor] = one
-        self._send(one)
+        self._all[descriptor] = connection
+        self._send(connection)
 
-    def _fail(self, one, why):
+    def _fail(self, connection, why):
         self._failed.append(why)
-        self._epoll.unregister(one.socket.fileno())
-        one.socket.close()
+        self._epoll.unregister(connection.socket.fileno())
+        connection.socket.close()
 
-    def _look_at_time(self):
+    def _check_timeouts(self):
         now = time.monotonic()
         for opening in list(self._opening.values())[:1]:
             if now - opening.asked > OPEN_S:
@@ -219,64 +222,65 @@ class Client:
 
     def _ask(self):
         now = time.monotonic()
-        # What was missed while the processor was elsewhere is not caught up.
+        # Do not catch up on time lost while other processes ran.
         self._next = max(self._next, now - 0.05)
         while (self._waiting and not self._rests and self._next <= now
                and len(self._asked) < ASKED_MAX):
-            one = self._waiting.popleft()
-            if one.asked is None and one.socket.fileno() in self._all:
+            connection = self._waiting.popleft()
+            if (connection.asked is None and
+                    connection.socket.fileno() in self._all):
                 self._next += self._period
-                self._send(one)
+                self._send(connection)
 
-    def _send(self, one):
-        one.asked = time.monotonic()
-        one.asked_in = self._round
-        one.received = b''
-        self._asked[one.socket.fileno()] = one
+    def _send(self, connection):
+        connection.asked = time.monotonic()
+        connection.asked_in = self._round
+        connection.received = b''
+        self._asked[connection.socket.fileno()] = connection
         try:
-            one.socket.send(REQUEST)
+            connection.socket.send(REQUEST)
         except OSError as error:
-            self._break(one, error.strerror)
+            self._break(connection, error.strerror)
 
-    def _receive(self, one):
+    def _receive(self, connection):
         try:
-            more = one.socket.recv(65536)
+            more = connection.socket.recv(65536)
         except BlockingIOError:
             return
         except OSError as error:
-            self._break(one, error.strerror)
+            self._break(connection, error.strerror)
             return
         if not more:
-            self._break(one, 'closed by the server')
+            self._break(connection, 'closed by the server')
             return
-        one.received += more
-        body = answer_of(one.received)
+        connection.received += more
+        body = answer_of(connection.received)
         if body is None:
             return
-        one.member = body
-        one.asked = None
-        del self._asked[one.socket.fileno()]
-        if one.asked_in == self._round != one.done_in:
-            one.done_in = self._round
+        connection.member = body
+        connection.asked = None
+        del self._asked[connection.socket.fileno()]
+        if connection.asked_in == self._round != connection.done_in:
+            connection.done_in = self._round
             self._missing -= 1
-        self._waiting.append(one)
+        self._waiting.append(connection)
 
-    def _break(self, one, why):
-        if one.member is None:
+    def _break(self, connection, why):
+        if connection.member is None:
             self._failed.append(why)
         else:
-            self._broken.append(
-                {'port': one.port, 'member': one.member, 'why': why})
-        if one.done_in != self._round:
+            self._broken.append({'port': connection.port,
+                                 'member': connection.member, 'why': why})
+        if connection.done_in != self._round:
             self._missing -= 1
-        self._forget(one)
+        self._forget(connection)
 
-    def _forget(self, one):
-        descriptor = one.socket.fileno()
+    def _forget(self, connection):
+        descriptor = connection.socket.fileno()
         del self._all[descriptor]
         self._asked.pop(descriptor, None)
         self._epoll.unregister(descriptor)
-        one.socket.close()
+        connection.socket.close()
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's connections, seen from the benchmark (client.py)."""
+"""Controls the client with its connections (client.py)."""
 
 import json
 import subprocess
@@ -10,9 +10,9 @@ from lab.fabric import client
 
 
 class Connections:
-    """Use it in a `with` block.
+    """A context manager that runs the client.
 
-    :param per_second: exchanges of all connections together.
+    :param per_second: requests a second, of all connections together.
     """
 
     def __init__(self, lab, address, port, per_second):
@@ -41,27 +41,27 @@ class Connections:
                                f'{self._process.wait()}')
         return json.loads(line)
 
-    def _say(self, **command):
+    def _ask(self, **command):
         self._process.stdin.write(json.dumps(command) + '\n')
         self._process.stdin.flush()
         return self._answer()
 
     def open(self, count):
-        """Open more; how many are, and why others are not."""
-        return self._say(open=count)
+        """Open connections; return which are open and why others failed."""
+        return self._ask(open=count)
 
     def round(self):
-        """Until each has had an answer; those that broke."""
-        return self._say(round=True)
+        """Wait for an answer on each; return the broken ones."""
+        return self._ask(round=True)
 
     def rest(self):
-        """Be silent until the next round."""
-        self._say(rest=True)
+        """Send nothing until the next round."""
+        self._ask(rest=True)
 
     def close(self, member=None):
         """Close those of a member, or all."""
-        return self._say(close=member)
+        return self._ask(close=member)
 
     def close_ports(self, ports):
         """Close those with these ports of the client."""
-        return self._say(close_ports=sorted(ports))
+        return self._ask(close_ports=sorted(ports))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bed with NAT: servers that nobody has prepared, of both IP versions, on
-another port than the VIP's, and nodes with pools that hand packets of each
-other's flows on.
+"""The bed with NAT: unprepared servers of both IP versions, on another port
+than the VIP's, and nodes with pools that hand on packets of each other's
+flows.
 """
 
 from bench.hitless import bed
@@ -14,7 +14,7 @@ from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.node import datapath
 
 MEMBER_PORT = 8080
-# Far above what it takes until a node has no flow of closed connections.
+# Far longer than a node keeps flows of closed connections.
 FLOWS_END_S = 60
 
 
@@ -23,8 +23,8 @@ def pools(node):
 
 
 class NatNode(bed.Node):
-    """:param peers: addresses of all nodes' pools, or nothing: none of them
-    hands packets on.
+    """:param peers: addresses of all nodes' pools; if empty, nodes do not hand
+    on packets.
     """
 
     def __init__(self, lab, name, libraries, peers):
@@ -38,7 +38,7 @@ class NatNode(bed.Node):
         return opened
 
     def client_ports(self):
-        """Of the connections that it has."""
+        """Return the client ports of its connections."""
         flows, _count = self.datapath.nat_flows()
         return {flow.client_port for flow in flows
                 if flow.state != datapath.NatState.TIME_WAIT}
@@ -53,20 +53,20 @@ class NatNode(bed.Node):
 
 
 class NatBed(bed.Bed):
-    """``hands_on``: whether nodes are peers."""
+    """A bed with NAT. ``hands_on``: whether nodes are peers."""
 
     def __init__(self, node_count, member_count, libraries, hands_on):
         super().__init__(
             node_count, member_count,
             datapath.Settings(flags=datapath.ServiceFlag.NAT), libraries)
         self._hands_on = hands_on
-        self._handed_on_before = 0  # by nodes that have forgotten it
+        self._handed_on_before = 0  # by nodes before they were booted
 
     def _create_member(self, member):
         members.create(self.lab, member, udp=False, prepared=False)
 
     def _create_node(self, name):
-        # As controllers tell it to agents.
+        # In the form that controllers send to agents.
         peers = nat.peers({other: {'nat': {'pools': pools(other)}}
                            for other in self._node_names})
         node = NatNode(self.lab, name, self._libraries, [
@@ -84,21 +84,21 @@ class NatBed(bed.Bed):
             check=number, port=MEMBER_PORT)
 
     def handed_on(self):
-        """Packets that came to another node than that of their flow."""
+        """Return packets that reached a node without their flow."""
         return self._handed_on_before + sum(
             node.handed_on() for node in self.nodes)
 
     def flows_of(self, client_port):
-        """Node → its flows from a port of the client."""
-        found = {node.name: node.flows_of(client_port) for node in self.nodes}
-        return {name: flows for name, flows in found.items() if flows}
+        """Return flows from a port of the client, by node."""
+        every = {node.name: node.flows_of(client_port) for node in self.nodes}
+        return {name: flows for name, flows in every.items() if flows}
 
     def boot(self, node):
         self._handed_on_before += node.handed_on()
         super().boot(node)
 
     def wait_for_end_of_flows(self, node):
-        """Without peers FINs do not get there: nothing to wait for."""
+        """Wait until the node has no flows, if FINs from peers reach it."""
         if not self._hands_on:
             return
         processes.wait_for(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has had the slots of connections: what a second chance reaches.
+"""Owners of the slots of connections, to tell what a second chance reaches.
 
-A table knows two owners of each slot, the present one and one before.
+A table knows two owners of each slot, the present and the previous one.
 """
 
 import ipaddress
@@ -9,15 +9,15 @@ import struct
 
 from octavia_xdp_provider.packet_model import select
 
-# The present one and the one before it.
+# The present and the previous one.
 OWNERS_KNOWN = 2
 TCP = 6
 
 
 class Owners:
-    """Tables in the order in which they were in force.
+    """All tables in the order of their use.
 
-    :param client: its address; ``vip``, ``port``: what it connects to.
+    :param client: address of the client; ``vip``, ``port``: its destination.
     """
 
     def __init__(self, client, vip, port):
@@ -32,11 +32,11 @@ class Owners:
 
     @property
     def now(self):
-        """When it is, as a number of tables."""
+        """The present time, as the index of the latest table."""
         return len(self._tables) - 1
 
     def since(self, client_port, begun):
-        """All owners of a connection's slots since then."""
+        """Return the owners of a connection's slot since ``begun``."""
         value = select.flow_hash(
             self._client, self._vip,
             struct.pack('!HH', client_port, self._port), TCP)

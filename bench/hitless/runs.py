@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of runs: each makes one entry of the result."""
+"""Kinds of runs, each of which yields entries of the result."""
 
 import dataclasses
 import functools
@@ -20,9 +20,9 @@ from octavia_xdp_provider.node import datapath
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """``connections``: at a time. ``late``: how many more begin after each
-    change. ``per_second``: exchanges of all of them. ``compares``: once more
-    without second chances or peers. ``libraries``: that nodes have in turn."""
+    """``connections``: at a time. ``late``: number opened after each change.
+    ``per_second``: requests of all of them. ``compares``: run again without
+    second chances or peers. ``libraries``: used by nodes in turn."""
 
     connections: int
     late: int
@@ -36,8 +36,8 @@ class Options:
 
 
 def second_chance(encapsulation, options):
-    """Waves of changes of members, with an encapsulation that can carry an
-    alternative."""
+    """Run waves of changes of members, with an encapsulation that can carry
+    an alternative."""
     settings = datapath.Settings(encapsulation=encapsulation)
     flags = [datapath.ServiceFlag.SECOND_CHANCE]
     if options.compares:
@@ -59,8 +59,8 @@ def _with_flag(bed, connections, flag, options):
 
 
 def nat(options):
-    """Waves of changes of members that nobody has prepared, while nodes are
-    drained by plan."""
+    """Run waves of changes of unprepared members, while nodes are drained as
+    planned."""
     return [_nat(options, hands_on) for hands_on in (
         (True, False) if options.compares else (True,))]
 
@@ -72,7 +72,7 @@ def _nat(options, hands_on):
                               options.per_second) as connections):
         made = nat_waves.NatWaves(bed, connections, options.connections,
                                   options.late)
-        # Slots of NAT are never open, and silence ends its flows.
+        # Slots of NAT are never open, and its flows end in silence.
         return {'encapsulation': 'nat', 'second_chance': False,
                 'peers': hands_on,
                 **_in_waves('nat', bed, made, (waves.OPEN,), options)}
@@ -84,7 +84,7 @@ def _in_waves(title, bed, made, modes, options):
         made.begin(waves.usual(bed.members), mode)
         waves.KINDS[name](made, bed.members)
         made.end()
-        _say(f'{title}, {name}, slots {mode}', made.counts)
+        _log(f'{title}, {name}, slots {mode}', made.counts)
     made.close()
     return {'nodes': options.nodes, 'members': options.members,
             'waves': list(options.kinds),
@@ -92,13 +92,13 @@ def _in_waves(title, bed, made, modes, options):
 
 
 def entry(counts):
-    """What every kind of run says; ``connections``: live at a time."""
-    found = dataclasses.asdict(counts)
-    return {'connections': found.pop('live'),
-            'opened': found.pop('connections'), **found}
+    """Return counts as a result; ``connections``: live at a time."""
+    values = dataclasses.asdict(counts)
+    return {'connections': values.pop('live'),
+            'opened': values.pop('connections'), **values}
 
 
-def _say(what, counts):
+def _log(what, counts):
     print(f'{what}: {counts.connections} connections so far, '
           f'{counts.broken} broken, '
           f'{counts.broken_of_dead_members} of dead members',
@@ -107,24 +107,24 @@ def _say(what, counts):
 
 # Name → a function of Options that makes entries.
 KINDS = {
-    **{one.name.lower(): functools.partial(second_chance, one)
-       for one in beds.VERSIONS},
+    **{encapsulation.name.lower(): functools.partial(
+        second_chance, encapsulation) for encapsulation in beds.VERSIONS},
     'nat': nat}
-# setting → the least and the most; ports of the client stay taken for a
+# setting → minimum and maximum; ports of the client remain in use for a
 # minute.
 _BOUNDS = {'connections': (1, 20000), 'late': (1, 2000), 'nodes': (2, 16),
            'members': (6, 64), 'per_second': (1, 1000000)}
-# Of files, beside the connections.
+# Open files in addition to connections.
 _SPARE = 100
 
 
 def run(asked):
-    """What became of connections; "without": with nothing to save them."""
+    """Return counts of connections; "without": with nothing to save them."""
     settings = asked.settings
     _check(settings)
     _raise_file_limit(settings['connections'], settings['late'])
-    # The lab's namespaces have names in /run, which is a file system of our
-    # own here: however we end, the kernel removes all of it.
+    # The lab's namespaces have names in /run. It is mounted privately, so that
+    # the kernel removes everything however this process ends.
     folder = paths.BUILD / 'lab'
     folder.mkdir(parents=True, exist_ok=True)
     for place in pathlib.Path('/run'), folder:
@@ -136,8 +136,8 @@ def run(asked):
         tuple(paths.CHECKOUT / 'datapath' / name / paths.LIBRARY.name
               for name in settings['layouts'])))
     return {**_counts(entry), 'without': {
-        name: value for one in without for name, value
-        in _counts(one).items()}}, [entry, *without]
+        name: value for other in without for name, value
+        in _counts(other).items()}}, [entry, *without]
 
 
 def _counts(entry):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of members in waves, while LB nodes come and go.
 
-Each wave begins with fresh connections in one table of members, T1, and goes
-to another one, T2, and back, several times, while connections begin in each
-of them; after each change LB nodes leave, join and restart, and the router
-spreads all connections anew. Whenever something has happened all connections
-have to answer before the next thing does.
+Each wave starts with fresh connections in one table of members, T1, and
+switches to another one, T2, and back several times, while connections are
+opened in each. After each change LB nodes leave, join and restart, and the
+router redistributes all connections. After each event all connections have to
+answer before the next one.
 """
 
 import dataclasses
@@ -16,25 +16,25 @@ from bench.hitless import owners as ownership
 from lab import paths
 
 WEIGHT = 10
-# Whether changes come while slots of the last one are open, or after silence
-# of all connections in which they have closed.
+# Changes come while slots of the last one are still open, or after a silence
+# of all connections in which the slots have closed.
 MODES = OPEN, CLOSED = ('open', 'closed')
-# The shortest that the library takes, and longer than a wave.
+# The shortest that the library accepts, and one that is longer than a wave.
 IDLE_TIMEOUTS_S = {CLOSED: 10, OPEN: 600}
-# Rounds of T2 and T1 in each wave.
+# Switches to T2 and back in each wave.
 REPEATS = 2
-# How often in each wave connections begin late.
+# How often connections are opened late in each wave.
 LATE_TIMES = 2 * REPEATS
 
 
 @dataclasses.dataclass
 class Counts:
-    """What became of connections.
+    """Counts of connections and events.
 
-    ``connections``: that were opened. ``changes``: of members, as one node
-    sees them. ``node_changes``: nodes that left, joined or were started again,
-    and connections spread anew. ``beyond``: connections whose slots had more
-    owners than a table knows; ``broken_beyond``: those of them that broke.
+    ``connections``: opened ones. ``changes``: changes of members, as seen by
+    one node. ``node_changes``: nodes that left, joined or restarted, and
+    redistributions. ``beyond``: connections whose slot had more owners than a
+    table knows; ``broken_beyond``: those of them that broke.
     """
 
     connections: int = 0
@@ -50,10 +50,10 @@ class Counts:
 
 
 class Waves:
-    """Belongs to one bed.
+    """The waves of one bed.
 
-    :param count: of connections, at the beginning of each wave.
-    :param late: how many more begin after each change.
+    :param count: connections at the start of each wave.
+    :param late: connections opened after each change.
     """
 
     counts_type = Counts
@@ -70,7 +70,7 @@ class Waves:
         self._away = None
 
     def begin(self, weights, mode):
-        """Fresh connections, in a table that has been for a time."""
+        """Start a wave: open fresh connections in a settled table."""
         self._note(self._connections.close()['broken'])
         self._owners = ownership.Owners(
             paths.CLIENT_ADDRESS, beds.VIP, beds.PORT)
@@ -87,7 +87,7 @@ class Waves:
         self._check()
 
     def _boot_one(self):
-        """One that knows nothing of earlier owners, which nobody needs yet."""
+        """Boot a node, so that it does not know earlier owners."""
         self._bed.boot(self._next_node())
         self.counts.node_changes += 1
 
@@ -96,7 +96,7 @@ class Waves:
             idle_timeout_s=IDLE_TIMEOUTS_S[mode])
 
     def open(self, count):
-        """More connections, all of which have to be answered."""
+        """Open connections and wait until all have been answered."""
         answer = self._connections.open(count)
         self._begun.update(dict.fromkeys(answer['ports'], self._owners.now))
         self.counts.connections += len(answer['ports'])
@@ -106,35 +106,35 @@ class Waves:
             self._count_reason(f'not opened: {why}')
 
     def open_late(self):
-        """A few more, in the table as it is now."""
+        """Open some more connections in the present table."""
         self.open(self._late)
 
     def change(self, weights, down=()):
-        """Another table on all nodes."""
+        """Change the table on all nodes."""
         self._dead |= set(down)
         self._bed.set_members(weights, down)
         self._owners.add(self._bed.table())
         self.counts.changes += 1
 
     def settle(self):
-        """What the mode says, before anything happens to nodes."""
+        """Close slots if the mode says so, before events of nodes."""
         if self._mode == CLOSED:
             self._connections.rest()
             self._bed.settle()
 
     def close(self, member=None):
-        """A member's connections end, as it is drained, or all do."""
+        """Close the connections of a drained member, or all."""
         self._note(self._connections.close(member)['broken'])
 
     def node_events(self, count):
-        """The next things that happen to nodes and at the router."""
+        """Execute the next events of nodes and the router."""
         for _ in range(count):
             next(self._events)()
             self.counts.node_changes += 1
             self._check()
 
     def end(self):
-        """All nodes in service; how many connections went beyond."""
+        """Return all nodes to service; count connections that went beyond."""
         while self._away:
             self.node_events(1)
         for port, begun in self._begun.items():
@@ -148,13 +148,14 @@ class Waves:
         self._note(self._connections.round()['broken'])
 
     def _note(self, broken):
-        for one in broken:
-            if one['member'] in self._dead:
+        for connection in broken:
+            if connection['member'] in self._dead:
                 self.counts.broken_of_dead_members += 1
                 continue
             self.counts.broken += 1
-            self._count_reason(one['why'])
-            if self._is_beyond(one['port'], self._begun[one['port']]):
+            self._count_reason(connection['why'])
+            if self._is_beyond(connection['port'],
+                               self._begun[connection['port']]):
                 self.counts.broken_beyond += 1
 
     def _count_reason(self, why):
@@ -163,7 +164,7 @@ class Waves:
     # Nodes
 
     def _node_events(self):
-        """What happens to nodes, in this order, again and again."""
+        """Return events of nodes, which are repeated in this order."""
         return (self._reshuffle, self._leave, self._restart, self._join,
                 self._replace, self._fail, self._reshuffle, self._recover)
 
@@ -201,7 +202,7 @@ class Waves:
 
 
 def usual(members):
-    """T1: all but the last member."""
+    """Return T1: all but the last member."""
     return dict.fromkeys(members[:-1], WEIGHT)
 
 
@@ -220,25 +221,25 @@ def _there_and_back(waves, first, second, down=(), meanwhile=None):
 
 
 def added(waves, members):
-    """A member more, and drained again."""
+    """A member is added, and drained again."""
     _there_and_back(waves, {**usual(members), members[-1]: 0},
                     dict.fromkeys(members, WEIGHT))
 
 
 def drained(waves, members):
-    """A member without new connections."""
+    """A member gets no new connections."""
     first = usual(members)
     _there_and_back(waves, first, {**first, members[1]: 0})
 
 
 def reweighted(waves, members):
-    """A member with three times the weight."""
+    """A member gets three times the weight."""
     first = usual(members)
     _there_and_back(waves, first, {**first, members[2]: 3 * WEIGHT})
 
 
 def removed(waves, members):
-    """A member that is drained, loses its connections and is removed."""
+    """A member is drained, loses its connections and is removed."""
     first = usual(members)
     gone = members[3]
 
@@ -251,7 +252,7 @@ def removed(waves, members):
 
 
 def died(waves, members):
-    """A member that dies, and comes back."""
+    """A member dies and comes back."""
     first = usual(members)
     _there_and_back(waves, first, first, down=members[4:5])
 

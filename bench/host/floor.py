@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one line of memory costs that no cache has, on this machine.
+"""The cost of one uncached line of memory on this machine.
 
-``datapath/bench/host_floor.bpf.c``, loaded by libbpf.
+Runs ``datapath/bench/host_floor.bpf.c``, loaded by libbpf.
 """
 
 from bench.host import libbpf
 
 LEFT_ALONE = 0xffffffff
-WAYS = 8  # of a set of flows
+WAYS = 8  # flows of a set
 
 
 class Floor:
@@ -15,7 +15,7 @@ class Floor:
 
     def __init__(self, flows: int):
         sets = 2
-        while sets * WAYS < 2 * flows:  # as the library makes it
+        while sets * WAYS < 2 * flows:  # as in the library
             sets *= 2
         self._object = libbpf.Object('host_floor')
         self._object.resize('sets', sets)
@@ -24,7 +24,7 @@ class Floor:
         self.program = self._object.program('oxp_host_floor')
 
     def run(self, data: bytes) -> int:
-        """Nanoseconds for a frame."""
+        """Return the nanoseconds for a frame."""
         action, duration = self._object.run(self.program, data)
         if action != LEFT_ALONE:
             raise RuntimeError(f'the program returned {action}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of libbpf as programs need that only benchmarks have."""
+"""The part of libbpf that the benchmarks' own programs need."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ BUILD = pathlib.Path(__file__).parents[2] / 'datapath/build'
 
 
 class _Context(ctypes.Structure):
-    """The beginning of struct __sk_buff."""
+    """The start of struct __sk_buff."""
 
     _fields_ = [('before', ctypes.c_uint32 * 10),
                 ('ifindex', ctypes.c_uint32)]
@@ -39,9 +39,9 @@ def _library() -> ctypes.CDLL:
 
 
 class Object:
-    """A file of the datapath's build folder, with the programs in it.
+    """An object file of the datapath's build folder with its programs.
 
-    :param name: without its suffix.
+    :param name: name without the suffix.
     """
 
     def __init__(self, name: str):
@@ -60,8 +60,7 @@ class Object:
         _check(self._api.bpf_map__set_max_entries(self._map(name), entries))
 
     def take_map(self, path: pathlib.Path) -> None:
-        """A pinned one in place of that of its name, or of the section of data
-        that has it."""
+        """Use a pinned map for the map, or data section, of the same name."""
         descriptor = self._api.bpf_obj_get(str(path).encode())
         _check(min(descriptor, 0))
         try:
@@ -72,7 +71,7 @@ class Object:
             os.close(descriptor)
 
     def set_constants(self, data: bytes) -> None:
-        """What `const volatile` variables are, before load()."""
+        """Set `const volatile` variables, before load()."""
         size = ctypes.c_size_t()
         at = self._api.bpf_map__initial_value(self._map('.rodata'),
                                               ctypes.byref(size))
@@ -85,21 +84,21 @@ class Object:
         _check(self._api.bpf_object__load(self._object))
 
     def set_element(self, name: str, value: int) -> None:
-        """The one of an array of 32-bit words, or the one program."""
+        """Set the only element of an array of words or programs."""
         _check(self._api.bpf_map_update_elem(
             self._api.bpf_map__fd(self._map(name)),
             ctypes.byref(ctypes.c_uint32(0)),
             ctypes.byref(ctypes.c_uint32(value)), ctypes.c_uint64(0)))
 
     def program(self, name: str) -> int:
-        """Its descriptor, which ends with close()."""
+        """Return a program's descriptor, valid until close()."""
         return self._api.bpf_program__fd(ctypes.c_void_p(
             self._api.bpf_object__find_program_by_name(
                 self._object, name.encode())))
 
     def run(self, program: int, data: bytes, ifindex: int = 0,
             repeat: int = 1) -> tuple[int, int]:
-        """The program's decision, and nanoseconds for a frame, of as many."""
+        """Return the program's decision and mean nanoseconds for a frame."""
         context = _Context(ifindex=ifindex)
         options = _Options(
             sz=ctypes.sizeof(_Options), data_in=ctypes.cast(

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets one after another, as from a NIC's driver.
+"""Runs packets in a loop, as a NIC's driver does.
 
-A packet that is a system call of its own comes to a processor that the call
-and Python have kept busy meanwhile: caches and translation buffers have lost
-what the programs use, and nothing that a program leaves undone overlaps the
-next one's work. So ``datapath/bench/host_loop.bpf.c`` runs thousands in one
-call, of flows at random.
+With a system call for each packet, the call and Python evict the programs'
+data from caches and translation buffers, and pending memory accesses of a
+packet cannot overlap work on the next one. So
+``datapath/bench/host_loop.bpf.c`` runs thousands of packets of random flows in
+one call.
 """
 
 import collections.abc
@@ -18,15 +18,15 @@ import struct
 from bench.host import libbpf
 
 LENGTH = 128  # bytes of a frame
-PACKETS = 2000  # of a run
-FRESH = 1 << 26  # flows, so that hardly one is known or comes twice
+PACKETS = 2000  # packets of a run
+FRESH = 1 << 26  # flows; so many that hardly any is known or repeated
 ROUNDS = 101
 DECAPSULATED = {'known_in', 'new_16_rules'}
 LEFT_ALONE, REDIRECTED = 0xffffffff, 7
 
 
 class Programs:
-    """Those of a hypervisor, over the maps that are pinned in the folder."""
+    """A hypervisor's programs, using the maps pinned in a folder."""
 
     def __init__(self, folder: str):
         self._object = libbpf.Object('host')
@@ -44,7 +44,7 @@ class _Loop:
 
     def __init__(self, frame: bytes, at: tuple[int, int], flows: int,
                  program: int | str, action: int):
-        """:param at: where the client's address and port are."""
+        """:param at: offsets of the client's address and port."""
         if len(frame) != LENGTH:
             raise ValueError(f'a frame of {len(frame)} bytes, not {LENGTH}')
         self._frame, self._action = frame, action
@@ -84,9 +84,9 @@ def measured(cases: Cases, fresh: Cases, flows: int, ifindex: int
     """
     with contextlib.ExitStack() as stack:
         def loop(count, frame, at, program, action=LEFT_ALONE):
-            one = _Loop(frame, at, count, program, action)
-            stack.callback(one.close)
-            return one
+            made = _Loop(frame, at, count, program, action)
+            stack.callback(made.close)
+            return made
         loops = {(name, count): loop(count, *case)
                  for name, case in cases.items() for count in (flows, 1)}
         loops |= {(name, FRESH): loop(FRESH, *case)
@@ -94,15 +94,15 @@ def measured(cases: Cases, fresh: Cases, flows: int, ifindex: int
         frame, at = next(iter(cases.values()))[:2]
         for name in ('nothing', 'bare'):
             loops[name, 1] = loop(1, frame, at, f'oxp_host_{name}')
-        found: dict[tuple[str, int], list[int]] = {name: [] for name in loops}
+        costs: dict[tuple[str, int], list[int]] = {name: [] for name in loops}
         for _ in range(ROUNDS):
-            for name, one in random.sample(sorted(loops.items()), len(loops)):
-                found[name].append(one.run(ifindex))
+            for name, made in random.sample(sorted(loops.items()), len(loops)):
+                costs[name].append(made.run(ifindex))
     median = _net({name: statistics.median(values)
-                   for name, values in found.items()})
-    least = _net({name: min(values) for name, values in found.items()})
+                   for name, values in costs.items()})
+    least = _net({name: min(values) for name, values in costs.items()})
     results = {name: {
-        'floor_ns': statistics.median(found['nothing', 1]),
+        'floor_ns': statistics.median(costs['nothing', 1]),
         'net_ns': median[name, count], 'least_ns': least[name, count],
         'packets': ROUNDS * PACKETS} for name, count in (
             *((name, flows) for name in cases),
@@ -115,7 +115,7 @@ def measured(cases: Cases, fresh: Cases, flows: int, ifindex: int
 
 def _net(costs: dict[tuple[str, int], float]) -> dict[tuple[str, int], float]:
     harness = costs['nothing', 1]
-    # Taking the outer headers off and putting them on again do the same.
+    # Removing outer headers costs about as much as adding them.
     put_on = (costs['bare', 1] - harness) / 2
     return {name: round(cost - harness - (
         put_on if name[0] in DECAPSULATED else 0), 1)

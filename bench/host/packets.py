@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nanoseconds per packet of a hypervisor's programs, by case.
 
-Each packet is one BPF_PROG_TEST_RUN, net of a program that returns at once
-(the tap's egress, with the mark), run in turn with it: medians of all. "line"
-is a program that does nothing but read one line of a table as large as that
-of the flows: what grows with them beside it is the programs' own. What is "in
-a loop" is not a call for each packet, but as from a NIC's driver (loop.py).
+Each packet is a BPF_PROG_TEST_RUN. Results are medians, net of a program that
+returns at once (the tap's egress, with the mark), which runs in turn. "line"
+is a program that only reads one line of a table as large as that of flows;
+growth beyond it is due to the programs. Cases "in a loop" run packets as a
+NIC's driver does, not in a call each (loop.py).
 """
 
 import functools
@@ -35,7 +35,7 @@ VIP6, FIXED6 = '2001:db8:f::1', 'fd00:7::5'
 MARK = 0x6f78686f
 LO = 1
 KEY, OTHER_KEY, KEY6 = 5, 6, 7
-FLAT = 1.5  # of flatness()
+FLAT = 1.5  # aim of flatness()
 LIMITS = {'other_nic': 30, 'other_tap': 60, 'known_in': 300, 'reply': 250,
           'new_16_rules': 600}
 
@@ -67,8 +67,8 @@ def in_tunnel(key: int, kind: int, inner: bytes) -> bytes:
 
 
 class Varied:
-    """A frame of which client's address and port change; checksums stay as
-    they are, for nobody here verifies them but of the outer header."""
+    """A frame with varying client address and port. Inner checksums are left
+    alone, since only that of the outer header is verified."""
 
     def __init__(self, data: bytes, address: int, port: int):
         self.data, self.address, self.port = bytearray(data), address, port
@@ -139,19 +139,19 @@ class Hypervisor:
 
 def measured(hypervisor: Hypervisor, packets: int, one, alone=None
              ) -> dict[str, float]:
-    """`one` runs a packet and says how long it took; `alone` one of the only
-    flow that it runs."""
-    floors, costs, of_one = [], [], []
+    """Return costs of packets. `one` runs a packet and returns its duration;
+    `alone` does so for a single flow."""
+    floors, costs, alone_costs = [], [], []
     for _ in range(packets):
         floors.append(hypervisor.floor())
         costs.append(one())
         if alone:
-            of_one.append(alone())
+            alone_costs.append(alone())
     floor, cost = statistics.median(floors), statistics.median(costs)
     result = {'floor_ns': floor, 'net_ns': cost - floor,
               'ratio': round(cost / floor, 2), 'packets': packets}
     if alone:
-        result['alone_ns'] = statistics.median(of_one) - floor
+        result['alone_ns'] = statistics.median(alone_costs) - floor
     return result
 
 
@@ -209,8 +209,8 @@ def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
     def filled(make):
         return make(b'x' * (loop.LENGTH - len(make(b''))))
 
-    # New ones are of the other port: of the known ones those that found no
-    # place are half-open, and each port has its own part of these.
+    # New flows use the other port: known flows without a place are half-open,
+    # and each port has its own share of those.
     syn, ack = (filled(functools.partial(
         encapsulated, key, '20.0.0.0', 1, flags, dport=dport))
         for key, flags, dport in ((OTHER_KEY, 'S', 81), (KEY, 'A', 80)))
@@ -231,40 +231,40 @@ def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
 
 
 def flatness(results: dict[str, dict]) -> dict[str, dict]:
-    """How much more a known flow costs among many than alone, in the same run:
-    by itself, without what the one line of memory costs, the machine's own, in
-    a loop, and by the least of the loops."""
+    """Return how much more a known flow costs among many than alone in the
+    same run: as measured, without the cost of the one line of memory, in a
+    loop, and by the minimum of the loops."""
     line = results['line']['net_ns'] - results['line']['alone_ns']
     out = {}
     for name in ('known_in', 'reply'):
-        one, many = results[name], results[name + '_in_a_loop']
+        single, looped = results[name], results[name + '_in_a_loop']
         out[name] = {
-            'ratio': round(one['net_ns'] / one['alone_ns'], 2),
+            'ratio': round(single['net_ns'] / single['alone_ns'], 2),
             'without_line': round(
-                (one['net_ns'] - line) / one['alone_ns'], 2),
-            'in_a_loop': round(many['net_ns'] / many['alone_ns'], 2),
+                (single['net_ns'] - line) / single['alone_ns'], 2),
+            'in_a_loop': round(looped['net_ns'] / looped['alone_ns'], 2),
             'least_in_a_loop': round(
-                many['least_ns'] / many['least_alone_ns'], 2)}
+                looped['least_ns'] / looped['least_alone_ns'], 2)}
     print(f'{out}, aim {FLAT}')
     return out
 
 
 def run(asked):
-    """With so many flows at a time."""
+    """Run all cases with the given number of flows."""
     flows = asked.settings['flows']
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    found: dict[str, dict] = {}
+    results: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as directory:
         subprocess.run(('mount', '-t', 'bpf', 'bpf', directory), check=True)
         hypervisor = Hypervisor(directory + '/host', flows)
         for name, result in cases(hypervisor, flows,
                                   asked.settings['packets']):
-            found[name] = result
+            results[name] = result
             limit = LIMITS.get(name.removesuffix('_in_a_loop'))
             print(f'{name:<20} {result["net_ns"]:>6.0f} ns net'
                   f'{f", limit {limit}" if limit else ""}', flush=True)
         confirmed = sum(port.flows for port in hypervisor.host.ports())
         hypervisor.host.close()
         subprocess.run(('umount', '-l', directory), check=True)
-    return found, {**found, 'confirmed_flows': confirmed,
-                   'flatness': flatness(found)}
+    return results, {**results, 'confirmed_flows': confirmed,
+                     'flatness': flatness(results)}

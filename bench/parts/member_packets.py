@@ -8,7 +8,7 @@ from bench.parts import packets
 
 
 def run(asked: alone.Asked) -> tuple[dict[str, Any], Any]:
-    found = packets.run_program('members')
-    return {f'{one["encapsulation"]}, {one["case"]}': {
-        f'{name}_ns': one[name]['median_ns']
-        for name in ('xdp', 'tc_after_xdp', 'tc')} for one in found}, found
+    cases = packets.run_program('members')
+    return {f'{case["encapsulation"]}, {case["case"]}': {
+        f'{name}_ns': case[name]['median_ns']
+        for name in ('xdp', 'tc_after_xdp', 'tc')} for case in cases}, cases

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nanoseconds per packet of programs in C, which run packets themselves."""
+"""Nanoseconds per packet, measured by programs in C."""
 
 import json
 import pathlib
@@ -13,20 +13,20 @@ _FOLDER = alone.CHECKOUT / 'datapath/build/bench'
 
 
 def run_program(name: str, *words: str) -> list[dict[str, Any]]:
-    """What it writes to the file that it is told."""
+    """Run a program; return what it wrote to its file."""
     with tempfile.TemporaryDirectory(prefix='oxp-bench-') as folder:
         path = pathlib.Path(folder) / 'figures.json'
         subprocess.run([_FOLDER / name, path, *words], check=True)
-        found: list[dict[str, Any]] = json.loads(path.read_text())
-        return found
+        cases: list[dict[str, Any]] = json.loads(path.read_text())
+        return cases
 
 
 def run(asked: alone.Asked) -> tuple[dict[str, Any], Any]:
-    """Of the forwarding program, by kind of packet."""
-    found = run_program('packets', asked.settings['only'],
+    """Measure the forwarding program, by kind of packet."""
+    cases = run_program('packets', asked.settings['only'],
                         str(asked.settings['runs']))
     figures: dict[str, Any] = {}
-    for one in found:
-        figures[f'{one["case"]}_ns'] = one['median_ns']
-        figures[one['case']] = {'ratio to floor': one['ratio']}
-    return figures, found
+    for case in cases:
+        figures[f'{case["case"]}_ns'] = case['median_ns']
+        figures[case['case']] = {'ratio to floor': case['ratio']}
+    return figures, cases

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comments of pull requests, by the REST API that GitHub, Gitea and others
-have in common: https://docs.github.com/rest/issues/comments."""
+"""Posts comments on pull requests, by the REST API that GitHub, Gitea and
+others share: https://docs.github.com/rest/issues/comments."""
 
 import re
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r'[\w.-]+')
 _PAGE = 100
 PAGES_MAX = 50
 
-# Of a comment; GitHub refuses more.
+# GitHub's limit of a comment.
 LENGTH_MAX = 65536
 _CUT = '\n\n(cut off: the whole report is in the artifacts of the job)\n'
 
@@ -37,9 +37,9 @@ class PullRequest:
             'User-Agent': 'octavia-xdp-bench'}, **options)
 
     def post(self, text: str, name: str) -> str:
-        """Replace our comment of this name, or add it; its URL.
+        """Replace our comment with this name, or add it; return its URL.
 
-        :raises BenchError: it was refused.
+        :raises BenchError: the server refused it.
         """
         if not _NAME.fullmatch(name):
             raise errors.BenchError(f'{name}: names of comments are of '
@@ -54,7 +54,7 @@ class PullRequest:
                 return self._send('POST', f'{self._number}/comments', body,
                                   again=False)
             except transport.UncertainError:
-                # It may be there by now: look, so that there is but one.
+                # It may exist now: look again to avoid a duplicate.
                 if not left:
                     raise
         raise AssertionError
@@ -71,7 +71,7 @@ class PullRequest:
                 'GET', f'{self._path}/issues/{self._number}/comments'
                        f'?per_page={_PAGE}&page={page}'))
             for comment in comments:
-                # Others may have quoted it.
+                # Others may have quoted the marker.
                 if (comment.get('body') or '').startswith(marker) and (
                         user is None
                         or comment.get('user', {}).get('login') == user):
@@ -82,7 +82,7 @@ class PullRequest:
                                 f'{PAGES_MAX * _PAGE} comments')
 
     def _own_name(self):
-        """None for tokens of jobs, which are of no user."""
+        """Return the user's name; None for tokens of jobs, without a user."""
         try:
             return _json(self._transport.send('GET', '/user')).get('login')
         except errors.BenchError as error:
@@ -94,7 +94,7 @@ class PullRequest:
 def _fitting(text, used):
     if len(text) + used <= LENGTH_MAX:
         return text
-    # A table that is folded has to end, or all below would be folded.
+    # Close a folded table, or everything below would be folded too.
     end = '\n\n</details>' * (text.count('<details>') > 0) + _CUT
     return text[:LENGTH_MAX - used - len(end)] + end
 

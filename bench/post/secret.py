@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens and passwords: of the environment or a file, and never shown."""
+"""Tokens and passwords from the environment or a file, which are not shown."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ from bench import errors
 
 
 class Secret:
-    """Its text is had by reveal() alone: not by print, repr or a log."""
+    """A text that only reveal() returns, not print, repr or a log."""
 
     def __init__(self, text: str):
         self._text = text
@@ -21,7 +21,7 @@ class Secret:
 
 
 def read(variable: str, path: pathlib.Path | None) -> Secret:
-    """:raises BenchError: there is none, or it cannot be one."""
+    """:raises BenchError: the secret is missing or malformed."""
     if path is not None:
         try:
             text, source = path.read_text(encoding='utf-8'), str(path)

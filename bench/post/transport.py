@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to a review system: limited in time, repeated where that helps."""
+"""Requests to a review system, with timeouts and retries."""
 
 from collections.abc import Callable
 import time
@@ -10,7 +10,7 @@ import requests
 
 from bench import errors
 
-# Seconds to connect, and between two parts of an answer.
+# Seconds to connect, and to wait for data.
 TIMEOUT = (10, 30)
 ATTEMPTS = 5
 FIRST_WAIT_S = 1.0
@@ -26,16 +26,16 @@ _HINTS = {
     409: 'it has been closed or changed meanwhile',
     422: 'it refuses the text',
 }
-# Of an answer, in an error.
+# Maximum of an answer's text in an error.
 _SHOWN = 300
 
 
 class UncertainError(errors.BenchError):
-    """The request failed, and may have been done nevertheless."""
+    """The request failed but may have taken effect."""
 
 
 class Transport:
-    """:param base: URL below which all requests are.
+    """:param base: base URL of all requests.
     :raises BenchError: the URL would send a secret in the clear.
     """
 
@@ -53,16 +53,16 @@ class Transport:
         self._base = base.rstrip('/')
         self._sleep = sleep
         self._session = requests.Session()
-        # Neither ~/.netrc nor proxies of the environment get the token.
+        # Ignore ~/.netrc and proxies of the environment.
         self._session.trust_env = False
         self._session.headers.update(headers)
         self._session.auth = login
 
     def send(self, method: str, path: str, body: Any = None, *,
              again: bool = True) -> requests.Response:
-        """:param again: it may be sent twice: it leaves the same behind.
-        :raises UncertainError: no answer, or that of a server which failed.
-        :raises BenchError: it was refused.
+        """:param again: whether it may be sent twice (it is idempotent).
+        :raises UncertainError: no answer, or a server error.
+        :raises BenchError: the server refused it.
         """
         wait = FIRST_WAIT_S
         for left in range(ATTEMPTS - 1, -1, -1):
@@ -71,7 +71,7 @@ class Transport:
                     method, self._base + path, json=body, timeout=TIMEOUT,
                     allow_redirects=False)
             except requests.ConnectTimeout as error:
-                # Nothing has been sent.
+                # Nothing has been sent yet.
                 text, kind = str(error), errors.BenchError
             except requests.RequestException as error:
                 text, kind = str(error), UncertainError
@@ -100,6 +100,6 @@ def _refusal(answer):
     hint = _HINTS.get(answer.status_code)
     if 300 <= answer.status_code < 400:
         hint = 'it has moved; name the new URL'
-    said = ' '.join(answer.text.split())[:_SHOWN]
+    text = ' '.join(answer.text.split())[:_SHOWN]
     return ': '.join(filter(None, (
-        f'status {answer.status_code}', hint, said)))
+        f'status {answer.status_code}', hint, text)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a run leaves in a folder."""
+"""Writes the files of a run to a folder."""
 
 import pathlib
 
@@ -13,9 +13,9 @@ from bench.results import suite_json
 
 def write(run: model.Run, store: stores.Store,
           folder: pathlib.Path) -> list[pathlib.Path]:
-    """report.html, report.md and suite.json; where they are.
+    """Write report.html, report.md and suite.json; return their paths.
 
-    Trends are of what is stored of the suite, up to this run.
+    Trends cover stored runs of the suite, up to this run.
     """
     history = [other for other in store.runs(run.suite)
                if (other.started, other.id or 0) <= (run.started, run.id or 0)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page, with all that it needs in it."""
+"""HTML reports: self-contained pages."""
 
 from collections.abc import Sequence
 import pathlib
@@ -28,7 +28,7 @@ def of_run(run: model.Run, history: Sequence[model.Run] = ()) -> str:
 
 def of_comparison(found: comparison.Comparison,
                   history: Sequence[model.Run] = ()) -> str:
-    """:param history: likewise, up to the run after."""
+    """:param history: as for of_run(), up to the run after."""
     return _page(
         f'Benchmarks: {found.before.commit[:12]} to '
         f'{found.after.commit[:12]}: {found.verdict}', found.after,

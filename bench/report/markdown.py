@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results for a pull request: the verdict first, tables folded."""
+"""Markdown reports for pull requests: the verdict first, tables folded."""
 
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from bench.results import verdict
 CAVEAT = ('Ratios between runs on the same machine are what counts; shared '
           'cores and virtual links say nothing of a NIC.')
 
-# Characters that begin something, within a line (CommonMark, 2.4 and 6; tables
-# and autolinks of GitHub Flavored Markdown; mentions, and numbers of issues).
+# Characters with a meaning within a line (CommonMark, 2.4 and 6; tables and
+# autolinks of GitHub Flavored Markdown; mentions and numbers of issues).
 _SPECIAL = frozenset('\\`*_{}[]<>~|$@#')
 _LINKS = (('://', ':&#47;/'), ('www.', 'www&#46;'))
 
 
 def escape(text: str) -> str:
-    """As text, whatever is in it: names and marks come from files."""
+    """Escape any text, since names and marks come from files."""
     line = html.escape(' '.join(text.split()), False)
     made = ''.join(f'&#{ord(character)};' if character in _SPECIAL
                    else character for character in line)
@@ -30,13 +30,13 @@ def escape(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """As a span of code in a cell: names with underscores stay readable."""
+    """Return a code span for a cell, so that underscores stay readable."""
     line = ' '.join(text.split()).replace('`', "'").replace('|', '\\|')
     return f'`{line or " "}`'
 
 
 def of_comparison(found: comparison.Comparison) -> str:
-    """Of two runs."""
+    """Return the report of a comparison."""
     counts = {each: sum(change.verdict == each for change in found.changes)
               for each in (verdict.CHANGED, verdict.SAME, verdict.UNKNOWN)}
     changed = [change for change in found.changes
@@ -62,21 +62,22 @@ def of_comparison(found: comparison.Comparison) -> str:
     if found.differences:
         lines += _folded(
             f'{len(found.differences)} differences of the machines',
-            [f'- {escape(str(one))}' for one in found.differences])
+            [f'- {escape(str(difference))}'
+             for difference in found.differences])
     return '\n'.join([*lines, CAVEAT, ''])
 
 
 def of_run(run: model.Run) -> str:
-    """Of one run."""
+    """Return the report of a run."""
     lines = [f'## Benchmarks: suite {code(run.suite)}', '',
              f'{_name(run)}, {run.started:%Y-%m-%d %H:%M} UTC, '
              f'{len(run.cases)} cases.', '']
     if run.versus:
         lines += [*_table(
             ('case', 'peer', 'times better'),
-            ((code(one.case), code(one.peer),
-              f'{one.ratio:.2f} ({one.low:.2f} to {one.high:.2f})')
-             for one in run.versus)), '']
+            ((code(versus.case), code(versus.peer),
+              f'{versus.ratio:.2f} ({versus.low:.2f} to {versus.high:.2f})')
+             for versus in run.versus)), '']
     lines += _marks(run.cases)
     lines += _folded(f'{len(run.cases)} cases', _cases(run.cases))
     return '\n'.join([*lines, CAVEAT, ''])
@@ -96,25 +97,25 @@ def _how(found):
 def _changes(changes: Iterable[verdict.Change]) -> list[str]:
     return _table(
         ('case', 'software', 'before', 'after', 'change', 'verdict'),
-        ((code(one.after.name), code(one.after.software),
-          escape(words.case(one.before)), escape(words.case(one.after)),
-          escape(words.change(one)), escape(words.judged(one)))
-         for one in changes))
+        ((code(change.after.name), code(change.after.software),
+          escape(words.case(change.before)), escape(words.case(change.after)),
+          escape(words.change(change)), escape(words.judged(change)))
+         for change in changes))
 
 
 def _cases(cases: Iterable[model.Case]) -> list[str]:
     return _table(
         ('case', 'software', 'median (interval)', 'rounds', 'marks'),
-        ((code(one.name), code(one.software), escape(words.case(one)),
-          str(len(one.samples)), escape('; '.join(one.marks)))
-         for one in cases))
+        ((code(case.name), code(case.software), escape(words.case(case)),
+          str(len(case.samples)), escape('; '.join(case.marks)))
+         for case in cases))
 
 
 def _marks(cases: Sequence[model.Case]) -> list[str]:
-    """Never folded: a figure with a mark is not what was asked for."""
+    """Return marks, which are never folded: they put figures in doubt."""
     marked = dict.fromkeys(
-        f'- {code(one.name)} ({code(one.software)}): {escape(mark)}'
-        for one in cases for mark in one.marks)
+        f'- {code(case.name)} ({code(case.software)}): {escape(mark)}'
+        for case in cases for mark in case.marks)
     return ['**Marks**', '', *marked, ''] if marked else []
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of doc/source/contributor/benchmarks/peers.rst, from the store.
 
-reStructuredText that the page includes: so no figure of it is typed by hand.
+The page includes them as reStructuredText, so that no figure is typed by hand.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ _SOFTWARE = {'xdp': 'this product', 'kernel': 'kernel', 'haproxy': 'HAProxy',
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """:param part: of a case's name; '' for the first figure.
-    :param factor: from the case's unit to that of the head.
-    :param ratio: what of ours it is.
+    """:param part: suffix of the case's name; '' for the first figure.
+    :param factor: from the case's unit to that in the head.
+    :param ratio: show the ratio to the product's figure.
     """
 
     head: str
@@ -37,7 +37,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """:param case: name of the variant."""
+    """:param case: name of the scenario's variant."""
 
     title: str
     case: str
@@ -76,11 +76,11 @@ TABLES = (
 
 
 def text_of(runs: Sequence[model.Run]) -> str:
-    """All tables; of a case that several runs have, the last one's.
+    """Return all tables; if several runs have a case, the last one counts.
 
-    A table of which runs have nothing says so.
+    Tables without any figure say so.
 
-    :raises BenchError: runs have nothing for any.
+    :raises BenchError: no table has a figure.
     """
     found: dict[tuple[str, str], tuple[model.Run, model.Case]] = {}
     for run in runs:
@@ -132,19 +132,19 @@ def _cell(table, column, cases, ours):
         return 'not measured'
     values = [value * column.factor for value in case.samples]
     if not column.ratio:
-        middle, least, most = (number(one) for one in (
+        middle, least, most = (number(value) for value in (
             statistics.median(values), min(values), max(values)))
         return (middle if least == most
                 else f'{middle} ({least} to {most})')
-    mine = ours.get(table.name(column))
-    if mine is None or not mine.samples:
+    reference = ours.get(table.name(column))
+    if reference is None or not reference.samples:
         return 'not measured'
-    own = statistics.median(mine.samples) * column.factor
+    own = statistics.median(reference.samples) * column.factor
     return number(statistics.median(values) / own) if own else 'none'
 
 
 def _origin(table, runs, found) -> Iterator[str]:
-    """Rounds, and what marks the figures: below each table."""
+    """Yield the text below a table: rounds, commits and marks."""
     names = {table.name(column) for column in table.columns}
     cases = [(software, case) for (name, software), (_, case)
              in found.items() if name in names]
@@ -164,8 +164,8 @@ def _origin(table, runs, found) -> Iterator[str]:
 
 
 def kind_of(mark: str) -> str:
-    """What a mark is about, which stands before its colon, without the number
-    of its round."""
+    """Return the subject of a mark, which precedes its colon, without the
+    number of the round."""
     return mark.rpartition(' (round ')[0].partition(':')[0] or mark
 
 
@@ -175,7 +175,7 @@ def _or(numbers):
 
 
 def number(value: float) -> str:
-    """With three digits, or all those before its point."""
+    """Return a number with three digits, or all digits before the point."""
     if abs(value) >= 100:
         return f'{value:,.0f}'
     return f'{value:.3g}'

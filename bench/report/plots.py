@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is drawn of results: against size, flows and VIPs; beside peers; over
-commits; loss over time."""
+"""Plots of results: against size, flows and VIPs; beside peers; over commits;
+loss over time."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from bench.results import model
 from bench.results import sign_test
 from bench.results import statistics
 
-# Series in one plot; more are divided among several.
+# Series in one plot; more are spread over several plots.
 SERIES_MAX = len(svg.COLOURS)
-# Runs of a trend, the newest ones.
+# The newest runs of a trend.
 TREND_MAX = 40
-# Labels of time lines, and bars, that can be read.
+# Numbers of labels and bars that remain readable.
 EVENTS_MAX = 12
 TICKS_MAX = 8
 BARS_MAX = 24
@@ -27,7 +27,7 @@ BARS_MAX = 24
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """:ivar svg: an element, with title and description."""
+    """:ivar svg: an SVG element with title and description."""
 
     title: str
     svg: str
@@ -42,7 +42,7 @@ class _Series:
 
 
 def against_coordinates(cases: Sequence[model.Case]) -> Iterator[Plot]:
-    """One for each scenario, unit and coordinate with more than a value."""
+    """Yield plots by scenario, unit and coordinate with several values."""
     numbers: dict[str, None] = {}
     for case in cases:
         numbers.update((name, None) for name, value
@@ -58,10 +58,10 @@ def against_coordinates(cases: Sequence[model.Case]) -> Iterator[Plot]:
 
 
 def beside_peers(run: model.Run) -> Iterator[Plot]:
-    """Bars of how many times better than each peer."""
+    """Yield bars of how many times better the product is than each peer."""
     by_peer: dict[str, list[model.Versus]] = {}
-    for one in run.versus:
-        by_peer.setdefault(one.peer, []).append(one)
+    for versus in run.versus:
+        by_peer.setdefault(versus.peer, []).append(versus)
     count = 0
     for peer, ratios in by_peer.items():
         for first in range(0, len(ratios), BARS_MAX):
@@ -70,7 +70,7 @@ def beside_peers(run: model.Run) -> Iterator[Plot]:
 
 
 def timelines(cases: Iterable[model.Case]) -> Iterator[Plot]:
-    """Packets lost over time, with events."""
+    """Yield plots of packets lost over time, with events."""
     for count, case in enumerate(
             (case for case in cases if case.timeline), 1):
         yield _timeline(f'time{count}', case)
@@ -78,7 +78,7 @@ def timelines(cases: Iterable[model.Case]) -> Iterator[Plot]:
 
 def trends(runs: Sequence[model.Run], cases: Iterable[model.Case],
            ) -> Iterator[Plot]:
-    """Of each case over runs, oldest first, if two have it."""
+    """Yield a plot of each case over runs, oldest first, if two have it."""
     for count, case in enumerate(cases, 1):
         points = [(run, other) for run in runs for other in run.cases
                   if (other.software, other.name, other.unit) == (
@@ -103,11 +103,11 @@ def _by_scenario(cases, coordinate):
         series.points.append((value, statistics.median(case.samples),
                               bool(case.marks)))
     return {title: several for title, series in found.items() if (several := [
-        one for one in series.values() if len(one.points) > 1])}
+        line for line in series.values() if len(line.points) > 1])}
 
 
 def _scenario(case):
-    """The name without the parts that are values of coordinates."""
+    """Return the name without the parts that are values of coordinates."""
     values = {str(value) for value in case.coordinates.values()}
     return '/'.join(part for part in case.name.split('/')
                     if part not in values)
@@ -117,11 +117,11 @@ def _lines(name, title, coordinate, series):
     def plot(figure):
         axes = figure.subplots()
         values, marked = [], []
-        for index, one in enumerate(series):
-            points = sorted(one.points, key=lambda point: point[0])
+        for index, line in enumerate(series):
+            points = sorted(line.points, key=lambda point: point[0])
             values += [point[0] for point in points]
             _errorbar(axes, [point[0] for point in points],
-                      [point[1] for point in points], index, one.label)
+                      [point[1] for point in points], index, line.label)
             marked += [(x, y.estimate) for x, y, is_marked in points
                        if is_marked]
         _mark(axes, marked)
@@ -136,9 +136,9 @@ def _lines(name, title, coordinate, series):
         axes.legend()
 
     text = '; '.join(
-        f'{one.label}: ' + ', '.join(
-            f'{words.figure(y.estimate, one.unit)} at {x:g}'
-            for x, y, _ in one.points) for one in series)
+        f'{line.label}: ' + ', '.join(
+            f'{words.figure(y.estimate, line.unit)} at {x:g}'
+            for x, y, _ in line.points) for line in series)
     return Plot(title, svg.draw(name, title, text, plot))
 
 
@@ -148,18 +148,18 @@ def _bars(name, peer, ratios):
     def plot(figure):
         axes = figure.subplots()
         places = range(len(ratios))
-        middles = [one.ratio for one in ratios]
+        middles = [versus.ratio for versus in ratios]
         axes.barh(places, middles, color=svg.COLOURS[0], height=0.6)
         axes.errorbar(
             middles, places, fmt='none', ecolor=svg.COLOURS[1], capsize=3,
-            xerr=[[max(0.0, one.ratio - one.low) for one in ratios],
-                  [max(0.0, one.high - one.ratio) for one in ratios]])
+            xerr=[[max(0.0, versus.ratio - versus.low) for versus in ratios],
+                  [max(0.0, versus.high - versus.ratio) for versus in ratios]])
         axes.axvline(1, color=svg.COLOURS[1], linestyle='--', linewidth=1)
-        axes.set_yticks(places, [one.case for one in ratios])
+        axes.set_yticks(places, [versus.case for versus in ratios])
         axes.invert_yaxis()
         axes.set_xlabel(f'ratio to {peer}; 1 is the same')
 
-    text = '; '.join(f'{one.case}: {one.ratio:.2f}' for one in ratios)
+    text = '; '.join(f'{versus.case}: {versus.ratio:.2f}' for versus in ratios)
     return Plot(title, svg.draw(name, title, text, plot,
                                 1.2 + 0.35 * len(ratios)))
 
@@ -199,31 +199,31 @@ def _trend(name, case, points):
         axes = figure.subplots()
         places = list(range(len(points)))
         _errorbar(axes, places, intervals, 0, None)
-        _mark(axes, [(place, one.estimate) for place, one, (_, other)
+        _mark(axes, [(place, interval.estimate) for place, interval, (_, other)
                      in zip(places, intervals, points, strict=True)
                      if other.marks])
         axes.set_xticks(places, labels, rotation=60, ha='right', fontsize=7)
         _y_axis(axes, case.unit, case.better)
 
     text = '; '.join(
-        f'{label}: {words.figure(one.estimate, case.unit)}'
-        for label, one in zip(labels, intervals, strict=True))
+        f'{label}: {words.figure(interval.estimate, case.unit)}'
+        for label, interval in zip(labels, intervals, strict=True))
     return Plot(title, svg.draw(name, title, text, plot))
 
 
 def _errorbar(axes, places, intervals, index, label):
-    """Medians with their intervals; a colour, marker and line of its own."""
-    middles = [one.estimate for one in intervals]
+    """Draw medians with their intervals, in the style of the index."""
+    middles = [interval.estimate for interval in intervals]
     axes.errorbar(
         places, middles, label=label, capsize=3, markersize=5,
-        yerr=[[one.estimate - one.low for one in intervals],
-              [one.high - one.estimate for one in intervals]],
+        yerr=[[interval.estimate - interval.low for interval in intervals],
+              [interval.high - interval.estimate for interval in intervals]],
         color=svg.COLOURS[index], marker=svg.MARKERS[index],
         linestyle=svg.LINES[index])
 
 
 def _mark(axes, points):
-    """A ring around what is not what was asked for."""
+    """Draw rings around figures with marks."""
     if points:
         axes.plot([point[0] for point in points],
                   [point[1] for point in points], linestyle='none',

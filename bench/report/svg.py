@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of Matplotlib as SVG inside of a page.
+"""Renders figures of Matplotlib as SVG within a page.
 
-Text stays text and takes the page's colour, so that it can be read in dark and
-in light; nothing is fetched from anywhere.
+Text stays text and takes the colour of the page, so that it is readable on
+dark and light backgrounds; nothing is loaded from elsewhere.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from xml.sax import saxutils
 import matplotlib
 from matplotlib import figure as figures
 
-# Of texts and lines; the page's instead, as no series has it.
+# Placeholder, unused by series, for the page's colour of texts and lines.
 _INK = '#010203'
 
-# Okabe and Ito (2008): told apart with each kind of colour blindness, without
-# black and yellow, which are not seen on one of the two backgrounds.
+# Okabe and Ito (2008): distinguishable with each kind of colour blindness.
+# Without black and yellow, which are invisible on one of the backgrounds.
 COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00')
 MARKERS = ('o', 's', '^', 'D', 'v', 'P')
 LINES = ('-', '--', '-.', ':', (0, (5, 1)), (0, (3, 1, 1, 1)))
@@ -37,10 +37,10 @@ _SETTINGS = {
 def draw(name: str, title: str, description: str,
          plot: Callable[[figures.Figure], None],
          height: float = 3.6) -> str:
-    """An <svg> element.
+    """Return an <svg> element.
 
-    :param name: unique on the page, letters and digits: prefix of ids.
-    :param description: what is to be seen, for who does not see it.
+    :param name: prefix of ids, unique on the page, of letters and digits.
+    :param description: description of the plot for readers who cannot see it.
     :param height: inches; the width is 7.2.
     """
     with matplotlib.rc_context({**_SETTINGS, 'svg.hashsalt': name}):
@@ -53,7 +53,7 @@ def draw(name: str, title: str, description: str,
 
 
 def _inline(document, name, title, description):
-    """Without what a page must not have twice, or at all."""
+    """Make ids unique and remove what an inline element must not have."""
     body = document[document.index('<svg'):]
     body = re.sub(r'\bid="', f'id="{name}-', body)
     body = re.sub(r'url\(#', f'url(#{name}-', body)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as people read them."""
+"""Formats figures and verdicts for readers."""
 
 import math
 
@@ -14,7 +14,7 @@ _SIGNS = {verdict.CHANGED: '≠', verdict.SAME: '=', verdict.UNKNOWN: '?'}
 
 
 def figure(value: float, unit: str) -> str:
-    """Three digits, with the unit: 1.23 Mpackets/s, 45.2 ns."""
+    """Return three digits with the unit: 1.23 Mpackets/s, 45.2 ns."""
     if unit in ('s', 'ns'):
         seconds = value * (1e-9 if unit == 'ns' else 1.0)
         return _scaled(seconds, _SECONDS, ' ')
@@ -25,7 +25,7 @@ def figure(value: float, unit: str) -> str:
 
 
 def interval(found: sign_test.Interval, unit: str) -> str:
-    """The estimate with its bounds."""
+    """Return the estimate with its bounds."""
     if found.low == found.high:
         return figure(found.estimate, unit)
     return (f'{figure(found.estimate, unit)} ({figure(found.low, unit)} to '
@@ -33,14 +33,14 @@ def interval(found: sign_test.Interval, unit: str) -> str:
 
 
 def case(found: model.Case) -> str:
-    """Its median, or that it was not measured."""
+    """Return the median, or that the case was not measured."""
     if not found.samples:
         return 'not measured'
     return interval(statistics.median(found.samples), found.unit)
 
 
 def change(found: verdict.Change) -> str:
-    """By how much: +2.1 % (+1.0 % to +3.3 %)."""
+    """Return the size of a change: +2.1 % (+1.0 % to +3.3 %)."""
     if found.interval is None:
         return ''
     values = (found.interval.estimate, found.interval.low,
@@ -55,7 +55,7 @@ def change(found: verdict.Change) -> str:
 
 
 def judged(found: verdict.Change) -> str:
-    """The verdict, with its direction or its reason."""
+    """Return the verdict, with its direction or its reason."""
     text = f'{_SIGNS[found.verdict]} {found.verdict}'
     if found.direction:
         text += f', {found.direction}'
@@ -67,7 +67,7 @@ def judged(found: verdict.Change) -> str:
 
 
 def overall(text: str) -> str:
-    """A verdict of a whole comparison."""
+    """Return the verdict of a whole comparison, with its sign."""
     return f'{_SIGNS[text]} {text}'
 
 
@@ -77,7 +77,7 @@ def _scaled(value, steps, space):
 
 
 def _step(value, steps):
-    """The largest that is not above the value; of zero the first plain."""
+    """Return the largest step up to the value; for zero, the one of 1."""
     size = abs(value)
     for step in steps:
         if size >= step[0] * 0.9995:

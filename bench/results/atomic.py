@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are there as a whole, or as they were before."""
+"""Replaces files atomically."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ from bench import errors
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """:raises BenchError: it cannot be written; nothing is left."""
+    """:raises BenchError: the file cannot be written; nothing is left."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

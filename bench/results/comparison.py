@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs side by side: what changed, and what else is different."""
+"""Compares two runs: changes of cases, and other differences."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -10,17 +10,17 @@ from bench.results import drift
 from bench.results import model
 from bench.results import verdict
 
-# In the fingerprints of runs whose rounds were measured in turn: the same
-# value, that no other run has.
+# Key in the fingerprints of two runs whose rounds were measured in turn, with
+# a value that no other run has.
 IN_TURN = 'in_turn'
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """:ivar changes: of cases that both have, in the order of the one after.
-    :ivar only_before: cases that the other one has not; likewise only_after.
-    :ivar differences: of the fingerprints, but for the commit.
-    :ivar warnings: what the verdict cannot know.
+    """:ivar changes: of common cases, in the order of the run after.
+    :ivar only_before: cases that the run after lacks; likewise only_after.
+    :ivar differences: of the fingerprints, without the commit.
+    :ivar warnings: reservations about the verdict.
     """
 
     before: model.Run
@@ -35,11 +35,11 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Cases that only one of them has leave no "same"."""
-        found = verdict.overall(self.changes)
-        if found == verdict.SAME and (self.only_before or self.only_after):
+        """The overall verdict; not "same" if a run lacks cases."""
+        overall = verdict.overall(self.changes)
+        if overall == verdict.SAME and (self.only_before or self.only_after):
             return verdict.UNKNOWN
-        return found
+        return overall
 
     @property
     def is_worse(self) -> bool:
@@ -49,7 +49,7 @@ class Comparison:
 
 def compare(before: model.Run, after: model.Run, interest: verdict.Interest,
             known: Iterable[model.Run] = ()) -> Comparison:
-    """:param known: runs from which to learn how the machine drifts.
+    """:param known: runs that tell how much the machine drifts.
     :raises BenchError: the runs have no case in common.
     """
     first, second = _by_key(before), _by_key(after)
@@ -64,9 +64,9 @@ def compare(before: model.Run, after: model.Run, interest: verdict.Interest,
     changes = verdict.compare([(first[key], second[key]) for key in both],
                               interest, drifts)
     differences = [
-        found for found in fingerprint.differences(before.fingerprint,
-                                                   after.fingerprint)
-        if found.name not in ('commit', 'changes', 'library', IN_TURN)]
+        difference for difference in fingerprint.differences(
+            before.fingerprint, after.fingerprint)
+        if difference.name not in ('commit', 'changes', 'library', IN_TURN)]
     return Comparison(
         before, after, in_turn, interest, changes,
         [case for key, case in first.items() if key not in second],
@@ -80,7 +80,7 @@ def _by_key(run):
 
 def _warnings(in_turn, differences):
     machine = fingerprint.Importance.MACHINE
-    if any(found.importance == machine for found in differences):
+    if any(difference.importance == machine for difference in differences):
         yield ('measured on different machines or kernels: what changed need '
                'not be the commit')
     if not in_turn:

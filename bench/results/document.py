@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as JSON, and back: nothing is lost, and nothing else is taken."""
+"""Converts runs to JSON and back without loss, with strict validation."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -64,7 +64,7 @@ _validate = jsonschema.Draft202012Validator
 
 
 def of_case(case: model.Case) -> dict[str, Any]:
-    """:raises BenchError: a figure that JSON or the schema has not."""
+    """:raises BenchError: JSON or the schema does not allow a figure."""
     made = _as_json(case, f'case {case.name}')
     _check(made, CASE, f'case {case.name}')
     if not made['samples'] and not made['marks']:
@@ -91,9 +91,9 @@ def of_versus(versus: model.Versus) -> dict[str, Any]:
 
 
 def of_run(run: model.Run) -> dict[str, Any]:
-    """Without the id, which is the store's.
+    """Convert a run, without its id in the store.
 
-    :raises BenchError: it is not complete.
+    :raises BenchError: the run is not complete.
     """
     if run.started.tzinfo is None:
         raise errors.BenchError('the start of a run needs a time zone: '
@@ -116,7 +116,7 @@ def of_run(run: model.Run) -> dict[str, Any]:
 
 
 def run_of(made: dict[str, Any]) -> model.Run:
-    """The reverse of of_run(), of a document that the schema allows."""
+    """The reverse of of_run(), for a valid document."""
     return model.Run(
         suite=made['suite'], commit=made['commit'],
         started=datetime.datetime.fromisoformat(made['started']),
@@ -126,23 +126,23 @@ def run_of(made: dict[str, Any]) -> model.Run:
 
 
 def digest(made: dict[str, Any]) -> str:
-    """Of a run's document: the same for the same run, in any store."""
+    """Return the digest of a run's document, equal in all stores."""
     text = json.dumps(made, sort_keys=True, separators=(',', ':'))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write(runs: Iterable[model.Run]) -> str:
-    """A file of runs."""
+    """Return a file with runs."""
     return json.dumps({'format': FORMAT, 'version': VERSION,
                        'runs': [of_run(run) for run in runs]},
                       indent=1, allow_nan=False) + '\n'
 
 
 def read(text: str, name: str) -> list[model.Run]:
-    """All runs of a file, or none of them.
+    """Return all runs of a file.
 
-    :param name: of the file, for errors.
-    :raises BenchError: it is cut off, of another version or of another form.
+    :param name: name of the file, for errors.
+    :raises BenchError: it is truncated, of a newer version or malformed.
     """
     try:
         made = json.loads(text, parse_constant=_no_constant)
@@ -176,7 +176,7 @@ def _no_constant(text):
 
 
 def _as_json(value, what):
-    """As it will be read: tuples are lists."""
+    """Return the value as it will be read, with tuples as lists."""
     try:
         if dataclasses.is_dataclass(value):
             value = dataclasses.asdict(value)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far two runs of the same are apart, by what the store has seen.
+"""Estimates how far apart two runs without a change are.
 
-Rounds of one run say little of that: what slows a machine down for an hour is
-in all of them. So it is learnt from several runs of the same commit on the
-same machine.
+Rounds of one run tell little about that, since what slows a machine for an
+hour affects all of them. So it is learnt from stored runs of the same commit
+on the same machine.
 """
 
 from collections.abc import Iterable
@@ -17,15 +17,15 @@ from bench.results import model
 
 CONFIDENCE = 0.95
 
-# Differences between runs of the same commit, below which a spread is a guess.
+# Degrees of freedom below which a spread is only a guess.
 DEGREES_MIN = 4
 
 
 def known(runs: Iterable[model.Run]) -> dict[tuple[str, str], float]:
-    """By (software, name), 0.2 is 20 %; of cases of which enough is known.
+    """Return drifts by (software, name) for cases with enough runs.
 
-    The difference of two runs without a change is below it with a probability
-    of 95 % (normal logarithms of medians, pooled over the commits).
+    The difference of two runs without a change is below it (0.2 is 20 %) with
+    a probability of 95 % (normal logarithms of medians, pooled over commits).
     """
     squares: dict[tuple[str, str], float] = {}
     degrees: dict[tuple[str, str], int] = {}
@@ -59,18 +59,18 @@ def _same(runs):
 
 def _differ(run, other):
     if run.commit.endswith('+'):
-        # Of a checkout with changes: not known to be the same.
+        # Checkouts with changes may differ from each other.
         return True
-    return any(found.importance <= fingerprint.Importance.SETTINGS
-               for found in fingerprint.differences(run.fingerprint,
-                                                    other.fingerprint))
+    return any(difference.importance <= fingerprint.Importance.SETTINGS
+               for difference in fingerprint.differences(
+                   run.fingerprint, other.fingerprint))
 
 
 def _medians(group):
-    found: dict[tuple[str, str], list[float]] = {}
+    medians: dict[tuple[str, str], list[float]] = {}
     for run in group:
         for case in run.cases:
             if case.samples and min(case.samples) > 0 and not case.marks:
-                found.setdefault((case.software, case.name), []).append(
+                medians.setdefault((case.software, case.name), []).append(
                     math.log(statistics.median(case.samples)))
-    return found
+    return medians

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of a suite found: types that engine, store and reports share."""
+"""Results of a suite's run: types that engine, store and reports share."""
 
 import dataclasses
 import datetime
@@ -12,16 +12,16 @@ HIGHER, LOWER = BETTER = ('higher', 'lower')
 class Case:
     """One figure, by rounds.
 
-    :ivar name: of scenario and matrix, as in 'loss_free_rate/ipip/64':
-        the same in each run that measures the same thing.
-    :ivar unit: of `samples`: packets/s, ns, requests/s, s, bytes, 1.
-    :ivar samples: a value for each round, in the order of rounds.
-    :ivar software: under test, as in 'xdp' or 'haproxy'.
-    :ivar marks: why the figure is not what was asked for; never dropped.
-    :ivar coordinates: of plots, as in {'size': 64, 'flows': 1024}.
-    :ivar timeline: (seconds, sent, lost), of scenarios with events.
+    :ivar name: scenario and cell of its matrix ('loss_free_rate/ipip/64'):
+        equal in all runs that measure the same.
+    :ivar unit: unit of `samples`: packets/s, ns, requests/s, s, bytes, 1.
+    :ivar samples: a value for each round, in order.
+    :ivar software: software under test, such as 'xdp' or 'haproxy'.
+    :ivar marks: why the figure is in doubt; never dropped.
+    :ivar coordinates: for plots, as in {'size': 64, 'flows': 1024}.
+    :ivar timeline: (seconds, sent, lost), for scenarios with events.
     :ivar events: (seconds, text).
-    :ivar details: whatever else was found, JSON.
+    :ivar details: further values as JSON.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Case:
 
 @dataclasses.dataclass
 class Versus:
-    """A case beside the same of a peer, in the same run, on the same bed.
+    """A case compared with a peer's, in the same run on the same bed.
 
-    :ivar ratio: ours by theirs, the median of the rounds' ratios; over 1 is
-        better for us, whatever the unit.
+    :ivar ratio: median of the rounds' ratios; above 1, the product is better,
+        whatever the unit.
     """
 
     peer: str
@@ -55,9 +55,9 @@ class Versus:
 
 @dataclasses.dataclass
 class Run:
-    """A suite that ran to its end: halves are not kept.
+    """A suite that ran to its end; incomplete ones are not kept.
 
-    :ivar id: of the store.
+    :ivar id: number in the store.
     :ivar fingerprint: all that can change a result (fingerprint.py), JSON.
     """
 

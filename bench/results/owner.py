@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process records a run, and whether it still lives."""
+"""The process that records a run, and whether it is alive."""
 
 import dataclasses
 import os
@@ -13,10 +13,10 @@ _NAMESPACE = pathlib.Path('/proc/self/ns/pid')
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """A process, told from a later one with the same id.
+    """A process, distinguishable from a later one with the same id.
 
-    :ivar boot: of the machine, and the namespace of process ids.
-    :ivar started: in clock ticks since boot.
+    :ivar boot: boot of the machine, and the PID namespace.
+    :ivar started: clock ticks since boot.
     """
 
     boot: str
@@ -24,8 +24,8 @@ class Owner:
     started: int
 
     def is_dead(self) -> bool:
-        """False also of a process in another namespace of process ids: it
-        cannot be looked up from here."""
+        """Whether the process is dead; False for other PID namespaces, whose
+        processes cannot be looked up from here."""
         here = current()
         boot, namespace = self.boot.split('/')
         own_boot, own_namespace = here.boot.split('/')
@@ -37,7 +37,7 @@ class Owner:
 
 
 def current() -> Owner:
-    """This process."""
+    """Return this process."""
     pid = os.getpid()
     started = processes.start_time(pid)
     assert started is not None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the store, and triggers that keep what is finished as it is."""
+"""Tables of the store, and triggers that protect finished runs."""
 
 import sqlalchemy as sa
 
 from bench import errors
 
-# "oxpb": a SQLite file of another program is not taken for ours.
+# "oxpb", to recognize SQLite files of other programs.
 APPLICATION = 0x6F787062
 VERSION = 1
 
@@ -25,7 +25,7 @@ RUNS = sa.Table(
     sa.Column('owner_boot', sa.Text),
     sa.Column('owner_pid', sa.Integer),
     sa.Column('owner_started', sa.Integer),
-    # Numbers of runs are not used again.
+    # Numbers of runs are never reused.
     sqlite_autoincrement=True)
 
 CASES = sa.Table(
@@ -56,15 +56,15 @@ def _triggers():
                            ('INSERT', 'NEW')):
             yield (f'CREATE TRIGGER {table}_{event} BEFORE {event} ON {table} '
                    f'WHEN {_FINISHED.format(row)} BEGIN {_REFUSE}; END')
-        # Into a finished run, from one that is not.
+        # Moves into a finished run.
         yield (f'CREATE TRIGGER {table}_move BEFORE UPDATE OF run ON {table} '
                f'WHEN {_FINISHED.format("NEW")} BEGIN {_REFUSE}; END')
 
 
 def prepare(connection: sa.Connection, path) -> None:
-    """Make the tables, or check that they are those of this version.
+    """Create the tables, or check that they are of this version.
 
-    In a transaction that may write.
+    To be called in a transaction that may write.
 
     :raises BenchError: the file is of another program, or a newer version.
     """

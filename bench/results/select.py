@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of the store, as people name it."""
+"""Selects runs of the store by what users type."""
 
 import re
 
@@ -15,7 +15,7 @@ _COMMIT = re.compile(r'[0-9a-f]{4,64}\+?')
 
 
 def every(store: stores.Store, suite: str | None = None) -> list[model.Run]:
-    """:raises BenchError: there is none."""
+    """:raises BenchError: the store has no runs."""
     runs = store.runs(suite)
     if not runs:
         raise errors.BenchError(f'{store.path} has no runs'
@@ -25,7 +25,7 @@ def every(store: stores.Store, suite: str | None = None) -> list[model.Run]:
 
 def choose(store: stores.Store, text: str,
            suite: str | None = None) -> model.Run:
-    """:raises BenchError: there is none."""
+    """:raises BenchError: there is no such run."""
     latest = _LATEST.fullmatch(text)
     if latest:
         runs = store.runs(suite)

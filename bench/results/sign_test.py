@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intervals and tests of a median, exactly, by order statistics.
+"""Exact intervals and tests of a median, by order statistics.
 
 They hold for independent values of any distribution, skewed or with outliers:
-up to half of the values may be anything. Of few values they say themselves how
-sure they are; a bootstrap of few values, in contrast, is narrower than it
-claims to be. Signed ranks (Wilcoxon) would give intervals that are a sixth
-narrower of quiet rounds, but wide ones as soon as a neighbour slows single
-rounds down.
+up to half of the values may be arbitrary. With few values they state their
+actual confidence, whereas a bootstrap of few values is narrower than it
+claims. Signed ranks (Wilcoxon) would give intervals that are a sixth narrower
+for quiet rounds, but wide ones as soon as a neighbour slows down single
+rounds.
 
 Method: Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, 3rd
 edition, 3.4 to 3.6.
@@ -25,8 +25,8 @@ from bench import errors
 class Interval:
     """An estimate with its bounds.
 
-    :ivar confidence: that the bounds enclose what is estimated; below what was
-        asked for if there are too few values for more.
+    :ivar confidence: probability that the bounds enclose the true value; with
+        too few values below the requested one.
     """
 
     estimate: float
@@ -36,9 +36,9 @@ class Interval:
 
 
 def interval(values: Sequence[float], confidence: float) -> Interval:
-    """Of the median; below six values from the least to the most of all.
+    """Return the interval of the median; below six values, their range.
 
-    :raises BenchError: there are none.
+    :raises BenchError: there are no values.
     """
     if not values:
         raise errors.BenchError('no rounds, so no median')
@@ -50,14 +50,14 @@ def interval(values: Sequence[float], confidence: float) -> Interval:
 
 def bounds(ordered: numpy.ndarray, cumulative: numpy.ndarray,
            confidence: float) -> Interval:
-    """Of what leaves out as many values on each side as it may.
+    """Return the interval that excludes as many values as allowed.
 
-    :param ordered: the estimate is their median.
-    :param cumulative: the probability that up to `index` of the ordered values
-        lie on one side of what is estimated.
+    :param ordered: values whose median is the estimate.
+    :param cumulative: by `index`, the probability that at most that many
+        ordered values lie on one side of the true value.
     """
     outside = (1 - confidence) / 2
-    # With too few values the extremes, whatever their confidence.
+    # With too few values, use the extremes whatever their confidence.
     index = max(int(numpy.searchsorted(cumulative, outside, 'right')) - 1, 0)
     return Interval(float(numpy.median(ordered)), float(ordered[index]),
                     float(ordered[-1 - index]),
@@ -65,14 +65,14 @@ def bounds(ordered: numpy.ndarray, cumulative: numpy.ndarray,
 
 
 def p_above(values: Sequence[float], bound: float) -> float:
-    """That values like these have a median that is not above the bound.
+    """Return the probability of such values if their median is at most bound.
 
-    Values on the bound count against it.
+    Values equal to the bound count as not above it.
     """
     at_or_below = sum(value <= bound for value in values)
     return float(scipy.stats.binom.cdf(at_or_below, len(values), 0.5))
 
 
 def p_below(values: Sequence[float], bound: float) -> float:
-    """That they have a median that is not below the bound."""
+    """Return the probability of such values if the median is >= bound."""
     return p_above([-value for value in values], -bound)

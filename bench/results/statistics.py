@@ -11,12 +11,12 @@ CONFIDENCE = 0.95
 
 
 def median(samples: list[float]) -> sign_test.Interval:
-    """:raises BenchError: there are no rounds."""
+    """:raises BenchError: there are no samples."""
     return sign_test.interval(samples, CONFIDENCE)
 
 
 def versus(peer: str, ours: model.Case, theirs: model.Case) -> model.Versus:
-    """A case of ours beside the same of a peer, round by round.
+    """Compare a case of the product with a peer's, round by round.
 
     The ratio is the median of the rounds' ratios.
 
@@ -34,6 +34,6 @@ def versus(peer: str, ours: model.Case, theirs: model.Case) -> model.Versus:
                                 f'{peer}')
     sign = 1 if ours.better == model.HIGHER else -1
     logarithms = [sign * math.log(our / their) for our, their in pairs]
-    found = median(logarithms)
-    return model.Versus(peer, ours.name, math.exp(found.estimate),
-                        math.exp(found.low), math.exp(found.high))
+    interval = median(logarithms)
+    return model.Versus(peer, ours.name, math.exp(interval.estimate),
+                        math.exp(interval.low), math.exp(interval.high))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in one SQLite file, to which is only added.
+"""Stores runs in a SQLite file; finished runs are never changed.
 
-A run is seen once it is finished. One whose process died before that never
-is, and is removed when the next one begins.
+A run becomes visible when it is finished. Runs whose process died before that
+are removed when the next one begins.
 """
 
 from collections.abc import Iterable
@@ -24,22 +24,22 @@ from bench.results import schema
 
 DEFAULT = pathlib.Path(__file__).parents[2] / 'build/bench/results.sqlite'
 
-# Transactions take milliseconds; who waits this long waits for a stuck one.
+# Transactions take milliseconds; after this long, one must be stuck.
 BUSY_TIMEOUT_S = 30
 
 _RUNS, _CASES, _VERSUS = schema.RUNS, schema.CASES, schema.VERSUS
 
 
 class Store:
-    """Several processes may have it open, and record at the same time.
+    """A store, which several processes may use and record to concurrently.
 
-    :raises BenchError: the file is no store, or one of a newer version.
+    :raises BenchError: the file is no store, or of a newer version.
     """
 
     def __init__(self, path: pathlib.Path = DEFAULT):
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Transactions begin as _begin() says, not as sqlite3 would.
+        # Transactions are begun by _begin(), not by sqlite3.
         self._engine = sa.create_engine(
             f'sqlite:///{path.absolute()}', poolclass=sa.NullPool,
             connect_args={'timeout': BUSY_TIMEOUT_S, 'isolation_level': None},
@@ -51,26 +51,26 @@ class Store:
             schema.prepare(connection, path)
 
     def begin(self, run: model.Run) -> None:
-        """Start to record; gives the run its id.
+        """Start to record a run, and set its id.
 
-        What processes that died left unfinished is removed.
+        Removes unfinished runs of dead processes.
         """
         if run.cases or run.versus:
             raise errors.BenchError('a run begins without cases: they are '
                                     'added as they come')
         if run.started.tzinfo is None:
             raise errors.BenchError('the start of a run needs a time zone')
-        mine = owner.current()
+        process = owner.current()
         with self._write() as connection:
             _remove_abandoned(connection)
             run.id = _insert_run(
-                connection, run, owner_boot=mine.boot, owner_pid=mine.pid,
-                owner_started=mine.started)
+                connection, run, owner_boot=process.boot,
+                owner_pid=process.pid, owner_started=process.started)
 
     def add(self, run: model.Run, case: model.Case) -> None:
-        """Record a case of a run that has begun, and append it there.
+        """Record a case of a run that has begun, and append it to the run.
 
-        :raises BenchError: it is there already, or has figures that are none.
+        :raises BenchError: the case exists already or is malformed.
         """
         made = document.of_case(case)
         with self._write() as connection:
@@ -83,7 +83,7 @@ class Store:
         run.cases.append(case)
 
     def finish(self, run: model.Run) -> None:
-        """Record run.versus and the fingerprint, and let the run be seen.
+        """Record run.versus and the fingerprint, and make the run visible.
 
         :raises BenchError: it has no cases.
         """
@@ -94,7 +94,7 @@ class Store:
 
     @contextlib.contextmanager
     def recording(self, run: model.Run) -> Iterator[model.Run]:
-        """begin(), and finish() at the end; nothing is kept of a failure."""
+        """Call begin(), and finish() at the end or discard() on failure."""
         self.begin(run)
         try:
             yield run
@@ -111,18 +111,18 @@ class Store:
         run.id = None
 
     def run(self, number: int) -> model.Run:
-        """:raises BenchError: there is none, or it isn't finished."""
-        found = self._runs(_RUNS.c.id == number)
-        if not found:
+        """:raises BenchError: there is no such finished run."""
+        runs = self._runs(_RUNS.c.id == number)
+        if not runs:
             raise errors.BenchError(f'{self.path} has no run {number}; '
                                     f'"history" lists what there is')
-        return found[0]
+        return runs[0]
 
     def runs(self, suite: str | None = None,
              commit: str | None = None) -> list[model.Run]:
-        """By the time of their start, oldest first.
+        """Return finished runs by their start, oldest first.
 
-        :param commit: its beginning is enough.
+        :param commit: a prefix of the commit.
         """
         conditions = []
         if suite is not None:
@@ -133,9 +133,9 @@ class Store:
         return self._runs(*conditions)
 
     def add_finished(self, runs: Iterable[model.Run]) -> list[model.Run]:
-        """Add runs of another store; all of them, or none after an error.
+        """Add runs of another store: all of them, or none on an error.
 
-        :returns: those that were not here yet, with their new ids.
+        :returns: the runs that were new, with their new ids.
         """
         added = []
         with self._write() as connection:
@@ -156,9 +156,9 @@ class Store:
         finished = sa.select(_RUNS).where(
             _RUNS.c.finished.is_not(None), *conditions)
         with self._read() as connection:
-            found = [_run_of(connection, row)
-                     for row in connection.execute(finished).all()]
-        return sorted(found, key=lambda run: (run.started, run.id))
+            runs = [_run_of(connection, row)
+                    for row in connection.execute(finished).all()]
+        return sorted(runs, key=lambda run: (run.started, run.id))
 
     @contextlib.contextmanager
     def _write(self):
@@ -179,9 +179,9 @@ class Store:
 
 
 def existing(path: pathlib.Path | None) -> Store:
-    """One that is read; None: the usual one.
+    """Open an existing store for reading; None: the default one.
 
-    :raises BenchError: there is none. To record is what makes one.
+    :raises BenchError: the file does not exist.
     """
     path = path or DEFAULT
     if not path.exists():
@@ -195,8 +195,8 @@ def _on_connect(connection: sqlite3.Connection, _record) -> None:
 
 
 def _begin(connection):
-    # IMMEDIATE waits for other writers here, where it can; a transaction that
-    # wants to write after it has read would be refused.
+    # IMMEDIATE waits for other writers here. Otherwise, a transaction that
+    # writes after it has read might be refused.
     kind = connection.get_execution_options().get('begin', 'DEFERRED')
     connection.exec_driver_sql(f'BEGIN {kind}')
 
@@ -250,7 +250,7 @@ def _remove(connection, number):
 
 def _run_of(connection, row):
     def documents(table):
-        return [found.document for found in connection.execute(
+        return [record.document for record in connection.execute(
             sa.select(table.c.document).where(table.c.run == row.id)
             .order_by(table.c.id))]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""suite.json: a run for programs that know nothing of the store."""
+"""suite.json: a run for programs that do not use the store."""
 
 import dataclasses
 import json
@@ -12,8 +12,8 @@ from bench.results import statistics
 
 
 def made_of(run: model.Run) -> dict[str, Any]:
-    """value, low and high are null of a case that has no rounds: its marks
-    say why."""
+    """Return a run as JSON; value, low and high are null for a case without
+    rounds, whose marks state why."""
     return {
         'suite': run.suite,
         'commit': run.commit,
@@ -26,26 +26,26 @@ def made_of(run: model.Run) -> dict[str, Any]:
 
 
 def text_of(run: model.Run) -> str:
-    """The file."""
+    """Return the contents of the file."""
     return json.dumps(made_of(run), indent=1, allow_nan=False) + '\n'
 
 
 def write(run: model.Run, path: pathlib.Path) -> None:
-    """In place of what was there, at once."""
+    """Replace the file atomically."""
     atomic.write(path, text_of(run))
 
 
 def _case(case):
-    found = statistics.median(case.samples) if case.samples else None
+    interval = statistics.median(case.samples) if case.samples else None
     return {
         'name': case.name,
         'software': case.software,
         'unit': case.unit,
         'better': case.better,
-        'value': found and found.estimate,
-        'low': found and found.low,
-        'high': found and found.high,
-        'confidence': found and found.confidence,
+        'value': interval and interval.estimate,
+        'low': interval and interval.low,
+        'high': interval and interval.high,
+        'confidence': interval and interval.confidence,
         'rounds': len(case.samples),
         'marks': case.marks,
     }

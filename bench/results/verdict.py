@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two runs differ: changed, same, or can't tell.
+"""Decides whether two runs differ: changed, same, or can't tell.
 
-"Changed" and "same" are both claims, and each has to be shown against the
-smallest difference that is of interest: a change is beyond it with all of its
-interval, and stays so when it is one of many tests (Benjamini and Hochberg,
-1995); the same is within it with all of its interval (equivalence; Schuirmann,
-1987). Neither shown: can't tell, and how many rounds might do.
+"Changed" and "same" are both claims that have to be shown against the smallest
+difference of interest. For a change, the whole interval is beyond it, even
+after correction for many tests (Benjamini and Hochberg, 1995). For the same,
+the whole interval is within it (equivalence; Schuirmann, 1987). If neither is
+shown, the verdict is "can't tell", with the number of rounds that might do.
 
-Rounds that were measured in turn are compared each with its neighbour, so that
-whatever made both slow cancels out. Without turns the speed of the machine may
-have been another one: the interval grows by what it is known to drift.
+Rounds that were measured in turn are compared in pairs, so that whatever
+slowed both cancels out. Otherwise the speed of the machine may have changed,
+and the interval is widened by its known drift.
 """
 
 from collections.abc import Mapping
@@ -29,27 +29,27 @@ CHANGED, SAME, UNKNOWN = 'changed', 'same', "can't tell"
 BETTER, WORSE = 'better', 'worse'
 
 SIGNIFICANCE = 0.05
-# At the end of a mark; and wherever.
+# The round at the end of a mark, and figures anywhere in it.
 _ROUND = re.compile(r' \(round \d+\)$')
 _FIGURE = re.compile(r'\d[\d,.]*')
 
-# More are not worth to be asked for.
+# More rounds are not worth asking for.
 ROUNDS_NEEDED_MAX = 1000
 
-# Runs at different times on a machine of which nothing is known: a shared one
-# of the kind that these suites run on by default.
+# Drift between runs at different times on an unknown machine, for the shared
+# ones that suites run on by default.
 UNKNOWN_DRIFT = 0.20
 
 
 @dataclasses.dataclass(frozen=True)
 class Interest:
-    """The smallest difference that anyone cares for.
+    """The smallest difference of interest.
 
     :ivar relative: 0.03 is 3 %: from 1 / 1.03 to 1.03 times as much.
     :ivar absolute: by unit; the larger of both counts. Costs of packets are
-        differences of two figures in whole nanoseconds, and depend on where
-        the kernel puts the program and its tables: one program that was loaded
-        twice was found up to 4 ns apart, for as long as it stayed loaded.
+        differences of two figures in whole nanoseconds and depend on where
+        the kernel places the program and its tables: the same program loaded
+        twice differed by up to 4 ns for as long as it stayed loaded.
     """
 
     relative: float = 0.03
@@ -57,23 +57,22 @@ class Interest:
         default_factory=lambda: {'ns': 5.0})
 
     def bound(self, unit: str, reference: float) -> float:
-        """In the unit, of a figure of this size."""
+        """Return the bound in the unit, for a figure of this size."""
         return max(self.relative * abs(reference),
                    self.absolute.get(unit, 0.0))
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What became of one case.
+    """The verdict on one case.
 
-    :ivar interval: of after, relative to before: ratio less one; in the unit
-        itself if `is_ratio` is unset, as when there are zeroes; None: nothing
-        to compare.
+    :ivar interval: of after relative to before, as ratio minus one, or in the
+        unit if `is_ratio` is unset, as with zeroes; None: nothing to compare.
     :ivar bound: the smallest difference of interest, on the same scale.
-    :ivar p: that it is no change, adjusted for the number of cases.
-    :ivar direction: better or worse, of a change.
-    :ivar reason: of "can't tell".
-    :ivar rounds_needed: that might do; None: no number of rounds is known to.
+    :ivar p: probability of no change, adjusted for the number of cases.
+    :ivar direction: better or worse, for a change.
+    :ivar reason: reason for "can't tell".
+    :ivar rounds_needed: rounds that might suffice; None: no known number.
     """
 
     before: model.Case
@@ -90,7 +89,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class _Test:
-    """A case on the scale on which it is tested: logarithms, or the unit."""
+    """A case on the scale of the test: logarithms, or the unit."""
 
     interval: sign_test.Interval
     is_ratio: bool
@@ -111,10 +110,10 @@ class _Test:
 def compare(pairs: Sequence[tuple[model.Case, model.Case]],
             interest: Interest, drifts: Mapping[tuple[str, str], float] | None,
             ) -> list[Change]:
-    """Each case before beside the same case after.
+    """Compare each case before with the same case after.
 
     :param drifts: None: rounds were measured in turn; else by (software,
-        name), how far apart two runs of the same can be, 0.2 is 20 %.
+        name), how far apart two runs without a change can be; 0.2 is 20 %.
     """
     tests = [_test(before, after, interest, drifts)
              for before, after in pairs]
@@ -129,7 +128,7 @@ def compare(pairs: Sequence[tuple[model.Case, model.Case]],
 
 
 def overall(changes: Sequence[Change]) -> str:
-    """Of all cases together: one change is a change, the same is all."""
+    """Return the verdict on all cases: CHANGED if any, SAME if all are."""
     verdicts = {change.verdict for change in changes}
     if CHANGED in verdicts:
         return CHANGED
@@ -164,18 +163,18 @@ def _test(before, after, interest, drifts):
 def _ranked(first, second, is_ratio, bound, drift, in_turn):
     beyond = bound + drift
     if in_turn:
-        values = [two - one for one, two in zip(first, second, strict=True)]
-        found = sign_test.interval(values, 1 - SIGNIFICANCE)
+        values = [new - old for old, new in zip(first, second, strict=True)]
+        interval = sign_test.interval(values, 1 - SIGNIFICANCE)
         spread = scipy.stats.median_abs_deviation(values, scale='normal')
         p = min(sign_test.p_above(values, beyond),
                 sign_test.p_below(values, -beyond))
     else:
-        found = rank_sum.interval(first, second, 1 - SIGNIFICANCE)
+        interval = rank_sum.interval(first, second, 1 - SIGNIFICANCE)
         spread = 0.0
         p = min(rank_sum.p_above(first, second, beyond),
                 rank_sum.p_below(first, second, -beyond))
-    widened = dataclasses.replace(found, low=found.low - drift,
-                                  high=found.high + drift)
+    widened = dataclasses.replace(interval, low=interval.low - drift,
+                                  high=interval.high + drift)
     return _Test(widened, is_ratio, (-bound, bound), min(1.0, 2 * p),
                  min(len(first), len(second)), float(spread), drift)
 
@@ -209,11 +208,11 @@ def _judge(before, after, test, p, tests):
 
 
 def _rounds_needed(test, tests):
-    """For an interval that ends before the bound, and for the least p that so
-    many can have.
+    """Return the rounds for an interval that ends before the bound, and for a
+    sufficiently small p.
 
-    By the median's standard error of normal noise; its spread is the median
-    absolute deviation, as a few outliers will not count among more rounds.
+    Uses the median's standard error for normal noise; its spread is the median
+    absolute deviation, since few outliers will not matter among more rounds.
     """
     least = math.ceil(math.log2(2 * tests / SIGNIFICANCE))
     margin = abs(test.bounds[1] - abs(test.interval.estimate))
@@ -226,7 +225,7 @@ def _rounds_needed(test, tests):
 
 
 def _kinds(case):
-    """Marks without figures and rounds: what is before the colon."""
+    """Return subjects of marks (before the colon), without figures."""
     return {_FIGURE.sub('…', _ROUND.sub('', mark).partition(':')[0])
             for mark in case.marks}
 

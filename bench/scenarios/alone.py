@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of measuring a part of the product by itself, without a test bed."""
+"""Kinds that measure a part of the product by itself, without a test bed."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ _IN_DATAPATH = ('-C', 'datapath')
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """One of them.
+    """A kind.
 
     :ivar module: has run(asked), which returns figures (numbers whose names
         end in their units, bench.engine.named) and details, both JSON.
-    :ivar make: words for make, which builds what is measured.
-    :ivar settings: that a scenario may change, with what they are otherwise.
-        Of a list a part can be had.
-    :ivar spaces: options of unshare: whatever is made goes with them.
-    :ivar software: that can be measured in its place.
+    :ivar make: arguments of make that build what is measured.
+    :ivar settings: defaults of settings that a scenario may change; of a list,
+        a part may be chosen.
+    :ivar spaces: options of unshare; what is made ends with its namespaces.
+    :ivar software: what can be measured, the product or alternatives.
     """
 
     module: str
@@ -29,7 +29,7 @@ class Alone:
     software: tuple[str, ...] = ('xdp',)
 
     def mistakes(self, said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """(setting, what is wrong with it)."""
+        """Yield (setting, what is wrong with it)."""
         for name, value in said.items():
             if name not in self.settings:
                 yield name, ('there is no such setting, but: '
@@ -41,7 +41,7 @@ class Alone:
             if type(value) is not type(usual):
                 yield name, f'{value!r}: as {usual!r} is, it has to be'
             elif isinstance(usual, list) and (
-                    not value or any(one not in usual for one in value)):
+                    not value or any(item not in usual for item in value)):
                 yield name, f'{value!r}: some of {", ".join(usual)}'
             elif isinstance(usual, int | float) and value < (
                     0 if isinstance(usual, bool) else 1):
@@ -76,7 +76,7 @@ KINDS = {
                    'cold_node', 'fleet'],
          'load_balancers': 1000, 'members': 20, 'rounds': 100, 'burst': 50,
          'idle_seconds': 65, 'fleet_load_balancers': 5000, 'fleet_nodes': 50,
-         # So that 20 are done, counted to the last one.
+         # Slightly above 20, so that at least 20 a second complete.
          'fleet_rate': 21.0, 'fleet_seconds': 90, 'lab': 'bench-control',
          'keep': False}, ()),
     'hitless': Alone(
@@ -86,7 +86,7 @@ KINDS = {
          'waves': ['added', 'drained', 'reweighted', 'removed', 'died'],
          'modes': ['open', 'closed'], 'connections': 10000, 'late': 200,
          'per_second': 4000.0, 'nodes': 3, 'members': 9, 'compare': False,
-         # That nodes have in turn, as they are upgraded.
+         # Libraries that nodes use in turn, as in upgrades.
          'layouts': ['build', 'build/layout-1001']},
         ('--net', '--mount', '--pid', '--fork', '--kill-child',
          '--mount-proc')),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where declarations lie: those of the checkout by name, others by path."""
+"""Finds declarations: those of the checkout by name, others by path."""
 
 import pathlib
 
@@ -15,11 +15,11 @@ def names(kind: str) -> list[str]:
 
 def find(kind: str, name: str, beside: pathlib.Path | None = None,
          ) -> pathlib.Path:
-    """The file of a declaration.
+    """Return the file of a declaration.
 
-    :param name: or a path, which ends with .yaml.
-    :param beside: a file that names it: one in the same folder comes first.
-    :raises BenchError: there is none.
+    :param name: a name, or a path that ends with .yaml.
+    :param beside: the file that refers to it, whose folder is searched first.
+    :raises BenchError: there is no such file.
     """
     if name.endswith(('.yaml', '.yml')):
         return pathlib.Path(name)

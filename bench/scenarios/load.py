@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios and suites from their files."""
+"""Loads scenarios and suites from their files."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ DEFAULT_BED = 'one-node'
 
 def suite(name: str, bed: str | None = None,
           changes: Mapping[str, Any] | None = None) -> model.Suite:
-    """A suite with all its variants.
+    """Return a suite with all its variants.
 
-    :param name: or the path of a file.
-    :param bed: in place of those that the declarations name.
-    :param changes: values by the path of their key, of all scenarios.
-    :raises BenchError: a declaration cannot be taken; with its line.
+    :param name: a name or the path of a file.
+    :param bed: overrides the beds that declarations name.
+    :param changes: values by the path of their key, for all scenarios.
+    :raises BenchError: a declaration is invalid; with its line.
     """
     path = definitions.find(definitions.SUITES, name)
     found = documents.read(path, schema.SUITE)
@@ -55,10 +55,10 @@ def scenario(name: str, *, beside: pathlib.Path | None = None,
              changes: Mapping[str, Any] | None = None,
              bed: str | None = None, default_bed: str = DEFAULT_BED,
              ) -> list[model.Variant]:
-    """All variants of a scenario.
+    """Return all variants of a scenario.
 
-    :param changes: values by the path of their key, of a suite.
-    :raises BenchError: the declaration cannot be taken; with its line.
+    :param changes: values by the path of their key, from a suite.
+    :raises BenchError: the declaration is invalid; with its line.
     :raises KeyError: a path of `changes` leads nowhere.
     """
     path = definitions.find(definitions.SCENARIOS, name, beside)
@@ -85,7 +85,7 @@ def scenario(name: str, *, beside: pathlib.Path | None = None,
 
 
 def _part(part, path, data, bed, asked):
-    """Variants of one scenario of a suite."""
+    """Return the variants of one scenario of a suite."""
     changes = {**part.get('set', {}), **asked}
     rounds = part.get('rounds', data.get('rounds'))
     if rounds is not None:
@@ -97,21 +97,21 @@ def _part(part, path, data, bed, asked):
 
 def only(variants: Sequence[model.Variant], patterns: Sequence[str],
          ) -> list[model.Variant]:
-    """Those whose name fits a pattern, with or without the scenario's.
+    """Return variants that match a pattern, with or without the scenario.
 
-    :raises LookupError: a pattern fits none.
+    :raises LookupError: a pattern matches none.
     """
     kept: dict[str, model.Variant] = {}
     for pattern in patterns:
-        fits = [one for one in variants
-                if fnmatch.fnmatch(one.name, pattern)
-                or fnmatch.fnmatch(one.name.partition('/')[2], pattern)]
+        fits = [variant for variant in variants
+                if fnmatch.fnmatch(variant.name, pattern)
+                or fnmatch.fnmatch(variant.name.partition('/')[2], pattern)]
         if not fits:
             raise LookupError(
                 f'no case is called "{pattern}"; there are '
-                + ', '.join(one.name for one in variants))
-        kept |= {one.name: one for one in fits}
-    return [one for one in variants if one.name in kept]
+                + ', '.join(variant.name for variant in variants))
+        kept |= {variant.name: variant for variant in fits}
+    return [variant for variant in variants if variant.name in kept]
 
 
 def _variant(found, data, cell, name, bed, default_bed):
@@ -133,12 +133,13 @@ def _variant(found, data, cell, name, bed, default_bed):
         name=name, bed=bed or where,
         bed_set=changes,
         software=model.Software(**data.get('software', {})),
-        beside=tuple(model.Software(**one) for one in data.get('beside', ())),
+        beside=tuple(model.Software(**peer)
+                     for peer in data.get('beside', ())),
         services=model.Services(**data.get('services', {})),
         traffic=_traffic(data.get('traffic', {})),
         measure=model.Measure(**data['measure']),
-        events=tuple(sorted((model.Event(**one)
-                             for one in data.get('events', ())),
+        events=tuple(sorted((model.Event(**event)
+                             for event in data.get('events', ())),
                             key=lambda event: event.at)),
         rounds=data.get('rounds', 3),
         coordinates={matrix.name_of(choice.row): choice.coordinate
@@ -155,7 +156,7 @@ def _check(found, data, cell):
 
 
 def _keys(cell, keys):
-    """Where a value is declared: in the matrix, if it sets it."""
+    """Return where a value is declared: in the matrix if that sets it."""
     path = '.'.join(map(str, keys))
     for choice in cell:
         for changed in choice.changes:
@@ -176,7 +177,7 @@ def _traffic(data):
 
 
 def _leaves(data, above=()):
-    """(keys, value) of each value of nested mappings."""
+    """Yield (keys, value) of each value of nested mappings."""
     for key, value in data.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, (*above, key))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrices: each combination of values of keys of a declaration.
+"""Matrices: all combinations of values of keys of a declaration.
 
 ::
 
    matrix:
-     traffic.flows: [1, 1024]          # a key, by its path: its values
-     encapsulation:                    # or a name of our own: for each choice
+     traffic.flows: [1, 1024]          # a key, by its path, with its values
+     encapsulation:                    # or a new name, with named choices
        gue: {software.configuration.encapsulation: gue}
        gue6: {software.configuration.encapsulation: gue, services.family: 6}
 """
@@ -17,7 +17,7 @@ import dataclasses
 import itertools
 from typing import Any
 
-# Far above what anybody waits for.
+# Far more than anyone would wait for.
 CELLS_MAX = 10_000
 Keys = tuple[str | int, ...]
 
@@ -26,7 +26,7 @@ Keys = tuple[str | int, ...]
 class Choice:
     """One value of one row of the matrix.
 
-    :param text: its part of the names of cases.
+    :param text: the part of names of cases that stands for it.
     :param changes: values by the path of their key.
     :param keys: where it is declared.
     """
@@ -38,7 +38,7 @@ class Choice:
 
     @property
     def coordinate(self) -> float | str:
-        """A number where it is one."""
+        """The value as a number if it is one, else as text."""
         values = list(self.changes.values())
         if len(values) == 1 and isinstance(values[0], int | float) and (
                 not isinstance(values[0], bool)):
@@ -47,7 +47,7 @@ class Choice:
 
 
 def cells(matrix: Mapping[str, Any]) -> Iterator[tuple[Choice, ...]]:
-    """Of an empty matrix, one without choices.
+    """Return all cells; an empty matrix has one, without choices.
 
     :raises ValueError: there are too many.
     """
@@ -62,7 +62,7 @@ def cells(matrix: Mapping[str, Any]) -> Iterator[tuple[Choice, ...]]:
 
 
 def name_of(row: str) -> str:
-    """The name of a row in plots: the last part of its path."""
+    """Return the name of a row in plots: the last part of its path."""
     return row.rsplit('.', 1)[-1]
 
 
@@ -93,7 +93,7 @@ def change(data: dict[str, Any], path: str, value: Any) -> None:
 
 def change_keys(data: dict[str, Any], keys: tuple[str, ...],
                 value: Any) -> None:
-    """As change(), for keys that have dots in their names."""
+    """Like change(), for keys with dots in their names."""
     place: Any = data
     for key in keys[:-1]:
         if isinstance(place, list):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios as they are run: one variant for each cell of a matrix."""
+"""Scenarios as they are run, with a variant for each cell of a matrix."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -7,9 +7,9 @@ from typing import Any
 
 from bench.scenarios import alone
 
-# Frames without FCS, by how many of twelve: the "simple IMIX" of routers'
-# data sheets (RFC 6985 says how such mixes are to be named), whose shortest
-# are 60: here they have room for a signature.
+# (bytes without FCS, frames of twelve): the "simple IMIX" of routers' data
+# sheets (RFC 6985 defines names of such mixes). Its shortest frames, of 60
+# bytes, are enlarged to hold a signature.
 IMIX = ((64, 7), (590, 4), (1514, 1))
 
 
@@ -21,10 +21,10 @@ class Software:
 
 @dataclasses.dataclass(frozen=True)
 class Services:
-    """Each VIP has one listener, with as many members.
+    """VIPs, each with one listener that has ``members`` members.
 
-    :param family: of VIPs.
-    :param member_family: None: that of VIPs.
+    :param family: IP version of VIPs.
+    :param member_family: IP version of members; None: that of VIPs.
     """
 
     vips: int = 1
@@ -51,8 +51,8 @@ class Traffic:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """What is found out, and how; doc/source/contributor/benchmarks says
-    which keys which kind has."""
+    """What is measured and how; doc/source/contributor/benchmarks lists the
+    keys of each kind."""
 
     kind: str
     seconds: float = 2.0
@@ -69,8 +69,8 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """:param at: seconds since the traffic began.
-    :param services: how many; 0: all.
+    """:param at: seconds since the start of traffic.
+    :param services: number of services; 0: all.
     """
 
     at: float
@@ -81,7 +81,7 @@ class Event:
     up: bool = False
 
     def text(self) -> str:
-        """As the time line shows it."""
+        """Return the text for time lines."""
         what = self.do.replace('_', ' ')
         match self.do:
             case 'node_stops' | 'node_starts':
@@ -99,10 +99,10 @@ class Event:
 class Variant:
     """One cell of a scenario's matrix.
 
-    :param name: of the scenario and the cell, as in 'sizes/64'.
+    :param name: scenario and cell, for example 'sizes/64'.
     :param bed_set: changes of the bed's declaration: keys and value.
-    :param beside: what it is compared with, in the same rounds.
-    :param coordinates: of the cell, for plots.
+    :param beside: peers to compare with, in the same rounds.
+    :param coordinates: coordinates of the cell for plots.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """:param minutes: that it may take; None: as many as it takes."""
+    """:param minutes: limit of its duration; None: unlimited."""
 
     name: str
     summary: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a scenario does not go together."""
+"""Finds contradictions in a scenario."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from bench.software import catalog
 from bench.traffic.clients import catalog as clients
 
 _EVENTFUL = ('timeline', 'ecmp_share')
-# Keys of "measure" beside kind and seconds, by kind: (needed, known).
+# Keys of "measure" besides kind and seconds, by kind: (required, optional).
 KEYS: dict[str, tuple[set[str], set[str]]] = {
     'max_rate': (set(), set()),
     'loss_free_rate': (set(), {'precision', 'confirmations', 'rate'}),
@@ -22,7 +22,7 @@ KEYS: dict[str, tuple[set[str], set[str]]] = {
     'requests': (set(), {'client', 'connections', 'bytes', 'keep_alive'}),
     **{name: (set(), {'settings'}) for name in alone.KINDS},
 }
-# Keys of an event beside at and do, by what is done.
+# Keys of an event besides "at" and "do", by the value of "do".
 _EVENT_KEYS = {
     'member_dies': {'member'}, 'member_added': set(),
     'health_changes': {'member', 'services', 'up'},
@@ -34,16 +34,16 @@ Mistake = tuple[tuple[str | int, ...], str]
 
 def mistakes(variant: model.Variant, data: Mapping[str, Any],
              ) -> Iterator[Mistake]:
-    """(keys of the declaration, what is wrong).
+    """Yield (keys of the declaration, what is wrong).
 
-    :param data: the declaration, with the values of this variant.
+    :param data: the declaration with the values of this variant.
     """
-    said = data['measure']
+    declared = data['measure']
     kind = variant.measure.kind
     needed, known = KEYS[kind]
-    for key in sorted(needed - set(said)):
+    for key in sorted(needed - set(declared)):
         yield ('measure',), f'kind {kind} needs "{key}"'
-    for key in said:
+    for key in declared:
         if key not in needed | known | {'kind', 'seconds'}:
             yield (('measure', key),
                    f'"{key}" means nothing to kind {kind}, which has: '
@@ -57,7 +57,7 @@ def mistakes(variant: model.Variant, data: Mapping[str, Any],
     if client not in clients.KINDS:
         yield (('measure', 'client'), f'no client "{client}"; there are: '
                + ', '.join(sorted(clients.KINDS)))
-    names = [variant.software.name, *(one.name for one in variant.beside)]
+    names = [variant.software.name, *(peer.name for peer in variant.beside)]
     for number, name in enumerate(names[1:]):
         if name in names[:number + 1]:
             yield ('beside', number), f'{name} is there twice'
@@ -78,17 +78,19 @@ def _about_a_part(variant, data):
         yield ('measure', 'settings', name), text
     for key in sorted({'bed', 'services', 'traffic'} & set(data)):
         yield (key,), f'kind {variant.measure.kind} needs none'
-    for one in variant.software, *variant.beside:
-        if one.name not in kind.software or one.configuration:
-            yield (('beside',), f'{one.name}: kind {variant.measure.kind} '
+    for software in variant.software, *variant.beside:
+        if software.name not in kind.software or software.configuration:
+            yield (('beside',), f'{software.name}: kind '
+                   f'{variant.measure.kind} '
                    f'has {", ".join(kind.software)}, as they are')
 
 
 def _about_software(variant):
-    for keys, one in ((('software',), variant.software), *(
+    for keys, software in ((('software',), variant.software), *(
             (('beside', number), peer)
             for number, peer in enumerate(variant.beside))):
-        for below, text in catalog.mistakes(one.name, one.configuration):
+        for below, text in catalog.mistakes(software.name,
+                                            software.configuration):
             yield (*keys, *below), text
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scenarios and suites may say: JSON schemas."""
+"""JSON schemas of scenarios and suites."""
 
 from typing import Any
 
 from bench.scenarios import alone
 
-# What a scenario finds out; bench.engine.kinds has a module for each that
-# needs a bed.
+# What a scenario can measure; those that need a bed have a module in
+# bench.engine.kinds.
 KINDS = ('max_rate', 'loss_free_rate', 'syn_flood', 'fixed_rate', 'timeline',
          'ecmp_share', 'requests', *alone.KINDS)
 EVENTS = ('member_dies', 'member_added', 'health_changes', 'table_update',
@@ -15,7 +15,7 @@ EVENTS = ('member_dies', 'member_added', 'health_changes', 'table_update',
 _NAME = {
     'type': 'string', 'pattern': '^[a-z][a-z0-9_]*$',
     'description': 'a name of small letters, digits and underscores'}
-# bench/beds/schema.json says what names of beds are.
+# bench/beds/schema.json defines names of beds.
 _BED_NAME = {'type': 'string', 'minLength': 1}
 _SIZE = {'type': 'integer', 'minimum': 62, 'maximum': 9014}
 _COUNT = {'type': 'integer', 'minimum': 1}
@@ -53,11 +53,11 @@ _TRAFFIC = _mapping({
 _MEASURE = _mapping({
     'kind': {'enum': list(KINDS)},
     'seconds': {'type': 'number', 'exclusiveMinimum': 0, 'maximum': 3600},
-    # Packets/s of what is measured.
+    # Packets/s of the measured traffic.
     'rate': {'type': 'number', 'exclusiveMinimum': 0},
-    # Packets/s of the flood beside it.
+    # Packets/s of the flood.
     'flood_rate': {'type': 'number', 'exclusiveMinimum': 0},
-    # Between the rates of the search's ends, of the rate found.
+    # Width of the final search interval, relative to the rate.
     'precision': {'type': 'number', 'exclusiveMinimum': 0,
                   'exclusiveMaximum': 1},
     'confirmations': {'type': 'integer', 'minimum': 0, 'maximum': 10},
@@ -65,7 +65,7 @@ _MEASURE = _mapping({
     'connections': _COUNT,
     'bytes': {'type': 'integer', 'minimum': 0},
     'keep_alive': {'type': 'boolean'},
-    # Of a kind without a bed: bench/scenarios/alone.py.
+    # For kinds without a bed: bench/scenarios/alone.py.
     'settings': {'type': 'object'},
 }, 'kind')
 

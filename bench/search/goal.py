@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is searched for, and what a trial found."""
+"""The goal of a search, and results of trials."""
 
 import dataclasses
 
@@ -10,16 +10,16 @@ from bench import errors
 class Goal:
     """A rate, as RFC 9971 ("Multiple Loss Ratio Search") describes goals.
 
-    :param loss_ratio: the most that a trial may lose, of what was sent.
-    :param exceed_ratio: of the time of trials at one rate, how much may be
-        of trials that lose more.
-    :param trial_seconds: of each trial (goal final trial duration).
-    :param sum_seconds: of the trials that decide about a rate (goal duration
-        sum).
-    :param width: of the interval that is left, relative to its upper end.
-    :param reached: of the rate asked for: below, a trial says nothing.
-    :param retries: of a trial that says nothing.
-    :param trials_max: of all rates together.
+    :param loss_ratio: largest part of sent packets that a trial may lose.
+    :param exceed_ratio: largest part of the time of trials at one rate that
+        may belong to trials that lose more.
+    :param trial_seconds: duration of each trial (goal final trial duration).
+    :param sum_seconds: duration of the trials that decide about a rate (goal
+        duration sum).
+    :param width: width of the final interval, relative to its upper end.
+    :param reached: part of the requested rate below which a trial is void.
+    :param retries: repetitions of a void trial.
+    :param trials_max: limit of trials at all rates together.
     """
 
     loss_ratio: float = 0.0
@@ -58,9 +58,9 @@ class Trial:
     """Traffic at one rate.
 
     :param asked: packets/s.
-    :param seconds: of sending.
-    :param disturbed: why this trial says nothing of the device: other load of
-        the machine, for example; None: it does.
+    :param seconds: duration of sending.
+    :param disturbed: why this trial is void, for example other load of the
+        machine; None: it is valid.
     """
 
     asked: float
@@ -82,21 +82,21 @@ class Trial:
 
     @property
     def loss_ratio(self) -> float:
-        """Of what was sent; all, if nothing was."""
+        """Lost part of the sent packets; 1 if none were sent."""
         return self.lost / self.sent if self.sent else 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a search found.
+    """The result of a search.
 
-    :ivar rate: the greatest one confirmed, packets/s; None: none was.
-    :ivar upper: the least one refuted above it; None: none was, as nothing
-        greater could be sent.
-    :ivar forwarded: of `rate`, what came through: conditional throughput.
-    :ivar trials: how many there were, of all rates.
-    :ivar confirming_seconds: of the trials that confirm `rate`, together.
-    :ivar marks: why the rate is not all that was asked for.
+    :ivar rate: the highest confirmed rate, packets/s, or None.
+    :ivar upper: the lowest refuted rate above it; None if no higher rate could
+        be sent.
+    :ivar forwarded: conditional throughput at `rate`.
+    :ivar trials: number of trials at all rates.
+    :ivar confirming_seconds: total duration of the trials at `rate`.
+    :ivar marks: reservations about the rate.
     """
 
     rate: float | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials at one rate, and what they say of it (RFC 9971, load
+"""Trials at one rate, and their verdict on it (RFC 9971, load
 classification)."""
 
 import dataclasses
@@ -9,7 +9,7 @@ from bench.search import goal
 
 
 class Verdict(enum.Enum):
-    """Of a rate."""
+    """The verdict on a rate."""
 
     LOWER = 'lower bound'
     UPPER = 'upper bound'
@@ -18,7 +18,7 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass
 class Load:
-    """A rate, and the trials at it that count."""
+    """A rate with its valid trials."""
 
     rate: float
     trials: list[goal.Trial] = dataclasses.field(default_factory=list)
@@ -29,11 +29,11 @@ class Load:
 
     @property
     def seconds(self) -> float:
-        """Of all trials."""
+        """Total duration of the trials."""
         return sum(trial.seconds for trial in self.trials)
 
     def verdict(self, wanted: goal.Goal) -> Verdict:
-        """What holds whatever the trials still missing would say."""
+        """Return the verdict that holds whatever further trials yield."""
         lossy = self._lossy_seconds(wanted)
         whole = max(wanted.sum_seconds, self.seconds)
         missing = whole - self.seconds
@@ -44,13 +44,13 @@ class Load:
         return Verdict.UNDECIDED
 
     def lossy(self, wanted: goal.Goal) -> int:
-        """How many of the trials lost more than is allowed."""
+        """Return how many of the trials lost more than allowed."""
         return sum(trial.loss_ratio > wanted.loss_ratio
                    for trial in self.trials)
 
     def forwarded(self, wanted: goal.Goal) -> float:
-        """Packets/s that came through in all trials but for the worst, as
-        many as may exceed: conditional throughput. Of a lower bound."""
+        """Return the conditional throughput of a lower bound: packets/s that
+        came through in all trials except the worst ones that may exceed."""
         allowed = wanted.exceed_ratio * max(wanted.sum_seconds, self.seconds)
         worst = sorted(self.trials, key=lambda trial: -trial.loss_ratio)
         for trial in worst:

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The greatest rate that a device forwards without loss, or with a little.
+"""Searches for the highest rate that a device forwards with little or no loss.
 
-RFC 2544, section 26.1, halves intervals by one trial each. Devices that are
-software on shared processors lose a packet now and then whatever the rate: one
-such trial, and that search ends far too low, elsewhere with each run. RFC 9971
+RFC 2544, section 26.1, halves intervals with one trial each. Software on
+shared processors occasionally loses a packet at any rate. After one such
+trial, that search ends far too low, and differently in each run. RFC 9971
 (MLRsearch) therefore lets several trials decide about a rate, and states by
 two ratios how much may be lost and how often. Its classification of rates is
-used here (load.py); which rate is tried next it leaves open. RFC 2544 is one
-of its goals (goal.RFC2544), so that both can be had by one search.
+used here (load.py); it leaves open which rate is tried next. RFC 2544 is one
+of its goals (goal.RFC2544), so one search serves both.
 
-Trials in which the generator did not reach its rate, or in which something
-else disturbed the machine, say nothing: they are repeated, and never taken for
-either answer. A rate is reported only if its own trials confirm it, and if no
-smaller one is refuted.
+Trials in which the generator did not reach its rate, or which were disturbed,
+are void: they are repeated and never count. A rate is reported only if its
+own trials confirm it and no lower rate is refuted.
 """
 
 from collections.abc import Callable
@@ -34,7 +33,7 @@ class _Search:
         self._low, self._high = low, high
         self._loads: dict[float, load.Load] = {}
         self._trials = 0
-        self._limit: float | None = None  # what the generator reaches
+        self._limit: float | None = None  # of the generator
         self._marks: dict[str, None] = {}
 
     @property
@@ -46,11 +45,11 @@ class _Search:
                 if tried.verdict(self._goal) is verdict]
 
     def upper(self) -> float | None:
-        """The least rate refuted: relevant upper bound."""
+        """Return the lowest refuted rate: the relevant upper bound."""
         return min(self._bound(load.Verdict.UPPER), default=None)
 
     def lower(self) -> float | None:
-        """The greatest confirmed below it: relevant lower bound."""
+        """Return the highest rate confirmed below: relevant lower bound."""
         upper = self.upper()
         return max((rate for rate in self._bound(load.Verdict.LOWER)
                     if upper is None or rate < upper), default=None)
@@ -59,8 +58,8 @@ class _Search:
         return min(value for value in (self._high, self._limit, self.upper())
                    if value is not None)
 
-    def _one(self, rate: float) -> goal.Trial | None:
-        """A trial that says something; None: there was none."""
+    def _valid_trial(self, rate: float) -> goal.Trial | None:
+        """Run trials until one is valid; None: none was."""
         reached = 0.0
         short = False
         for _ in range(self._goal.retries + 1):
@@ -82,18 +81,18 @@ class _Search:
         return None
 
     def _try(self, rate: float) -> load.Verdict:
-        """Trials until they decide about the rate, or cannot."""
+        """Run trials until they decide about the rate, or cannot."""
         tried = self._loads.setdefault(rate, load.Load(rate))
         while tried.verdict(self._goal) is load.Verdict.UNDECIDED:
-            trial = self._one(rate)
+            trial = self._valid_trial(rate)
             if trial is None:
                 break
             tried.trials.append(trial)
         return tried.verdict(self._goal)
 
     def _middle(self, lower: float, ceiling: float) -> float:
-        """The next rate between; what a refuted rate let through is a good
-        guess, if it is not close to an end."""
+        """Return the next rate in between. What came through at a refuted rate
+        is a good guess unless it is close to an end."""
         upper = self.upper()
         if upper is not None and upper == ceiling:
             came = max(trial.rate * (1 - trial.loss_ratio)
@@ -104,9 +103,9 @@ class _Search:
         return math.sqrt(lower * ceiling)
 
     def run(self) -> goal.Result:
-        """Until the interval is as narrow as asked for."""
+        """Search until the interval is narrow enough."""
         self._try(self._high)
-        # Down until a rate is confirmed, by larger and larger steps.
+        # Go down by ever larger steps until a rate is confirmed.
         factor = 2.0
         while self.lower() is None and not self._exhausted:
             ceiling = self._ceiling()
@@ -174,12 +173,12 @@ class _Search:
 
 def search(measure: Measure, low: float, high: float,
            wanted: goal.Goal | None = None) -> goal.Result:
-    """The greatest rate that reaches the goal.
+    """Return the highest rate that reaches the goal.
 
     :param measure: sends at a rate (packets/s) for a time (seconds).
-    :param low: no smaller rate is tried.
-    :param high: no greater rate is tried, nor confirmed.
-    :raises BenchError: bounds that are none.
+    :param low: the lowest rate to try.
+    :param high: the highest rate to try, or to confirm.
+    :raises BenchError: the bounds are invalid.
     """
     if not 0 < low < high < math.inf:
         raise errors.BenchError(

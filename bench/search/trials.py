@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of traffic as trials of a search."""
+"""Converts measurements of traffic to trials of a search."""
 
 from bench.search import goal
 from bench.traffic import interface
@@ -7,9 +7,9 @@ from bench.traffic import interface
 
 def of(measurement: interface.Measurement,
        disturbed: str | None = None) -> goal.Trial:
-    """A trial.
+    """Return a trial.
 
-    :param measurement: at a rate.
+    :param measurement: a measurement at a rate.
     :param disturbed: see goal.Trial.
     """
     return goal.Trial(

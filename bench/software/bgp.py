@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes to VIPs by BGP: the product's ExaBGP and announcer on nodes, BIRD on
-routers, which spreads flows over all nodes that announce a VIP."""
+"""Routes to VIPs by BGP, with the product's ExaBGP and announcer on nodes and
+BIRD on routers, which spread flows over all nodes that announce a VIP."""
 
 from collections.abc import Sequence
 import contextlib
@@ -20,7 +20,7 @@ from octavia_xdp_provider.agent.bgp import exabgp_config
 from octavia_xdp_provider.agent.bgp import route
 
 ROUTER_AS, NODE_AS = 65000, 65010
-# RFC 4271, 4.2: a hold time is 0 or at least three seconds.
+# A hold time is 0 or at least three seconds (RFC 4271, 4.2).
 HOLD_TIME_MIN_S = 3
 _PATIENCE_S = 60.0
 _LOOK_S = 0.05
@@ -44,7 +44,7 @@ protocol bgp {name} {{
 class Sessions(contextlib.ExitStack):
     """Sessions of each node with each of its routers.
 
-    :param hold_time_s: until a router misses a node that fell silent.
+    :param hold_time_s: time until routers notice that a node is silent.
     """
 
     def __init__(self, bed: beds.Bed, nodes: Sequence[beds.Host],
@@ -58,7 +58,7 @@ class Sessions(contextlib.ExitStack):
         self._ends = {host.name: list(_ends(bed, host)) for host in nodes}
 
     def begin(self) -> None:
-        """Announce all VIPs from all nodes, and wait for the routes.
+        """Announce all VIPs from all nodes and wait for the routes.
 
         :raises BenchError: there is no router, or it learns no routes.
         """
@@ -75,21 +75,21 @@ class Sessions(contextlib.ExitStack):
             self.wait(name, announced=True)
 
     def silence(self, name: str) -> None:
-        """A node says nothing more, and closes no session."""
+        """Silence a node without closing its sessions."""
         self._signal(self._nodes[name], 'STOP')
         self.wait(name, announced=False)
 
     def restart(self, name: str) -> None:
-        """It has lost its sessions, and begins new ones."""
+        """Kill a node's speaker and start a new one."""
         self._signal(self._nodes[name], 'KILL')
         self._speakers.pop(name).stop()
         self._start_speaker(self._nodes[name])
         self.wait(name, announced=True)
 
     def wait(self, name: str, announced: bool) -> None:
-        """Until routers send VIPs to the node, or do not any more.
+        """Wait until routers send VIPs to the node, or no longer do.
 
-        :raises BenchError: that does not happen.
+        :raises BenchError: it does not happen in time.
         """
         deadline = time.monotonic() + _PATIENCE_S + self._hold_time_s
         while any(self._leads(end) is not announced
@@ -103,22 +103,22 @@ class Sessions(contextlib.ExitStack):
             time.sleep(_LOOK_S)
 
     def _leads(self, end):
-        """Whether a router has a route to the last VIP by this node."""
+        """Whether a router has a route to the last VIP through this node."""
         router, own, _peer = end
         version = 6 if ':' in self._vips[-1] else 4
-        found = json.loads(router.run(
+        routes = json.loads(router.run(
             ['ip', '-json', f'-{version}', 'route', 'show', 'exact',
              self._vips[-1], 'proto', 'bird']).stdout or '[]')
         wanted = {own, self._other(own)}
-        return any(hop.get('gateway') in wanted for one in found
-                   for hop in one.get('nexthops', [one]))
+        return any(hop.get('gateway') in wanted for entry in routes
+                   for hop in entry.get('nexthops', [entry]))
 
     def _other(self, address):
-        """The same end's address of IPv6."""
+        """Return the IPv6 address of the end with this IPv4 address."""
         for host in self._nodes.values():
-            for one in host.interfaces.values():
-                if topology.address_of(one, 4) == address:
-                    return topology.address_of(one, 6)
+            for end in host.interfaces.values():
+                if topology.address_of(end, 4) == address:
+                    return topology.address_of(end, 6)
         return None
 
     def _start_bird(self, router):
@@ -161,7 +161,7 @@ class Sessions(contextlib.ExitStack):
 
     def _route(self, host, vip):
         network = ipaddress.ip_network(vip)
-        # Sessions are of IPv4 and carry both families.
+        # Sessions use IPv4 and carry routes of both families.
         own = self._other(self._ends[host.name][0][1])
         if network.version == 4:
             return route.Route(network)
@@ -177,16 +177,16 @@ class Sessions(contextlib.ExitStack):
 
 
 def _ends(bed, host):
-    """(router, the node's address, the router's) of each link to one."""
-    for one in host.interfaces.values():
-        for peer in one.peers:
+    """Yield (router, the node's address, the router's) of links to routers."""
+    for end in host.interfaces.values():
+        for peer in end.peers:
             router = bed.hosts[peer]
-            own = topology.address_of(one, 4)
+            own = topology.address_of(end, 4)
             if router.role != beds.ROUTER or own is None:
                 continue
             for other in router.interfaces.values():
                 address = topology.address_of(other, 4)
-                if other.link == one.link and host.name in other.peers and (
+                if other.link == end.link and host.name in other.peers and (
                         address):
                     yield router, own, address
 
@@ -205,8 +205,8 @@ def _write(host, name, text):
 def _program(host, name):
     own = pathlib.Path(sys.executable).parent / name
     for path in (str(own), name):
-        found = host.run(['sh', '-c', 'command -v "$0"', path], check=False)
-        if found.returncode == 0:
-            return found.stdout.strip()
+        lookup = host.run(['sh', '-c', 'command -v "$0"', path], check=False)
+        if lookup.returncode == 0:
+            return lookup.stdout.strip()
     raise errors.BenchError(f'{host.name} has no {name}: install the product '
                             'on the host')

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Software under test by the names that declarations have for it, and what is
-wrong with what they say of it.
+"""Finds software under test by name, and checks its configuration.
 
-Modules are imported when one is asked for: a run needs few of them.
+Modules are imported on demand, since a run needs few of them.
 """
 
 from collections.abc import Iterator
@@ -35,14 +34,14 @@ def make(name: str) -> interface.Software:
 
 def mistakes(name: str, configuration: Mapping[str, Any],
              ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(keys below that of the software, what is wrong)."""
+    """Yield (keys below that of the software, what is wrong)."""
     try:
-        found = make(name)
+        software = make(name)
     except errors.BenchError as error:
         yield ('name',), str(error)
         return
     for key, value in configuration.items():
         try:
-            found.check({key: value})
+            software.check({key: value})
         except errors.BenchError as error:
             yield ('configuration', key), str(error)

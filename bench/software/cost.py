@@ -1,33 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What load balancers cost: CPU time and memory, of processes and the kernel.
+"""Costs of load balancers: CPU time and memory, of processes and the kernel.
 
-One method for proxies, whose work is done by processes, and for datapaths,
-whose work is done by the kernel as packets arrive. The latter is charged to
-nobody by default: the kernel does it in the context of whatever ran.
+The same method serves proxies, whose work is done by processes, and datapaths,
+whose work is done by the kernel as packets arrive. By default, the latter is
+not attributed: the kernel does it in the context of whatever was running.
 
 *Hosts that share a kernel* (network namespaces of one machine, or of one
 guest): each queue of each device of the bed gets a kernel thread that receives
-for it (threaded NAPI, Documentation/networking/napi.rst of Linux). What a
-packet costs at a host, be it XDP, forwarding or TCP, is time of the host's own
-threads then, and the host after it has threads as well, so that nothing of it
-is charged to the one before. Threads and processes of a load balancer are in
-one cgroup, whose cpu.stat has the time that the scheduler measured, in ns, of
-those that have ended too. Other load does not change that time but by what it
-takes from caches, and by interrupts that came meanwhile. Not in it: timers
-(retransmissions, RCU), and interrupts of real devices, of which there are
-none. What the bridge of a segment does for a packet is charged to who sent it:
-give load balancers links of pairs. Receiving in threads costs every software
-alike a switch of context for each batch of packets, which interrupts would
-not.
+for it (threaded NAPI, Documentation/networking/napi.rst of Linux). The cost of
+a packet at a host, be it XDP, forwarding or TCP, is time of the host's own
+threads then. The next host has its own too, so that its work is not charged to
+the previous one. Threads and processes of a load balancer are in one cgroup;
+its cpu.stat has the time measured by the scheduler, in ns, including ended
+ones. Other load affects that time only through caches and interrupts. Not
+included are timers (retransmissions, RCU) and interrupts of real devices, of
+which there are none. The work of a segment's bridge is charged to the sender,
+so give load balancers links of pairs. Receiving in threads costs each software
+a context switch for each batch of packets, which interrupts would not.
 
-*A load balancer with a kernel of its own*: all time in which a CPU of it was
-not idle, from /proc/stat, without what a hypervisor took. Whatever else runs
-there counts too: let nothing else run there.
+*A load balancer with its own kernel*: all time in which one of its CPUs was
+not idle, from /proc/stat, without stolen time. Everything that runs there
+counts, so run nothing else.
 
-Memory: proportional set size of the processes (shared pages divided by who
-shares them), TCP sockets of the host's network namespace with their buffers
-(ss), connections of IPVS; a software adds its BPF maps (maps_bytes()). Not in
-it: code of the kernel, routes, what each packet takes for an instant.
+Memory: proportional set size of processes (shared pages are divided by the
+number of users), TCP sockets of the host's network namespace with their
+buffers (ss), connections of IPVS; software adds its BPF maps (maps_bytes()).
+Not included are code of the kernel, routes and memory of packets in flight.
 """
 
 from collections.abc import Iterator
@@ -44,14 +42,14 @@ from bench.software import cost_probe
 
 PROBE = pathlib.Path(cost_probe.__file__)
 _TIMEOUT = 60
-# Long enough to hand back what is in a group.
+# Seconds; long enough to empty a group.
 _END = 15
 
 
 class Meter:
     """Costs of a bed's load balancers, from open() on.
 
-    :ivar name: what the cgroups' names begin with, after cost_probe.PREFIX.
+    :ivar name: prefix of the cgroups' names, after cost_probe.PREFIX.
     """
 
     def __init__(self, name: str, bed: interface.Bed,
@@ -63,20 +61,20 @@ class Meter:
 
     def command(self, host: interface.Host, arguments: Sequence[str],
                 ) -> list[str]:
-        """The same command, counted: for start() or run() of the host."""
+        """Return a command for the host that runs this one and counts it."""
         return ['python3', self._probes[host.name], 'run', self._group(host),
                 *map(str, arguments)]
 
     def adopt(self, host: interface.Host, process: int):
-        """Count a process that runs, and all that descends from it."""
+        """Count a running process and its descendants."""
         self._ask(host, f'adopt {process}')
 
     def cpu_seconds(self) -> float:
-        """Of all load balancers, since some instant in the past."""
+        """Return the sum of all load balancers since some past instant."""
         return sum(look['cpu_seconds'] for look in self._looks())
 
     def memory(self) -> dict[str, int]:
-        """Bytes on all load balancers: processes, sockets, connections."""
+        """Return bytes on load balancers: processes, sockets, connections."""
         total: dict[str, int] = {}
         for look in self._looks():
             for name, value in look['memory'].items():
@@ -84,7 +82,7 @@ class Meter:
         return total
 
     def watch(self, host: interface.Host, kind: str) -> interface.Process:
-        """Begin with a host; its process is to be stopped at the end."""
+        """Start to measure a host; stop the returned process at the end."""
         log = f'cost-{self.name}.log'
         process = host.start(['python3', self._probes[host.name], 'watch',
                               self._group(host), kind, *_devices(host)],
@@ -93,7 +91,7 @@ class Meter:
         return process
 
     def ready(self, host: interface.Host):
-        """:raises BenchError: its costs cannot be told."""
+        """:raises BenchError: its costs cannot be measured."""
         self._answer(host)
 
     def _group(self, host):
@@ -104,7 +102,7 @@ class Meter:
                 for name in self._watches]
 
     def _ask(self, host, line):
-        # If it has ended, its log says why.
+        # If the probe has ended, _answer() reports its log.
         with contextlib.suppress(OSError, errors.BenchError):
             self._watches[host.name].write(line + '\n')
         return self._answer(host)
@@ -126,9 +124,9 @@ class Meter:
 
 @contextlib.contextmanager
 def open(bed: interface.Bed) -> Iterator[Meter]:
-    """A Meter; the bed's devices receive in threads until the context ends.
+    """Yield a Meter; meanwhile the bed's devices receive in threads.
 
-    :raises BenchError: costs cannot be told here, and why.
+    :raises BenchError: why costs cannot be measured here.
     """
     nodes = bed.by_role(interface.LOAD_BALANCER)
     if not nodes:
@@ -154,17 +152,17 @@ def open(bed: interface.Bed) -> Iterator[Meter]:
 
 
 def maps_bytes(host: interface.Host, folder: str) -> int:
-    """What BPF maps pinned below a folder take, by the kernel's count."""
+    """Return the memory of BPF maps pinned below a folder, by the kernel."""
     shown = json.loads(host.run(
         ['bpftool', '--json', '--bpffs', 'map', 'show']).stdout)
-    return sum(one['bytes_memlock'] for one in shown
+    return sum(bpf_map['bytes_memlock'] for bpf_map in shown
                if any(pathlib.PurePosixPath(pin).is_relative_to(folder)
-                      for pin in one.get('pinned', ())))
+                      for pin in bpf_map.get('pinned', ())))
 
 
 def _devices(host):
-    """At links of the bed: machines have others, by which they are reached."""
-    return [one.name for one in host.interfaces.values() if one.peers]
+    """Return devices at links of the bed, without those for management."""
+    return [end.name for end in host.interfaces.values() if end.peers]
 
 
 def _kind(host, kernels):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on a host of a bed and tells what it costs there: see cost.py.
+"""Measures costs on a host of a bed: see cost.py.
 
-It needs nothing but Python's standard library, as it is copied to hosts.
+It needs only Python's standard library, since it is copied to hosts.
 
     cost_probe.py watch GROUP KIND DEVICE…
                                       answer "look" lines until the input ends
@@ -29,28 +29,28 @@ import tempfile
 import time
 
 PREFIX = 'octavia-xdp-bench-'
-# The bed's own folder on this host, which goes with the bed.
+# The bed's folder on this host, which is removed with the bed.
 HERE = pathlib.Path(__file__).resolve().parent
-# Names of the threads that receive for this host, once they were found, and
-# devices whose GRO was off.
+# Names of the threads found to receive for this host, and devices whose GRO
+# was off.
 STATE = HERE / 'cost_state.json'
 SHARED, OWN = KINDS = ('shared', 'own')
 
-# Of linux/sched.h and linux/mount.h.
+# From linux/sched.h and linux/mount.h.
 CLONE_NEWNS = 0x00020000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
-# Of linux/ethtool.h and linux/sockios.h.
+# From linux/ethtool.h and linux/sockios.h.
 SIOCETHTOOL = 0x8946
 ETHTOOL_GTSO, ETHTOOL_GGRO, ETHTOOL_SGRO = 0x1e, 0x2b, 0x2c
 
-# Memory of a socket that skmem of ss(8) names: receive, write queue, forward
+# Memory of a socket in skmem of ss(8): receive, write queue, forward
 # allocation, options, backlog.
 _SKMEM = re.compile(r'skmem:\(([^)]*)\)')
 _COUNTED = ('r', 'w', 'f', 'o', 'bl')
 
 
 class ProbeError(Exception):
-    """Shown as one line."""
+    """An error that is shown as one line."""
 
 
 def main(arguments):
@@ -89,9 +89,9 @@ def boot_id():
 
 @contextlib.contextmanager
 def mounts():
-    """(cgroup2's root, /sys/class/net of this network namespace).
+    """Yield (root of cgroup2, /sys/class/net of this network namespace).
 
-    In a mount namespace of its own: what is mounted at the usual places may be
+    Mounts them in a separate mount namespace, because the usual mounts may be
     of another network namespace, or covered.
     """
     libc = ctypes.CDLL(None, use_errno=True)
@@ -108,7 +108,7 @@ def mounts():
     finally:
         for kind in ('cgroup2', 'sysfs'):
             libc.umount2(bytes(folder / kind), 2)  # MNT_DETACH
-        # Never what is still mounted: directories that are empty, alone.
+        # Remove empty directories only, never what is still mounted.
         with contextlib.suppress(OSError):
             for kind in ('cgroup2', 'sysfs'):
                 (folder / kind).rmdir()
@@ -116,37 +116,37 @@ def mounts():
 
 
 def poll(devices, names):
-    """Let what is received be processed by kernel threads, one a queue.
+    """Process received packets in kernel threads, one for each queue.
 
-    Threads are named after device and NAPI instance: the first is not unique
-    on a machine of many namespaces, the second is. Before Linux 6.17 threads
-    stay when they are switched off, so those found once are kept in mind.
+    Threads are named after device and NAPI instance, of which only the latter
+    is unique on a machine with many namespaces. Before Linux 6.17, threads
+    remain when they are switched off, so known ones are recorded.
 
-    :param names: of devices of the bed. Others are left alone.
+    :param names: names of devices of the bed; others are left alone.
     :returns: ids of the threads.
-    :raises ProbeError: a device hands packets on in the context of whoever
-        sends them.
+    :raises ProbeError: a device forwards packets in the context of their
+        sender.
     """
     known, without_gro = set(state()['threads']), []
     for device in (devices / name for name in names):
         if ethtool(device.name, ETHTOOL_GTSO):
-            # A veth pair bypasses NAPI for what was not cut into packets.
+            # A veth pair bypasses NAPI for packets that are not segmented.
             raise ProbeError(
                 f'{device.name} has TSO on, with which it hands packets over '
                 'in the context of their sender: no cost of either can be '
                 'told; switch offloads tso, gso and tx of the link off')
         if not ethtool(device.name, ETHTOOL_GGRO):
-            # With it a veth device polls, if it has no XDP program either.
+            # With GRO, a veth device polls even without an XDP program.
             with contextlib.suppress(OSError):
                 ethtool(device.name, ETHTOOL_SGRO, 1)
                 without_gro.append(device.name)
         before = kernel_threads(device.name)
         try:
             (device / 'threaded').write_text('1')
-        except OSError:  # A bridge or tunnel: it has no queue of its own.
+        except OSError:  # A bridge or tunnel, which has no queue.
             continue
-        # Those of another namespace's device of this name, made in the same
-        # moment, would be taken for these: hence the lock.
+        # The lock prevents confusion with threads of a device of this name in
+        # another namespace, created at the same moment.
         known |= set(kernel_threads(device.name)) - set(before)
     STATE.write_text(json.dumps({'threads': sorted(known),
                                  'without_gro': without_gro}))
@@ -166,25 +166,25 @@ def unpoll(devices, names):
             if (device / 'threaded').read_text().strip() != '0':
                 (device / 'threaded').write_text('0')
     for name in state()['without_gro']:
-        with contextlib.suppress(OSError):  # A device that has gone.
+        with contextlib.suppress(OSError):  # The device may be gone.
             ethtool(name, ETHTOOL_SGRO, 0)
 
 
 def kernel_threads(device=None):
-    """Name → id of the threads that receive, in any network namespace."""
+    """Return ids of receiving threads by name, in all network namespaces."""
     name = re.compile(rf'napi/{re.escape(device) if device else ".*"}-\d+')
-    found = {}
+    threads = {}
     for entry in pathlib.Path('/proc').iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 comm = (entry / 'comm').read_text().strip()
                 if name.fullmatch(comm):
-                    found[comm] = int(entry.name)
-    return found
+                    threads[comm] = int(entry.name)
+    return threads
 
 
 def ethtool(device, command, value=0):
-    """One flag of a device: 0 if it has none, or OSError from a change."""
+    """Get a flag of a device (0 if it has none), or set it, or OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         buffer = ctypes.create_string_buffer(struct.pack('II', command, value))
         request = struct.pack('16sP', device.encode(),
@@ -199,7 +199,7 @@ def ethtool(device, command, value=0):
 
 
 def run(name, command):
-    """Become the command, as a process of the group."""
+    """Replace this process by the command, as a member of the group."""
     own = os.getpid()
     child = os.fork()
     if child == 0:
@@ -219,7 +219,7 @@ def run(name, command):
 
 
 def watch(name, kind, *names):
-    """Own the group until the input ends, or TERM."""
+    """Create the group and answer requests until the input ends, or TERM."""
     if kind not in KINDS:
         raise ProbeError(f'no such kind: {kind}')
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -228,7 +228,7 @@ def watch(name, kind, *names):
         with locked(groups):
             sweep(groups)
             group.mkdir()
-        # Held until the end: none sweeps the group away while it is empty.
+        # Hold a lock, so that nobody sweeps the group while it is empty.
         with locked(group):
             try:
                 threads = poll_group(groups, group, devices, kind, names)
@@ -242,7 +242,7 @@ def watch(name, kind, *names):
 
 
 def poll_group(groups, group, devices, kind, names):
-    """:returns: ids of the threads that receive, now of the group."""
+    """:returns: ids of receiving threads, which are moved into the group."""
     if kind != SHARED:
         return []
     with locked(groups):
@@ -272,33 +272,33 @@ def answer(words, group, kind, threads):
 
 
 def adopt(group, process):
-    """Take a process and all that descends from it into the group.
+    """Move a process and its descendants into the group.
 
-    Parents first: what they start from then on is of the group already.
+    Parents are moved first, since their new children then join the group.
     """
     (group / 'cgroup.procs').write_text(str(process))
     for child in children(process):
-        # It may have ended; the process itself must not.
+        # A child may have ended, but not the process itself.
         with contextlib.suppress(ProcessLookupError):
             adopt(group, child)
 
 
 def children(process):
-    found = []
+    pids = []
     for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # proc_pid_stat(5): the name, in parentheses, may have any.
+            # proc_pid_stat(5): the name in parentheses may contain some.
             fields = path.read_text().rpartition(')')[2].split()
             if int(fields[1]) == process:
-                found.append(int(path.parent.name))
-    return found
+                pids.append(int(path.parent.name))
+    return pids
 
 
 def group_seconds(group, threads):
-    """Time that threads of the group ran, those that have ended too.
+    """Return the run time of threads of the group, including ended ones.
 
-    cpu.stat is of cgroup2 itself: it needs no controller. Linux adds up the
-    time of each thread when it is switched, in ns.
+    cpu.stat is part of cgroup2 itself and needs no controller. Linux adds the
+    time of each thread, in ns, at context switches.
     """
     members = {int(line) for line in
                (group / 'cgroup.procs').read_text().split()}
@@ -314,11 +314,11 @@ def stat(path):
 
 
 def machine_seconds():
-    """Time that CPUs of this machine were not idle, since its boot."""
+    """Return the time in which this machine's CPUs were busy since boot."""
     fields = pathlib.Path('/proc/stat').read_text().splitlines()[0].split()
     # proc_stat(5): idle, iowait and steal are columns 4, 5 and 8. Idle time is
-    # measured, with CONFIG_NO_HZ; what is busy is sampled at each tick, which
-    # misses short interrupts.
+    # measured (with CONFIG_NO_HZ), whereas busy time is sampled at each tick,
+    # which misses short interrupts.
     ticks = os.sysconf('SC_CLK_TCK')
     idle = sum(int(fields[column]) for column in (4, 5, 8)) / ticks
     return os.sysconf('SC_NPROCESSORS_ONLN') * time.clock_gettime(
@@ -326,12 +326,12 @@ def machine_seconds():
 
 
 def memory(group, threads):
-    """Bytes by what they are for."""
+    """Return bytes by purpose."""
     processes = 0
     for line in (group / 'cgroup.procs').read_text().split():
         if int(line) in threads:
             continue
-        # Of a process that has ended meanwhile nothing is left.
+        # The process may have ended meanwhile.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             processes += proportional(int(line))
     return {'processes': processes, 'sockets': sockets(),
@@ -339,8 +339,8 @@ def memory(group, threads):
 
 
 def proportional(process):
-    """Its resident memory; pages that processes share are divided by how many
-    share them (PSS)."""
+    """Return the resident memory of a process; shared pages are divided by the
+    number of processes that share them (PSS)."""
     path = pathlib.Path(f'/proc/{process}/smaps_rollup')
     for line in path.read_text().splitlines():
         if line.startswith('Pss:'):
@@ -349,34 +349,34 @@ def proportional(process):
 
 
 def sockets():
-    """Of TCP, of this network namespace: their objects and buffers."""
-    found = subprocess.run(
+    """Return bytes of TCP sockets of this namespace: objects and buffers."""
+    listed = subprocess.run(
         ['ss', '--tcp', '--all', '--memory', '--numeric', '--no-header',
          '--oneline'], check=True, capture_output=True, text=True)
-    return socket_bytes(found.stdout, object_sizes('TCP', 'tw_sock_TCP'))
+    return socket_bytes(listed.stdout, object_sizes('TCP', 'tw_sock_TCP'))
 
 
 def socket_bytes(text, sizes):
-    """:param text: what ss printed, a socket a line."""
+    """:param text: output of ss, one socket a line."""
     total = 0
     for line in text.splitlines():
         if not line.strip():
             continue
         waits = line.split()[0] in ('TIME-WAIT', 'SYN-RECV')
         total += sizes['tw_sock_TCP' if waits else 'TCP']
-        for found in _SKMEM.findall(line):
-            for field in found.split(','):
+        for fields in _SKMEM.findall(line):
+            for field in fields.split(','):
                 name, value = re.fullmatch(r'([a-z]+)(\d+)', field).groups()
                 total += int(value) if name in _COUNTED else 0
     return total
 
 
 def object_sizes(*names):
-    """Bytes of an object, by name of its slab."""
+    """Return bytes of an object by the name of its slab."""
     listed = pathlib.Path('/proc/slabinfo').read_text()
     sizes = {}
     for name in names:
-        # Slabs of one size may be one, which is listed by another name.
+        # Slabs of one size may be merged and listed under another name.
         alias = pathlib.Path(f'/sys/kernel/slab/{name}/slab_size')
         found = re.search(rf'^{name} +\d+ +\d+ +(\d+) ', listed,
                           re.MULTILINE)
@@ -391,7 +391,7 @@ def object_sizes(*names):
 
 
 def ipvs_connections():
-    """Of this network namespace, with IPVS's table of them, if it is there."""
+    """Return bytes of this namespace's IPVS connections and their table."""
     try:
         lines = pathlib.Path('/proc/net/ip_vs_conn').read_text().splitlines()
     except FileNotFoundError:
@@ -404,7 +404,7 @@ def ipvs_connections():
 
 
 def empty(groups, group):
-    """Give what runs in a group back to the root, and remove it."""
+    """Move processes of a group back to the root, and remove the group."""
     deadline = time.monotonic() + 5
     while True:
         for line in (group / 'cgroup.procs').read_text().split():
@@ -420,9 +420,9 @@ def empty(groups, group):
 
 
 def sweep(groups):
-    """Remove groups of runs that were killed.
+    """Remove groups of killed runs, which have no processes.
 
-    :returns: their names. One with processes in it is of a run that goes on.
+    :returns: names of the removed groups.
     """
     removed = []
     for group in groups.glob(PREFIX + '*'):
@@ -434,7 +434,7 @@ def sweep(groups):
 
 @contextlib.contextmanager
 def locked(folder, flags=0):
-    """:raises BlockingIOError: another has it, with LOCK_NB."""
+    """:raises BlockingIOError: it is locked, with LOCK_NB."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | flags)

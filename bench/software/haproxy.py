@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HAProxy as an amphora runs it, for TCP: what Octavia's users have today.
+"""HAProxy for TCP, as run by amphorae: what Octavia's users have today.
 
-The settings that take effect are those of Octavia 19's amphorae for a TCP
-listener with a pool (its templates for HAProxy, defaults of its options, its
-unit of systemd): a master with one worker, threads for all CPUs, 50,000
-connections, 50 s of silence allowed on either side and 5 s to connect, three
-retries with redispatch, splicing, round robin, members checked by connecting.
-What differs:
+The effective settings are those of Octavia 19's amphorae for a TCP listener
+with a pool (its templates for HAProxy, defaults of its options, its systemd
+unit): a master with one worker, threads for all CPUs, 50,000 connections, 50 s
+of silence allowed on either side and 5 s to connect, three retries with
+redispatch, splicing, round robin, members checked by connecting. Differences:
 
 - No log. Amphorae send a line for each connection to a syslog server unless
-  Octavia's connection_logging is off: HAProxy is cheaper here than there.
-- No statistics socket: an agent that asks for figures does not run here.
-- One process has all services; amphorae have one for each load balancer.
-- Kernel settings that are the whole machine's stay as they are.
+  Octavia's connection_logging is off, so HAProxy is cheaper here.
+- No statistics socket, as no agent reads statistics here.
+- One process serves all services; amphorae have one for each load balancer.
+- Kernel settings of the whole machine are left alone.
 """
 
 from collections.abc import Sequence
@@ -28,10 +27,10 @@ from bench.software import proxy
 
 @dataclasses.dataclass(frozen=True)
 class Configuration(peer.Common):
-    """:param threads: 0: as HAProxy chooses, one for each CPU.
-    :param connections_max: at once, of a listener.
-    :param timeout_client_ms: of silence; timeout_member_data_ms as well.
-    :param check_interval_s: between two checks of a member; 0: none.
+    """:param threads: 0: HAProxy's default, one for each CPU.
+    :param connections_max: concurrent connections of a listener.
+    :param timeout_client_ms: of silence, like timeout_member_data_ms.
+    :param check_interval_s: between two checks of a member; 0: no checks.
     """
 
     threads: int = 0
@@ -66,7 +65,7 @@ class Deployment(proxy.Deployment):
         return ['haproxy', '-c', '-q', '-f', path]
 
     def text(self, host, services):
-        # Of each connection its sockets, of every fourth a pipe to splice;
+        # Two sockets for each connection, a pipe to splice for every fourth,
         # and some for listeners and threads.
         spare = 100 + 10 * len(services)
         fitting = (self.files_max(host) - spare) * 2 // 5 // len(services)
@@ -76,15 +75,15 @@ class Deployment(proxy.Deployment):
             self._wanted, connections_max=limit))
 
     def details(self):
-        """Connections of a listener at once, by node: fewer than what was
-        wanted where the machine allows root fewer files."""
+        """Return concurrent connections of a listener by node, which are fewer
+        than configured if the machine limits open files of root."""
         return {host: {'connections_max': limit}
                 for host, limit in self.limits.items()}
 
 
 def configuration_text(services: Sequence[interface.Service],
                        wanted: Configuration) -> str:
-    """HAProxy's configuration file."""
+    """Return HAProxy's configuration file."""
     limit = wanted.connections_max * len(services)
     lines = ['global', '  user nobody', f'  maxconn {limit}']
     if wanted.threads:

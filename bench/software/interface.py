@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Software under test: this product, and what it is set beside."""
+"""The interface of software under test: this product and its peers."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bench.beds import interface
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A server: `host` is that of the bed which has the address."""
+    """A server. `host`: the host of the bed that has the address."""
 
     address: str
     port: int
@@ -33,27 +33,27 @@ class Service:
 
 
 class Deployment(Protocol):
-    """Software that serves.
+    """Running software.
 
     Costs are counted from the start of the deployment on; the difference of
-    two looks is what the time between them cost.
+    two readings is the cost of the time between them.
     """
 
     def cpu_seconds(self) -> float:
-        """Of the load balancers: its processes and what their kernels did for
-        packets."""
+        """Return CPU seconds of load balancers: of their processes, and of
+        their kernels for packets."""
 
     def memory_bytes(self) -> int:
-        """Of its processes, maps and kernel tables."""
+        """Return memory of its processes, maps and kernel tables."""
 
     def set_members(self, service: Service) -> None:
         """Replace the members of the service with this VIP, port, protocol."""
 
     def stop_node(self, host: str) -> None:
-        """Take a load balancer out of service, without a warning."""
+        """Take a load balancer out of service without warning."""
 
     def start_node(self, host: str) -> None:
-        """And in again."""
+        """Take a load balancer back into service."""
 
 
 @runtime_checkable
@@ -61,15 +61,15 @@ class UpdatesInBulk(Protocol):
     """A deployment that can set the members of many services at once."""
 
     def set_services(self, services: Sequence[Service]) -> None:
-        """As set_members() for each."""
+        """Like set_members() for each service."""
 
 
 @runtime_checkable
 class TakesHealth(Protocol):
-    """A deployment that leaves health checks to others."""
+    """A deployment that gets results of health checks from outside."""
 
     def set_health(self, service: Service, address: str, up: bool) -> None:
-        """What a check of one of its members has found."""
+        """Apply the result of a member's health check."""
 
 
 @runtime_checkable
@@ -77,28 +77,27 @@ class CountsByNode(Protocol):
     """A deployment that counts packets of each VIP, on each node."""
 
     def packets_by_vip(self) -> Mapping[str, Mapping[str, int]]:
-        """Since it was deployed: by name of the node, by VIP."""
+        """Return packets since deployment, by name of the node and VIP."""
 
 
 class Software(Protocol):
-    """One kind of load balancer.
+    """A kind of load balancer.
 
-    :ivar name: as declarations call it: xdp, haproxy, nginx, ipvs, kernel.
+    :ivar name: name in declarations: xdp, haproxy, nginx, ipvs, kernel.
     """
 
     name: str
 
     def missing(self, bed: interface.Bed) -> str | None:
-        """Why it cannot run on this bed; None if it can."""
+        """Return why it cannot run on this bed; None if it can."""
 
     def check(self, configuration: Mapping[str, Any]) -> None:
-        """:raises BenchError: what a declaration says of it cannot be meant.
-        """
+        """:raises BenchError: the configuration is invalid."""
 
     def deploy(self, bed: interface.Bed, services: Sequence[Service],
                configuration: Mapping[str, Any],
                ) -> contextlib.AbstractContextManager[Deployment]:
-        """Serve from all load balancers of the bed when the context begins.
+        """Serve from all load balancers of the bed while the context lasts.
 
-        :param configuration: of the scenario; what is not known is refused.
+        :param configuration: from the scenario; unknown keys are refused.
         """

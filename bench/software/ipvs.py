@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """IPVS, the kernel's layer 4 load balancer: packets go to members in IPIP
-tunnels, answers to clients do not pass it (DSR).
+tunnels, and answers bypass it (DSR).
 
-That is what this product does by default, so the two are set side by side.
-Members are chosen by Maglev hashing (scheduler "mh", with ports), as here;
-IPVS keeps an entry for each connection, too. Members decapsulate, and have the
+This is what the product does by default, so the two are comparable. Members
+are chosen by Maglev hashing (scheduler "mh", with ports) as in the product;
+IPVS also keeps an entry for each connection. Members decapsulate and have the
 VIP.
 """
 
@@ -17,15 +17,15 @@ from bench.software import interface
 from bench.software import peer
 
 _FLAGS = {'tcp': '-t', 'udp': '-u'}
-# Of a service: a pointer for each of 4093 places, which is the prime for the
-# CONFIG_IP_VS_MH_TAB_INDEX that Debian has, 12 (ip_vs_mh.c).
+# A service's table has 4093 pointers, the prime for Debian's
+# CONFIG_IP_VS_MH_TAB_INDEX of 12 (ip_vs_mh.c).
 _TABLE_BYTES = 4093 * 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Configuration(peer.Common):
-    """:param scheduler: of ipvsadm(8).
-    :param scheduler_flags: of the scheduler; none for an empty text.
+    """:param scheduler: a scheduler of ipvsadm(8).
+    :param scheduler_flags: flags of the scheduler; empty: none.
     """
 
     scheduler: str = 'mh'
@@ -47,7 +47,7 @@ class Deployment(peer.Deployment):
     def prepare(self, host, stack):
         stack.enter_context(peer.kernel_settings(host, {
             'net.ipv4.ip_forward': 1, 'net.ipv6.conf.all.forwarding': 1,
-            # For the same reason as in kernel.py.
+            # See bench/software/kernel.py.
             'net.ipv4.ip_early_demux': 0}))
 
     def start(self, host):
@@ -67,20 +67,20 @@ class Deployment(peer.Deployment):
                         for service in self._services.values()))
 
     def tables_bytes(self):
-        """Of Maglev's tables."""
+        """Return the size of Maglev's tables."""
         if self._wanted.scheduler != 'mh':
             return 0
         return len(self._alive) * len(self._services) * _TABLE_BYTES
 
 
 def add_service(service: interface.Service, wanted: Configuration) -> str:
-    """A line of ipvsadm --restore."""
+    """Return a line for ipvsadm --restore."""
     flags = f' -b {wanted.scheduler_flags}' if wanted.scheduler_flags else ''
     return f'-A {_name(service)} -s {wanted.scheduler}{flags}'
 
 
 def changes(old: interface.Service, new: interface.Service) -> list[str]:
-    """Lines of ipvsadm --restore; members that stay keep their entries."""
+    """Return lines for ipvsadm --restore; remaining members keep entries."""
     before = {member.address: member for member in old.members}
     after = {member.address: member for member in new.members}
     lines = [_member('-a' if address not in before else '-e', new, member)
@@ -118,7 +118,7 @@ class Ipvs(peer.Software):
             return lacking
         for host in bed.by_role(beds.LOAD_BALANCER):
             for module in ('ip_vs', 'ip_vs_mh'):
-                # What is built in, modprobe knows as well.
+                # modprobe succeeds for built-in modules too.
                 if host.run(['modprobe', module], check=False).returncode:
                     return (f'the kernel of {host.name} has no {module}: use '
                             "a bed of guests with Debian's kernels, or "

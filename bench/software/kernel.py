@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's own IP forwarding: no load balancer, but what one cannot be
-cheaper than when the kernel forwards its packets.
+"""The kernel's own IP forwarding: not a load balancer, but the lower bound of
+costs for those whose packets the kernel forwards.
 
-Load balancers route VIPs as any router does. Where members are behind the
-router that packets came from, they send them back to it, as one does whose
-packets leave in a tunnel; the router then sends what comes from them to
-members. It has a rule for that, of what came in from a load balancer. Members
-are told apart by a hash of the 5-tuple, by whoever's next hop they are.
-Members have the VIP; ports and packets are not changed.
+Load balancers route VIPs like any router. If members are behind the router
+that sent the packets, load balancers return them to it, like packets in a
+tunnel. The router has a rule that routes packets from load balancers to
+members. Members are chosen by a hash of the 5-tuple, at the host of which they
+are next hops. Members have the VIP; ports and packets are not changed.
 """
 
 import dataclasses
@@ -18,15 +17,15 @@ from bench.beds import interface as beds
 from bench.software import peer
 from bench.software import topology
 
-# Of the router: tables are numbers, and rules have priorities before the
-# main table's (32766).
+# Table and priority of the router's rule, which precedes that of the main
+# table (32766).
 TABLE = 7431
 PRIORITY = 7431
 
 
 @dataclasses.dataclass(frozen=True)
 class Configuration(peer.Common):
-    """Nothing of its own."""
+    """No further settings."""
 
 
 class Deployment(peer.Deployment):
@@ -45,8 +44,8 @@ class Deployment(peer.Deployment):
                         f'software kernel: {service.vip}: member '
                         f'{member.address} has port {member.port}, not '
                         f'{service.port}: forwarding changes no port')
-        for vip, found in by_vip.items():
-            if len(found) > 1:
+        for vip, member_sets in by_vip.items():
+            if len(member_sets) > 1:
                 raise errors.BenchError(
                     f'software kernel: services of {vip} have different '
                     'members: a route knows no ports')
@@ -54,14 +53,14 @@ class Deployment(peer.Deployment):
     def prepare(self, host, stack):
         stack.enter_context(peer.kernel_settings(host, {
             'net.ipv4.ip_forward': 1, 'net.ipv6.conf.all.forwarding': 1,
-            # Early demultiplexing finds sockets of a proxy that was here, in
-            # TIME_WAIT: Linux forwards no packet that belongs to one. It is no
-            # use to routers anyway.
+            # Early demultiplexing may find sockets in TIME_WAIT of a proxy
+            # that ran before, whose packets Linux would not forward. Routers
+            # do not need it.
             'net.ipv4.ip_early_demux': 0,
-            # What came in leaves where it came from.
+            # Packets leave where they came in; that calls for no redirects.
             'net.ipv4.conf.all.send_redirects': 0,
-            **{f'net/ipv4/conf/{one.name}/send_redirects': 0
-               for one in host.interfaces.values()},
+            **{f'net/ipv4/conf/{end.name}/send_redirects': 0
+               for end in host.interfaces.values()},
             'net.ipv4.fib_multipath_hash_policy': 1,
             'net.ipv6.fib_multipath_hash_policy': 1}))
         for router, device in self._routers(host):
@@ -91,10 +90,10 @@ class Deployment(peer.Deployment):
         self.start(host)
 
     def stop(self, host):
-        """The route that leads nowhere is all there is to it."""
+        """Do nothing: the blackhole route suffices."""
 
     def _to_members(self, host, service, table):
-        """:raises BenchError: the host does not reach one of them itself."""
+        """Route to members, which must be neighbours (else BenchError)."""
         hops = []
         for member in service.members:
             device = _device(self._bed, host, member)
@@ -104,10 +103,10 @@ class Deployment(peer.Deployment):
         _route(host, service.vip, table, hops)
 
     def _routers(self, host):
-        """(router, its device to the host) of those that are to send on to
-        members; none if the host does."""
+        """Return (router, its device to the host) of routers that send to
+        members; none if the host does so itself."""
         if any(self._bed.hosts[name].role in (beds.MEMBER, beds.SINK)
-               for one in host.interfaces.values() for name in one.peers):
+               for end in host.interfaces.values() for name in end.peers):
             return []
         return [(router, own.name)
                 for router, own, _end in self._links(host)]
@@ -118,7 +117,7 @@ class Deployment(peer.Deployment):
                 if (address := topology.address_of(own, version))]
 
     def _links(self, host):
-        """(router, its interface, the host's) of each link to a router."""
+        """Yield (router, its interface, the host's) of links to routers."""
         for end in host.interfaces.values():
             for name in end.peers:
                 router = self._bed.hosts[name]
@@ -130,18 +129,18 @@ class Deployment(peer.Deployment):
                         yield router, own, end
 
 
-def _networks(one):
+def _networks(end):
     return {ipaddress.ip_interface(address).network
-            for address in one.addresses}
+            for address in end.addresses}
 
 
 def _device(bed, host, member):
-    for one in host.interfaces.values():
-        if member.host in one.peers and any(
+    for end in host.interfaces.values():
+        if member.host in end.peers and any(
                 ipaddress.ip_address(member.address) in
                 ipaddress.ip_interface(address).network
-                for address in one.addresses):
-            return one.name
+                for address in end.addresses):
+            return end.name
     raise errors.BenchError(
         f'software kernel: {host.name} has no link on which member '
         f'{member.address} of {member.host} is: it cannot be its next hop')

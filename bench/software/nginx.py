@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nginx as a proxy of TCP connections, and of datagrams (its stream module).
+"""nginx as a proxy of TCP connections and datagrams (its stream module).
 
-A worker for each CPU, each with listening sockets of its own, timeouts as
-HAProxy has them in an amphora; nginx checks no members but by connecting for a
-client.
+It has a worker for each CPU, each with its own listening sockets, and the
+timeouts of HAProxy in an amphora. nginx has no health checks; it notices
+failures when it connects for a client.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,15 @@ from bench.software import interface
 from bench.software import peer
 from bench.software import proxy
 
-# Where Debian's package has it, unless nginx has it built in.
+# Path in Debian's package, unless the module is built into nginx.
 MODULE = '/usr/lib/nginx/modules/ngx_stream_module.so'
 
 
 @dataclasses.dataclass(frozen=True)
 class Configuration(peer.Common):
     """:param workers: 0: one for each CPU.
-    :param connections_max: at once, of a worker; each client's takes two.
+    :param connections_max: concurrent connections of a worker; each client
+        needs two.
     """
 
     workers: int = 0
@@ -55,10 +56,10 @@ class Deployment(proxy.Deployment):
 def configuration_text(services: Sequence[interface.Service],
                        wanted: Configuration, module: str | None,
                        folder: str, files_max: int) -> str:
-    """nginx's configuration file.
+    """Return nginx's configuration file.
 
-    :param module: to be loaded; None: the stream module is built in.
-    :param folder: for the file with its process id.
+    :param module: the stream module to load; None: it is built in.
+    :param folder: folder for the PID file.
     """
     lines = [f'load_module {module};'] if module else []
     lines += ['daemon off;', 'user nobody nogroup;',
@@ -76,7 +77,7 @@ def configuration_text(services: Sequence[interface.Service],
 
 
 def _service(number, service):
-    # Weights start at 1 in nginx; it has no upstream without servers.
+    # nginx allows neither weights of 0 nor upstreams without servers.
     members = [member for member in service.members if member.weight]
     if members:
         yield f'  upstream pool{number} {{'
@@ -94,8 +95,8 @@ def _service(number, service):
 
 
 def _module(host):
-    found = host.run(['test', '-e', MODULE], check=False)
-    return None if found.returncode else MODULE
+    test = host.run(['test', '-e', MODULE], check=False)
+    return None if test.returncode else MODULE
 
 
 def _has_stream(host):

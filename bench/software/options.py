@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scenario says of software, as that software's dataclass has it."""
+"""Reads a scenario's configuration of software into a dataclass."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -12,9 +12,9 @@ T = TypeVar('T')
 
 
 def read(software: str, kind: type[T], given: Mapping[str, Any]) -> T:
-    """An object of the dataclass; each key has a default of its own type.
+    """Return an object of the dataclass, whose defaults determine types.
 
-    :raises BenchError: a key is not known, or its value is of another type.
+    :raises BenchError: a key is unknown, or a value has another type.
     """
     known = {field.name: field
              for field in dataclasses.fields(kind)}  # type: ignore

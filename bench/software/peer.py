@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all software has in common that this product is set beside."""
+"""The common part of software that the product is compared with."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ Key = tuple[str, int, str]
 
 
 class Deployment:
-    """Serves from all load balancers of a bed, until the `with` block ends.
+    """A context manager that serves from all load balancers of a bed.
 
-    Kinds say what a node does, by start(), apply() and stop().
+    Subclasses define what a node does in start(), apply() and stop().
 
-    :param wanted: its configuration.
-    :cvar local_vips: nodes have them as addresses of their own.
+    :param wanted: configuration of the software.
+    :cvar local_vips: whether nodes have VIPs as their own addresses.
     """
 
     local_vips = True
@@ -59,44 +59,44 @@ class Deployment:
     def __exit__(self, *_exception):
         self._stack.close()
 
-    # Of kinds.
+    # For subclasses.
 
     def prepare(self, host: beds.Host, stack: contextlib.ExitStack) -> None:
-        """Set up what is there while the node is down, too."""
+        """Set up what exists even while the node is down."""
 
     def start(self, host: beds.Host) -> None:
-        """Serve, when it returns; VIPs lead nowhere so far."""
+        """Start to serve before it returns; VIPs are blackholed until then."""
         raise NotImplementedError
 
     def apply(self, host: beds.Host, old: interface.Service) -> None:
-        """Take over the members of a service, which had others."""
+        """Apply the changed members of a service."""
         raise NotImplementedError
 
     def stop(self, host: beds.Host) -> None:
-        """Leave nothing of start() and apply(), at once. VIPs lead nowhere by
-        then: no client hears of it."""
+        """Undo start() and apply() at once. VIPs are blackholed by then, so
+        that no client gets an answer."""
         raise NotImplementedError
 
     def processes(self, host: beds.Host) -> list[int]:
-        """Those whose descendants and themselves are its costs."""
+        """Return the processes that count as costs with their descendants."""
         return []
 
     def tables_bytes(self) -> int:
-        """Of the kernel, beside what cost.py knows."""
+        """Return kernel memory that cost.py does not count."""
         return 0
 
-    # Of software.interface.
+    # See software.interface.
 
     def cpu_seconds(self) -> float:
-        """The first look begins to count, see cost.py: until then the bed
-        receives as it always does."""
+        """Return CPU seconds. The first call starts counting, which changes
+        how the bed receives (cost.py)."""
         return self._costs().cpu_seconds()
 
     def memory_bytes(self) -> int:
         return sum(self.memory().values())
 
     def memory(self) -> dict[str, int]:
-        """The same, by what it is for."""
+        """Return memory by purpose."""
         return self._costs().memory() | {'tables': self.tables_bytes()}
 
     def set_members(self, service: interface.Service) -> None:
@@ -130,7 +130,7 @@ class Deployment:
         self._route()
 
     def check(self, services: Sequence[interface.Service]) -> None:
-        """:raises BenchError: this kind cannot serve them."""
+        """:raises BenchError: the software cannot serve them."""
 
     def _costs(self):
         if self._meter is None:
@@ -149,7 +149,7 @@ class Deployment:
                              for vip in self._vips()))
         self.start(host)
         if self.local_vips:
-            # Of the local table and this one, it was the second.
+            # It had no effect, as the local table takes precedence.
             run_batch(host, (f'route delete blackhole {network(vip)}'
                              for vip in self._vips()))
 
@@ -159,7 +159,7 @@ class Deployment:
             self.stop(host)
 
     def _hide_vips(self, host):
-        """Answer nothing that is sent to them, nor send it on."""
+        """Neither answer nor forward packets to VIPs."""
         run_batch(host, (f'route replace blackhole {network(vip)}'
                          for vip in self._vips()))
         if self.local_vips:
@@ -195,12 +195,12 @@ def refuse_protocols(software: str, services: Iterable[interface.Service],
 
 def missing_programs(bed: beds.Bed, programs: Mapping[str, str],
                      ) -> str | None:
-    """Why load balancers cannot run programs: name → Debian package."""
+    """Return why programs (with their Debian packages) cannot run, or None."""
     for host in bed.by_role(beds.LOAD_BALANCER):
         for program, package in programs.items():
-            found = host.run(['sh', '-c', 'command -v "$1"', 'sh', program],
-                             check=False)
-            if found.returncode:
+            lookup = host.run(['sh', '-c', 'command -v "$1"', 'sh', program],
+                              check=False)
+            if lookup.returncode:
                 return (f'{host.name} has no {program}: install the Debian '
                         f'package {package}')
     return None
@@ -209,7 +209,7 @@ def missing_programs(bed: beds.Bed, programs: Mapping[str, str],
 @contextlib.contextmanager
 def kernel_settings(host: beds.Host, wanted: Mapping[str, int | str],
                     ) -> Iterator[None]:
-    """Sysctls of the host; as they were when the context ends."""
+    """Set sysctls of the host, and restore them when the context ends."""
     names = list(wanted)
     before = host.run(['sysctl', '-n', *names]).stdout.splitlines()
     host.run(['sysctl', '-qw',
@@ -223,13 +223,16 @@ def kernel_settings(host: beds.Host, wanted: Mapping[str, int | str],
 
 @dataclasses.dataclass(frozen=True)
 class Common:
-    """Configuration that all of them have; see Deployment."""
+    """Configuration of all peers.
+
+    :param detection_s: time until routes exclude a stopped node.
+    """
 
     detection_s: float = 0.3
 
 
 class Software:
-    """A kind of them, by the types of its configuration and deployments."""
+    """A peer, defined by the types of its configuration and deployments."""
 
     name = ''
     configuration: type[Common] = Common
@@ -257,16 +260,16 @@ class Software:
 
 
 def network(vip: str) -> str:
-    """With its prefix length, as routes have it."""
+    """Return a VIP with its prefix length, as in routes."""
     return str(ipaddress.ip_network(vip))
 
 
 def run_batch(host: beds.Host, lines: Iterable[str], force: bool = False,
               version: int | None = None) -> None:
-    """Commands of ip.
+    """Run commands of ip.
 
-    :param force: what is not there to be removed is no error.
-    :param version: of those that no address says it of.
+    :param force: ignore errors, such as for missing objects.
+    :param version: IP version of commands without an address.
     """
     host.run(['ip', *([f'-{version}'] if version else []),
               *(['-force'] if force else []), '-batch', '-'],

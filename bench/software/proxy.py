@@ -14,13 +14,13 @@ from bench.beds import interface as beds
 from bench.software import interface
 from bench.software import peer
 
-# As many as the services of amphorae may open.
+# The limit of services in amphorae.
 FILES_MAX = 2_600_000
 _PATIENCE_S = 30.0
 _LIMIT = 'ulimit -n "$1" 2> /dev/null || ulimit -n "$(ulimit -Hn)"; '
 _START = _LIMIT + 'shift; echo "$$" && exec "$@"'
-# What amphorae set (elements/haproxy-octavia of Octavia), as far as network
-# namespaces have it of their own.
+# Settings of amphorae (elements/haproxy-octavia of Octavia), as far as they
+# are per network namespace.
 SETTINGS = {
     'net.core.somaxconn': 65534,
     'net.ipv4.tcp_max_syn_backlog': 100000,
@@ -37,10 +37,10 @@ _LISTENERS = re.compile(r'pid=(\d+)')
 
 
 class Deployment(peer.Deployment):
-    """A master process on each load balancer, which takes a new configuration
-    at a signal and replaces its workers.
+    """A master process on each load balancer, which replaces its workers when
+    a signal makes it reload its configuration.
 
-    :cvar name: of the software.
+    :cvar name: name of the software.
     """
 
     name = ''
@@ -51,22 +51,22 @@ class Deployment(peer.Deployment):
         self._running: dict[str, beds.Process] = {}
         self._masters: dict[str, int] = {}
 
-    # Of kinds.
+    # For subclasses.
 
     def text(self, host: beds.Host,
              services: Sequence[interface.Service]) -> str:
-        """Its configuration."""
+        """Return the configuration."""
         raise NotImplementedError
 
     def command(self, host: beds.Host, path: str) -> list[str]:
-        """In the foreground, with a configuration."""
+        """Return the command to run in the foreground."""
         raise NotImplementedError
 
     def check_command(self, host: beds.Host, path: str) -> list[str]:
-        """Fails if the configuration cannot be taken."""
+        """Return a command that fails for an invalid configuration."""
         raise NotImplementedError
 
-    # Of peer.Deployment.
+    # See peer.Deployment.
 
     def prepare(self, host, stack):
         stack.enter_context(peer.kernel_settings(host, SETTINGS))
@@ -81,7 +81,7 @@ class Deployment(peer.Deployment):
             self._masters[host.name] = int(process.line(_PATIENCE_S))
         except EOFError:
             raise errors.BenchError(f'{host.name}: {self.name} did not start: '
-                                    f'{self._said(host)}') from None
+                                    f'{self._log_end(host)}') from None
         self._wait(host, set())
 
     def apply(self, host, old):
@@ -89,14 +89,14 @@ class Deployment(peer.Deployment):
         before = self._listening(host)
         host.run(['kill', f'-{self.reload_signal.name}',
                   str(self._masters[host.name])])
-        # The master listens for its workers, where it does at all.
+        # If the master listens, it does so for its workers.
         self._wait(host, before - {self._masters[host.name]})
 
     def stop(self, host):
         process = self._running.pop(host.name, None)
         if process is None:
             return
-        # TERM would let connections end, and a killed master leaves workers.
+        # TERM would wait for connections, and a killed master leaves workers.
         if master := self._masters.pop(host.name, None):
             children = host.run(['pgrep', '-P', str(master)],
                                 check=False).stdout.split()
@@ -105,8 +105,8 @@ class Deployment(peer.Deployment):
         self._close_sockets(host)
 
     def files_max(self, host: beds.Host) -> int:
-        """That its processes may open: fewer where the machine is stricter
-        with its root."""
+        """Return how many files processes may open, which the machine may
+        limit even for root."""
         return int(host.run(['sh', '-c', _LIMIT + 'ulimit -n', 'sh',
                              str(FILES_MAX)]).stdout)
 
@@ -127,7 +127,7 @@ class Deployment(peer.Deployment):
         return path
 
     def _close_sockets(self, host):
-        """Those that outlive processes, in TIME_WAIT above all. Kernels
+        """Close sockets that outlive processes, mainly in TIME_WAIT. Kernels
         without CONFIG_INET_DIAG_DESTROY keep them for a minute."""
         for service in self._services.values():
             ends = [f'src {endpoint.text(service.vip, service.port)}', *(
@@ -137,42 +137,42 @@ class Deployment(peer.Deployment):
                       '( ' + ' or '.join(ends) + ' )'], check=False)
 
     def _wait(self, host, none_of):
-        """Until all listeners are there, and none of those processes has any.
-        """
+        """Wait until all listeners exist, none of them in these processes."""
         wanted = {(service.vip, service.port)
                   for service in self._services.values()}
         deadline = time.monotonic() + _PATIENCE_S * host.patience
         while True:
             if self._running[host.name].poll() is not None:
                 raise errors.BenchError(
-                    f'{host.name}: it ended: {self._said(host)}')
-            found = self._sockets(host)
-            if (wanted <= set(found) and
-                    not none_of & set().union(*found.values())):
+                    f'{host.name}: it ended: {self._log_end(host)}')
+            sockets = self._sockets(host)
+            if (wanted <= set(sockets) and
+                    not none_of & set().union(*sockets.values())):
                 return
             if time.monotonic() > deadline:
                 raise errors.BenchError(
                     f'{host.name}: it does not listen as it was told after '
-                    f'{_PATIENCE_S * host.patience:g} s: {self._said(host)}')
+                    f'{_PATIENCE_S * host.patience:g} s: '
+                    f'{self._log_end(host)}')
             time.sleep(0.02)
 
     def _listening(self, host):
         return set().union(*self._sockets(host).values())
 
     def _sockets(self, host):
-        """(address, port) → processes that listen there, or take datagrams."""
+        """Return processes that listen or receive, by (address, port)."""
         shown = host.run(['ss', '-Hnlptu']).stdout
-        found: dict[tuple[str, int], set[int]] = {}
+        sockets: dict[tuple[str, int], set[int]] = {}
         for line in shown.splitlines():
             address, port = line.split()[4].rsplit(':', 1)
             name = (address.strip('[]'), int(port))
-            found.setdefault(name, set()).update(
+            sockets.setdefault(name, set()).update(
                 int(process) for process in _LISTENERS.findall(line))
-        return found
+        return sockets
 
     def _log(self, host):
         return f'{self.name}.log'
 
-    def _said(self, host):
+    def _log_end(self, host):
         log = host.read(host.folder / self._log(host))
         return log.decode(errors='replace').strip()[-800:] or 'nothing said'

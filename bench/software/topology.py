@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a bed's links software under test has to know: where clients'
-packets come from, where members are, and who has routes to VIPs."""
+"""A bed's links as software under test needs them: where clients' packets
+arrive, where members are, and which hosts route VIPs."""
 
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _SERVERS = (interface.MEMBER, interface.SINK)
 class NextHop:
     """A neighbour of a host.
 
-    :param interface: name of the host's own one.
+    :param interface: name of the host's interface to it.
     """
 
     host: str
@@ -27,31 +27,31 @@ class NextHop:
 
 def front(bed: interface.Bed, host: interface.Host,
           ) -> list[interface.Interface]:
-    """Where clients' packets come in."""
-    found = [one for one in host.interfaces.values()
-             if _roles(bed, one) & {interface.ROUTER, interface.GENERATOR}]
-    if not found:
+    """Return the interfaces at which clients' packets arrive."""
+    ends = [end for end in host.interfaces.values()
+            if _roles(bed, end) & {interface.ROUTER, interface.GENERATOR}]
+    if not ends:
         raise errors.BenchError(
             f'bed {bed.name}: {host.name} has no link to a router or a '
             'generator, so that no packet can come to it')
-    return found
+    return ends
 
 
 def back(bed: interface.Bed, host: interface.Host) -> list[NextHop]:
-    """Where packets to members leave: servers themselves, or routers."""
+    """Return the next hops towards members: servers, or else routers."""
     for roles in (_SERVERS, (interface.ROUTER,)):
-        found = [NextHop(peer, one.name, _end(bed, peer, host, one).mac)
-                 for one in host.interfaces.values() for peer in one.peers
-                 if bed.hosts[peer].role in roles]
-        if found:
-            return found
+        hops = [NextHop(peer, end.name, _end(bed, peer, host, end).mac)
+                for end in host.interfaces.values() for peer in end.peers
+                if bed.hosts[peer].role in roles]
+        if hops:
+            return hops
     raise errors.BenchError(
         f'bed {bed.name}: {host.name} has no link to a member, a sink or a '
         'router, so that no packet can leave it')
 
 
 def address_of(one: interface.Interface, version: int) -> str | None:
-    """Its first address of a family, without the prefix's length."""
+    """Return the first address of an IP version, without prefix length."""
     for text in one.addresses:
         address = ipaddress.ip_interface(text).ip
         if address.version == version and not address.is_link_local:
@@ -61,29 +61,29 @@ def address_of(one: interface.Interface, version: int) -> str | None:
 
 def route_vips(bed: interface.Bed, vips: Iterable[str],
                nodes: Sequence[interface.Host]) -> None:
-    """Let those in front of the load balancers send VIPs to these nodes, each
-    to an equal share of the flows; with none, as the bed has it by itself."""
+    """Make hosts before the load balancers route VIPs to these nodes, with
+    equal shares of flows; without nodes, remove these routes."""
     networks: list[str] = []
     addresses = [ipaddress.ip_network(vip) for vip in set(vips)]
     for version in (4, 6):
         networks += map(str, ipaddress.collapse_addresses(
-            one for one in addresses if one.version == version))
+            address for address in addresses if address.version == version))
     for host in _before(bed):
         lines = [_route(bed, host, network, nodes) for network in networks]
-        # A route that is not there need not be removed.
+        # A missing route need not be removed.
         host.run(['ip', *([] if nodes else ['-force']), '-batch', '-'],
                  check=bool(nodes), stdin='\n'.join(lines) + '\n')
 
 
 def _before(bed):
-    """Hosts with a link to a load balancer that packets come from: routers,
-    or else generators."""
+    """Return hosts that send packets to load balancers: routers with a link to
+    one, or else generators."""
     for role in (interface.ROUTER, interface.GENERATOR):
-        found = [host for host in bed.by_role(role)
-                 if any(interface.LOAD_BALANCER in _roles(bed, one)
-                        for one in host.interfaces.values())]
-        if found:
-            return found
+        hosts = [host for host in bed.by_role(role)
+                 if any(interface.LOAD_BALANCER in _roles(bed, end)
+                        for end in host.interfaces.values())]
+        if hosts:
+            return hosts
     raise errors.BenchError(
         f'bed {bed.name}: no router and no generator has a link to a load '
         'balancer')
@@ -108,10 +108,10 @@ def _route(bed, host, network, nodes):
 
 
 def _end(bed, name, neighbour, link):
-    """The interface of a host at a link that a neighbour of it has."""
-    return next(one for one in bed.hosts[name].interfaces.values()
-                if one.link == link.link and neighbour.name in one.peers)
+    """Return the interface of a host at the link to a neighbour."""
+    return next(end for end in bed.hosts[name].interfaces.values()
+                if end.link == link.link and neighbour.name in end.peers)
 
 
-def _roles(bed, one):
-    return {bed.hosts[peer].role for peer in one.peers}
+def _roles(bed, end):
+    return {bed.hosts[peer].role for peer in end.peers}

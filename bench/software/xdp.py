@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This product under test: its library, its program in the driver.
+"""This product under test: its library, and its program in the driver.
 
-On each load balancer xdp_node.py makes the state, attaches the program and
-sets services, all through the product's own binding. The processes that make
-the same calls on an operator's node (agent, result handler, checker) do not
-run: they are the suites "control" and "hc".
+On each load balancer, xdp_node.py creates the state, attaches the program and
+sets services through the product's own binding. The processes that make the
+same calls on an operator's node (agent, result handler, checker) do not run;
+they are measured by the suites "control" and "hc".
 """
 
 from collections.abc import Iterator
@@ -29,34 +29,34 @@ from bench.software import topology
 from octavia_xdp_provider.common import enumerations
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
-# Of the Debian package.
+# The interpreter of the Debian package.
 INSTALLED = '/usr/lib/octavia-xdp/bin/python3'
 _HELPER = pathlib.Path(__file__).with_name('xdp_node.py')
-# Seconds: 10,000 services with large tables take a few on a busy machine.
+# Generous: 10,000 services with large tables take seconds on a busy machine.
 _PATIENCE_S = 120.0
 _PROTOCOLS = ('tcp', 'udp')
 
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    """What a scenario may say of the product.
+    """A scenario's configuration of the product.
 
-    :param encapsulation: as the product's options call it: ipip, gue, gre,
-        geneve, srv6, dscp.
-    :param dscp: of dscp.
-    :param sid_function: of srv6.
-    :param quic: flows of UDP are told apart by connection IDs.
-    :param source: a client's flows all go to one member.
-    :param slots: of each service's table; 0: as its members need.
+    :param encapsulation: ipip, gue, gre, geneve, srv6 or dscp, as in the
+        product's options.
+    :param dscp: for encapsulation dscp.
+    :param sid_function: for encapsulation srv6.
+    :param quic: distinguish flows of UDP by connection IDs.
+    :param source: send all flows of a client to one member.
+    :param slots: size of each service's table; 0: depends on its members.
     :param idle_timeout_s: 0: the product's default.
-    :param next_hop: uplinks, or routes: the kernel's are asked for each
-        packet. auto: uplinks where they can say it.
-    :param clamp_mss: of clients' SYNs.
-    :param routing: static, or bgp: ExaBGP on nodes, BIRD on routers.
-    :param detection_s: after a node stopped, until static routes leave it out.
-    :param hold_time_s: the same of sessions of BGP.
-    :param flows_max: that are remembered; 0: the product's default.
-    :param library: another one than the product's.
+    :param next_hop: uplinks, or routes (look up the kernel's for each packet).
+        auto: uplinks if they can express the next hops.
+    :param clamp_mss: clamp the MSS of clients' SYNs.
+    :param routing: static, or bgp (ExaBGP on nodes, BIRD on routers).
+    :param detection_s: time until static routes exclude a stopped node.
+    :param hold_time_s: the same for sessions of BGP.
+    :param flows_max: size of the flow memory; 0: the product's default.
+    :param library: path that overrides the product's library.
     """
 
     encapsulation: str = 'ipip'
@@ -78,7 +78,7 @@ class Configuration:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> 'Configuration':
-        """:raises BenchError: a key or value is not known."""
+        """:raises BenchError: a key or value is unknown."""
         made = options.read('xdp', cls, given)
         for name, values in (('encapsulation', enumerations.ENCAPSULATIONS),
                              ('next_hop', ('auto', 'uplinks', 'routes')),
@@ -94,7 +94,7 @@ class Configuration:
         return made
 
     def of_services(self) -> dict[str, Any]:
-        """As xdp_node.py takes it."""
+        """Return settings of services for xdp_node.py."""
         flags = [name for name, wanted in (
             ('QUIC', self.quic), ('SOURCE', self.source)) if wanted]
         return {'encapsulation': self.encapsulation.upper(),
@@ -106,9 +106,8 @@ class Configuration:
 class Xdp:
     """The product.
 
-    :param checkout: whose library and binding are taken where there is one;
-        hosts without it have the product installed, and so have those that
-        were provisioned for the bed.
+    :param checkout: its library and binding are used if the host has it;
+        other and provisioned hosts have the product installed.
     """
 
     name = 'xdp'
@@ -162,7 +161,7 @@ class Xdp:
                 'checkout, or install the product on the host')
 
     def _python(self, bed, host):
-        """(command, library) of the first Python that has the product."""
+        """Return (command, library) of the first Python with the product."""
         built = self._checkout / 'datapath/build/liboctavia_xdp.so'
         candidates: list[tuple[list[str], str | None]] = [
             (['env', INSTALLED], None), (['env', 'python3'], None)]
@@ -194,7 +193,7 @@ class Node:
         self._lock = threading.Lock()
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """:raises BenchError: it refused, or ended."""
+        """:raises BenchError: the call failed, or xdp_node.py ended."""
         with self._lock:
             self._process.write(
                 json.dumps({'call': name, **arguments}) + '\n')
@@ -231,11 +230,11 @@ class Deployment:
             bed, [node.host for node in nodes.values()], self._vips(),
             wanted.hold_time_s) if wanted.routing == 'bgp' else None
         self._meter: cost.Meter | None = None
-        # Of members by (service, address, port): ids of their health checks.
+        # Ids of health checks by (service, address, port) of the member.
         self._checks: dict[tuple[Any, ...], int] = {}
 
     def __enter__(self) -> 'Deployment':
-        """Make the nodes' state, then let packets come."""
+        """Create the nodes' state, then route packets to them."""
         for node in self._nodes.values():
             self._create(node)
         self.set_services(list(self._services.values()))
@@ -249,7 +248,7 @@ class Deployment:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        """Let none come any more."""
+        """Remove the routes."""
         with self._stack:
             if not self._sessions:
                 topology.route_vips(self._bed, self._vips(), [])
@@ -261,25 +260,26 @@ class Deployment:
         by_routes = self._wanted.next_hop == 'routes' or (
             self._wanted.next_hop == 'auto' and _several(hops))
         for hop in hops:
-            own = next(one for one in host.interfaces.values()
-                       if one.name == hop.interface)
+            own = next(end for end in host.interfaces.values()
+                       if end.name == hop.interface)
             node.uplinks[hop.interface] = {
                 'mtu': own.mtu, 'own_mac': own.mac,
                 'next_hop_mac_v4': None if by_routes else hop.mac,
                 'next_hop_mac_v6': None if by_routes else hop.mac}
         sources = {f'source_v{version}': next(filter(None, (
-            topology.address_of(one, version)
-            for one in host.interfaces.values()
-            if one.name in node.uplinks)), None) for version in (4, 6)}
+            topology.address_of(end, version)
+            for end in host.interfaces.values()
+            if end.name in node.uplinks)), None) for version in (4, 6)}
         flags = [name for name, wanted in (
             ('FIB', by_routes), ('CLAMP_MSS', self._wanted.clamp_mss))
             if wanted]
         node.call('create', library=node.library,
                   services_max=max(64, len(self._services)),
                   members_max=max(1024, 2 * sum(
-                      len(one.members) for one in self._services.values())),
+                      len(service.members)
+                      for service in self._services.values())),
                   flows_max=self._wanted.flows_max,
-                  interfaces=sorted({one.name for one in front}
+                  interfaces=sorted({end.name for end in front}
                                     | set(node.uplinks)),
                   uplinks=node.uplinks,
                   settings={**sources, 'flags': flags,
@@ -287,8 +287,8 @@ class Deployment:
                             'entropy_v6': self._wanted.entropy_v6})
 
     def cpu_seconds(self) -> float:
-        """The first look begins to count, see cost.py: receiving in kernel
-        threads is not how the product runs where nobody asks."""
+        """Return CPU seconds. The first call starts counting, which makes the
+        bed receive in kernel threads, unlike in production (cost.py)."""
         if self._meter is None:
             self._meter = self._stack.enter_context(cost.open(self._bed))
             for node in self._nodes.values():
@@ -296,11 +296,11 @@ class Deployment:
         return self._meter.cpu_seconds()
 
     def memory_bytes(self) -> int:
-        """Of the maps: the product's processes do not run here."""
+        """Return the size of maps; the product's processes do not run here."""
         return sum(node.call('map_bytes') for node in self._nodes.values())
 
     def details(self) -> dict[str, dict[str, int]]:
-        """Packets that were not simply forwarded, by node and outcome."""
+        """Return packets that were not just forwarded, by node and outcome."""
         return {name: node.call('outcomes')
                 for name, node in self._nodes.items()}
 
@@ -321,22 +321,23 @@ class Deployment:
                   for service in services]
         for node in self._nodes.values():
             node.call('services', services=wanted)
-            # A member whose check has said nothing yet takes no flows.
+            # A member without a result of its check takes no flows.
             node.call('health', results=[
                 (check, True) for check in self._checks.values()
                 if check > known])
-        self._services.update((_key(one), one) for one in services)
+        self._services.update((_key(service), service)
+                              for service in services)
 
     def set_health(self, service: interface.Service, address: str,
                    up: bool) -> None:
-        """What a health check has found."""
-        found = [check for (key, *name), check in self._checks.items()
-                 if key == _key(service) and name[0] == address]
-        if not found:
+        """Apply the result of a health check."""
+        checks = [check for (key, *name), check in self._checks.items()
+                  if key == _key(service) and name[0] == address]
+        if not checks:
             raise errors.BenchError(
                 f'{service.vip} has no member {address}')
         for node in self._nodes.values():
-            node.call('health', results=[(check, up) for check in found])
+            node.call('health', results=[(check, up) for check in checks])
 
     def stop_node(self, host: str) -> None:
         self._nodes[host].call('uplinks', uplinks={})
@@ -368,7 +369,7 @@ class Deployment:
     def _member(self, service, member):
         name = (_key(service), member.address, member.port)
         check = self._checks.setdefault(name, len(self._checks) + 1)
-        # The port stays, unless the server has another one.
+        # 0 keeps the port.
         port = 0 if member.port == service.port else member.port
         return {'address': member.address, 'weight': member.weight,
                 'port': port, 'check': check}

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of xdp.py that runs on a load balancer, as a program.
 
-It imports the product's binding of the library, and nothing of the benchmarks:
-on a real machine both are what the operator has installed there.
+It imports the product's binding of the library but nothing of the benchmarks,
+since real machines have only what the operator has installed.
 
-It runs in a mount namespace of its own, with a BPF file system that nobody
-else sees: whatever ends it, tables and program go with it. Calls come as lines
-of JSON on standard input, each has one line as its answer on standard output.
-With the end of the input it ends.
+It runs in a separate mount namespace with a private BPF file system, so that
+tables and program vanish when it ends for whatever reason. Calls are lines of
+JSON on standard input, each answered by a line on standard output, until the
+input ends.
 """
 
 import functools
@@ -22,12 +22,12 @@ import time
 
 from octavia_xdp_provider.node import datapath
 
-# How often the result handler ages slots, seconds.
+# Seconds between two ticks, as in the result handler.
 TICK_S = 1.0
 
 
 class Node:
-    """The calls, by the names that they have on the line."""
+    """The calls, by name."""
 
     def __init__(self, folder: pathlib.Path):
         self._pins = folder / 'bpf' / 'octavia-xdp'
@@ -37,7 +37,7 @@ class Node:
 
     def create(self, *, library, services_max, members_max, flows_max,
                interfaces, uplinks, settings):
-        """Make the state, attach the program and say where packets leave."""
+        """Create the state, attach the program and set uplinks."""
         self._datapath = datapath.Datapath(
             str(self._pins), str(self._lock_file), create=True,
             services_max=services_max, members_max=members_max,
@@ -46,14 +46,14 @@ class Node:
             self._datapath.attach(socket.if_nametoindex(name))
         self.uplinks(uplinks=uplinks)
         flags = functools.reduce(
-            lambda one, other: one | datapath.NodeFlag[other],
+            lambda flags, name: flags | datapath.NodeFlag[name],
             settings.pop('flags'), datapath.NodeFlag(0))
         self._datapath.set_node(
             datapath.NodeSettings(flags=flags, **settings))
         threading.Thread(target=self._tick, daemon=True).start()
 
     def uplinks(self, *, uplinks):
-        """Where packets leave; without any they are dropped, and counted."""
+        """Set uplinks; without any, packets are dropped and counted."""
         self._datapath.set_uplinks(
             datapath.Uplink(socket.if_nametoindex(name), **uplink)
             for name, uplink in uplinks.items())
@@ -72,29 +72,29 @@ class Node:
                              f'{error}')
 
     def health(self, *, results):
-        """Results of health checks: (check, whether it is up)."""
+        """Apply results of health checks: (check, whether it is up)."""
         with self._lock:
             self._datapath.apply_health(
                 [(check, up) for check, up in results])
 
     def process(self):
-        """The id of this process."""
+        """Return the id of this process."""
         return os.getpid()
 
     def map_bytes(self):
-        """Size of the tables."""
+        """Return the size of the tables."""
         return self._datapath.info().map_bytes
 
     def packets(self):
-        """Of each VIP, forwarded to a member."""
-        found = {}
+        """Return packets forwarded to members, by VIP."""
+        packets = {}
         for key, summary in self._datapath.summaries().items():
-            found[key.address] = (found.get(key.address, 0)
-                                  + summary.packets)
-        return found
+            packets[key.address] = (packets.get(key.address, 0)
+                                    + summary.packets)
+        return packets
 
     def outcomes(self):
-        """Packets by outcome, of those not simply forwarded or passed."""
+        """Return packets by outcome, except those just forwarded or passed."""
         return {outcome.name: counters.packets
                 for outcome, counters in self._datapath.outcomes().items()
                 if counters.packets}
@@ -121,7 +121,7 @@ def serve(node, calls, answers):
         call = json.loads(line)
         try:
             answer = {'result': getattr(node, call.pop('call'))(**call)}
-        except Exception as error:  # said to who asked, whatever it is
+        except Exception as error:  # any error is reported to the caller
             answer = {'error': f'{type(error).__name__}: {error}'}
         answers.write(json.dumps(answer) + '\n')
         answers.flush()
@@ -130,7 +130,7 @@ def serve(node, calls, answers):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    # Both are seen in this mount namespace alone, and go with it.
+    # Both exist in this mount namespace only, and vanish with it.
     subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', folder], check=True)
     (folder / 'bpf').mkdir()
     subprocess.run(['mount', '-t', 'bpf', 'bpf', folder / 'bpf'], check=True)

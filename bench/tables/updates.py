@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of members, from the queue's file to the last switched table."""
+"""Latency of members' changes, from the queue's file to the last table."""
 
 import ipaddress
 import itertools
@@ -20,45 +20,45 @@ NS_PER_MS = 1e6
 
 
 def run(asked):
-    """Through the handler, and beside it in the library alone."""
+    """Measure changes through the handler, and in the library alone."""
     in_library = packets.run_program('tables', '1')
-    found = {f'{one["members"]} members': {
-        'baseline_up_ms': one['baseline_up'][0],
-        **{f'library_{name}_ms': one[name][0]
+    values = {f'{update["members"]} members': {
+        'baseline_up_ms': update['baseline_up'][0],
+        **{f'library_{name}_ms': update[name][0]
            for name in ('up', 'up_cpu', 'down', 'down_cpu')}}
-        for one in in_library['updates']}
+        for update in in_library['updates']}
     for members, figures in _through_handler().items():
-        found[f'{members} members'] |= figures
-    for one in in_library['one_table']:
-        weights = 'weighted' if one['weighted'] else 'equal'
-        found.setdefault(f'{one["slots"]} slots', {}).setdefault(
-            f'{one["members"]} members', {})[f'{weights}_us'] = (
-                1000 * one['build'][0])
-    found['resync'] = {f'{name}_ms': in_library['resync'][name][0]
-                       for name in ('empty', 'unchanged', 'one_less')}
-    return found, in_library
+        values[f'{members} members'] |= figures
+    for table in in_library['one_table']:
+        weights = 'weighted' if table['weighted'] else 'equal'
+        values.setdefault(f'{table["slots"]} slots', {}).setdefault(
+            f'{table["members"]} members', {})[f'{weights}_us'] = (
+                1000 * table['build'][0])
+    values['resync'] = {f'{name}_ms': in_library['resync'][name][0]
+                        for name in ('empty', 'unchanged', 'one_less')}
+    return values, in_library
 
 
 def _through_handler():
-    """{member changes: figures}."""
-    found = {}
-    # No two rounds have a check in common: the handler knows none of them.
+    """Return figures by number of changed members."""
+    values = {}
+    # Rounds share no checks, so that the handler knows none of them.
     checks = itertools.count(1)
     with handler.node(SERVICES_MAX, SLOTS) as (node, folder, config):
         writer = handler.Writer(folder)
         with handler.Handler(config).running() as child:
-            # The first one warms the handler up.
+            # The first round warms up the handler.
             for vips in (VIPS[0], *VIPS):
                 (up, up_cpu), (down, down_cpu) = _round(
                     node, writer, child, vips, checks)
-                found[vips * len(PORTS) * MEMBERS] = {
+                values[vips * len(PORTS) * MEMBERS] = {
                     'up_ms': up, 'up_cpu_ms': up_cpu, 'down_ms': down,
                     'down_cpu_ms': down_cpu}
-    return found
+    return values
 
 
 def _round(node, writer, child, vips, checks):
-    """Times of all up from nothing, and of one down in each table."""
+    """Return times of all members coming up, and of one down in each table."""
     services = {}
     for vip, port in itertools.product(range(vips), PORTS):
         key = datapath.Key(
@@ -72,10 +72,10 @@ def _round(node, writer, child, vips, checks):
         raise RuntimeError(refused)
     keys = [member.check for _, members in services.values()
             for member in members]
-    # The handler has seen the new services; its next look is 1 s away.
+    # The handler has now seen the new services; its next scan is 1 s away.
     child.looked(time.monotonic_ns())
     up = _change(writer, child, dict.fromkeys(keys, UP))
-    # Its look once a second also waits for packets of the tables before.
+    # Its scan once a second also waits for packets in the previous tables.
     child.looked(time.monotonic_ns() + 1_000_000_000)
     down = _change(writer, child, dict.fromkeys(keys[::MEMBERS], DOWN))
     for service in node.services():
@@ -89,7 +89,7 @@ def _round(node, writer, child, vips, checks):
 
 
 def _change(writer, child, states):
-    """Milliseconds, and those of the handler's CPU time."""
+    """Return milliseconds elapsed, and those of the handler's CPU time."""
     start = writer.delta(states)
     end = child.applied(len(states))
     return (end - start) / NS_PER_MS, child.used_last / NS_PER_MS

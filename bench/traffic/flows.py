@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flow and destination a packet has, by its number alone.
-
-The same as in ``src/flow.h``.
-"""
+"""Determines the flow of a packet from its number, like ``src/flow.h``."""
 
 import numpy
 
 
 def mix(values: numpy.ndarray) -> numpy.ndarray:
-    """Of 32-bit numbers: no two have the same (lowbias32, C. Wellons)."""
+    """Permute 32-bit numbers (lowbias32, C. Wellons)."""
     values = values.astype(numpy.uint32)
     values ^= values >> numpy.uint32(16)
     values *= numpy.uint32(0x7feb352d)
@@ -18,7 +15,7 @@ def mix(values: numpy.ndarray) -> numpy.ndarray:
 
 
 def flows(numbers: numpy.ndarray, count: int, seed: int) -> numpy.ndarray:
-    """Of packets with these numbers; count 0: each packet another one."""
+    """Return flows of packets by number; count 0: a new flow for each."""
     if not count:
         return numbers.astype(numpy.uint32)
     mixed = mix(numbers.astype(numpy.uint32) ^ numpy.uint32(seed))

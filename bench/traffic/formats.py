@@ -18,7 +18,7 @@ constants = ffi.dlopen(None)
 
 
 def enumerators(name: str, prefix: str) -> dict[str, int]:
-    """Of an enumeration: numbers by names, in lower case, without prefix."""
+    """Return an enumeration's numbers by lower-case name without prefix."""
     kinds = ffi.typeof(f'enum {name}').relements
     return {key.removeprefix(prefix).lower(): value
             for key, value in kinds.items()}
@@ -31,21 +31,21 @@ FOREIGN = {name: value for name, value
 
 
 def encoded(structure) -> bytes:
-    """The bytes of a structure that cffi made by `ffi.new`."""
+    """Return the bytes of a structure made by `ffi.new`."""
     return bytes(ffi.buffer(structure))
 
 
 class Reader:
-    """Structures one behind the other.
+    """Reads consecutive structures.
 
-    :param what: for messages.
+    :param what: name of the data for errors.
     """
 
     def __init__(self, data: bytes, what: str):
         self._data, self._what, self._at = data, what, 0
 
     def bytes(self, length: int) -> bytes:
-        """:raises BenchError: there are not so many left."""
+        """:raises BenchError: fewer bytes are left."""
         end = self._at + length
         if end > len(self._data):
             raise errors.BenchError(
@@ -55,20 +55,20 @@ class Reader:
         return part
 
     def structure(self, name: str):
-        """A copy of a structure, as cffi shows it."""
-        found = ffi.new(f'struct {name} *')
-        ffi.buffer(found)[:] = self.bytes(ffi.sizeof(f'struct {name}'))
-        return found
+        """Return a copy of a structure."""
+        copy = ffi.new(f'struct {name} *')
+        ffi.buffer(copy)[:] = self.bytes(ffi.sizeof(f'struct {name}'))
+        return copy
 
     def head(self, name: str):
-        """The first structure of a file, of the version that this is.
+        """Return the first structure of a file.
 
-        :raises BenchError: of another version.
+        :raises BenchError: the file is of another version.
         """
-        found = self.structure(name)
-        if found.version != constants.FORMAT_VERSION:
+        head = self.structure(name)
+        if head.version != constants.FORMAT_VERSION:
             raise errors.BenchError(
-                f'{self._what}: of version {found.version}, not '
+                f'{self._what}: of version {head.version}, not '
                 f'{constants.FORMAT_VERSION}; build octavia-xdp-traffic anew '
                 'by "make bench-traffic"')
-        return found
+        return head

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent, and what is found to have arrived.
+"""The interface of traffic sources: what is sent, and what arrives.
 
-Payloads carry a signature: run, flow, sequence number, time. What is received
-without it is foreign, and counted apart: zero loss means zero.
+Payloads carry a signature: run, flow, sequence number, time. Packets without
+it are foreign and counted separately, so that zero loss means zero.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from bench.beds import interface
 
 @dataclasses.dataclass(frozen=True)
 class Destination:
-    """Where a part of the traffic goes. Weights are shares, of their sum."""
+    """A destination of traffic. Its share is its weight by the sum of all."""
 
     address: str
     port: int
@@ -28,12 +28,12 @@ class Destination:
 class Profile:
     """One kind of traffic.
 
-    :param flows: 5-tuples, over all destinations; 0: each packet another one.
-    :param sizes: of frames, without FCS: (bytes, weight). IMIX has several.
-    :param kind: established (no SYN), opened (a SYN first, for each flow), or
-        syn (nothing else).
-    :param sources: network of the clients; a flood takes all of it.
-    :param sources_v6: the same, to destinations of IPv6.
+    :param flows: 5-tuples over all destinations; 0: a new one for each packet.
+    :param sizes: (bytes, weight) of frames without FCS; IMIX has several.
+    :param kind: established (no SYN), opened (each flow starts with a SYN), or
+        syn (only SYNs).
+    :param sources: network of the clients; a flood uses all of it.
+    :param sources_v6: the same for IPv6 destinations.
     """
 
     destinations: tuple[Destination, ...]
@@ -46,7 +46,7 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True)
 class Background:
-    """Traffic beside what is measured, as a flood of SYNs.
+    """Traffic besides the measured one, such as a flood of SYNs.
 
     :param rate: packets/s; None: as fast as possible.
     """
@@ -57,27 +57,27 @@ class Background:
 
 @dataclasses.dataclass
 class Measurement:
-    """What came of a time of sending.
+    """The result of sending for some time.
 
-    :ivar seconds: of sending.
+    :ivar seconds: duration of sending.
     :ivar asked: packets/s; None: as fast as possible.
-    :ivar lost: sent and not received, by signature.
-    :ivar foreign: received without the signature of this run.
-    :ivar reordered: a later one of the same flow came before.
-    :ivar latency_ns: from the generator to the sink, by name of the percentile
-        (p50, p90, p99, p999, max); None: clocks are not comparable.
-    :ivar by_receiver: packets by name of the host that received them.
+    :ivar lost: packets sent but not received, by signature.
+    :ivar foreign: packets received without the signature of this run.
+    :ivar reordered: packets received after a later one of the same flow.
+    :ivar latency_ns: from the generator to the sink, by percentile (p50, p90,
+        p99, p999, max); None: clocks are not comparable.
+    :ivar by_receiver: packets by name of the receiving host.
     :ivar by_destination: (sent, received) by 'address:port'.
-    :ivar flows_with_loss: how many of the flows lost any.
-    :ivar marks: why the figure is not what was asked for, as in 'rate not
-        reached: 812000 of 1000000'; a result with marks is shown with them.
-    :ivar refused: of those lost, what the generator's own link did not take:
-        on veth the queue of its peer, else that of the network card.
-    :ivar opened: (sent, received) packets that open flows; in none of the
-        other figures, but for floods of SYNs.
-    :ivar foreign_by_kind: as FOREIGN_… in src/format.h.
-    :ivar background: (sent, received) of each traffic beside.
-    :ivar reordered_by_receiver: by name of the host that received them.
+    :ivar flows_with_loss: number of flows with loss.
+    :ivar marks: why the figure is in doubt, as in 'rate not reached: 812000 of
+        1000000'; always shown with the result.
+    :ivar refused: lost packets that the generator's link did not accept: on
+        veth the queue of its peer, else that of the network card.
+    :ivar opened: (sent, received) packets that open flows; not part of other
+        figures, except in floods of SYNs.
+    :ivar foreign_by_kind: by FOREIGN_… of src/format.h.
+    :ivar background: (sent, received) of each background traffic.
+    :ivar reordered_by_receiver: by name of the receiving host.
     """
 
     seconds: float
@@ -108,7 +108,7 @@ class Measurement:
 
     @property
     def loss(self) -> float:
-        """Of what was sent; 0 only if nothing is missing."""
+        """Lost part of the sent packets; 0 only if nothing is missing."""
         return self.lost / self.sent if self.sent else 0.0
 
 
@@ -118,24 +118,24 @@ class Traffic(Protocol):
     def measure(self, profile: Profile, rate: float | None, seconds: float,
                 during: Callable[[], None] | None = None,
                 background: Sequence[Background] = ()) -> Measurement:
-        """Send, wait until nothing arrives any more, and compare.
+        """Send, wait until nothing more arrives, and compare.
 
-        :param during: called in a thread of its own once traffic flows; what
-            it raises is raised when the traffic has ended.
-        :param background: sent meanwhile, from the same generators.
+        :param during: called in a separate thread once traffic flows; its
+            exceptions are raised when the traffic has ended.
+        :param background: traffic sent meanwhile by the same generators.
         :raises BenchError: generator or sink failed.
         """
 
     def timeline(self) -> list[tuple[float, int, int]]:
-        """Of the last measurement: (seconds since its start, sent, lost), one
-        for each tenth of a second, by when it was sent."""
+        """Return (seconds since the start, sent, lost) of the last
+        measurement, for each tenth of a second by the time of sending."""
 
 
 class Source(Protocol):
-    """A kind of generator: our own, or TRex."""
+    """A kind of generator: the project's own, or TRex."""
 
     name: str
 
     def open(self, bed: interface.Bed,
              ) -> contextlib.AbstractContextManager[Traffic]:
-        """Start it on the bed's generators, sinks and members."""
+        """Start on the bed's generators, sinks and members."""

@@ -10,7 +10,7 @@ PERCENTILES = (('p50', 0.5), ('p90', 0.9), ('p99', 0.99), ('p999', 0.999))
 
 
 def upper(bucket: int) -> int:
-    """The greatest latency of a bucket, ns: less than 1 % above the least."""
+    """Return a bucket's highest latency, ns, at most 1 % above its lowest."""
     size = 1 << SUB_BITS
     if bucket < 2 * size:
         return bucket
@@ -19,18 +19,18 @@ def upper(bucket: int) -> int:
 
 
 def percentiles(counts: numpy.ndarray, greatest: int) -> dict[str, float]:
-    """By name, ns; empty if nothing was counted.
+    """Return percentiles in ns by name; empty if nothing was counted.
 
-    :param greatest: of all, exactly.
+    :param greatest: the exact maximum.
     """
     total = int(counts.sum())
     if not total:
         return {}
     cumulated = numpy.cumsum(counts)
-    found = {}
+    values = {}
     for name, share in PERCENTILES:
         rank = max(1, int(numpy.ceil(share * total)))
         bucket = int(numpy.searchsorted(cumulated, rank))
-        found[name] = float(min(upper(bucket), greatest))
-    found['max'] = float(greatest)
-    return found
+        values[name] = float(min(upper(bucket), greatest))
+    values['max'] = float(greatest)
+    return values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is missing of a stream, exactly: by flow, destination and time."""
+"""The exact losses of a stream: by flow, destination and time."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -15,12 +15,12 @@ TENTH = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Losses:
-    """Of one stream, all sinks together.
+    """Losses of one stream, over all sinks.
 
-    :ivar received: packets, each once, whoever received them.
-    :ivar duplicated: received again, also by another sink.
-    :ivar flows: how many of them lost any.
-    :ivar destinations: packets received, each once.
+    :ivar received: distinct packets received by any sink.
+    :ivar duplicated: packets received again, by the same or another sink.
+    :ivar flows: number of flows with loss.
+    :ivar destinations: distinct packets received, by destination.
     :ivar timeline: (seconds, sent, lost) of each tenth of a second.
     """
 
@@ -32,22 +32,22 @@ class Losses:
 
     @property
     def lost(self) -> int:
-        """Of those sent."""
+        """Number of lost packets."""
         return sum(lost for _, _, lost in self.timeline)
 
 
 def union(parts: Sequence[results.Received], length: int) -> numpy.ndarray:
-    """Bytes of bits: of packets that any of the sinks received."""
-    found = numpy.zeros((length + 7) // 8, numpy.uint8)
+    """Return bits, as bytes, of packets that any sink received."""
+    bits = numpy.zeros((length + 7) // 8, numpy.uint8)
     for part in parts:
-        here = part.numbers[:found.size]
-        found[:here.size] |= here
-    return found
+        numbers = part.numbers[:bits.size]
+        bits[:numbers.size] |= numbers
+    return bits
 
 
 def _missing(received: numpy.ndarray, sent: int) -> numpy.ndarray:
-    """Numbers of packets."""
-    # Whole bytes first: usually there is nothing to look for in most.
+    """Return numbers of missing packets."""
+    # Check whole bytes first, since most are usually complete.
     suspect = numpy.flatnonzero(received != 0xff).astype(numpy.uint32)
     bits = numpy.unpackbits(received[suspect], bitorder='little')
     lost = numpy.flatnonzero(bits == 0).astype(numpy.uint32)
@@ -67,9 +67,9 @@ def _by_time(sent: results.Sent, missing: numpy.ndarray,
 
 def of(stream: streams.Stream, sent: results.Sent,
        parts: Sequence[results.Received]) -> Losses:
-    """What became of the packets sent.
+    """Return the losses of a stream.
 
-    :param parts: of each sink.
+    :param parts: what each sink received.
     """
     received_bits = union(parts, sent.sent)
     missing = _missing(received_bits, sent.sent)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scenario does while traffic flows, in a thread of its own."""
+"""Runs a function in a separate thread while traffic flows."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import threading
 
 
 class _During(threading.Thread):
-    """What a scenario does while traffic flows."""
+    """A thread that records an exception of its function."""
 
     def __init__(self, call: Callable[[], None]):
         super().__init__(name='during-traffic')
@@ -18,14 +18,14 @@ class _During(threading.Thread):
     def run(self) -> None:
         try:
             self._call()
-        except BaseException as error:  # raised by whoever joins
+        except BaseException as error:  # raised by run()
             self.error = error
 
 
 @contextlib.contextmanager
 def run(call: Callable[[], None] | None) -> Iterator[None]:
-    """Call it until the context ends, which waits for it, and raises what it
-    raised."""
+    """Run a function during the context, which waits for it at the end and
+    raises its exception."""
     if call is None:
         yield
         return

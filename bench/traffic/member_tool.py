@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-member on a host."""
+"""Finds octavia-xdp-member on a host."""
 
 import pathlib
 
@@ -11,8 +11,8 @@ BUILT = pathlib.Path(__file__).parents[2] / 'datapath/build' / NAME
 
 
 def find(host: interface.Host) -> str:
-    """How it is called there: the checkout's, where the host sees its files,
-    or what is installed.
+    """Return the command: the checkout's if the host sees its files, or the
+    installed one.
 
     :raises BenchError: there is neither.
     """
@@ -26,10 +26,10 @@ def find(host: interface.Host) -> str:
 
 
 def find_or_copy(host: interface.Host) -> str:
-    """The same; the checkout's, copied, where it is not part of what is under
-    test.
+    """Like find(), but copy the checkout's if necessary, for uses where it is
+    not under test.
 
-    :raises BenchError: it is not there, and not built here.
+    :raises BenchError: it is neither on the host nor built here.
     """
     command = _found(host, str(BUILT), NAME, str(host.folder / NAME))
     if command is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what generators sent and sinks received to a measurement."""
+"""Merges what generators sent and sinks received into a measurement."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from bench.traffic import results
 from bench.traffic import sizes
 from bench.traffic import streams
 
-REACHED = 0.99  # of the rate asked for; below, the result is marked
+REACHED = 0.99  # of the requested rate; a lower one is marked
 UNEXPECTED = ('udp', 'tunnelled', 'fragment', 'stream', 'other')
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A stream of a generator, and what each sink received of it."""
+    """A generator's stream, and what each sink received of it."""
 
     stream: streams.Stream
     sent: results.Sent
     received: Mapping[str, results.Received]
 
     def total(self, counter: str) -> int:
-        """Of all sinks."""
+        """Return the sum of a counter over all sinks."""
         return sum(getattr(each, counter) for each in self.received.values())
 
 
@@ -36,7 +36,7 @@ def _is_flood(profile: interface.Profile) -> bool:
 
 
 def _seconds(parts: Sequence[Part], asked: float) -> float:
-    """Until the last of them had sent."""
+    """Return the time until all parts were sent."""
     if all(_ran_out(part) or not part.sent.complete for part in parts):
         return max(part.sent.last_ns for part in parts) / 1e9 or asked
     return asked
@@ -62,7 +62,7 @@ def _rate_marks(parts: Sequence[Part], rate: float | None,
 
 
 def silence_marks(sent: int, received: int) -> list[str]:
-    """If nothing came through."""
+    """Return a mark if nothing arrived."""
     if sent and not received:
         return ['not one packet arrived: is there a route to the sinks, and '
                 "does the other end of the generator's link take frames of "
@@ -93,7 +93,7 @@ def _counter_marks(parts: Sequence[Part]) -> list[str]:
 
 def foreign_of(sinks: Mapping[str, results.SinkResult],
              ) -> tuple[dict[str, int], list[str]]:
-    """By kind, and marks of what has no business there."""
+    """Return foreign packets by kind, and marks of unexpected ones."""
     total: dict[str, int] = {}
     marks = []
     for name, sink in sinks.items():
@@ -113,7 +113,7 @@ def _opened(parts: Sequence[Part]) -> tuple[int, int]:
 
 
 def key_of(address: str, port: int) -> str:
-    """Of interface.Measurement.by_destination."""
+    """Return a key of interface.Measurement.by_destination."""
     if sizes.address_of(address).version == 6:
         return f'[{address}]:{port}'
     return f'{address}:{port}'
@@ -127,15 +127,15 @@ def _by_receiver(parts, receivers, counter):
 def _by_destination(parts: Sequence[Part],
                     lost: Sequence[losses.Losses],
                     ) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    totals: dict[str, tuple[int, int]] = {}
     for part, loss in zip(parts, lost, strict=True):
-        for each, sent, received in zip(
+        for destination, sent, received in zip(
                 part.stream.profile.destinations, part.sent.destinations,
                 loss.destinations, strict=True):
-            key = key_of(each.address, each.port)
-            before = found.get(key, (0, 0))
-            found[key] = (before[0] + int(sent), before[1] + received)
-    return found
+            key = key_of(destination.address, destination.port)
+            before = totals.get(key, (0, 0))
+            totals[key] = (before[0] + int(sent), before[1] + received)
+    return totals
 
 
 def _latency(parts: Sequence[Part]) -> dict[str, float] | None:
@@ -148,7 +148,7 @@ def _latency(parts: Sequence[Part]) -> dict[str, float] | None:
 
 
 def timeline(lost: Sequence[losses.Losses]) -> list[tuple[float, int, int]]:
-    """Of all streams together."""
+    """Return the timeline of all streams together."""
     total: dict[float, tuple[int, int]] = {}
     for each in lost:
         for at, sent, missing in each.timeline:
@@ -158,13 +158,13 @@ def timeline(lost: Sequence[losses.Losses]) -> list[tuple[float, int, int]]:
 
 
 def find_losses(parts: Sequence[Part]) -> list[losses.Losses]:
-    """Of each stream."""
+    """Return the losses of each stream."""
     return [losses.of(part.stream, part.sent, list(part.received.values()))
             for part in parts]
 
 
 def counted(parts: Sequence[Part]) -> tuple[int, int]:
-    """(sent, received) of streams whose loss does not matter."""
+    """Return (sent, received) of background streams."""
     sent = sum(part.sent.sent for part in parts)
     if _is_flood(parts[0].stream.profile):
         return sent, sum(part.total('opened') for part in parts)
@@ -173,7 +173,7 @@ def counted(parts: Sequence[Part]) -> tuple[int, int]:
 
 def _flood(measurement: interface.Measurement, parts: Sequence[Part],
            ) -> interface.Measurement:
-    """SYNs carry no number: only how many came is known."""
+    """Return a flood's measurement: counts only, as SYNs carry no number."""
     received = sum(part.total('opened') for part in parts)
     return dataclasses.replace(
         measurement, received=received,
@@ -188,14 +188,14 @@ def _flood(measurement: interface.Measurement, parts: Sequence[Part],
 def measurement(parts: Sequence[Part], lost: Sequence[losses.Losses],
                 sinks: Mapping[str, results.SinkResult], rate: float | None,
                 seconds: float, one_clock: bool) -> interface.Measurement:
-    """Of all streams of one profile.
+    """Return the measurement of all streams of one profile.
 
-    :param rate: asked for, of all together.
-    :param one_clock: generator and sinks have the same.
+    :param rate: requested rate of all together.
+    :param one_clock: whether generators and sinks share a clock.
     """
     foreign, foreign_marks = foreign_of(sinks)
     spent = _seconds(parts, seconds)
-    found = interface.Measurement(
+    merged = interface.Measurement(
         seconds=spent, asked=rate,
         sent=sum(part.sent.sent for part in parts),
         received=sum(each.received for each in lost),
@@ -213,6 +213,6 @@ def measurement(parts: Sequence[Part], lost: Sequence[losses.Losses],
         refused=sum(part.sent.refused for part in parts),
         opened=_opened(parts), foreign_by_kind=foreign)
     if _is_flood(parts[0].stream.profile):
-        found = _flood(found, parts)
-    found.marks.extend(silence_marks(found.sent, found.received))
-    return found
+        merged = _flood(merged, parts)
+    merged.marks.extend(silence_marks(merged.sent, merged.received))
+    return merged

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By which interface and link addresses a host sends to destinations."""
+"""Finds the interface and link addresses for a host's destinations."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -9,12 +9,12 @@ import time
 from bench import errors
 from bench.beds import interface
 
-SECONDS = 5  # for neighbours to answer
+SECONDS = 5  # timeout of neighbours
 
 
 @dataclasses.dataclass(frozen=True)
 class NextHop:
-    """:ivar mac: of the next router, or of the destination itself."""
+    """:ivar mac: MAC of the next router or the destination itself."""
 
     device: str
     ifindex: int
@@ -24,21 +24,21 @@ class NextHop:
 
 
 def _arrays(text: str) -> list:
-    """What ``ip -json -batch`` prints: an array for each command."""
-    decoder, at, found = json.JSONDecoder(), 0, []
+    """Parse output of ``ip -json -batch``, an array for each command."""
+    decoder, at, arrays = json.JSONDecoder(), 0, []
     text = text.strip()
     while at < len(text):
         value, at = decoder.raw_decode(text, at)
-        found.append(value)
+        arrays.append(value)
         while at < len(text) and text[at].isspace():
             at += 1
-    return found
+    return arrays
 
 
 def _routes(host: interface.Host, addresses: list[str]) -> list[dict]:
     commands = ''.join(f'route get {address}\n' for address in addresses)
-    said = host.run(['ip', '-json', '-batch', '-'], stdin=commands).stdout
-    routes = [array[0] for array in _arrays(said)]
+    output = host.run(['ip', '-json', '-batch', '-'], stdin=commands).stdout
+    routes = [array[0] for array in _arrays(output)]
     for address, route in zip(addresses, routes, strict=True):
         if route.get('type') == 'local' or route['dev'] == 'lo':
             raise errors.BenchError(
@@ -56,10 +56,10 @@ def _neighbours(host: interface.Host) -> dict[tuple[str, str], str]:
 
 def _resolved(host: interface.Host, program: str,
               hops: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Link addresses of next hops (device, address).
+    """Return link addresses of next hops (device, address).
 
-    :param hops: with an address that is reached by each: link-local next hops
-        cannot be named without their interface.
+    :param hops: an address behind each next hop, because link-local ones
+        cannot be addressed without their interface.
     """
     end = time.monotonic() + SECONDS * host.patience
     while True:
@@ -81,10 +81,10 @@ def _resolved(host: interface.Host, program: str,
 
 def find(host: interface.Host, program: str,
          addresses: Iterable[str]) -> dict[str, NextHop]:
-    """Of each address.
+    """Return the next hop of each address.
 
     :param program: path of octavia-xdp-traffic on the host.
-    :raises BenchError: no route, or nobody answers.
+    :raises BenchError: there is no route, or a next hop does not answer.
     """
     wanted = sorted(set(addresses))
     routes = dict(zip(wanted, _routes(host, wanted), strict=True))

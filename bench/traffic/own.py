@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project's own generator: live frames out of XDP, and XDP sinks."""
+"""The project's own generator: live frames from XDP, and XDP sinks."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from bench.traffic import results
 from bench.traffic import sinks
 from bench.traffic import streams
 
-CLOCK_STEP = 0.05  # seconds; below, it may be the time between two looks
+CLOCK_STEP = 0.05  # seconds; less may be the time between two readings
 STREAMS_MAX = formats.constants.STREAMS_MAX
 RUNS = (1 << 16) // STREAMS_MAX
 
 
 def _steps(before: dict[str, dict], after: dict[str, dict]) -> list[str]:
-    """Marks of clocks that were set meanwhile."""
+    """Return marks of clocks that were set meanwhile."""
     marks = []
     for name, first in before.items():
         last = after[name]
@@ -38,12 +38,12 @@ def _steps(before: dict[str, dict], after: dict[str, dict]) -> list[str]:
 
 
 def _one_clock(clocks: dict[str, dict]) -> bool:
-    """Whether all hosts have the same kernel."""
+    """Whether all hosts share a kernel."""
     return len({clock['boot'] for clock in clocks.values()}) == 1
 
 
 class OwnTraffic:
-    """See interface.Traffic. One measurement at a time."""
+    """See interface.Traffic; runs one measurement at a time."""
 
     def __init__(self, bed: beds.Bed, stack: contextlib.ExitStack):
         self._generators = bed.by_role(beds.GENERATOR)
@@ -53,7 +53,7 @@ class OwnTraffic:
                        for host in self._generators}
         self._sinks = sinks.Sinks(
             bed.by_role(beds.MEMBER) + bed.by_role(beds.SINK), stack)
-        # Late packets of a run before are none of this one.
+        # Distinguishes this run from late packets of earlier ones.
         self._run = random.SystemRandom().randrange(RUNS)
         self._timeline: list[tuple[float, int, int]] = []
 
@@ -96,7 +96,7 @@ class OwnTraffic:
 
     def _plan(self, wanted: Sequence[interface.Background], seconds: float,
               ) -> dict[str, list[streams.Stream]]:
-        """What each generator sends, in the order of what is wanted."""
+        """Return the streams of each generator, in the order of `wanted`."""
         count = len(self._generators)
         if len(wanted) * count > STREAMS_MAX:
             raise errors.BenchError(
@@ -125,8 +125,8 @@ class OwnTraffic:
     def _send(self, planned: dict[str, list[streams.Stream]], seconds: float,
               during: Callable[[], None] | None, clocks: dict[str, dict],
               ) -> tuple[dict[int, results.Sent], dict[str, dict]]:
-        """What was sent by identifier of the stream, and clocks of
-        generators afterwards; those before go into `clocks`."""
+        """Return what was sent by stream id, and clocks of generators
+        afterwards; add their clocks before to `clocks`."""
         with contextlib.ExitStack() as stack:
             senders = [self._start(host, planned[host.name], stack)
                        for host in self._generators]
@@ -160,7 +160,7 @@ class OwnTraffic:
 
 
 def _check_link(sent: results.Sent) -> None:
-    """:raises BenchError: the link takes nothing at all."""
+    """:raises BenchError: the link accepted no frame."""
     if sent.sent and sent.refused >= sent.sent + sent.opened:
         raise errors.BenchError(
             'the generator\'s link took none of its frames (error '

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-traffic on a host, and its lines."""
+"""Runs octavia-xdp-traffic on a host, controlled by lines."""
 
 import contextlib
 import json
@@ -12,11 +12,11 @@ from bench.beds import interface
 
 PROGRAM = (pathlib.Path(__file__).parents[2] /
            'build/bench/bin/octavia-xdp-traffic')
-SECONDS = 60  # to load programs and to write results, on a busy machine
+SECONDS = 60  # timeout to load programs or write results on a busy machine
 
 
 def install(host: interface.Host) -> str:
-    """Copy it to the host; its path there.
+    """Copy the program to the host; return its path there.
 
     :raises BenchError: it is not built.
     """
@@ -29,7 +29,7 @@ def install(host: interface.Host) -> str:
 
 
 def give(host: interface.Host, data: bytes, name: str) -> str:
-    """Make a file on the host; its path there."""
+    """Create a file on the host; return its path there."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
@@ -37,9 +37,9 @@ def give(host: interface.Host, data: bytes, name: str) -> str:
 
 
 class Program:
-    """One of its commands, which runs on a host.
+    """A running command of the program on a host.
 
-    :param log: name of the file for what it says on standard error.
+    :param log: file name for its standard error.
     """
 
     def __init__(self, host: interface.Host, arguments: list[str], log: str):
@@ -48,12 +48,12 @@ class Program:
         self._process = host.start(arguments, log=log)
 
     def hear(self, timeout: float = SECONDS) -> dict:
-        """What it says next.
+        """Return the next line of its output.
 
-        :raises BenchError: it failed, ended or says nothing.
+        :raises BenchError: it failed, ended or printed nothing in time.
         """
         try:
-            said = json.loads(self._process.line(timeout))
+            answer = json.loads(self._process.line(timeout))
         except EOFError:
             raise errors.BenchError(
                 f'{self._what} ended without a word, with '
@@ -62,9 +62,9 @@ class Program:
             raise errors.BenchError(
                 f'{self._what} says nothing for {timeout:.0f} seconds'
             ) from None
-        if 'error' in said:
-            raise errors.BenchError(f'{self._what}: {said["error"]}')
-        return said
+        if 'error' in answer:
+            raise errors.BenchError(f'{self._what}: {answer["error"]}')
+        return answer
 
     def _status(self) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -76,10 +76,10 @@ class Program:
         self._process.write(line + '\n')
 
     def ask(self, line: str, timeout: float = SECONDS) -> dict:
-        """Write a line, and hear the answer."""
+        """Write a line and return the answer."""
         self.tell(line)
         return self.hear(timeout)
 
     def close(self) -> None:
-        """End it, and what it attached."""
+        """End it, which detaches its programs."""
         self._process.stop()

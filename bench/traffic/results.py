@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What octavia-xdp-traffic wrote: sent by generators, received by sinks."""
+"""Reads results of octavia-xdp-traffic, of generators and sinks."""
 
 import dataclasses
 
@@ -12,10 +12,10 @@ CONSTANTS = formats.constants
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
-    """Of a stream.
+    """What was sent of a stream.
 
-    :ivar refused: of them, by the link.
-    :ivar last_ns: from the start to the last packet.
+    :ivar refused: packets refused by the link.
+    :ivar last_ns: time from the start to the last packet.
     :ivar destinations: packets by destination.
     :ivar timeline: packets of each tenth of a second.
     """
@@ -34,7 +34,7 @@ class Sent:
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """Of a stream, by one sink.
+    """What one sink received of a stream.
 
     :ivar numbers: a bit for each packet, as bytes.
     """
@@ -54,46 +54,46 @@ class Received:
 
 @dataclasses.dataclass(frozen=True)
 class SinkResult:
-    """Of one sink: streams by identifier, and what was none of them."""
+    """What one sink received: streams by id, and foreign packets by kind."""
 
     streams: dict[int, Received]
     foreign: dict[str, int]
 
 
 def sent(data: bytes, what: str) -> dict[int, Sent]:
-    """What ``send`` wrote, by identifier.
+    """Parse the file of ``send``; return streams by id.
 
-    :param what: for messages.
-    :raises BenchError: that is not what it wrote.
+    :param what: name of the data for errors.
+    :raises BenchError: the data are malformed.
     """
     reader = formats.Reader(data, what)
-    found = {}
+    streams = {}
     for _ in range(reader.head('sent_file').streams):
-        each = reader.structure('stream_sent')
-        found[each.id] = Sent(
-            each.id, each.sent, each.opened, each.refused, each.last_ns,
-            each.late, bool(each.complete), each.error,
-            numpy.frombuffer(reader.bytes(8 * each.destinations), '<u8'),
-            numpy.frombuffer(reader.bytes(4 * each.timeline), '<u4'))
-    return found
+        stream = reader.structure('stream_sent')
+        streams[stream.id] = Sent(
+            stream.id, stream.sent, stream.opened, stream.refused,
+            stream.last_ns, stream.late, bool(stream.complete), stream.error,
+            numpy.frombuffer(reader.bytes(8 * stream.destinations), '<u8'),
+            numpy.frombuffer(reader.bytes(4 * stream.timeline), '<u4'))
+    return streams
 
 
 def _received(reader: formats.Reader) -> Received:
-    each = reader.structure('stream_result')
-    counters = each.counters
+    stream = reader.structure('stream_result')
+    counters = stream.counters
     return Received(
-        each.id, counters.received, counters.duplicates, counters.reordered,
+        stream.id, counters.received, counters.duplicates, counters.reordered,
         counters.opened, counters.invalid, counters.early,
         counters.latency_max,
-        numpy.frombuffer(reader.bytes(8 * each.destinations), '<u8'),
+        numpy.frombuffer(reader.bytes(8 * stream.destinations), '<u8'),
         numpy.frombuffer(reader.bytes(8 * CONSTANTS.LATENCY_BUCKETS), '<u8'),
-        numpy.frombuffer(reader.bytes(8 * each.words), numpy.uint8))
+        numpy.frombuffer(reader.bytes(8 * stream.words), numpy.uint8))
 
 
 def received(data: bytes, what: str) -> SinkResult:
-    """What ``receive`` wrote.
+    """Parse the file of ``receive``.
 
-    :raises BenchError: that is not what it wrote.
+    :raises BenchError: the data are malformed.
     """
     reader = formats.Reader(data, what)
     head = reader.head('result_file')

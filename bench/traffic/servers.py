@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers on members: stock nginx, and iperf3 where bulk is measured.
+"""Servers on members: stock nginx, and iperf3 for bulk transfers.
 
-Members are the same whatever is in front of them: they have the VIPs, and
-take packets out of tunnels by the product's program for members, in XDP. To
-those that come without a tunnel it does nothing.
+Members are the same for all software under test: they have the VIPs, and the
+product's XDP program for members decapsulates packets. It leaves packets
+without a tunnel alone.
 """
 
 from collections.abc import Iterator
@@ -50,9 +50,9 @@ http {{
 @contextlib.contextmanager
 def http(bed: beds.Bed, services: Sequence[interface.Service],
          body_bytes: int = 100) -> Iterator[None]:
-    """nginx on each member: / has so many bytes, /name the host's name.
+    """Run nginx on each member: / has a body of this size, /name the host.
 
-    :raises BenchError: a member cannot serve, or did not begin to.
+    :raises BenchError: a member does not serve.
     """
     with contextlib.ExitStack() as stack:
         for host in _members(bed, services):
@@ -64,7 +64,7 @@ def http(bed: beds.Bed, services: Sequence[interface.Service],
 
 @contextlib.contextmanager
 def bulk(bed: beds.Bed, service: interface.Service) -> Iterator[None]:
-    """iperf3 on the only member.
+    """Run iperf3 on the only member.
 
     :raises BenchError: the service has several members.
     """
@@ -108,11 +108,11 @@ def _taking_vips(host, services):
                           for member in service.members)})
     host.run(['sysctl', '-qw', *_SETTINGS])
     with contextlib.ExitStack() as stack:
-        for one in host.interfaces.values():
+        for end in host.interfaces.values():
             words = [word for vip in vips for word in ('--vip', vip)]
-            stack.callback(host.run, [tool, 'remove', one.name], check=False)
+            stack.callback(host.run, [tool, 'remove', end.name], check=False)
             host.run([tool, 'setup', '--any-source', '--sysctl', '--mss',
-                      'auto', *words, one.name])
+                      'auto', *words, end.name])
         yield
 
 
@@ -137,18 +137,18 @@ def _nginx(host, ports, body_bytes):
 
 
 def _wait(host, process, ports, log):
-    """Until all are listened on."""
+    """Wait until the server listens on all ports."""
     deadline = time.monotonic() + _PATIENCE_S * host.patience
     while True:
         shown = host.run(['ss', '-Hnlt']).stdout
-        found = {int(line.split()[3].rsplit(':', 1)[1])
-                 for line in shown.splitlines()}
-        if ports <= found:
+        listening = {int(line.split()[3].rsplit(':', 1)[1])
+                     for line in shown.splitlines()}
+        if ports <= listening:
             return
         if process.poll() is not None or time.monotonic() > deadline:
-            said = host.read(host.folder / log).decode(errors='replace')
+            text = host.read(host.folder / log).decode(errors='replace')
             raise errors.BenchError(
                 f'{host.name}: its server does not listen on '
-                f'{", ".join(map(str, sorted(ports - found)))}: '
-                f'{said.strip()[-400:] or "nothing said"}')
+                f'{", ".join(map(str, sorted(ports - listening)))}: '
+                f'{text.strip()[-400:] or "nothing said"}')
         time.sleep(0.02)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks of a bed: what they expect, whether they are quiet, what they got."""
+"""The sinks of a bed: they count expected packets and report results."""
 
 from collections.abc import Sequence
 import contextlib
@@ -10,16 +10,16 @@ from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import streams
 
-QUIET_SECONDS = 0.3  # without another packet: nothing is on its way any more
+QUIET_SECONDS = 0.3  # without a packet, after which none is in flight
 QUIET_MAX = 10
 LOOK_SECONDS = 0.05
 
 
 class Sinks:
-    """A program on each member and sink; they count until this is closed.
+    """A program on each member and sink, which count until the stack closes.
 
-    :ivar generic: names of hosts where an interface has no native XDP.
-    :raises BenchError: there are none, or a program cannot be attached.
+    :ivar generic: names of hosts with an interface without native XDP.
+    :raises BenchError: there are no hosts, or a program cannot be attached.
     """
 
     def __init__(self, hosts: Sequence[interface.Host],
@@ -47,7 +47,7 @@ class Sinks:
         return program
 
     def expect(self, expected: Sequence[streams.Stream]) -> dict[str, dict]:
-        """Count these from now on, from zero; clocks by name of the host."""
+        """Count these streams from zero; return clocks by name of the host."""
         data = streams.receive_file(expected)
         for program in self._programs.values():
             path = programs.give(program.host, data, 'traffic-expected')
@@ -62,8 +62,8 @@ class Sinks:
                    for program in self._programs.values())
 
     def wait_until_quiet(self) -> bool:
-        """Until nothing of the streams arrives any more; False: it never
-        ended."""
+        """Wait until no packet of the streams arrives; return False if they
+        kept arriving."""
         same, last = 0, self._total()
         for _ in range(_looks(QUIET_MAX)):
             self._pause()
@@ -75,13 +75,13 @@ class Sinks:
         return False
 
     def _pause(self):
-        """By the clock of a sink, which may not be this machine's."""
+        """Wait by the clock of a sink, which may be another one."""
         host = next(iter(self._programs.values())).host
         host.run(['sleep', str(LOOK_SECONDS)])
 
     def collect(self) -> tuple[dict[str, results.SinkResult],
                                dict[str, dict]]:
-        """Results and clocks by name of the host."""
+        """Return results and clocks by name of the host."""
         found, clocks = {}, {}
         for name, program in self._programs.items():
             path = program.host.folder / 'traffic-received'

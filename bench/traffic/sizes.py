@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How small and how large frames may be, in bytes, without FCS."""
+"""Limits of frame sizes, in bytes without FCS."""
 
 import functools
 import ipaddress
@@ -15,12 +15,12 @@ UDP = 8
 TCP_OPTIONS_MAX = 40
 
 
-# Of thousands of VIPs, each time that they are asked for.
+# Thousands of VIPs are parsed repeatedly.
 @functools.lru_cache(2 * formats.constants.DESTINATIONS_MAX)
 def address_of(text: str):
-    """An address of either version, parsed.
+    """Parse an address of either version.
 
-    :raises BenchError: it is none.
+    :raises BenchError: it is malformed.
     """
     try:
         return ipaddress.ip_address(text)
@@ -33,7 +33,7 @@ def _ip(address: str) -> int:
 
 
 def smallest(destination: interface.Destination, kind: str) -> int:
-    """What carries the signature (that of a SYN is its sequence number)."""
+    """Return the smallest frame with a signature (a SYN's sequence number)."""
     headers = ETHERNET + _ip(destination.address)
     if kind == 'syn':
         return headers + TCP
@@ -45,14 +45,14 @@ def smallest(destination: interface.Destination, kind: str) -> int:
 
 
 def largest(destination: interface.Destination, kind: str) -> int:
-    """Live frames have to fit a page; a SYN has nothing but options."""
+    """Return the largest frame: live frames fit a page, SYNs have options."""
     if kind == 'syn':
         return smallest(destination, kind) + TCP_OPTIONS_MAX
     return formats.constants.FRAME_MAX
 
 
 def opening(destination: interface.Destination) -> int:
-    """Of the packet that opens a flow."""
+    """Return the size of the packet that opens a flow."""
     headers = ETHERNET + _ip(destination.address)
     if destination.protocol == 'tcp':
         return headers + TCP + 4
@@ -60,7 +60,7 @@ def opening(destination: interface.Destination) -> int:
 
 
 def check(profile: interface.Profile) -> None:
-    """:raises BenchError: a size that cannot be sent to a destination."""
+    """:raises BenchError: a size cannot be sent to a destination."""
     for size, weight in profile.sizes:
         if weight < 1:
             raise errors.BenchError(
@@ -80,9 +80,9 @@ def check(profile: interface.Profile) -> None:
 
 
 def expanded(sizes: tuple[tuple[int, int], ...]) -> list[int]:
-    """Each size as often as its weight says, of the least common terms.
+    """Repeat each size by its weight, reduced to lowest terms.
 
-    :raises BenchError: they have none that are small enough.
+    :raises BenchError: the reduced weights are too large.
     """
     divisor = math.gcd(*(weight for _, weight in sizes))
     total = sum(weight for _, weight in sizes) // divisor

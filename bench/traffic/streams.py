@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as what one generator sends: the file for ``send``."""
+"""Converts profiles to streams of one generator: the file for ``send``."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from bench.traffic import next_hops
 from bench.traffic import sizes
 
 CONSTANTS = formats.constants
-PORTS = 64512  # of each client: 1024 and above
+PORTS = 64512  # ports of each client: 1024 and above
 SLOTS_MAX = 65536
-FASTEST = 10_000_000  # packets/s: bits are kept for so many, if no rate is set
-OPENINGS = 200_000  # packets/s at most, by which flows are opened
+FASTEST = 10_000_000  # packets/s for which bits are kept without a rate
+OPENINGS = 200_000  # maximum rate at which flows are opened, packets/s
 OPENING_SECONDS_MAX = 120
 BURST_NS = 20_000_000
 
 
 def check(profile: interface.Profile, rate: float | None,
           seconds: float) -> None:
-    """:raises BenchError: what cannot be sent."""
+    """:raises BenchError: the profile cannot be sent."""
     _check_choices(profile)
     _check_destinations(profile)
     _check_flows(profile)
@@ -112,7 +112,7 @@ def _network(text: str, version: int):
 
 
 def _clients(profile: interface.Profile, version: int) -> tuple[int, int]:
-    """First address, and how many there are (a generator can count to)."""
+    """Return the first address, and how many a generator can use."""
     network = _network(profile.sources if version == 4 else
                        profile.sources_v6, version)
     count = min(network.num_addresses, 2 ** 32)
@@ -122,23 +122,23 @@ def _clients(profile: interface.Profile, version: int) -> tuple[int, int]:
 
 
 def _slots(profile: interface.Profile, flows: int) -> numpy.ndarray:
-    """Destinations by weight, for flows one after another."""
+    """Return the destinations of consecutive flows, by weight."""
     count = min(flows or SLOTS_MAX, SLOTS_MAX)
     weights = numpy.array([each.weight for each in profile.destinations])
-    # Every destination has one at least.
+    # Each destination gets at least one slot.
     spare = count - weights.size
     ends = numpy.cumsum(weights) * spare // weights.sum()
-    found = numpy.repeat(numpy.arange(weights.size),
+    slots = numpy.repeat(numpy.arange(weights.size),
                          numpy.diff(ends, prepend=0) + 1)
-    # Without order: neighbouring flows would go to one destination.
-    return numpy.random.default_rng(count).permutation(found)
+    # Shuffle, or neighbouring flows would go to the same destination.
+    return numpy.random.default_rng(count).permutation(slots)
 
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
     """A profile, or one generator's part of it.
 
-    :ivar packets: at most; beyond, the sinks could not count.
+    :ivar packets: limit, beyond which sinks could not count.
     :ivar structure: struct stream.
     """
 
@@ -154,14 +154,14 @@ class Stream:
     sizes: list[int]
 
     def encoded(self) -> bytes:
-        """For the file of ``send``."""
+        """Return the stream's part of the file for ``send``."""
         data = (formats.encoded(self.structure) + self.destinations +
                 self.slots.astype('<u2').tobytes() +
                 numpy.array(self.sizes, '<u2').tobytes())
         return data + b'\0' * (-len(data) % 8)
 
     def expected(self):
-        """struct expected_stream: what sinks know of it."""
+        """Return struct expected_stream, for sinks."""
         return formats.ffi.new('struct expected_stream *', {
             'packets': self.packets, 'flows': self.flows,
             'destinations': len(self.profile.destinations), 'id': self.id})
@@ -172,7 +172,7 @@ def _interval(rate: float | None) -> int:
 
 
 def _packets(rate: float | None, seconds: float) -> int:
-    """Room for what a bucket that was late may add."""
+    """Return the limit, with room for bursts of a late token bucket."""
     return min(round((rate or FASTEST) * seconds) + 1, 2 ** 32 - 64)
 
 
@@ -188,8 +188,8 @@ def _opening_rate(rate: float | None, flows: int) -> float:
 
 def _destinations(profile: interface.Profile,
                   hops: Mapping[str, next_hops.NextHop]) -> bytes:
-    found = formats.ffi.new('struct destination[]', len(profile.destinations))
-    for place, each in zip(found, profile.destinations, strict=True):
+    array = formats.ffi.new('struct destination[]', len(profile.destinations))
+    for place, each in zip(array, profile.destinations, strict=True):
         address, hop = sizes.address_of(each.address), hops[each.address]
         place.address[0:len(address.packed)] = address.packed
         place.port = int.from_bytes(each.port.to_bytes(2, 'big'), 'little')
@@ -199,7 +199,7 @@ def _destinations(profile: interface.Profile,
         place.source_mac = list(
             bytes.fromhex(hop.source_mac.replace(':', '')))
         place.ifindex = hop.ifindex
-    return bytes(formats.ffi.buffer(found))
+    return bytes(formats.ffi.buffer(array))
 
 
 def _check_mtu(longest: int, hops: Mapping[str, next_hops.NextHop]) -> None:
@@ -216,7 +216,7 @@ def _part(total: int, index: int, count: int) -> int:
 
 def _set_clients(structure, profile: interface.Profile,
                  part: tuple[int, int]) -> None:
-    """Each generator has addresses of its own: no two send the same flow."""
+    """Set client addresses, disjoint for generators, like their flows."""
     for version in _versions(profile):
         first, count = _clients(profile, version)
         first += count * part[0] // part[1]
@@ -237,12 +237,12 @@ def _set_clients(structure, profile: interface.Profile,
 def make(profile: interface.Profile, rate: float | None, seconds: float,
          hops: Mapping[str, next_hops.NextHop], identifier: int,
          part: tuple[int, int] = (0, 1)) -> Stream:
-    """What one generator sends of a profile, which `check` has passed.
+    """Return what one generator sends of a profile checked by `check`.
 
-    :param rate: of this generator.
-    :param identifier: of the stream, 16 bits, the last four of which no other
-        stream has.
-    :param part: which generator of how many.
+    :param rate: rate of this generator.
+    :param identifier: 16-bit id of the stream, whose lowest four bits are
+        unique among streams.
+    :param part: (index of the generator, number of generators).
     :raises BenchError: it cannot be sent.
     """
     flows = _part(profile.flows, *part) if profile.flows else 0
@@ -273,14 +273,14 @@ def make(profile: interface.Profile, rate: float | None, seconds: float,
 
 
 def send_file(streams: Sequence[Stream]) -> bytes:
-    """What ``send`` reads."""
+    """Return the file for ``send``."""
     head = formats.ffi.new('struct send_file *', {
         'version': CONSTANTS.FORMAT_VERSION, 'streams': len(streams)})
     return formats.encoded(head) + b''.join(each.encoded() for each in streams)
 
 
 def receive_file(streams: Sequence[Stream]) -> bytes:
-    """What ``receive`` reads."""
+    """Return the file for ``receive``."""
     head = formats.ffi.new('struct receive_file *', {
         'version': CONSTANTS.FORMAT_VERSION, 'streams': len(streams)})
     return formats.encoded(head) + b''.join(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TRex as a generator, by its stateless API, before our own sinks."""
+"""TRex as a generator, by its stateless API, with the project's own sinks."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ RUNS = 1 << 16
 
 
 class TrexTraffic:
-    """See interface.Traffic. One measurement at a time.
+    """See interface.Traffic; runs one measurement at a time.
 
-    :param port: of TRex, which sends.
+    :param port: sending port of TRex.
     """
 
     def __init__(self, bed: beds.Bed, stack: contextlib.ExitStack,
@@ -45,7 +45,7 @@ class TrexTraffic:
         self._run = random.SystemRandom().randrange(RUNS)
 
     def timeline(self) -> list[tuple[float, int, int]]:
-        """Empty: when packets were sent, TRex does not tell."""
+        """Return nothing: TRex does not report when packets were sent."""
         return []
 
     def measure(self, profile: interface.Profile, rate: float | None,
@@ -74,7 +74,7 @@ class TrexTraffic:
 
     def _send(self, profile: interface.Profile, rate: float | None,
               seconds: float, during: Callable[[], None] | None) -> int:
-        """How many packets were sent."""
+        """Send, and return the number of packets."""
         parts = trex_streams.parts(profile)
         session = self._session
         session.own('remove_all_streams')
@@ -94,7 +94,7 @@ class TrexTraffic:
 
 
 def _numbers(parts: Sequence[results.Received]) -> numpy.ndarray:
-    """Of packets received, each once, in order."""
+    """Return the sorted numbers of received packets, without duplicates."""
     length = max(part.numbers.size for part in parts)
     bits = losses.union(parts, 8 * length)
     return numpy.flatnonzero(numpy.unpackbits(bits, bitorder='little'))
@@ -102,8 +102,8 @@ def _numbers(parts: Sequence[results.Received]) -> numpy.ndarray:
 
 def _assigned(numbers: numpy.ndarray, count: int,
               ) -> tuple[list[tuple[int, int]], numpy.ndarray]:
-    """(Sent, received) of each of so many streams, as far as what was received
-    shows, and the numbers that are missing of them."""
+    """Return (sent, received) of each stream, as far as received packets tell,
+    and the missing numbers."""
     totals, missing = [], [numpy.zeros(0, numpy.int64)]
     for index in range(count):
         own = numbers[numbers % count == index] // count
@@ -117,13 +117,13 @@ def _assigned(numbers: numpy.ndarray, count: int,
 def _by_destination(profile: interface.Profile,
                     totals: Sequence[tuple[int, int]],
                     ) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    by_key: dict[str, tuple[int, int]] = {}
     for part, (sent, received) in zip(trex_streams.parts(profile), totals,
                                       strict=True):
         key = merge.key_of(part.destination.address, part.destination.port)
-        before = found.get(key, (0, 0))
-        found[key] = (before[0] + sent, before[1] + received)
-    return found
+        before = by_key.get(key, (0, 0))
+        by_key[key] = (before[0] + sent, before[1] + received)
+    return by_key
 
 
 def _marks(sent: int, received: int, missing: int, rate: float | None,
@@ -169,9 +169,9 @@ def _measurement(profile: interface.Profile,
 class Trex:
     """See interface.Source.
 
-    :param address: of the TRex, as its own host has it.
-    :param service: its TCP port for requests.
-    :param port: of TRex, which sends.
+    :param address: address of TRex on its own host.
+    :param service: TCP port for requests.
+    :param port: sending port of TRex.
     """
 
     name = 'trex'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of standard input to a TRex, answers to standard output, by lines.
+"""Relays lines from standard input to TRex, and answers to standard output.
 
-Runs on the host of the TRex with nothing but Python's own modules: ZMTP 3.0
+Runs on the host of TRex with Python's standard library only. Speaks ZMTP 3.0
 (https://rfc.zeromq.org/spec/23/), as a REQ socket without security.
 
     python3 trex_relay.py ADDRESS PORT
@@ -20,18 +20,18 @@ SECONDS = 30
 
 
 class ProtocolError(Exception):
-    """What the peer says is no ZMTP 3."""
+    """The peer violates ZMTP 3."""
 
 
 def frame(body, flags=0):
-    """A frame: flags, length, body."""
+    """Return a frame: flags, length, body."""
     if len(body) > 255:
         return struct.pack('>BQ', flags | LONG, len(body)) + body
     return struct.pack('>BB', flags, len(body)) + body
 
 
 def ready(kind):
-    """The command that ends a handshake, of a type of socket."""
+    """Return the command that ends a handshake, with a type of socket."""
     name, value = b'Socket-Type', kind
     metadata = (bytes([len(name)]) + name + struct.pack('>I', len(value)) +
                 value)
@@ -41,7 +41,7 @@ def ready(kind):
 class Peer:
     """One end of a connection.
 
-    :param kind: its type of socket, as b'REQ'.
+    :param kind: its type of socket, such as b'REQ'.
     """
 
     def __init__(self, connection, kind):
@@ -58,13 +58,13 @@ class Peer:
             raise ProtocolError(f'it ends the handshake: {body[:80]!r}')
 
     def _bytes(self, length):
-        found = b''
-        while len(found) < length:
-            part = self._connection.recv(min(length - len(found), 1 << 16))
+        data = b''
+        while len(data) < length:
+            part = self._connection.recv(min(length - len(data), 1 << 16))
             if not part:
                 raise ProtocolError('it closed the connection')
-            found += part
-        return found
+            data += part
+        return data
 
     def _frame(self):
         flags, = self._bytes(1)
@@ -77,11 +77,11 @@ class Peer:
         return flags, self._bytes(length)
 
     def send(self, body):
-        """A message, behind the empty frame of REQ and REP."""
+        """Send a message after the empty frame of REQ and REP."""
         self._connection.sendall(frame(b'', MORE) + frame(body))
 
     def receive(self):
-        """The last frame of the next message; commands are passed over."""
+        """Return the last frame of the next message; commands are skipped."""
         while True:
             flags, body = self._frame()
             if not flags & (COMMAND | MORE):
@@ -89,7 +89,7 @@ class Peer:
 
 
 def main(arguments):
-    """Until standard input ends."""
+    """Relay until standard input ends."""
     address, port = arguments
     try:
         with socket.create_connection((address, int(port)), SECONDS) as opened:
@@ -97,7 +97,7 @@ def main(arguments):
             print(json.dumps({'connected': True}), flush=True)
             for line in sys.stdin:
                 peer.send(line.strip().encode())
-                # Of one line: as JSON it has no line ends in strings.
+                # Reformat to a single line.
                 print(json.dumps(json.loads(peer.receive())), flush=True)
     except (OSError, ProtocolError, ValueError) as error:
         print(json.dumps({'failed': f'{address}:{port}: {error}'}), flush=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TRex's stateless API: JSON-RPC 2.0, as its RPC server's specification has
-it (https://trex-tgn.cisco.com/trex/doc/trex_rpc_server_spec.html)."""
+"""TRex's stateless API: JSON-RPC 2.0, by the specification of its RPC server
+(https://trex-tgn.cisco.com/trex/doc/trex_rpc_server_spec.html)."""
 
 import contextlib
 import getpass
@@ -22,9 +22,9 @@ START = 'start it there by "t-rex-64 -i --stl"'
 
 
 class Session:
-    """A port of a TRex, which is ours until the session is closed.
+    """A port of TRex, acquired until the session is closed.
 
-    :raises BenchError: there is no TRex, or its port is another's.
+    :raises BenchError: TRex is not running, or its port is in use.
     """
 
     def __init__(self, host: interface.Host, address: str, service: int,
@@ -55,13 +55,13 @@ class Session:
 
     def _line(self) -> Any:
         try:
-            said = json.loads(self._process.line(SECONDS))
+            answer = json.loads(self._process.line(SECONDS))
         except (EOFError, subprocess.TimeoutExpired, ValueError) as error:
             raise errors.BenchError(
                 f'{self._where} does not answer: {error}') from None
-        if isinstance(said, dict) and 'failed' in said:
-            raise errors.BenchError(f'{self._where}: {said["failed"]}')
-        return said
+        if isinstance(answer, dict) and 'failed' in answer:
+            raise errors.BenchError(f'{self._where}: {answer["failed"]}')
+        return answer
 
     def _call_once(self, method: str, parameters: dict) -> dict:
         self._number += 1
@@ -70,48 +70,49 @@ class Session:
         self._process.write(json.dumps({
             'jsonrpc': '2.0', 'id': self._number, 'method': method,
             'params': parameters}) + '\n')
-        said = self._line()
-        if not isinstance(said, dict) or said.get('id') != self._number:
+        answer = self._line()
+        if not isinstance(answer, dict) or answer.get('id') != self._number:
             raise errors.BenchError(
-                f'{self._where} answers {method} with something else: {said}')
-        return said
+                f'{self._where} answers {method} with something else: '
+                f'{answer}')
+        return answer
 
     def call(self, method: str, **parameters: Any) -> Any:
-        """The result.
+        """Call a method and return the result.
 
-        :raises BenchError: TRex refuses, or stays busy.
+        :raises BenchError: TRex refuses the call or stays busy.
         """
         end = time.monotonic() + SECONDS
-        said = self._call_once(method, parameters)
-        while said.get('error', {}).get('code') in (TRY_AGAIN, IN_PROGRESS):
+        answer = self._call_once(method, parameters)
+        while answer.get('error', {}).get('code') in (TRY_AGAIN, IN_PROGRESS):
             if time.monotonic() > end:
                 raise errors.BenchError(f'{self._where} stays busy: {method}')
             time.sleep(LOOK_SECONDS)
-            if said['error']['code'] == IN_PROGRESS:
-                said = self._call_once('get_async_results', {
-                    'ticket_id': int(said['error']['specific_err'])})
+            if answer['error']['code'] == IN_PROGRESS:
+                answer = self._call_once('get_async_results', {
+                    'ticket_id': int(answer['error']['specific_err'])})
             else:
-                said = self._call_once(method, parameters)
-        if 'error' in said:
-            error = said['error']
+                answer = self._call_once(method, parameters)
+        if 'error' in answer:
+            error = answer['error']
             raise errors.BenchError(
                 f'{self._where} refuses {method}: '
                 f'{error.get("specific_err") or error.get("message")}')
-        return said['result']
+        return answer['result']
 
     def own(self, method: str, **parameters: Any) -> Any:
-        """A call that only who has acquired the port may make."""
+        """Make a call that requires the acquired port."""
         return self.call(method, port_id=self._port, handler=self._handler,
                          **parameters)
 
     def sent(self) -> int:
-        """Packets that the port has sent since TRex runs."""
+        """Return the packets that the port has sent since TRex started."""
         return int(self.call('get_port_stats', port_id=self._port)['opackets'])
 
     def wait_until_sent(self, seconds: float) -> None:
-        """Until the port has ended what it was to send.
+        """Wait until the port has stopped sending.
 
-        :raises BenchError: it has not after that time.
+        :raises BenchError: it still sends after that time.
         """
         end = time.monotonic() + seconds
         while self.call('get_port_status', port_id=self._port)[

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as streams of TRex, whose field engine writes our signature.
+"""Converts a profile to streams of TRex, whose field engine writes signatures.
 
-There is a stream of TRex for each destination and size, with flows of its own,
-whose packets are in order of their numbers. The numbers are shared: of n
-streams the first has 0, n, 2n and so on, the next 1, n + 1. Flows go round: of
-a stream's packets one after another has the next flow.
+Each destination and size has a TRex stream with its own flows, which sends
+packets in order of their numbers. Numbers are interleaved: of n streams, the
+first has 0, n, 2n and so on, the next 1, n + 1. Packets of a stream use its
+flows in turn.
 """
 
 import base64
@@ -20,13 +20,13 @@ from bench.traffic import sizes
 from bench.traffic import streams
 
 STREAMS_MAX = 256
-# Of DPDK, which the field engine has for what is after the IP header.
+# DPDK's types of layer 4 headers, as the field engine uses them.
 L4_TYPES = {'udp': 11, 'tcp': 13}
 PORT = 1024
 
 
 def check(profile: interface.Profile) -> None:
-    """:raises BenchError: what TRex is not driven to send."""
+    """:raises BenchError: the profile is not supported with TRex."""
     for destination in profile.destinations:
         if destination.protocol not in L4_TYPES:
             raise errors.BenchError(
@@ -52,8 +52,8 @@ def check(profile: interface.Profile) -> None:
 class Part:
     """A stream of TRex.
 
-    :ivar share: of the packets, in the unit of all.
-    :ivar flows: first, and how many.
+    :ivar share: its weight among all parts.
+    :ivar flows: (first flow, number of flows).
     """
 
     index: int
@@ -64,7 +64,7 @@ class Part:
 
 
 def parts(profile: interface.Profile) -> list[Part]:
-    """Of each destination and size; flows of all alike."""
+    """Return a part for each destination and size, with equally many flows."""
     wanted = [(destination, size, weight * destination.weight)
               for destination in profile.destinations
               for size, weight in profile.sizes]
@@ -131,10 +131,10 @@ def _variable(name: str, first: int, last: int, step: int, offset: int,
 
 def stream(part: Part, profile: interface.Profile, identifier: int,
            count: int) -> dict:
-    """The JSON of a stream.
+    """Return the JSON of a stream.
 
-    :param identifier: of the signature.
-    :param count: of streams of TRex.
+    :param identifier: stream id in the signature.
+    :param count: number of TRex streams.
     """
     version = sizes.address_of(part.destination.address).version
     first, flows = part.flows
@@ -143,7 +143,7 @@ def stream(part: Part, profile: interface.Profile, identifier: int,
     rest = part.size - sizes.ETHERNET - len(ip)
     transport = _transport(part, rest)
     at = sizes.ETHERNET + len(ip) + len(transport)
-    # MAC addresses are those of the port: flags has none of its own.
+    # MAC addresses are those of the port, as "flags" sets no others.
     data = bytes(12) + (b'\x08\0' if version == 4 else b'\x86\xdd') + (
         ip + transport + _signature(
             part, identifier, profile.destinations.index(part.destination)))
@@ -173,27 +173,27 @@ def stream(part: Part, profile: interface.Profile, identifier: int,
 
 def expected(profile: interface.Profile, rate: float | None, seconds: float,
              identifier: int) -> streams.Stream:
-    """For the sinks: what they are to count.
+    """Return the stream that sinks have to count.
 
-    Streams of TRex do not send as many packets each, and the numbers of those
-    that send more are greater: so there is room for more.
+    TRex streams send different numbers of packets, and those that send more
+    use higher numbers, for which there is additional room.
     """
-    found = parts(profile)
-    total = sum(part.share for part in found)
-    most = max(part.share for part in found) / total * len(found)
+    every = parts(profile)
+    total = sum(part.share for part in every)
+    most = max(part.share for part in every) / total * len(every)
     packets = min(round((rate or streams.FASTEST) * seconds * most * 1.1) +
-                  64 * len(found), 2 ** 32 - 64)
+                  64 * len(every), 2 ** 32 - 64)
     return streams.Stream(identifier, profile, rate, profile.flows, packets,
                           0, None, b'', numpy.zeros(0, int), [])
 
 
 def losses(profile: interface.Profile, missing: numpy.ndarray) -> set[int]:
-    """Flows of the packets with these numbers."""
-    found = parts(profile)
+    """Return the flows of the packets with these numbers."""
+    every = parts(profile)
     flows = set()
-    for part in found:
-        numbers = missing[missing % len(found) == part.index]
+    for part in every:
+        numbers = missing[missing % len(every) == part.index]
         first, count = part.flows
         flows.update(int(flow) for flow in numpy.unique(
-            first + numbers // len(found) % count))
+            first + numbers // len(every) % count))
     return flows

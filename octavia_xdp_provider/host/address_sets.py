@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of address sets.
 
-Documents name sets by UUID, the datapath by a number. Which is whose is kept
-in a file, written before the datapath has it: an agent that is killed in
-between, and a set that goes while it is away, leave no addresses behind that
-nobody takes away. Without the file most numbers come out the same, since they
-begin with a hash of the id.
+Documents identify sets by UUID, the datapath by number. A file maps one to
+the other; it is written before the datapath is, so that no addresses are
+orphaned if the agent is killed in between or a set is deleted while it is
+down. If the file is lost, most numbers stay the same because they start from
+a hash of the UUID.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ _NUMBERS = 1 << 32
 
 
 class Numbers:
-    """Belongs to one thread.
+    """Numbers by set id; not thread-safe.
 
-    :param path: of the file.
+    :param path: path of the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,26 +34,26 @@ class Numbers:
 
     def _load(self) -> dict[str, int]:
         try:
-            found = json.loads(self._path.read_bytes())
-            return {str(key): int(number) for key, number in found.items()}
+            stored = json.loads(self._path.read_bytes())
+            return {str(key): int(number) for key, number in stored.items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError, TypeError) as error:
-            LOG.error('%s cannot be used (%s). Address sets that have gone '
-                      'meanwhile keep their addresses in the datapath; no '
-                      'rule names them.', self._path, error)
+            LOG.error('%s cannot be used (%s). Address sets deleted in the '
+                      'meantime keep their addresses in the datapath; no '
+                      'rule refers to them.', self._path, error)
             return {}
 
     @property
     def ids(self) -> frozenset[str]:
-        """All that have a number."""
+        """Ids of all sets that have a number."""
         return frozenset(self._numbers)
 
     def get(self, set_id: str) -> int | None:
         return self._numbers.get(set_id)
 
     def give(self, set_id: str) -> int:
-        """The number of a set.
+        """Return the number of a set; assign one if it has none.
 
         :raises OSError: the file cannot be written.
         """
@@ -69,7 +69,7 @@ class Numbers:
         return number
 
     def forget(self, set_id: str) -> None:
-        """Its addresses are gone from the datapath.
+        """Release a number after the datapath has dropped its addresses.
 
         :raises OSError: the file cannot be written.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hypervisor's data path, as the agent uses it."""
+"""The hypervisor's datapath, as the agent uses it."""
 
 import collections.abc
 import typing
@@ -14,9 +14,9 @@ DEFAULT_SIZES = types.Sizes()
 
 
 class Datapath:
-    """An opened state. Its calls are idempotent.
+    """The opened pinned state. All calls are idempotent.
 
-    :raises library.HostError: from each call, as the library says.
+    :raises library.HostError: by any call, with the library's error.
     """
 
     def __init__(self, folder: str, path: str | None = None):
@@ -29,7 +29,7 @@ class Datapath:
     @staticmethod
     def create(folder: str, sizes: types.Sizes = DEFAULT_SIZES,
                path: str | None = None) -> bool:
-        """Whether there was no state yet; one that is there stays."""
+        """Create the state; return False and keep it if it exists."""
         loaded = library.Library(path)
         wanted = loaded.ffi.new('struct oxh_sizes *', sizes._asdict())
         return loaded.call(loaded.api.oxh_create, folder.encode(),
@@ -37,7 +37,7 @@ class Datapath:
 
     @staticmethod
     def remove(folder: str, path: str | None = None) -> bool:
-        """Whether there was a state; its programs are detached."""
+        """Detach programs and remove the state; return whether it existed."""
         loaded = library.Library(path)
         return loaded.call(loaded.api.oxh_remove, folder.encode()) == 0
 
@@ -57,12 +57,12 @@ class Datapath:
                    self._ffi.new('struct oxh_settings *', fields))
 
     def set_networks(self, networks: collections.abc.Sequence[str]) -> None:
-        """Those of LB nodes."""
+        """Replace the networks of LB nodes."""
         self._call(self._api.oxh_networks_set, self._host,
                    self._library.networks(networks), len(networks))
 
     def set_peers(self, networks: collections.abc.Sequence[str]) -> None:
-        """Those of other hypervisors, to which packets are handed on."""
+        """Replace the networks of hypervisors, for handing on packets."""
         self._call(self._api.oxh_peers_set, self._host,
                    self._library.networks(networks), len(networks))
 
@@ -101,36 +101,35 @@ class Datapath:
         return self._call(self._api.oxh_entry_delete, self._host, key) == 0
 
     def ports(self) -> list[types.PortState]:
-        return [library.port_of(one) for one in self._library.listed(
+        return [library.port_of(port) for port in self._library.listed(
             self._api.oxh_ports_list, 'struct oxh_port', self._host)]
 
     def entries(self) -> list[types.EntryState]:
-        return [library.entry_of(one) for one in self._library.listed(
+        return [library.entry_of(entry) for entry in self._library.listed(
             self._api.oxh_entries_list, 'struct oxh_entry', self._host)]
 
     def flows(self, table: types.Table) -> list[types.Flow]:
-        return [library.flow_of(one) for one in self._library.listed(
+        return [library.flow_of(flow) for flow in self._library.listed(
             self._api.oxh_flows_list, 'struct oxh_flow', self._host, table)]
 
     def port_flows(self, port_id: str) -> list[types.Flow]:
-        """Confirmed ones of one port."""
-        return [library.flow_of(one) for one in self._library.listed(
+        """Return the confirmed flows of a port."""
+        return [library.flow_of(flow) for flow in self._library.listed(
             self._api.oxh_port_flows_list, 'struct oxh_flow', self._host,
             uuid.UUID(port_id).bytes)]
 
     def add_flows(self, flows: collections.abc.Sequence[types.KnownFlow]
                   ) -> int:
-        """Make flows known that began elsewhere; returns how many were not
-        known here, and found room."""
+        """Add flows from another hypervisor; return how many were added."""
         given = self._ffi.new('struct oxh_flow[]', [{
-            'client': self._library.address(one.client)[0],
-            'client_port': one.client_port, 'key': one.key,
-            'closing': one.closing} for one in flows])
+            'client': self._library.address(flow.client)[0],
+            'client_port': flow.client_port, 'key': flow.key,
+            'closing': flow.closing} for flow in flows])
         return self._call(self._api.oxh_flows_add, self._host, given,
                           len(flows))
 
     def outcomes(self) -> dict[enumerations.HostOutcome, int]:
-        """Packets of each outcome that is counted, also those with 0."""
+        """Return packets by outcome, including outcomes with 0."""
         count = len(enumerations.HostOutcome)
         packets = self._ffi.new('uint64_t[]', count)
         self._call(self._api.oxh_outcomes_list, self._host, packets, count)
@@ -138,49 +137,49 @@ class Datapath:
                 for outcome in enumerations.HostOutcome}
 
     def drops(self) -> dict[tuple[str, enumerations.HostOutcome], int]:
-        """By port and outcome."""
-        return {(library.uuid_text(one.port_id),
-                 enumerations.HostOutcome(one.outcome)): one.packets
-                for one in self._library.listed(
+        """Return packets by port id and outcome."""
+        return {(library.uuid_text(drop.port_id),
+                 enumerations.HostOutcome(drop.outcome)): drop.packets
+                for drop in self._library.listed(
                     self._api.oxh_drops_list, 'struct oxh_drop', self._host)}
 
     def settings(self) -> types.Settings:
-        """As they are used: times have defaults and limits."""
+        """Return the effective settings: timeouts defaulted and limited."""
         out = self._ffi.new('struct oxh_settings *')
         self._call(self._api.oxh_settings_get, self._host, out)
         return library.settings_of(out)
 
     def networks(self) -> set[str]:
-        """Of set_networks()."""
-        return {library.network_text(one) for one in self._library.listed(
+        """Return what set_networks() has set."""
+        return {library.network_text(net) for net in self._library.listed(
             self._api.oxh_networks_list, 'struct oxh_network', self._host)}
 
     def peers(self) -> set[str]:
-        """Of set_peers()."""
-        return {library.network_text(one) for one in self._library.listed(
+        """Return what set_peers() has set."""
+        return {library.network_text(net) for net in self._library.listed(
             self._api.oxh_peers_list, 'struct oxh_network', self._host)}
 
     def address_sets(self) -> dict[int, set[str]]:
-        """Networks by number; without sets that are empty."""
-        found: dict[int, set[str]] = {}
-        for one in self._library.listed(
+        """Return networks by number of the set; empty sets are left out."""
+        sets: dict[int, set[str]] = {}
+        for element in self._library.listed(
                 self._api.oxh_sets_list, 'struct oxh_set_network',
                 self._host):
-            found.setdefault(one.set, set()).add(
-                library.network_text(one.network))
-        return found
+            sets.setdefault(element.set, set()).add(
+                library.network_text(element.network))
+        return sets
 
     def rules(self, port_id: str) -> list[types.Rule]:
-        """Of a port; with a network or a set, never without both."""
-        return [library.rule_of(one) for one in self._library.listed(
+        """Return the rules of a port; each has either a network or a set."""
+        return [library.rule_of(rule) for rule in self._library.listed(
             self._api.oxh_rules_list, 'struct oxh_rule', self._host,
             uuid.UUID(port_id).bytes)]
 
     def programs(self) -> list[types.Program]:
-        """Those that are pinned."""
-        return [types.Program(types.Hook(one.hook), one.ifindex,
-                              bool(one.attached), bool(one.current))
-                for one in self._library.listed(
+        """Return the pinned programs."""
+        return [types.Program(types.Hook(program.hook), program.ifindex,
+                              bool(program.attached), bool(program.current))
+                for program in self._library.listed(
                     self._api.oxh_programs_list, 'struct oxh_program',
                     self._host)]
 
@@ -189,7 +188,7 @@ class Datapath:
 
     def run(self, hook: types.Hook, data: bytes, ifindex: int,
             mark: int = 0) -> types.Frame:
-        """A frame through a program, as the kernel runs it for tests."""
+        """Pass a frame through a program with the kernel's test run."""
         frame = self._ffi.new('struct oxh_frame *')
         given = self._ffi.new('uint8_t[]', data)
         out = self._ffi.new('uint8_t[]', self._api.OXH_FRAME_MAX)
@@ -201,27 +200,28 @@ class Datapath:
                            frame.duration)
 
     def trace(self, port_id: str | None = None, on: bool = True) -> None:
-        """Packets of a port, or of all, for traced()."""
+        """Start or stop tracing packets of a port, or of all ports."""
         wanted = (uuid.UUID(port_id).bytes if port_id
                   else self._ffi.cast('uint8_t *', 0))
         self._call(self._api.oxh_trace, self._host, wanted, on)
 
     def traced(self, timeout_ms: int = 0) -> list[tuple[
             types.Hook, enumerations.HostOutcome, int, bytes]]:
-        """(hook, outcome, key, first bytes) of packets since the last call."""
-        return [(one.hook, one.outcome, one.key, one.data)
-                for one in self.packets(timeout_ms)]
+        """Return (hook, outcome, key, first bytes) of newly traced packets."""
+        return [(packet.hook, packet.outcome, packet.key, packet.data)
+                for packet in self.packets(timeout_ms)]
 
     def packets(self, timeout_ms: int = 0) -> list[types.Traced]:
-        """The same with all that is known of each.
+        """Return packets traced since the last call.
 
-        :param timeout_ms: to wait for the first, milliseconds.
+        :param timeout_ms: milliseconds to wait for the first packet.
         """
         out = self._ffi.new('struct oxh_traced[]', 256)
         count = self._call(self._api.oxh_trace_next, self._host, out, 256,
                            timeout_ms)
         return [types.Traced(
-            one.time, types.Hook(one.hook),
-            enumerations.HostOutcome(one.outcome), one.ifindex, one.key,
-            one.length, bytes(one.data)[:min(one.length, len(one.data))])
-            for one in out[0:count]]
+            packet.time, types.Hook(packet.hook),
+            enumerations.HostOutcome(packet.outcome), packet.ifindex,
+            packet.key, packet.length,
+            bytes(packet.data)[:min(packet.length, len(packet.data))])
+            for packet in out[0:count]]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents of a hypervisor, as the agent keeps and reads them.
+"""Documents of a hypervisor, as the agent caches and parses them.
 
-The controller says of which kind each is; in the cache the kind is a field of
-the document, ``KIND``.
+The controller sends the kind beside each document; the cache stores it inside
+the document, in the field ``KIND``.
 """
 
 import collections.abc
@@ -15,7 +15,7 @@ KIND = 'kind'
 
 
 class Parsed(typing.NamedTuple):
-    """One of the two."""
+    """Exactly one of the fields is set."""
 
     port: host_spec.Port | None = None
     address_set: host_spec.AddressSet | None = None
@@ -23,7 +23,7 @@ class Parsed(typing.NamedTuple):
 
 def kept(entry: collections.abc.Mapping[str, typing.Any]
          ) -> dict[str, typing.Any]:
-    """What is kept of a host_messages.Entry."""
+    """Return what the cache stores for a host_messages.Entry."""
     return {KIND: entry['kind'], **entry['document']}
 
 
@@ -33,7 +33,7 @@ def is_port(document: collections.abc.Mapping[str, typing.Any]) -> bool:
 
 def parse(key: str, kept_document: collections.abc.Mapping[str, typing.Any]
           ) -> Parsed:
-    """:raises Refused: it is malformed, or of a newer version."""
+    """:raises Refused: the document is malformed or of a newer version."""
     document: typing.Any = {name: value for name, value
                             in kept_document.items() if name != KIND}
     kind = str(kept_document.get(KIND))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath counts, read once for reports and for metrics."""
+"""Counters of the datapath, read once for both reports and metrics."""
 
 import dataclasses
 import time
@@ -8,16 +8,16 @@ import typing
 from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.host import types
 
-# Outcomes of packets that are lost.
+# Prefix of outcomes that drop the packet.
 DROP = 'DROP_'
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """As of one moment. Another object with each reading.
+    """A snapshot; each reading creates a new object.
 
     ``outcomes``: packets by the outcome's name in lower case; ``drops``:
-    those that were dropped, by id of the port.
+    dropped packets by port id and outcome.
     """
 
     ports: tuple[types.PortState, ...] = ()
@@ -29,39 +29,39 @@ class Facts:
 
     @property
     def flows(self) -> int:
-        """Confirmed ones, of all ports."""
+        """Number of confirmed flows of all ports."""
         return sum(port.flows for port in self.ports)
 
     def counters(self) -> dict[str, host_messages.PortCounters]:
-        """By id of the port."""
-        found: dict[str, host_messages.PortCounters] = {
+        """Return counters by port id."""
+        counters: dict[str, host_messages.PortCounters] = {
             port.id: {'drops': self.drops.get(port.id, {}),
                       'active': port.flows, 'entries': []}
             for port in self.ports}
-        for one in self.entries:
-            if one.entry.port_id in found:
-                found[one.entry.port_id]['entries'].append({
-                    'key': one.entry.key, 'packets_in': one.packets_in,
-                    'bytes_in': one.bytes_in,
-                    'packets_out': one.packets_out,
-                    'bytes_out': one.bytes_out, 'flows': one.flows,
-                    'drops': one.drops})
-        return found
+        for state in self.entries:
+            if state.entry.port_id in counters:
+                counters[state.entry.port_id]['entries'].append({
+                    'key': state.entry.key, 'packets_in': state.packets_in,
+                    'bytes_in': state.bytes_in,
+                    'packets_out': state.packets_out,
+                    'bytes_out': state.bytes_out, 'flows': state.flows,
+                    'drops': state.drops})
+        return counters
 
     def unclaimed(self) -> dict[str, int]:
-        """Packets of no port that were dropped, by outcome."""
-        found = {name: packets for name, packets in self.outcomes.items()
-                 if name.startswith(DROP.lower())}
+        """Return dropped packets that belong to no port, by outcome."""
+        rest = {name: packets for name, packets in self.outcomes.items()
+                if name.startswith(DROP.lower())}
         for drops in self.drops.values():
             for name, packets in drops.items():
-                found[name] = max(0, found.get(name, 0) - packets)
-        return {name: packets for name, packets in found.items() if packets}
+                rest[name] = max(0, rest.get(name, 0) - packets)
+        return {name: packets for name, packets in rest.items() if packets}
 
 
 def read(dataplane: typing.Any) -> Facts:
-    """:param dataplane: datapath.Datapath, of this thread.
+    """:param dataplane: datapath.Datapath of the calling thread.
 
-    :raises HostError: it cannot be read.
+    :raises HostError: the datapath cannot be read.
     """
     drops: dict[str, dict[str, int]] = {}
     for (port_id, outcome), packets in dataplane.drops().items():

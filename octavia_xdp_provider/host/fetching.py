@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the controller what this hypervisor should have.
+"""Fetches from the controller what this hypervisor should have.
 
-As LB nodes do (common/fetching.py). Beside documents there is what is common
-to all hypervisors, which comes with each answer and has a file of its own.
+Works as on LB nodes (common/fetching.py). Each answer also carries the data
+common to all hypervisors, which is cached in a file of its own.
 """
 
 import json
@@ -30,12 +30,12 @@ _MODE = 0o600
 
 
 class Fetcher(fetching.Fetcher):
-    """See there.
+    """Fetches documents and the common data.
 
-    :param common_path: file in which what is common is kept.
-    :param changed: called when what is common is another.
-    :ivar common: host_spec.Common, or None while it is not known.
-    :ivar refused: why this hypervisor gets nothing, in words, or None.
+    :param common_path: file that caches the common data.
+    :param changed: called when the common data have changed.
+    :ivar common: host_spec.Common; None until known.
+    :ivar refused: why the controller refuses this hypervisor, or None.
     """
 
     def __init__(self, controller: typing.Any, host: str,
@@ -50,8 +50,8 @@ class Fetcher(fetching.Fetcher):
     def look_at(self, page: host_messages.FetchAnswer) -> None:
         refused = page['refused']
         if refused != self.refused and refused:
-            LOG.error('The controller refuses this hypervisor: %s. What it '
-                      'has stays as it is.', refused)
+            LOG.error('The controller refuses this hypervisor: %s. Keeping '
+                      'the present configuration.', refused)
         self.refused = refused
         if refused:
             raise errors.Refused(
@@ -80,14 +80,14 @@ class Fetcher(fetching.Fetcher):
 
 
 def load_common(path: str) -> host_spec.Common | None:
-    """What is common, as it was kept; None: it is not there, or of no use."""
+    """Return the cached common data; None if missing or unusable."""
     try:
-        found = json.loads(pathlib.Path(path).read_bytes())
-        host_spec.check_common(found)
+        common = json.loads(pathlib.Path(path).read_bytes())
+        host_spec.check_common(common)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, errors.Refused) as error:
         LOG.error('%s cannot be used (%s); waiting for the controller.',
                   path, error)
         return None
-    return typing.cast(host_spec.Common, found)
+    return typing.cast(host_spec.Common, common)

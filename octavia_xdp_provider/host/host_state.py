@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent reports of itself and of its hypervisor."""
+"""What the agent reports about itself and its hypervisor."""
 
 import os
 import typing
@@ -15,7 +15,7 @@ PROBLEMS_MAX = 64
 
 
 class HostState:
-    """Puts together what the parts of the agent know.
+    """Collects the report from the parts of the agent.
 
     :param worker: worker.Worker.
     """
@@ -27,7 +27,7 @@ class HostState:
             'octavia-xdp-provider').release_string()
 
     def read(self, problems: list[str]) -> host_messages.HostState:
-        """:param problems: why what is wanted is not done."""
+        """:param problems: why the wanted state is not reached."""
         settings, facts = self._worker.settings, self._worker.facts
         sid = settings.datapath.sid
         return {
@@ -44,6 +44,6 @@ class HostState:
             'flows': facts.flows,
             'flows_max': self._options.flows_max,
             'drops': facts.unclaimed(),
-            'problems': [one[:messages.TEXT_MAX]
-                         for one in problems[:PROBLEMS_MAX]],
+            'problems': [problem[:messages.TEXT_MAX]
+                         for problem in problems[:PROBLEMS_MAX]],
         }

@@ -15,7 +15,7 @@ LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 
 class HostError(shared_library.LibraryError):
-    """The library refused; errno and text are its own."""
+    """An error of the library, with its errno and text."""
 
 
 class Library:
@@ -27,7 +27,7 @@ class Library:
             path, 'OXH_API_VERSION', API_VERSION, HostError)
 
     def call(self, function: typing.Any, *arguments: typing.Any) -> int:
-        """:raises HostError: as the library says."""
+        """:raises HostError: the library's error."""
         error = self.ffi.new('char[]', self.api.OXH_ERROR_LENGTH)
         status = function(*arguments, error)
         if status < 0:
@@ -36,7 +36,7 @@ class Library:
 
     def listed(self, function: typing.Any, kind: str,
                *arguments: typing.Any) -> list[typing.Any]:
-        """All elements of a list that may grow meanwhile."""
+        """Return all elements of a list that may grow between calls."""
         room = 64
         while True:
             out = self.ffi.new(f'{kind}[]', room)
@@ -129,7 +129,7 @@ def flow_of(out: typing.Any) -> types.Flow:
 
 
 def address_or_none(address: typing.Any) -> str | None:
-    """None: all zeroes."""
+    """Return None for the all-zeroes address."""
     return address_text(address) if any(address.bytes) else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The link of a hypervisor's agent to the controller."""
+"""The connection of a hypervisor's agent to the controller."""
 
 import typing
 
@@ -10,16 +10,16 @@ from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.host.library import HostError
 
-# How much one report takes.
+# How much fits into one report.
 HOSTS = reports.Sizes(
     host_messages.REPORT_PAGE, host_messages.COMPARE_PAGE,
     host_messages.REPORT_PAGE,
-    weigh_counters=lambda one: len(one['entries']) or 1,
+    weigh_counters=lambda port: len(port['entries']) or 1,
     counters_weight=host_messages.COUNTERS_MAX)
 
 
 class Link(link.Link):
-    """See there.
+    """Fetches and reports, and sends flows of ports that have left.
 
     :param controller: host_rpc.HostsClient.
     :param fetcher: fetching.Fetcher.
@@ -45,5 +45,5 @@ class Link(link.Link):
                     'hypervisors; upgrade it first. Going on with what it '
                     'sent last.')
         if rpc.is_refused(error):
-            return f'The controller refuses what this agent says: {error}'
+            return f'The controller refuses a message of this agent: {error}'
         return typing.cast(str, super().complain(error))

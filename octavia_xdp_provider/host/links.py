@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel's interfaces, as far as taps and the underlay need them.
 
-A socket belongs to one thread, so each thread makes a ``Links`` of its own.
+A netlink socket belongs to one thread, so each thread has its own ``Links``.
 """
 
 import contextlib
@@ -13,9 +13,9 @@ from pyroute2.netlink import exceptions
 from pyroute2.netlink import rtnl
 from pyroute2.netlink.rtnl import ifaddrmsg
 
-# Of events, before what they mean is looked at.
+# Reads of pending events before the links are listed again.
 _READS_MAX = 64
-# Of lists that change while they are read, as they do when VMs come and go.
+# Attempts to read a list that changes meanwhile, as when VMs start or stop.
 _LISTS_MAX = 20
 _UNSUITABLE_SOURCE = (
     ifaddrmsg.IFA_F_TEMPORARY | ifaddrmsg.IFA_F_TENTATIVE
@@ -23,9 +23,9 @@ _UNSUITABLE_SOURCE = (
 
 
 class Link(typing.NamedTuple):
-    """``kind``: the driver's word, as "tun", "veth", "bridge"; None for a
-    device. ``port_name``: of a representor of a switch in hardware, as
-    "pf0vf3", see devlink-port(8)."""
+    """``kind``: the driver's name for it ("tun", "veth", "bridge"), None for
+    hardware. ``port_name``: set for representors of a hardware switch, such
+    as "pf0vf3"; see devlink-port(8)."""
 
     index: int
     name: str
@@ -35,8 +35,8 @@ class Link(typing.NamedTuple):
 
 
 class Snapshot(typing.NamedTuple):
-    """``links`` by name; ``addresses``: (index, 4 or 6) → first address that
-    others can use."""
+    """``links`` by name; ``addresses``: (index, 4 or 6) → the first address
+    that other hosts can use."""
 
     links: dict[str, Link]
     addresses: dict[tuple[int, int], str]
@@ -47,7 +47,7 @@ class Snapshot(typing.NamedTuple):
 
 
 class Links:
-    """Asks the kernel, and waits for changes."""
+    """Lists links and addresses of the kernel and waits for changes."""
 
     def __init__(self) -> None:
         self._netlink = IPRoute()
@@ -59,25 +59,25 @@ class Links:
             self._events.close()
 
     def links(self) -> dict[str, Link]:
-        """By name.
+        """Return links by name.
 
-        :raises OSError: the kernel does not say.
+        :raises OSError: the links cannot be listed.
         """
         with _os_errors():
-            return {one.name: one for one in map(
+            return {link.name: link for link in map(
                 link_of, _whole(self._netlink.get_links))}
 
     def snapshot(self) -> Snapshot:
-        """:raises OSError: the kernel does not say."""
+        """:raises OSError: links or addresses cannot be listed."""
         links = self.links()
         with _os_errors():
             return Snapshot(links, addresses_of(_whole(
                 self._netlink.get_addr)))
 
     def watch(self) -> int:
-        """Be notified of links that come, change and go.
+        """Subscribe to changes of links.
 
-        :returns: a file descriptor that is readable then; see ``drain``.
+        :returns: a file descriptor, readable on changes; see ``drain``.
         """
         if self._events is None:
             self._events = IPRoute()
@@ -85,22 +85,22 @@ class Links:
         return int(self._events.fileno())
 
     def drain(self, is_readable: typing.Callable[[], bool]) -> None:
-        """Take what has been notified: the links are looked at anyway.
+        """Discard pending notifications; the caller lists the links anyway.
 
-        :param is_readable: whether the descriptor is, now.
+        :param is_readable: tells whether the descriptor is readable now.
         """
         assert self._events is not None
         for _ in range(_READS_MAX):
             if not is_readable():
                 return
-            # More than the socket holds: some were lost, which is the same.
+            # An overflow loses notifications, which is harmless here.
             with contextlib.suppress(OSError, exceptions.NetlinkError):
                 for _message in self._events.get():
                     pass
 
 
 def link_of(message: typing.Any) -> Link:
-    """A Link from a message."""
+    """Return the Link that a netlink message describes."""
     info = message.get_attr('IFLA_LINKINFO')
     return Link(message['index'], message.get_attr('IFLA_IFNAME'),
                 message.get_attr('IFLA_MTU') or 0,
@@ -110,25 +110,25 @@ def link_of(message: typing.Any) -> Link:
 
 def addresses_of(messages: typing.Iterable[typing.Any]
                  ) -> dict[tuple[int, int], str]:
-    """The first suitable address by (link, version)."""
-    found: dict[tuple[int, int], str] = {}
+    """Return the first suitable address by (ifindex, IP version)."""
+    addresses: dict[tuple[int, int], str] = {}
     for message in messages:
         flags = message.get_attr('IFA_FLAGS') or message['flags']
-        # A scope of a link or a host is no address for others.
+        # Other hosts cannot use addresses of link or host scope.
         if message['scope'] < rtnl.rt_scope['link'] and not (
                 flags & _UNSUITABLE_SOURCE):
             text = (message.get_attr('IFA_LOCAL')
                     or message.get_attr('IFA_ADDRESS'))
             version = ipaddress.ip_address(text).version
-            found.setdefault((message['index'], version), text)
-    return found
+            addresses.setdefault((message['index'], version), text)
+    return addresses
 
 
 def _whole(listed: typing.Callable[[], typing.Iterable[typing.Any]]
            ) -> list[typing.Any]:
-    """A list during which nothing has changed.
+    """Return a list that did not change while it was read.
 
-    :raises NetlinkDumpInterrupted: there was none.
+    :raises NetlinkDumpInterrupted: every attempt was interrupted.
     """
     for _ in range(_LISTS_MAX - 1):
         with contextlib.suppress(exceptions.NetlinkDumpInterrupted):

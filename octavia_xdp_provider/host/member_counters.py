@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What members and ports carried, over all their entries.
+"""Traffic of members and ports, summed over all their entries.
 
-The datapath counts by entry, and an entry's counters begin anew with it: a
-listener that is removed, or a key that changes, would make sums fall. So what
-has been added is added up here, what an entry that goes counted last too.
+The datapath counts per entry, and counters restart with each entry: removing
+a listener or changing a key would make the sums fall. So increments are added
+up here, including the last one of an entry that is removed.
 """
 
 import collections.abc
@@ -14,7 +14,7 @@ import typing
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.host import types
 
-# Of types.EntryState, in this order.
+# Fields of types.EntryState, in this order.
 COUNTERS = ('packets_in', 'bytes_in', 'packets_out', 'bytes_out', 'flows',
             'drops')
 
@@ -24,7 +24,7 @@ Document = collections.abc.Mapping[str, typing.Any]
 
 
 class EntrySums:
-    """Sums by name. Any thread may use it."""
+    """Sums by name; thread-safe."""
 
     def __init__(self, clock: collections.abc.Callable[[], float]
                  = time.monotonic) -> None:
@@ -36,42 +36,43 @@ class EntrySums:
         self._ended_at = float('-inf')
 
     def learn(self, names: collections.abc.Mapping[int, Name]) -> None:
-        """Whose entries are from now on, of all that there are."""
+        """Replace the names of all entries."""
         with self._lock:
             self._names = dict(names)
 
     def ending(self, entries: collections.abc.Iterable[types.EntryState]
                ) -> None:
-        """What entries have counted that are about to go. One that cannot go
-        may come again."""
+        """Add the counters of entries about to be removed. An entry whose
+        removal fails may be passed again."""
         with self._lock:
-            for one in entries:
-                self._add(one)
-                self._seen[one.entry.key] = _counts(one)
+            for state in entries:
+                self._add(state)
+                self._seen[state.entry.key] = _counts(state)
             self._ended_at = self._clock()
 
     def update(self, entries: collections.abc.Iterable[types.EntryState],
                read_at: float) -> dict[Name, tuple[int, ...]]:
-        """COUNTERS of each name that there is, none of which falls.
+        """Return monotonic COUNTERS of each current name.
 
-        :param entries: all of them, as they were at ``read_at``.
+        :param entries: all entries, as of ``read_at``.
         """
         with self._lock:
             if read_at > self._ended_at:
-                found = list(entries)
-                for one in found:
-                    self._add(one)
-                self._seen = {one.entry.key: _counts(one) for one in found}
-            here = set(self._names.values())
+                states = list(entries)
+                for state in states:
+                    self._add(state)
+                self._seen = {state.entry.key: _counts(state)
+                              for state in states}
+            current = set(self._names.values())
             self._sums = {name: sums for name, sums in self._sums.items()
-                          if name in here}
+                          if name in current}
             return {name: tuple(sums) for name, sums in self._sums.items()}
 
-    def _add(self, one: types.EntryState) -> None:
-        name = self._names.get(one.entry.key)
+    def _add(self, state: types.EntryState) -> None:
+        name = self._names.get(state.entry.key)
         if name is None:
             return
-        now, before = _counts(one), self._seen.get(one.entry.key)
+        now, before = _counts(state), self._seen.get(state.entry.key)
         if before is None or any(
                 new < old for new, old in zip(now, before, strict=True)):
             before = (0,) * len(now)
@@ -81,17 +82,16 @@ class EntrySums:
 
 
 class Carried:
-    """The sums that metrics have: of members (by the ids of load balancer and
-    member) and of ports (by id)."""
+    """The exported sums, of members (by load balancer) and of ports."""
 
     def __init__(self) -> None:
         self.members, self.ports = EntrySums(), EntrySums()
 
     def learn(self, wanted: collections.abc.Iterable[Document]) -> None:
-        """:param wanted: documents as they are kept."""
-        found = list(wanted)
-        self.members.learn(names(found))
-        self.ports.learn(port_names(found))
+        """:param wanted: documents as cached."""
+        kept = list(wanted)
+        self.members.learn(names(kept))
+        self.ports.learn(port_names(kept))
 
     def ending(self, entries: collections.abc.Collection[types.EntryState]
                ) -> None:
@@ -99,35 +99,35 @@ class Carried:
         self.ports.ending(entries)
 
 
-def _counts(one: types.EntryState) -> tuple[int, ...]:
-    return tuple(getattr(one, name) for name in COUNTERS)
+def _counts(state: types.EntryState) -> tuple[int, ...]:
+    return tuple(getattr(state, name) for name in COUNTERS)
 
 
 def names(wanted: collections.abc.Iterable[Document]) -> Names:
-    """Load balancer and member by key.
+    """Return (load balancer id, member id) by key.
 
-    :param wanted: documents as they are kept; malformed ones are left out.
+    :param wanted: documents as cached; malformed entries are left out.
     """
     return _by_key(wanted, lambda _document, entry: (
         entry['load_balancer_id'], entry['member_id']))
 
 
 def port_names(wanted: collections.abc.Iterable[Document]) -> Names:
-    """The same, with the port's id."""
+    """Return (port id,) by key."""
     return _by_key(wanted, lambda document, _entry: (document['id'],))
 
 
 def _by_key(wanted: collections.abc.Iterable[Document],
             name: collections.abc.Callable[[Document, Document], Name]
             ) -> Names:
-    found = {}
+    names_by_key = {}
     for document in wanted:
         if not documents.is_port(document):
             continue
         entries = document.get('entries')
         for entry in entries if isinstance(entries, list) else ():
             try:
-                found[entry['key']] = name(document, entry)
+                names_by_key[entry['key']] = name(document, entry)
             except (KeyError, TypeError):
                 continue
-    return found
+    return names_by_key

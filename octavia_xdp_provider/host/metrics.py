@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hypervisor's agent has done, and what its datapath counts, for
-Prometheus."""
+"""Prometheus metrics of a hypervisor's agent and its datapath."""
 
 import collections.abc
 import time
@@ -13,17 +12,16 @@ from octavia_xdp_provider.common import pass_metrics
 from octavia_xdp_provider.host import member_counters
 
 PREFIX = 'octavia_xdp_host_'
-# Seconds of a pass.
+# Seconds that a pass takes.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
-
-# Of member_counters.COUNTERS.
+# Help texts for member_counters.COUNTERS.
 _MEMBERS = {
     'packets_in': 'Packets to a member', 'bytes_in': 'Bytes to a member',
     'packets_out': 'Packets of a member', 'bytes_out': 'Bytes of a member',
     'flows': 'Flows to a member that began',
     'drops': 'Packets to or of a member that were dropped'}
-# Drops of a port are known by their outcome.
+# Without drops: those of ports are exported by outcome.
 _PORTS = {
     'packets_in': 'Packets to members of a port',
     'bytes_in': 'Bytes to members of a port',
@@ -41,12 +39,12 @@ class Metrics(pass_metrics.PassMetrics):
             registry=registry)
 
     def failed(self, _kind: str) -> None:
-        """The controller was not reached."""
+        """Count a failed call to the controller."""
         self._failures.inc()
 
 
 class Collector:
-    """Looks when Prometheus asks.
+    """Reads the values when Prometheus scrapes.
 
     :param link: link.Link.
     :param worker: worker.Worker.
@@ -60,11 +58,11 @@ class Collector:
         self._watch = watch
 
     def describe(self) -> list[typing.Any]:
-        """Nothing is looked at before somebody wants to know."""
+        """Return nothing, so that registering does not collect."""
         return []
 
     def collect(self) -> collections.abc.Iterator[typing.Any]:
-        """Called by Prometheus' registry."""
+        """Yield all metric families; called by the registry."""
         yield _gauge('controller_silence_seconds', 'Since a controller has '
                      'answered', time.monotonic() - self._link.answered_at)
         held = self._worker.held
@@ -72,9 +70,10 @@ class Collector:
                      'shall have', len(held))
         yield _gauge('failed', 'Those that cannot be made true, or have a '
                      'tap that cannot be served',
-                     sum(one['error'] is not None for one in held.values()))
+                     sum(entry['error'] is not None
+                         for entry in held.values()))
         yield _gauge('taps', 'Ports that have a tap here', sum(
-            one['ifindex'] is not None for one in held.values()))
+            entry['ifindex'] is not None for entry in held.values()))
         yield _gauge('open_vswitch_known', 'Whether Open vSwitch\'s database '
                      'has answered', float(self._watch.is_known))
         facts = self._worker.facts
@@ -84,7 +83,7 @@ class Collector:
                  len(facts.entries)),
                 ('flows', 'Confirmed flows', facts.flows)):
             yield _gauge(name, text, value)
-        yield from _of_packets(facts)
+        yield from _packet_counters(facts)
         carried = self._worker.carried
         yield from _sums(
             carried.ports.update(facts.entries, facts.read_at), 'port',
@@ -94,19 +93,20 @@ class Collector:
             _MEMBERS, ['load_balancer', 'member'])
 
 
-def _sums(found: typing.Any, kind: str, texts: dict[str, str],
+def _sums(sums: typing.Any, kind: str, texts: dict[str, str],
           labels: list[str]) -> collections.abc.Iterator[typing.Any]:
     for place, counter in enumerate(member_counters.COUNTERS):
         if counter not in texts:
             continue
         family = core.CounterMetricFamily(
             f'{PREFIX}{kind}_{counter}', texts[counter], labels=labels)
-        for name, counts in sorted(found.items()):
+        for name, counts in sorted(sums.items()):
             family.add_metric(name, counts[place])
         yield family
 
 
-def _of_packets(facts: typing.Any) -> collections.abc.Iterator[typing.Any]:
+def _packet_counters(facts: typing.Any
+                     ) -> collections.abc.Iterator[typing.Any]:
     packets = core.CounterMetricFamily(
         PREFIX + 'packets', 'Packets by what happened to them',
         labels=['outcome'])

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows of ports that move from one hypervisor to another.
 
-Only the hypervisor that has seen a client knows to which listener an answer
-belongs, or that it is the VM's own. So it sends what it knows when the tap has
-gone, and the other one takes it; for about a minute that one holds back what
-the VM sends of connections that it does not know (*From the VM* in
-doc/source/contributor/host-forwarding.rst). A port whose VM has stopped is
-sent for nothing: no other hypervisor has it, and what is there goes with the
-entries.
+Only the hypervisor that has seen a client's packets can tell to which listener
+an answer belongs, or that the VM itself opened the connection. So the old
+hypervisor sends its flows when the tap has gone, and the new one adds them;
+for about a minute it holds back packets of the VM that match no flow (*From
+the VM* in doc/source/contributor/host-forwarding.rst). If the VM has merely
+stopped, no hypervisor takes the flows, and they go with the entries.
 
-Nothing is kept: an agent that starts anew sends what is there once more.
+Nothing is persisted: a restarted agent sends the remaining flows again.
 """
 
 import collections.abc
@@ -25,21 +24,21 @@ from octavia_xdp_provider.host.library import HostError
 
 LOG = logging.getLogger(__name__)
 
-# Messages of other hypervisors that wait for the worker.
+# Messages of other hypervisors that may wait for the worker.
 _WAITING_MAX = 64
-# A port that no other hypervisor has had for so long has not moved: its VM has
-# stopped.
+# If no hypervisor has taken a port's flows for this long, its VM has stopped
+# rather than moved.
 PATIENCE_S = 120.0
 
 Page = list[host_messages.Flow]
 
 
 class Leaving:
-    """What is to be sent of ports whose tap has gone.
+    """Flows to be sent of ports whose tap has gone.
 
-    The worker looks, another thread sends.
+    The worker reads them, another thread sends them.
 
-    :param dataplane: datapath.Datapath, of the worker.
+    :param dataplane: datapath.Datapath of the worker.
     """
 
     def __init__(self, dataplane: typing.Any,
@@ -52,10 +51,10 @@ class Leaving:
 
     def look(self, left: collections.abc.Set[str]) -> None:
         """Read the flows of ports that have lost their tap since the last
-        look. Belongs to the worker.
+        call. Called by the worker alone.
 
         :param left: ids of ports without a tap.
-        :raises HostError: they cannot be read.
+        :raises HostError: the flows cannot be read.
         """
         now = self._clock()
         for port_id, since in list(self._seen.items()):
@@ -72,33 +71,33 @@ class Leaving:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to be sent."""
+        """Whether there are flows to send."""
         return bool(self._pages)
 
     def send(self, controller: typing.Any, host: str) -> None:
         """:param controller: host_rpc.HostsClient.
 
-        :raises TRANSPORT_ERRORS: it does not answer (common/rpc.py).
+        :raises TRANSPORT_ERRORS: no answer (see common/rpc.py).
         """
         for port_id, pages in list(self._pages.items()):
             if all(controller.flows(host, port_id, page) for page in pages):
-                LOG.info('Port %s has left: %s of its flows were sent after '
-                         'it.', port_id, sum(map(len, pages)))
+                LOG.info('Port %s has left: %s of its flows were sent to its '
+                         'new hypervisor.', port_id, sum(map(len, pages)))
                 self._pages.pop(port_id, None)
 
 
 def _pages(flows: collections.abc.Iterable[types.Flow]
            ) -> collections.abc.Iterator[Page]:
-    """Those that were used last, if they are too many."""
-    known = sorted(flows, key=lambda one: one.idle)
-    if len(known) > host_messages.FLOWS_MAX:
-        LOG.warning('A port has left with %s flows; the %s that were used '
-                    'last are sent after it.', len(known),
+    """Yield pages of at most FLOWS_MAX flows, the most recently used ones."""
+    recent = sorted(flows, key=lambda flow: flow.idle)
+    if len(recent) > host_messages.FLOWS_MAX:
+        LOG.warning('A port has left with %s flows; only the %s most '
+                    'recently used ones are sent.', len(recent),
                     host_messages.FLOWS_MAX)
     page: Page = []
-    for one in known[:host_messages.FLOWS_MAX]:
-        page.append({'key': one.key, 'client': one.client,
-                     'port': one.client_port, 'closing': one.closing})
+    for flow in recent[:host_messages.FLOWS_MAX]:
+        page.append({'key': flow.key, 'client': flow.client,
+                     'port': flow.client_port, 'closing': flow.closing})
         if len(page) == host_messages.FLOWS_PAGE:
             yield page
             page = []
@@ -107,10 +106,10 @@ def _pages(flows: collections.abc.Iterable[types.Flow]
 
 
 class Arriving:
-    """What other hypervisors have sent, for the worker.
+    """Queue of flows that other hypervisors have sent, for the worker.
 
-    :param dataplane: datapath.Datapath, of the worker.
-    :param wake: called when there is something.
+    :param dataplane: datapath.Datapath of the worker.
+    :param wake: called when flows have been queued.
     """
 
     def __init__(self, dataplane: typing.Any,
@@ -121,33 +120,33 @@ class Arriving:
             _WAITING_MAX)
 
     def put(self, port_id: str, page: Page) -> None:
-        """Take a message, which has been checked; any thread may. What is too
-        much is left out."""
+        """Queue a checked message, or drop it if the queue is full.
+        Thread-safe."""
         try:
             self._waiting.put_nowait((port_id, page))
         except queue.Full:
-            LOG.warning('More flows of ports that have come are sent than can '
-                        'be taken.')
+            LOG.warning('Dropping flows that another hypervisor has sent: '
+                        'too many are waiting.')
             return
         self._wake()
 
     def take(self) -> None:
-        """Put all of it into the datapath. Belongs to the worker."""
+        """Add all queued flows to the datapath; for the worker alone."""
         while True:
             try:
                 port_id, page = self._waiting.get_nowait()
             except queue.Empty:
                 return
             try:
-                own = {one.entry.key for one in self._datapath.entries()
-                       if one.entry.port_id == port_id}
+                own = {state.entry.key for state in self._datapath.entries()
+                       if state.entry.port_id == port_id}
                 added = self._datapath.add_flows([
-                    types.KnownFlow(one['key'], one['client'], one['port'],
-                                    one['closing'])
-                    for one in page if one['key'] in own])
+                    types.KnownFlow(flow['key'], flow['client'], flow['port'],
+                                    flow['closing'])
+                    for flow in page if flow['key'] in own])
             except HostError as error:
-                LOG.error('Flows of port %s that were known elsewhere cannot '
-                          'be taken: %s', port_id, error)
+                LOG.error('Cannot add flows of port %s from another '
+                          'hypervisor: %s', port_id, error)
             else:
-                LOG.info('Port %s has come with %s flows; %s were not known '
+                LOG.info('Port %s has arrived with %s flows; %s were new '
                          'here.', port_id, len(page), added)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interfaces of the local Open vSwitch, from its database (OVSDB, RFC 7047).
 
-The library of Open vSwitch itself keeps a copy of the few columns that are
-asked for and follows all changes. While the database does not answer, the
-copy stays as it was: a restart of Open vSwitch takes no tap away.
+The library of Open vSwitch keeps a copy of the few columns that are needed
+and follows all changes. While the database does not answer, the copy stays as
+it was, so that a restart of Open vSwitch removes no tap.
 """
 
 import copy
@@ -13,8 +13,8 @@ from ovs.db import idl
 from ovs.poller import Poller
 
 DATABASE = 'Open_vSwitch'
-# Milliseconds without a word after which the server is asked whether it
-# lives; the library's default, 5 s, is little for a busy hypervisor.
+# Milliseconds of silence after which the server is probed. The library's
+# default of 5 s is too short for a busy hypervisor.
 PROBE_MS = 30000
 
 _TEXT = {'type': 'string'}
@@ -27,8 +27,8 @@ def _references(table: str) -> dict[str, typing.Any]:
                      'max': 'unlimited'}}
 
 
-# What is asked for, in the form of a schema: ovs-vswitchd.conf.db(5). All of
-# it has been there since Open vSwitch 1.10.
+# The needed part of the schema of ovs-vswitchd.conf.db(5), which has been
+# there since Open vSwitch 1.10.
 SCHEMA = {
     'name': DATABASE, 'version': '7.0.0', 'tables': {
         'Bridge': {'columns': {
@@ -42,9 +42,9 @@ SCHEMA = {
 
 
 class Interface(typing.NamedTuple):
-    """``type``: empty for a device of the kernel's, see
-    ovs-vswitchd.conf.db(5). ``datapath_type``: of the bridge that it is in:
-    empty or "system" for the kernel's, "netdev" for user space."""
+    """``type``: empty for a kernel device, see ovs-vswitchd.conf.db(5).
+    ``datapath_type``: that of its bridge; empty or "system" for the kernel,
+    "netdev" for user space."""
 
     name: str
     type: str
@@ -53,9 +53,9 @@ class Interface(typing.NamedTuple):
 
 
 class Database:
-    """Belongs to one thread.
+    """A replica of the database; not thread-safe.
 
-    :param remote: as "unix:/run/openvswitch/db.sock".
+    :param remote: for example "unix:/run/openvswitch/db.sock".
     """
 
     def __init__(self, remote: str) -> None:
@@ -67,20 +67,20 @@ class Database:
         self._idl.close()
 
     def run(self) -> bool:
-        """Take what has come; whether something has changed, maybe."""
+        """Process received updates; return whether anything may differ."""
         return bool(self._idl.run())
 
     def wait(self, poller: Poller) -> None:
-        """Let ``poller.block()`` end when there is something to take."""
+        """Make ``poller.block()`` return when there are updates."""
         self._idl.wait(poller)
 
     @property
     def is_known(self) -> bool:
-        """Whether it has answered, at any time."""
+        """Whether the database has ever answered."""
         return bool(self._idl.has_ever_connected())
 
     def interfaces(self) -> list[Interface]:
-        """Those that have a port of Neutron's (external_ids:iface-id)."""
+        """Return interfaces of Neutron ports (external_ids:iface-id)."""
         datapaths = {}
         for bridge in self._idl.tables['Bridge'].rows.values():
             for port in bridge.ports:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which programs are pinned at which interfaces.
+"""Lists which programs are pinned, and at which interfaces.
 
-The library pins the link of each as ``links/<hook>-<ifindex>``
-(datapath/host/create.c). A link whose interface is gone holds nothing, and its
-pin stays until somebody removes it.
+The library pins each BPF link as ``links/<hook>-<ifindex>``
+(datapath/host/create.c). When its interface is gone, the link is inert, but
+its pin stays until it is removed.
 """
 
 import collections.abc
@@ -12,7 +12,7 @@ import typing
 
 from octavia_xdp_provider.host import types
 
-# As datapath/host/attach.c names the hooks.
+# The names that datapath/host/attach.c gives the hooks.
 _HOOKS = {'nic': types.Hook.NIC, 'tap-in': types.Hook.TAP_IN,
           'tap-out': types.Hook.TAP_OUT}
 
@@ -23,7 +23,7 @@ class Pin(typing.NamedTuple):
 
 
 def pins(pin_directory: str) -> frozenset[Pin]:
-    """:raises OSError: they cannot be read."""
+    """:raises OSError: the pins cannot be listed."""
     try:
         names = os.listdir(os.path.join(pin_directory, 'links'))
     except FileNotFoundError:

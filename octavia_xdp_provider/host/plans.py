@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a port's document to what the datapath is given."""
+"""Converts a port's document to what the datapath takes."""
 
 import collections.abc
 import ipaddress
@@ -8,7 +8,7 @@ import typing
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.host import types
 
-# Of IP and TCP, without options.
+# Bytes of the IP and TCP headers, without options, by IP version.
 _HEADERS = {4: 40, 6: 60}
 _ALL_PORTS = (0, 65535)
 
@@ -16,7 +16,7 @@ Document = collections.abc.Mapping[str, typing.Any]
 
 
 class Plan(typing.NamedTuple):
-    """Of a port. ``entries``: by key."""
+    """The wanted state of a port. ``entries``: by key."""
 
     id: str
     open: bool
@@ -26,10 +26,10 @@ class Plan(typing.NamedTuple):
 
 def plan(document: Document,
          number: collections.abc.Callable[[str], int | None]) -> Plan:
-    """:param document: host_spec.Port, which has been checked.
+    """:param document: a checked host_spec.Port.
 
-    :param number: of an address set by its id; None: it is not here. Then the
-        rule lets nobody in, and is left out.
+    :param number: returns an address set's number for its id, or None if the
+        set is unknown: its rules admit no address and are left out.
     """
     rules = (_rule(rule, number) for rule in document['rules'])
     entries = {entry['key']: _entry(document, entry)
@@ -43,10 +43,10 @@ def _rule(rule: Document,
           ) -> types.Rule | None:
     set_number = 0
     if rule['address_set'] is not None:
-        found = number(rule['address_set'])
-        if found is None:
+        known = number(rule['address_set'])
+        if known is None:
             return None
-        set_number = found
+        set_number = known
     protocol = rule['protocol']
     return types.Rule(
         rule['ip_version'],
@@ -67,13 +67,13 @@ def _entry(document: Document, entry: Document) -> types.Entry:
 
 
 def _canonical(address: str) -> str:
-    """As the datapath's lists have it."""
+    """Return the address as the datapath lists it."""
     return str(ipaddress.ip_address(address))
 
 
 def same_name(one: types.Entry, other: types.Entry) -> bool:
-    """Whether two entries are of one listener at one member: then one can
-    become the other, and its flows stay."""
+    """Whether both entries are of the same listener at the same member, so
+    that one can be updated to the other and keep its flows."""
     return _name(one) == _name(other)
 
 

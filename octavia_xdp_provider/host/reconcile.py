@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the hypervisor's datapath what is wanted, where the taps are now.
+"""Brings the hypervisor's datapath to the wanted state at the present taps.
 
 The order within a pass:
 
 1. Settings, networks of LB nodes, the program at the underlay's interfaces.
-2. Address sets, so that no rule names one that is not there yet.
-3. Ports and entries go that are not wanted, or whose key is another's now.
-   An entry goes with its flows, a port with its entries.
-4. Each port: programs at its tap, then the port, then its entries. What a key
-   lets in finds a tap with programs.
-5. Programs at interfaces that are no port's tap any more, then address sets
-   that no rule names.
+2. Address sets, so that every rule refers to an existing set.
+3. Remove ports and entries that are not wanted, and entries whose key now
+   belongs to another entry. Flows go with their entry, entries with their
+   port.
+4. Each port: programs at its tap, then the port, then its entries, so that
+   traffic is admitted only once the tap has its programs.
+5. Detach programs from interfaces that are no longer taps, then remove address
+   sets that no rule refers to.
 
-A pass compares with what the datapath lists, so that a restarted agent repairs
-what differs and touches nothing else. Rules and address sets, which are long
-lists, are set again in the first pass and now and then.
+A pass compares with what the datapath lists, so a restarted agent changes only
+what differs. Rules and address sets, which are long lists, are not compared
+but set again in the first pass and every few minutes.
 """
 
 import collections.abc
@@ -40,7 +41,7 @@ from octavia_xdp_provider.host.taps import Taps
 
 LOG = logging.getLogger(__name__)
 
-# Between two times that everything is set that is not compared.
+# Seconds after which everything that is not compared is set again.
 AGAIN_S = 300.0
 _TAP_HOOKS = (types.Hook.TAP_IN, types.Hook.TAP_OUT)
 
@@ -48,13 +49,13 @@ Error = errors.Refused | OSError
 
 
 class PassResult(typing.NamedTuple):
-    """``wanted``: what was made true."""
+    """``wanted``: the state that the pass has applied."""
 
     wanted: Wanted
 
 
 class _Held(typing.NamedTuple):
-    """What the datapath lists, and programs."""
+    """What the datapath lists, and the pinned programs."""
 
     ports: dict[str, types.PortState]
     entries: dict[int, types.Entry]
@@ -62,17 +63,17 @@ class _Held(typing.NamedTuple):
 
 
 class Reconciler:
-    """Belongs to one thread.
+    """Runs the steps of a pass; not thread-safe.
 
     :param dataplane: datapath.Datapath.
-    :param numbers: of address sets.
-    :param pin_directory: of the datapath.
-    :param flows_per_port: gives the number, now.
-    :param ending: called with types.EntryState of entries that are about to
-        go.
-    :ivar held: id → host_messages.Held, of what there is. Another dictionary
-        when something in it is another.
-    :ivar left: ids of ports with entries that have no tap.
+    :param numbers: numbers of address sets.
+    :param pin_directory: pin directory of the datapath.
+    :param flows_per_port: returns the present limit.
+    :param ending: called with types.EntryState of entries about to be
+        removed.
+    :ivar held: id → host_messages.Held of what exists. Replaced, never
+        modified, when something in it changes.
+    :ivar left: ids of ports with entries but without a tap.
     """
 
     def __init__(self, dataplane: typing.Any,
@@ -101,12 +102,12 @@ class Reconciler:
 
     def prepare(self, settings: settings_module.Settings,
                 common: host_spec.Common | None) -> list[str]:
-        """Step 1. Of ``common`` nothing is known before a controller has
-        answered, once: what the datapath has stays then. Settings are written
-        though they are the same: the library reads the MTU of the reply
-        interface with them.
+        """Step 1. Settings are written even if unchanged, because the library
+        then reads the MTU of the reply interface.
 
-        :returns: problems of the hypervisor, in words.
+        :param common: None until a controller has answered for the first
+            time; the networks in the datapath then stay.
+        :returns: descriptions of problems of the hypervisor.
         """
         problems = list(settings.problems)
         attempts: list[collections.abc.Callable[[], object]] = [
@@ -127,9 +128,9 @@ class Reconciler:
         return problems
 
     def reconcile(self, wanted: Wanted, taps: Taps) -> None:
-        """Steps 2 to 5. What cannot be done is in ``held``.
+        """Steps 2 to 5. Failures of single objects are in ``held``.
 
-        :raises HostError: the datapath cannot be read at all.
+        :raises HostError: the datapath cannot be read.
         """
         if self._clock() >= self._again_at:
             self._again_at = self._clock() + AGAIN_S
@@ -153,7 +154,7 @@ class Reconciler:
                 ifindices[key] = (tap.ifindex or 0) if tap else 0
         for key, state in now.ports.items():
             if key in wanted.documents:
-                # Its document is malformed: it stays as it is.
+                # Its document is malformed: keep the port as it is.
                 ifindices.setdefault(key, state.ifindex)
         self._detach_taps(frozenset(ifindices.values()))
         self._forget_sets(wanted, failed)
@@ -164,7 +165,7 @@ class Reconciler:
 
     def _parse(self, wanted: Wanted, failed: dict[str, Error]
                ) -> dict[str, documents.Parsed]:
-        """Documents by id, without those that are malformed."""
+        """Return parsed documents by id, without malformed ones."""
         parsed = {}
         for key, (generation, document) in wanted.documents.items():
             before = self._parsed.get(key)
@@ -175,29 +176,29 @@ class Reconciler:
                 parsed[key] = documents.parse(key, document)
             except errors.Refused as error:
                 failed[key] = error
-        self._parsed = {key: (wanted.documents[key][0], one)
-                        for key, one in parsed.items()}
+        self._parsed = {key: (wanted.documents[key][0], document)
+                        for key, document in parsed.items()}
         return parsed
 
     def _plan(self, parsed: dict[str, documents.Parsed]
               ) -> dict[str, plans.Plan]:
-        """Of each port; those of unchanged documents are kept."""
+        """Return the plan of each port, reused for unchanged documents."""
         if self._numbers.ids != self._numbered:
             self._numbered, self._plans = self._numbers.ids, {}
         kept = {}
-        for key, one in parsed.items():
-            if one.port is None:
+        for key, document in parsed.items():
+            if document.port is None:
                 continue
             before = self._plans.get(key)
-            kept[key] = (before if before and before[0] is one.port else
-                         (one.port, plans.plan(one.port, self._numbers.get)))
+            kept[key] = before if before and before[0] is document.port else (
+                document.port, plans.plan(document.port, self._numbers.get))
         self._plans = kept
         return {key: plan for key, (_port, plan) in kept.items()}
 
     def _listed(self) -> _Held:
-        return _Held({one.id: one for one in self._datapath.ports()},
-                     {one.entry.key: one.entry
-                      for one in self._datapath.entries()},
+        return _Held({port.id: port for port in self._datapath.ports()},
+                     {state.entry.key: state.entry
+                      for state in self._datapath.entries()},
                      pins_module.pins(self._pin_directory))
 
     def _set_networks(self, common: host_spec.Common) -> None:
@@ -209,13 +210,13 @@ class Reconciler:
     def _set_address_sets(self, wanted: Wanted,
                           parsed: dict[str, documents.Parsed],
                           failed: dict[str, Error]) -> None:
-        for key, one in parsed.items():
-            if one.address_set is None or (
+        for key, document in parsed.items():
+            if document.address_set is None or (
                     self._sets.get(key) == wanted.documents[key][0]):
                 continue
             try:
                 self._datapath.set_address_set(
-                    self._numbers.give(key), one.address_set['networks'])
+                    self._numbers.give(key), document.address_set['networks'])
             except OSError as error:
                 failed[key] = error
             else:
@@ -224,38 +225,38 @@ class Reconciler:
     def _remove(self, now: _Held, wanted: Wanted,
                 planned: dict[str, plans.Plan],
                 failed: dict[str, Error]) -> None:
-        """Step 3. A port whose document is malformed stays as it is."""
+        """Step 3. Ports with malformed documents stay as they are."""
         ports = now.ports.keys() - wanted.documents.keys()
         entries = self._superfluous(now, wanted, planned)
         if ports or entries:
-            self._ending([one for one in self._datapath.entries()
-                          if one.entry.key in entries
-                          or one.entry.port_id in ports])
+            self._ending([state for state in self._datapath.entries()
+                          if state.entry.key in entries
+                          or state.entry.port_id in ports])
         for port_id in sorted(ports):
             self._attempt(failed, port_id,
-                          lambda one=port_id: self._datapath.delete_port(one))
+                          lambda uid=port_id: self._datapath.delete_port(uid))
             self._set_rules.pop(port_id, None)
             self._set_taps.pop(port_id, None)
         for key in entries:
             self._attempt(failed, now.entries.pop(key).port_id,
-                          lambda one=key: self._datapath.delete_entry(one))
+                          lambda key=key: self._datapath.delete_entry(key))
 
     @staticmethod
     def _superfluous(now: _Held, wanted: Wanted,
                      planned: dict[str, plans.Plan]) -> list[int]:
-        """Keys of entries that are to go while their ports stay."""
-        keys = {key: entry for plan in planned.values()
-                for key, entry in plan.entries.items()}
-        found = []
+        """Return keys of entries to be removed although their ports stay."""
+        planned_entries = {key: entry for plan in planned.values()
+                           for key, entry in plan.entries.items()}
+        superfluous = []
         for key, entry in sorted(now.entries.items()):
             if entry.port_id not in wanted.documents:
-                continue  # goes with its port
-            other = keys.get(key)
+                continue  # is removed with its port
+            other = planned_entries.get(key)
             if other is None and entry.port_id not in planned:
                 continue
             if other is None or not plans.same_name(entry, other):
-                found.append(key)
-        return found
+                superfluous.append(key)
+        return superfluous
 
     def _attempt(self, failed: dict[str, Error], key: str,
                  function: collections.abc.Callable[[], object]) -> None:
@@ -266,9 +267,9 @@ class Reconciler:
             LOG.error('%s: %s', key, words(error))
 
     def _make(self, plan: plans.Plan, tap: Tap | None, now: _Held) -> int:
-        """Step 4. Returns the tap that it has now, or 0.
+        """Step 4. Return the ifindex of the port's tap, or 0.
 
-        :raises HostError: not all could be done.
+        :raises HostError: a part could not be applied.
         """
         ifindex, error = 0, None
         if tap is not None and tap.ifindex is not None:
@@ -276,7 +277,7 @@ class Reconciler:
                 self._attach(plan.id, tap.ifindex, now.pins)
                 ifindex = tap.ifindex
             except HostError as caught:
-                # It is gone again, say: entries wait for it all the same.
+                # The tap may be gone again; set the entries all the same.
                 error = caught
         state = now.ports.get(plan.id)
         wanted = types.Port(plan.id, ifindex, plan.open,
@@ -316,12 +317,12 @@ class Reconciler:
         try:
             self._detach(_TAP_HOOKS, kept)
         except OSError as error:
-            LOG.error('Programs stay at interfaces that are no taps of '
-                      'members any more: %s', words(error))
+            LOG.error('Programs could not be detached from interfaces that '
+                      'are no longer taps of members: %s', words(error))
 
     def _detach(self, hooks: collections.abc.Collection[types.Hook],
                 kept: frozenset[int]) -> None:
-        """From all interfaces but these."""
+        """Detach programs from all interfaces except ``kept``."""
         for pin in sorted(pins_module.pins(self._pin_directory)):
             if pin.hook in hooks and pin.ifindex not in kept:
                 self._datapath.detach(pin.hook, pin.ifindex)
@@ -350,15 +351,15 @@ class Reconciler:
                 'generation': generation,
                 'ifindex': ifindices.get(key) or None,
                 'error': text[:messages.TEXT_MAX] if text else None}
-        for key, one in held.items():
+        for key, state in held.items():
             before = self.held.get(key)
-            if one['error'] and (before is None
-                                 or before['error'] != one['error']):
-                LOG.warning('%s: %s', key, one['error'])
+            if state['error'] and (before is None
+                                   or before['error'] != state['error']):
+                LOG.warning('%s: %s', key, state['error'])
         if held != self.held:
             self.held = held
 
 
 def words(error: Exception) -> str:
-    """What the library or a contract said, without its number."""
+    """Return the text of an error, without its errno."""
     return str(getattr(error, 'strerror', None) or error)

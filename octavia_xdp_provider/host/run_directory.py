@@ -13,7 +13,7 @@ _MODE = 0o700
 
 
 class RunDirectory(run_directory.RunDirectory):
-    """Paths, and the datapath that lies behind them."""
+    """Paths of the agent's files, and its datapath."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf.host_agent.run_directory)
@@ -21,12 +21,12 @@ class RunDirectory(run_directory.RunDirectory):
 
     @property
     def common(self) -> str:
-        """Cache of what it sent for all hypervisors."""
+        """Cache of the data common to all hypervisors."""
         return self.path('common.json')
 
     @property
     def address_sets(self) -> str:
-        """Which number of the datapath is whose address set."""
+        """File of the numbers of address sets."""
         return self.path('address-sets.json')
 
     def make(self) -> None:
@@ -34,9 +34,9 @@ class RunDirectory(run_directory.RunDirectory):
         os.makedirs(self.directory, mode=_MODE, exist_ok=True)
 
     def create_datapath(self) -> bool:
-        """Make the pinned state unless it is there; whether it was not.
+        """Create the pinned state; return False if it exists already.
 
-        :raises HostError: the kernel is too old, say.
+        :raises HostError: for example, the kernel is too old.
         """
         options = self._options
         return datapath.Datapath.create(
@@ -45,6 +45,6 @@ class RunDirectory(run_directory.RunDirectory):
                 flows=options.flows_max), options.library)
 
     def open_datapath(self) -> datapath.Datapath:
-        """:raises HostError: ENOENT where there is none."""
+        """:raises HostError: ENOENT if there is no pinned state."""
         return datapath.Datapath(self._options.pin_directory,
                                  self._options.library)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent of a hypervisor: its parts, wired together, and its threads.
+"""The agent of a hypervisor: wires its parts together and runs its threads.
 
 The *link* fetches what the hypervisor should have and reports what it has, the
-*watch* follows where the taps of ports are, the *worker* makes it true.
+*watch* follows the taps of ports, the *worker* applies the wanted state.
 """
 
 import typing
@@ -40,7 +40,7 @@ _FLOWS = shape.arguments(port=host_messages.Id, flows=host_messages.Flows)
 
 
 class WakeupEndpoint:
-    """RPC endpoint by which the controller wakes this agent up."""
+    """RPC endpoint by which the controller wakes this agent."""
 
     target = oslo_messaging.Target(namespace=host_rpc.WAKEUP_NAMESPACE,
                                    version=host_rpc.VERSION)
@@ -55,7 +55,7 @@ class WakeupEndpoint:
 
     def flows(self, context: typing.Any, port: typing.Any,
               flows: typing.Any) -> None:
-        """Connections of a port that began on another hypervisor.
+        """Receive flows of a port that began on another hypervisor.
 
         :raises Refused: the message is malformed.
         """
@@ -64,9 +64,9 @@ class WakeupEndpoint:
 
 
 class HostAgent:
-    """Wires the parts together; ``run`` until ``stop``.
+    """The agent; runs from ``run`` until ``stop``.
 
-    :raises HostError: the kernel is too old, say, or there is no bpffs.
+    :raises HostError: for example, the kernel is too old or bpffs is missing.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -74,7 +74,7 @@ class HostAgent:
         self._files = run_directory.RunDirectory(conf)
         self._files.make()
         if self._files.create_datapath():
-            LOG.info('There was no state in %s; it is made.',
+            LOG.info('Created the datapath\'s state in %s.',
                      conf.host_agent.pin_directory)
         self._monitoring = monitoring.Monitoring(conf, 'host_agent')
         self.metrics = metrics.Metrics(self._monitoring.registry)
@@ -139,17 +139,17 @@ class HostAgent:
         self._link.report_soon()
 
     def stop(self) -> None:
-        """Ask ``run`` to return. Packets go on without us."""
+        """Ask ``run`` to return; the datapath keeps forwarding."""
         self._threads.stop()
 
     def reload(self) -> None:
-        """Options have changed."""
+        """Apply changed options."""
         self._worker.wake()
 
     def run(self) -> int:
         """Serve until ``stop`` is called.
 
-        :raises ConfigurationError: it cannot listen where it shall.
+        :raises ConfigurationError: it cannot listen at the given address.
         """
         self._monitoring.start()
         self._watch.start()

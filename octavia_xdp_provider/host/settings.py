@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hypervisor itself is to the datapath: interfaces and addresses.
+"""The hypervisor's own interfaces and addresses, for the datapath.
 
-They come from the options and from what the kernel has of them now. What is
-missing is named, and everything else goes on: a hypervisor whose reply
-interface is gone still takes packets of flows to its members, and says so.
+They are taken from the options and from the kernel's present links. Whatever
+is missing is reported and the rest is used: without its reply interface, a
+hypervisor still delivers packets of flows to its members.
 """
 
 import typing
@@ -16,9 +16,8 @@ from octavia_xdp_provider.host import types
 
 
 class Settings(typing.NamedTuple):
-    """``underlay``: indices of the interfaces that are there; ``mtu``: the
-    least of theirs, bytes, 0 where there is none; ``problems``: by name, in
-    words."""
+    """``underlay``: indices of the existing underlay interfaces; ``mtu``:
+    their smallest MTU in bytes, 0 without any; ``problems``: texts."""
 
     datapath: types.Settings
     underlay: tuple[int, ...]
@@ -27,20 +26,20 @@ class Settings(typing.NamedTuple):
 
     @property
     def geneve(self) -> list[str]:
-        """Addresses to which LB nodes may send it."""
-        return [one for one in (self.datapath.local_v4,
-                                self.datapath.local_v6) if one]
+        """Addresses to which LB nodes may send Geneve."""
+        return [address for address in (self.datapath.local_v4,
+                                        self.datapath.local_v6) if address]
 
 
 def interfaces(conf: cfg.ConfigOpts) -> set[str]:
-    """Names of those on which it depends what ``find`` finds."""
+    """Return the names of the interfaces that ``find`` depends on."""
     options = conf.host_agent
     return {*options.underlay_interfaces,
             *filter(None, [options.reply_interface])}
 
 
 def find(conf: cfg.ConfigOpts, snapshot: links_module.Snapshot) -> Settings:
-    """:param snapshot: of the kernel."""
+    """Return settings from the options and a snapshot of the kernel."""
     options = conf.host_agent
     problems = [
         f'there is no interface {name} ([host_agent] underlay_interfaces): '

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the hypervisor's interfaces is the tap of a Neutron port.
+"""Finds the taps of Neutron ports among the hypervisor's interfaces.
 
-Nova names the tap of a VM "tap" and the first 11 characters of the port's id,
-so that it fits the 15 that the kernel allows (nova.network.model.VIF.devname,
-from binding:vif_details or ``NIC_NAME_LEN``); os-vif names the bridge and the
-veth pair of hybrid plugging "qbr", "qvb" and "qvo" the same way
-(vif_plug_ovs.ovs, vif_plug_ovs.linux_net). Both write the port's whole id into
-external_ids:iface-id of what they plug into Open vSwitch, which is the tap
-itself or, with hybrid plugging, the "qvo" end.
+Nova names the tap of a VM "tap" plus the first 11 characters of the port's id,
+to fit the kernel's limit of 15 (nova.network.model.VIF.devname, from
+binding:vif_details or ``NIC_NAME_LEN``); os-vif names the bridge and the veth
+pair of hybrid plugging "qbr", "qvb" and "qvo" the same way (vif_plug_ovs.ovs,
+vif_plug_ovs.linux_net). Both write the full id of the port into
+external_ids:iface-id of the interface that they plug into Open vSwitch: the
+tap itself or, with hybrid plugging, the "qvo" end.
 """
 
 import collections.abc
@@ -23,8 +23,8 @@ _VHOST_USER = ('dpdkvhostuser', 'dpdkvhostuserclient')
 
 
 class Tap(typing.NamedTuple):
-    """Of a port. ``ifindex``: None: it is not here, or not yet. ``problem``:
-    why it cannot be served, or None."""
+    """The tap of a port. ``ifindex``: None if the tap is absent or unusable;
+    ``problem``: why it cannot be served, or None."""
 
     name: str
     ifindex: int | None = None
@@ -35,35 +35,35 @@ Taps = collections.abc.Mapping[str, Tap]
 
 
 def name_of(port_id: str) -> str:
-    """The name of a VM's tap."""
+    """Return the name of a VM's tap."""
     return f'tap{port_id[:ID_LENGTH]}'
 
 
 def find(interfaces: collections.abc.Iterable[ovsdb.Interface],
          links: collections.abc.Mapping[str, links_module.Link]
          ) -> dict[str, Tap]:
-    """Taps by id of the port.
+    """Return taps by port id.
 
-    :param interfaces: of Open vSwitch.
-    :param links: of the kernel, by name.
+    :param interfaces: interfaces of Open vSwitch.
+    :param links: links of the kernel, by name.
     """
-    found: dict[str, list[Tap]] = {}
+    candidates: dict[str, list[Tap]] = {}
     for interface in interfaces:
-        found.setdefault(interface.port_id, []).append(
+        candidates.setdefault(interface.port_id, []).append(
             _tap_of(interface, links))
-    return {port_id: _only(taps) for port_id, taps in found.items()}
+    return {port_id: _only(taps) for port_id, taps in candidates.items()}
 
 
 def guess(links: collections.abc.Mapping[str, links_module.Link],
           port_ids: collections.abc.Iterable[str]) -> dict[str, Tap]:
-    """The same by names alone, while Open vSwitch's database has not
-    answered yet. Of a port whose tap is not here nothing is said."""
-    found = {}
+    """Return taps by port id from names alone, until Open vSwitch's database
+    has answered. Ports without such a link are left out."""
+    taps = {}
     for port_id in port_ids:
         link = links.get(name_of(port_id))
         if link is not None:
-            found[port_id] = Tap(link.name, link.index, _refusal(link))
-    return found
+            taps[port_id] = Tap(link.name, link.index, _refusal(link))
+    return taps
 
 
 def _tap_of(interface: ovsdb.Interface,
@@ -107,13 +107,13 @@ def _refusal(link: links_module.Link) -> str | None:
 
 
 def _only(taps: list[Tap]) -> Tap:
-    """Of several with one port's id: a leftover, or a second one."""
-    here = [tap for tap in taps if tap.ifindex is not None]
-    if len(here) == 1:
-        return here[0]
-    if here:
-        names = ' and '.join(sorted(tap.name for tap in here))
-        return Tap(here[0].name, None, (
+    """Choose among taps with the id of the same port; some may be stale."""
+    present = [tap for tap in taps if tap.ifindex is not None]
+    if len(present) == 1:
+        return present[0]
+    if present:
+        names = ' and '.join(sorted(tap.name for tap in present))
+        return Tap(present[0].name, None, (
             f'{names} both have the id of this port in Open vSwitch '
             '(external_ids:iface-id); remove one of them'))
     return next((tap for tap in taps if tap.problem), taps[0])

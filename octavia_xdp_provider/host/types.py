@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hypervisor's library is given and says.
+"""Arguments and results of the hypervisor's library.
 
-Ports and keys are numbers, times seconds, MACs and addresses text.
+Ports and keys are numbers, times are seconds, MACs and addresses are text.
 """
 
 import enum
@@ -14,7 +14,7 @@ PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
 
 
 class Hook(enum.IntEnum):
-    """Where a program is: enum oxh_hook."""
+    """Where a program is attached: enum oxh_hook."""
 
     NIC = 0
     TAP_IN = 1
@@ -22,14 +22,14 @@ class Hook(enum.IntEnum):
 
 
 class Table(enum.IntEnum):
-    """Of flows: enum oxh_table."""
+    """A table of flows: enum oxh_table."""
 
     CONFIRMED = 0
     HALF_OPEN = 1
 
 
 class Sizes(typing.NamedTuple):
-    """0 is the library's default."""
+    """Sizes of maps; 0 selects the library's default."""
 
     entries: int = 0
     ports: int = 0
@@ -49,7 +49,7 @@ class Settings(typing.NamedTuple):
 
 
 class Rule(typing.NamedTuple):
-    """Whom it lets in: of a network or a set, to ports of a protocol."""
+    """Admits a network or an address set to ports of a protocol."""
 
     family: int = 4
     protocol: str | None = None
@@ -59,8 +59,8 @@ class Rule(typing.NamedTuple):
 
 
 class Program(typing.NamedTuple):
-    """One that is pinned. ``attached``: it is at the interface; ``current``:
-    it is the one of the library that is loaded."""
+    """A pinned program. ``attached``: it is attached to the interface;
+    ``current``: it comes from the loaded library."""
 
     hook: Hook
     ifindex: int
@@ -108,8 +108,8 @@ class EntryState(typing.NamedTuple):
 
 
 class Flow(typing.NamedTuple):
-    """``direct``: it came another way, while the VM arrived; ``outdated``:
-    rules have changed since it was judged."""
+    """``direct``: packets reached the member outside a tunnel while the VM
+    arrived; ``outdated``: rules have changed since the flow was checked."""
 
     client: str
     client_port: int
@@ -132,18 +132,18 @@ class KnownFlow(typing.NamedTuple):
 
 
 class Frame(typing.NamedTuple):
-    """What a program made of a frame. An action of None: left alone."""
+    """The result of a program. ``action``: None if it left the frame alone."""
 
     action: int | None
     data: bytes
     mark: int
-    duration: int  # ns that the program took
+    duration: int  # run time of the program, ns
 
 
 class Traced(typing.NamedTuple):
-    """A packet that a program has seen. ``time``: ns, monotonic; ``key``: 0:
-    none; ``length``: of the frame, bytes; ``data``: its first ones, as it
-    left the program."""
+    """A packet that a program has handled. ``time``: ns, monotonic; ``key``:
+    0 if none; ``length``: bytes of the frame; ``data``: its first bytes, as
+    they left the program."""
 
     time: int
     hook: Hook

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that follows where ports are, and the hypervisor's own links.
+"""The thread that follows taps of ports and the hypervisor's own links.
 
-It waits for events of Open vSwitch's database and of the kernel's links, and
-looks by itself now and then: events are lost, and each look says all.
+It waits for events of Open vSwitch's database and of the kernel's links. As
+events may be lost, it also polls; each poll reads everything.
 """
 
 import os
@@ -19,24 +19,24 @@ from octavia_xdp_provider.host import taps as taps_module
 
 LOG = logging.getLogger(__name__)
 
-# Between two looks without an event.
+# Seconds between two polls without an event.
 LOOK_S = 10.0
-# After a failure.
+# Seconds to wait after a failure.
 RETRY_S = 1.0
 
 
 class Watch:
     """Runs from ``start`` until ``stop``.
 
-    :param remote: of Open vSwitch's database.
-    :param interfaces: the hypervisor's own, by name: LB nodes have to hear
-        of another MTU before they send more than what gets through.
-    :param port_ids: gives the ids of wanted ports; these alone are looked
-        for by name before Open vSwitch's database has answered.
-    :param changed: called when the taps are others, or an interface is.
+    :param remote: address of Open vSwitch's database.
+    :param interfaces: names of the hypervisor's own interfaces. A changed MTU
+        must reach LB nodes before they send packets that are too long.
+    :param port_ids: returns the ids of wanted ports, which are looked up by
+        name until Open vSwitch's database has answered.
+    :param changed: called when taps or the own interfaces have changed.
     :param come_round: see Loops.watch.
-    :ivar taps: Tap by id of the port; None before the first look. Is never
-        changed, there is another one instead.
+    :ivar taps: Tap by port id; None before the first poll. Replaced, never
+        modified.
     :ivar is_known: whether Open vSwitch's database has answered.
     """
 
@@ -62,11 +62,11 @@ class Watch:
         self._thread.start()
 
     def wake(self) -> None:
-        """Look now; from any thread."""
+        """Poll now; thread-safe."""
         os.eventfd_write(self._wake, 1)
 
     def stop(self) -> None:
-        """Returns when the thread has ended."""
+        """Stop the thread and wait until it has ended."""
         self._stop.set()
         self.wake()
         if self._thread.ident is not None:
@@ -110,15 +110,15 @@ class Watch:
 
     def _look(self, links: links_module.Links, database: ovsdb.Database
               ) -> None:
-        there = links.links()
-        own = {name: there.get(name) for name in self._interfaces}
+        present = links.links()
+        own = {name: present.get(name) for name in self._interfaces}
         known, taps = database.is_known, self.taps
         if known:
-            taps = taps_module.find(database.interfaces(), there)
+            taps = taps_module.find(database.interfaces(), present)
         elif self.is_known:
-            known = True  # a new connection; what the last one said stays
+            known = True  # a new connection; keep the taps of the last one
         else:
-            taps = taps_module.guess(there, self._port_ids())
+            taps = taps_module.guess(present, self._port_ids())
         if (taps, known, own) != (self.taps, self.is_known, self._own):
             self.taps, self.is_known, self._own = taps, known, own
             self._changed()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that makes true what is wanted.
+"""The thread that applies the wanted state.
 
-It alone changes the datapath. It waits for nobody: neither the controller nor
-Open vSwitch's database has to answer for what is here to go on.
+Only this thread changes the datapath. It never blocks on the controller or on
+Open vSwitch's database.
 """
 
 import time
@@ -21,33 +21,32 @@ from octavia_xdp_provider.host import settings as settings_module
 
 LOG = logging.getLogger(__name__)
 
-# Between two ticks of the datapath, which frees flows that are over.
+# Seconds between two ticks of the datapath, which free expired flows.
 TICK_S = 2.0
-# Between two passes without an event: they repair what somebody else has
-# changed.
+# Seconds between two passes without an event; they repair foreign changes.
 PASS_S = 10.0
-# Between two readings of counters.
+# Seconds between two readings of counters.
 FACTS_S = 5.0
 
 
 class Worker(passes.Passes[reconcile.PassResult]):
     """Runs passes.
 
-    :param dataplane: datapath.Datapath, of this thread.
-    :param links: of this thread.
-    :param find_settings: gives settings.Settings of a links.Snapshot.
+    :param dataplane: datapath.Datapath of this thread.
+    :param links: links.Links of this thread.
+    :param find_settings: returns settings.Settings for a links.Snapshot.
     :param watch: watch.Watch.
-    :param common: gives host_spec.Common, or None.
+    :param common: returns host_spec.Common, or None.
     :param notify: called when there is something to report.
     :param metrics: metrics.Metrics.
     :param leaving: moved_flows.Leaving.
     :param arriving: moved_flows.Arriving.
-    :param carried: member_counters.Carried, which the reconciler has too.
+    :param carried: member_counters.Carried, shared with the reconciler.
     :param come_round: see Loops.watch.
-    :ivar problems: why what is wanted is not done: texts, mostly none.
+    :ivar problems: texts of why the wanted state is not reached.
     :ivar settings: settings.Settings of the last pass.
     :ivar facts: facts.Facts, a few seconds old.
-    :ivar leaving: what is to be sent of ports whose tap has gone.
+    :ivar leaving: moved_flows.Leaving, for the link.
     """
 
     def __init__(self, reconciler: reconcile.Reconciler,
@@ -79,21 +78,21 @@ class Worker(passes.Passes[reconcile.PassResult]):
 
     @property
     def held(self) -> dict[str, host_messages.Held]:
-        """What there is to be reported."""
+        """Reconciler.held, for reports."""
         return self._reconciler.held
 
     def documents(self) -> list[typing.Any]:
-        """What is wanted, as it is kept."""
+        """Return the wanted documents, as cached."""
         wanted = self._wanted
         return ([document for _generation, document
                  in wanted.documents.values()] if wanted else [])
 
     def counters(self) -> dict[str, host_messages.PortCounters]:
-        """By id of the port."""
+        """Return counters by port id."""
         return self.facts.counters()
 
     def run(self) -> None:
-        """Until ``stop`` is called."""
+        """Run passes until ``stop`` is called."""
         pass_at = tick_at = facts_at = 0.0
         while not self._stop.is_set():
             asked = self._work.is_set()
@@ -133,12 +132,12 @@ class Worker(passes.Passes[reconcile.PassResult]):
         news = problems != self.problems
         held = self._reconciler.held
         if news:
-            self._say(problems)
+            self._log_problems(problems)
             self.problems = problems
         if wanted is not None and taps is not None:
             self._reconciler.reconcile(wanted, taps)
             if self._learned is not wanted:
-                # Until now those that have gone had the names of before.
+                # Not before: removed entries are counted by their old names.
                 self.carried.learn(self.documents())
                 self._learned = wanted
             self._has_passed(reconcile.PassResult(wanted))
@@ -147,10 +146,10 @@ class Worker(passes.Passes[reconcile.PassResult]):
                 or self._reconciler.held is not held):
             self._notify()
 
-    def _say(self, problems: list[str]) -> None:
+    def _log_problems(self, problems: list[str]) -> None:
         for problem in problems:
             if problem not in self.problems:
                 LOG.error('%s', problem)
         for problem in self.problems:
             if problem not in problems:
-                LOG.info('No longer: %s', problem)
+                LOG.info('Solved: %s', problem)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hypervisor's programs a second time, in Python.
+"""A second implementation of a hypervisor's programs, in Python.
 
-Written from doc/source/contributor/host-forwarding.rst. It imports nothing of
-ours, sums whole messages where the programs correct checksums, and knows
-nothing of how the programs keep flows: here they are dictionaries without a
-limit.
+Written from doc/source/contributor/host-forwarding.rst. It shares no code with
+the rest of the project, sums whole messages where the programs update
+checksums incrementally, and keeps flows in unlimited dictionaries.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs decide, and the bytes that leave."""
+"""The programs' decisions, and the bytes that leave."""
 
 import dataclasses
 import ipaddress
@@ -11,11 +11,11 @@ from octavia_xdp_provider.host_model import tunnels
 
 MARK = 0x6f78686f
 LEFT_ALONE, SHOT, REDIRECT = None, 2, 7
-# RFC 6040, by inner and outer field; None: drop
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 
 
 def combined_ecn(inner: int, outer: int) -> int | None:
+    """Combine the fields as RFC 6040 does; None: drop the packet."""
     if inner == NOT_ECT:
         return None if outer == CE else NOT_ECT
     if inner == ECT_0 and outer in (CE, ECT_1):
@@ -38,7 +38,7 @@ class Port:
     rules: tuple[Rule, ...] = ()
     generation: int = 0
     flows_max: int = 500000
-    arriving: bool = False  # of time the model knows nothing
+    arriving: bool = False  # set from outside: the model has no clock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,17 +73,17 @@ class Flow:
     answered: bool = False
     closing: bool = False
     confirmed: bool = False
-    direct: bool = False  # came another way, while the VM arrived
+    direct: bool = False  # seen outside a tunnel while the VM arrived
 
 
 class Result(Exception):
-    """Ends a packet that is not ours, or that is dropped."""
+    """Ends the processing of a packet that is passed or dropped."""
 
 
 @dataclasses.dataclass
 class Model:
-    """A hypervisor. ``nodes``: networks of LB nodes; ``peers``: of other
-    hypervisors."""
+    """A hypervisor. ``nodes``: networks of LB nodes; ``peers``: networks of
+    other hypervisors."""
 
     nodes: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class Model:
     # from the NIC
 
     def nic(self, frame: bytes) -> tuple[int | None, bytes, str]:
-        """(action, frame, outcome)"""
+        """Return (action, frame, outcome) of a frame from the NIC."""
         try:
             return (REDIRECT, *self._arrive(frame))
         except Result as result:
@@ -124,13 +124,13 @@ class Model:
             return (LEFT_ALONE if outcome == 'PASS' else SHOT, frame, outcome)
 
     def _tunnel(self, frame: bytes) -> tunnels.Tunnel:
-        found = tunnels.read(frame, {
+        tunnel = tunnels.read(frame, {
             4: ipaddress.ip_address(self.local_v4).packed,
             6: ipaddress.ip_address(self.local_v6).packed},
             ipaddress.ip_address(self.sid).packed[:12])
-        if found is None:
+        if tunnel is None:
             raise Result('PASS')
-        return found
+        return tunnel
 
     def _arrive(self, frame: bytes) -> tuple[bytes, str]:
         tunnel = self._tunnel(frame)
@@ -172,8 +172,8 @@ class Model:
 
     def _choose(self, entry: Entry, tunnel: tunnels.Tunnel,
                 packet: packets.Packet) -> Entry | None:
-        """Whose packet it is that names an alternative, or was handed on.
-        None: nobody's here."""
+        """Return the entry for a packet that names an alternative or was
+        handed on; None: hand it on to the alternative."""
         handed_on = tunnel.alternative is None
         if (entry.protocol != packets.TCP or packet.fragment or
                 (not packet.error and (packet.protocol != packets.TCP or
@@ -214,12 +214,12 @@ class Model:
                  packet: packets.Packet) -> bool:
         client, port = packet.source, packet.source_port
         if packet.error:
-            found = packets.parse_quote(data, packet)
-            if not found or found[1].protocol != entry.protocol or (
-                    found[1].source, found[1].source_port) != (
+            quoted = packets.parse_quote(data, packet)
+            if not quoted or quoted[1].protocol != entry.protocol or (
+                    quoted[1].source, quoted[1].source_port) != (
                         entry.vip_bytes, entry.vip_port):
                 return False
-            client, port = found[1].destination, found[1].destination_port
+            client, port = quoted[1].destination, quoted[1].destination_port
         flow = self.flows.get((entry.listener, client, port))
         return (flow is not None and not flow.direct and
                 flow.key == entry.key)
@@ -250,12 +250,12 @@ class Model:
 
     def _error_in(self, entry: Entry, data: bytes,
                   packet: packets.Packet) -> None:
-        found = packets.parse_quote(data, packet)
-        if not found or found[1].protocol != entry.protocol or (
-                found[1].source, found[1].source_port) != (
+        quoted = packets.parse_quote(data, packet)
+        if not quoted or quoted[1].protocol != entry.protocol or (
+                quoted[1].source, quoted[1].source_port) != (
                     entry.vip_bytes, entry.vip_port):
             raise Result('DROP_ICMP')
-        quote = found[1]
+        quote = quoted[1]
         flow = self.flows.get((entry.listener, quote.destination,
                                quote.destination_port))
         if not flow or flow.direct or flow.key != entry.key:
@@ -287,9 +287,9 @@ class Model:
         elif packet.opens:
             flow.closing = False
         if flow.answered and not packet.opens and not flow.confirmed:
-            full = sum(one.confirmed and self.entries[one.key].port ==
-                       entry.port for one in self.flows.values())
-            if full < self.ports[entry.port].flows_max:
+            confirmed = sum(other.confirmed and self.entries[other.key].port
+                            == entry.port for other in self.flows.values())
+            if confirmed < self.ports[entry.port].flows_max:
                 flow.confirmed = True
             else:
                 self.remarks.append('FLOWS_FULL')
@@ -338,7 +338,7 @@ class Model:
         if packet.fragment and not packet.later:
             self.fragments[fragment] = key
         if len(data) > self.reply_mtu:
-            return self._tell(frame, packet), 'SENT_TOO_BIG'
+            return self._answer_too_big(frame, packet), 'SENT_TOO_BIG'
         if packet.error:
             data = rewrite.quoted_end(data, packet, False, entry.vip_bytes,
                                       entry.vip_port)
@@ -348,8 +348,8 @@ class Model:
                            entry.vip_port)
         return frame[:14] + data, 'OUT'
 
-    def _tell(self, frame: bytes, packet: packets.Packet) -> bytes:
-        """How much a VM is told in which time is left to tests."""
+    def _answer_too_big(self, frame: bytes, packet: packets.Packet) -> bytes:
+        """Return the ICMP error; its rate limit is left to tests."""
         answer = too_big.answer(frame, packet, self.reply_mtu)
         if answer is None:
             raise Result('DROP_TOO_BIG')
@@ -362,10 +362,10 @@ class Model:
 
     def _error_out(self, data: bytes, packet: packets.Packet,
                    port: str) -> int:
-        found = packets.parse_quote(data, packet)
-        if not found or found[1].destination != packet.source:
+        quoted = packets.parse_quote(data, packet)
+        if not quoted or quoted[1].destination != packet.source:
             raise Result('PASS')
-        quote = found[1]
+        quote = quoted[1]
         listener = (port, quote.destination, quote.destination_port,
                     quote.protocol)
         flow = self.flows.get((listener, quote.source, quote.source_port))
@@ -396,8 +396,8 @@ class Model:
         raise Result('PASS')
 
     def tap_out(self, frame: bytes, port: str, mark: int = 0) -> None:
-        """Notes what came another way while the VM arrives; changes
-        nothing."""
+        """Record TCP that reaches members outside a tunnel while the VM
+        arrives; frames stay unchanged."""
         if mark == MARK or not self.ports[port].arriving:
             return
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IP packets as bytes: what is read of them, and checksums."""
+"""Parses IP packets and computes checksums."""
 
 import dataclasses
 import struct
@@ -13,33 +13,33 @@ EXTENSIONS_MAX = 6
 ECHOES = {4: {8: 'request', 0: 'reply'}, 6: {128: 'request', 129: 'reply'}}
 ERRORS = {4: {3, 4, 5, 11, 12}, 6: {1, 2, 3, 4}}
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-INIT = 1  # of SCTP: the type of a chunk
+INIT = 1  # chunk type of SCTP
 
 
 class Malformed(Exception):
-    """Headers were cut short or contradict each other."""
+    """Headers are cut short or contradict each other."""
 
 
 @dataclasses.dataclass
 class Packet:
-    """Offsets count from the IP header's begin."""
+    """A parsed packet; offsets count from the start of the IP header."""
 
     version: int
     source: bytes
     destination: bytes
     protocol: int
-    offset: int  # of the transport's header
-    length: int  # by its own header
+    offset: int  # of the transport header
+    length: int  # as its IP header states
     later: bool = False
     fragment: bool = False
     id: bytes = b''
     source_port: int = 0
     destination_port: int = 0
     has_ports: bool = False
-    flags: int = 0  # of TCP
-    init: bool = False  # of SCTP, as the first chunk
+    flags: int = 0  # TCP flags
+    init: bool = False  # the first SCTP chunk is INIT
     error: bool = False
-    echo: str = ''  # request, reply; ports are identifier and sequence
+    echo: str = ''  # request or reply; ports are identifier and sequence
 
     @property
     def opens(self) -> bool:
@@ -51,7 +51,7 @@ class Packet:
 
 
 def total(data: bytes) -> int:
-    """One's complement sum of 16-bit words."""
+    """Return the ones' complement sum of 16-bit words."""
     if len(data) % 2:
         data += b'\0'
     value = sum(struct.unpack(f'!{len(data) // 2}H', data))
@@ -61,7 +61,7 @@ def total(data: bytes) -> int:
 
 
 def _headers(data: bytes) -> Packet:
-    """Without the transport's own."""
+    """Parse the IP headers, without the transport header."""
     if not data:
         raise Malformed
     version = data[0] >> 4
@@ -102,7 +102,7 @@ def _headers(data: bytes) -> Packet:
 
 
 def parse(data: bytes) -> Packet:
-    """:raises Malformed:"""
+    """:raises Malformed: headers are cut short or contradictory."""
     packet = _headers(data)
     if packet.length > len(data) or packet.offset > packet.length:
         raise Malformed
@@ -136,7 +136,7 @@ def parse(data: bytes) -> Packet:
 
 
 def parse_quote(data: bytes, packet: Packet) -> tuple[int, Packet] | None:
-    """Where an ICMP error's quote begins, and what is read of it."""
+    """Return the offset of an ICMP error's quote, and the parsed quote."""
     start = packet.offset + 8
     try:
         quote = _headers(data[start:])
@@ -160,7 +160,7 @@ def _pseudo(packet: Packet, length: int) -> bytes:
 
 
 def transport_sum(data: bytes, packet: Packet) -> int:
-    """What a checksum that is right makes 0xffff."""
+    """Return the sum of a transport; 0xffff if its checksum is correct."""
     body = data[packet.offset:packet.length]
     if packet.protocol == ICMP and packet.version == 4:
         return total(body)
@@ -168,7 +168,7 @@ def transport_sum(data: bytes, packet: Packet) -> int:
 
 
 def changed_sum(check: int, before: int, after: int) -> int:
-    """A checksum that is as right or wrong as it was (RFC 1624)."""
+    """Return the updated checksum; a wrong one stays wrong (RFC 1624)."""
     value = (~check & 0xffff) + (~before & 0xffff) + after
     while value >> 16:
         value = (value & 0xffff) + (value >> 16)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of a packet becomes another; checksums follow from sums of wholes.
+"""Rewrites one end of packets; checksums follow from sums of whole messages.
 
-A checksum that was wrong is as wrong afterwards.
+A checksum that was wrong stays wrong by as much.
 """
 
 import struct
@@ -12,7 +12,7 @@ MSS, END, NOP = 2, 0, 1
 
 
 def _addresses(version: int) -> tuple[int, int, int]:
-    """Offsets of source and destination, and their length."""
+    """Return offsets of source and destination, and their length."""
     return (12, 16, 4) if version == 4 else (8, 24, 16)
 
 
@@ -33,7 +33,7 @@ def _corrected(check: int, before: bytes, after: bytes, udp: bool) -> int:
 
 
 def header(data: bytes, version: int, change: dict[int, bytes]) -> bytes:
-    """Bytes of the IP header, and its checksum with them."""
+    """Change bytes of the IP header and update its checksum."""
     before = data
     for at, what in change.items():
         data = _put(data, at, what)
@@ -48,9 +48,10 @@ def header(data: bytes, version: int, change: dict[int, bytes]) -> bytes:
 
 def transport(data: bytes, packet: packets.Packet, after: packets.Packet,
               change: dict[int, bytes]) -> bytes:
-    """Bytes of the transport, by offset in the packet, and its checksum.
+    """Change bytes of the transport, by offset in the packet, and update its
+    checksum.
 
-    ``after``: the packet as its addresses are afterwards.
+    :param after: the packet with its new addresses.
     """
     changed = data
     for at, what in change.items():
@@ -74,13 +75,13 @@ def _covered(data: bytes, packet: packets.Packet) -> bytes:
     body = data[packet.offset:packet.length]
     if packet.protocol == packets.ICMP and packet.version == 4:
         return body
-    # of a first fragment, the length is not what it will be; it cancels
+    # Without the length, which a first fragment does not tell; it cancels.
     return packet.source + packet.destination + body
 
 
 def end(data: bytes, packet: packets.Packet, inbound: bool, address: bytes,
         port: int) -> bytes:
-    """In, the destination, out, the source."""
+    """Replace the destination of inbound packets, the source of others."""
     source, destination, _ = _addresses(packet.version)
     after = packets.Packet(**{**vars(packet), (
         'destination' if inbound else 'source'): address})
@@ -94,10 +95,8 @@ def end(data: bytes, packet: packets.Packet, inbound: bool, address: bytes,
 
 def quoted_end(data: bytes, packet: packets.Packet, inbound: bool,
                address: bytes, port: int) -> bytes:
-    """The other end of what an ICMP error quotes, and the error's checksum.
-
-    The checksum of the quoted transport stays.
-    """
+    """Replace the other end in the quote of an ICMP error, and update the
+    error's checksum. The checksum of the quoted transport stays."""
     start, quote = packets.parse_quote(data, packet)
     source, destination, _ = _addresses(packet.version)
     at = start + quote.offset + (0 if inbound else 2)
@@ -109,7 +108,7 @@ def quoted_end(data: bytes, packet: packets.Packet, inbound: bool,
 
 
 def clamp(data: bytes, packet: packets.Packet, limit: int) -> bytes:
-    """Lowers the MSS of a SYN."""
+    """Lower the MSS of a SYN to at most ``limit``; 0: no limit."""
     at = packet.offset + 20
     stop = packet.offset + (data[packet.offset + 12] >> 4) * 4
     while limit and at + 4 <= stop and at + 2 <= len(data):

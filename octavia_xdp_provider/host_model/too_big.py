@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a VM is told of an answer that is too big for where it leaves."""
+"""ICMP errors to a VM about answers that exceed the MTU."""
 
 import ipaddress
 import struct
@@ -13,7 +13,7 @@ DONT_FRAGMENT, MORE_FRAGMENTS = 0x4000, 0x2000
 
 
 def answer(frame: bytes, packet: packets.Packet, mtu: int) -> bytes | None:
-    """The frame that the VM gets; None: ICMP must not speak of it."""
+    """Return the ICMP error for the VM; None: none may be sent."""
     data = frame[14:]
     if packet.error or packet.later or not _is_clients(packet.destination):
         return None
@@ -28,7 +28,7 @@ def answer(frame: bytes, packet: packets.Packet, mtu: int) -> bytes | None:
 
 
 def _is_clients(address: bytes) -> bool:
-    """Whether a client can have it."""
+    """Whether a client can have the address."""
     parsed = ipaddress.ip_address(address)
     if parsed.version == 4:
         return not (address[0] in (0, 127) or address[0] >= 224)

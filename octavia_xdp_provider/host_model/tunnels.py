@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tunnel packets as bytes: what is read of them, and how they are handed
-on."""
+"""Parses tunnel packets and builds those that are handed on."""
 
 import struct
 import typing
@@ -14,16 +13,16 @@ VERSIONS = {text: version for version, text in TYPES.items()}
 PROTOCOLS = {4: 4, 41: 6}
 HEADER = {4: 20, 6: 40}
 ADDRESS = {4: 4, 6: 16}
-# Class for experiments, type 1, not critical.
+# Option class for experiments, type 1, not critical.
 OPTION = b'\xff\x4f\x01'
 SEGMENTS = b'\x02\x04\x01\0\0\0\0'
 
 
 class Tunnel(typing.NamedTuple):
-    """``version``, ``source``, ``tos``: of the outer header; ``inner``: the
-    version of the packet, which begins in ``data``; ``right``: there is
-    nothing but the packet and padding; ``alternative``: address and key, or
-    None; ``own``: how addresses begin that are the hypervisor's own."""
+    """``version``, ``source``, ``tos``: of the outer header; ``inner``: IP
+    version of the packet at the start of ``data``; ``right``: lengths and the
+    IPv4 checksum are consistent; ``alternative``: (address, key) or None;
+    ``own``: prefix of the hypervisor's own addresses."""
 
     version: int
     source: bytes
@@ -37,7 +36,7 @@ class Tunnel(typing.NamedTuple):
 
 
 def read(frame: bytes, local: dict[int, bytes], sid: bytes) -> Tunnel | None:
-    """None: not one of those to this hypervisor."""
+    """Return None for anything but a tunnel packet to this hypervisor."""
     version = VERSIONS.get(frame[12:14])
     data = frame[14:]
     if version == 4:
@@ -59,23 +58,23 @@ def read(frame: bytes, local: dict[int, bytes], sid: bytes) -> Tunnel | None:
     size = HEADER[version]
     if protocol == packets.UDP:
         own = local[version]
-        found = _geneve(data, version) if destination == own else None
+        parsed = _geneve(data, version) if destination == own else None
         right = right and len(data) >= size + 8 and struct.unpack_from(
             '!H', data, size + 4)[0] == length - size
     else:
         own = sid
-        found = (_segments(data, protocol, destination)
-                 if version == 6 and destination[:12] == sid else None)
-    if found is None:
+        parsed = (_segments(data, protocol, destination)
+                  if version == 6 and destination[:12] == sid else None)
+    if parsed is None:
         return None
-    size, key, inner, alternative = found
+    size, key, inner, alternative = parsed
     return Tunnel(version, source, tos, key, inner, data[size:],
                   right and size < length <= len(data) and
                   _fits(data, size, length, inner), alternative, own)
 
 
 def _geneve(data: bytes, version: int):
-    """(bytes of headers, key, inner version, alternative)"""
+    """Return (bytes of headers, key, inner version, alternative)."""
     size = HEADER[version]
     if len(data) < size + 16:
         return None
@@ -119,7 +118,7 @@ def _fits(data: bytes, size: int, length: int, inner: int) -> bool:
 
 
 def handed_on(frame: bytes, tunnel: Tunnel) -> bytes:
-    """The packet as it goes to its alternative."""
+    """Return the packet as it is sent to its alternative."""
     assert tunnel.alternative is not None
     address, key = tunnel.alternative
     header = bytearray(frame[14:14 + HEADER[tunnel.version]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences in what ports, sets and the hypervisor itself have."""
+"""Differences of rules, address sets, networks and settings, as texts."""
 
 import collections
 import collections.abc
@@ -9,12 +9,12 @@ import typing
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.host import types
 
-# Of types.Settings; times are the library's own.
+# Fields of types.Settings; timeouts are the library's own.
 _SETTINGS = {'reply_ifindex': 'the interface by which answers leave',
              'local_v4': 'the address for Geneve', 'local_v6':
              'the IPv6 address for Geneve', 'sid': 'the network of SIDs'}
 _EVERYBODY = {4: '0.0.0.0/0', 6: '::/0'}
-# How many of a list are named.
+# How many networks a text names.
 _NAMED_MAX = 3
 
 Texts = collections.abc.Iterator[str]
@@ -23,9 +23,9 @@ Texts = collections.abc.Iterator[str]
 def of_rules(wanted: collections.abc.Iterable[types.Rule],
              held: collections.abc.Iterable[types.Rule],
              set_ids: collections.abc.Mapping[int, str]) -> Texts:
-    """Of a port.
+    """Yield differences of a port's rules.
 
-    :param set_ids: of address sets, by number.
+    :param set_ids: ids of address sets, by number.
     """
     should = collections.Counter(map(_canonical, wanted))
     has = collections.Counter(map(_canonical, held))
@@ -36,7 +36,7 @@ def of_rules(wanted: collections.abc.Iterable[types.Rule],
 
 
 def _canonical(rule: types.Rule) -> types.Rule:
-    """As the library lists it."""
+    """Return the rule as the library lists it."""
     if rule.address_set:
         return rule._replace(remote=None)
     return rule._replace(remote=_network(
@@ -58,7 +58,7 @@ def of_sets(wanted: collections.abc.Mapping[str,
             numbers: collections.abc.Callable[[str], int | None],
             held: collections.abc.Mapping[int, set[str]]
             ) -> collections.abc.Iterator[tuple[str, str]]:
-    """Of address sets: (id, difference); those of no set have no id.
+    """Yield (id, difference) of address sets; the id of an unwanted set is ''.
 
     :param wanted: networks by id.
     """
@@ -87,26 +87,26 @@ def of_lists(should: set[str], has: set[str]) -> Texts:
 
 def of_networks(common: host_spec.Common | None,
                 held: collections.abc.Set[str]) -> Texts:
-    """Of LB nodes.
+    """Yield differences of LB nodes' networks.
 
-    :param common: None: no controller has answered yet.
+    :param common: None before a controller has answered.
     """
     if common is None:
         yield ('nothing is known of LB nodes: no controller has said which '
                'networks they are in')
         return
-    for text in of_lists({_network(one) for one in common['networks']}, held):
+    for text in of_lists({_network(net) for net in common['networks']}, held):
         yield f'of LB nodes: {text}'
 
 
 def of_peers(common: host_spec.Common | None,
              held: collections.abc.Set[str]) -> Texts:
-    """Of hypervisors.
+    """Yield differences of hypervisors' networks.
 
-    :param common: None: no controller has answered yet.
+    :param common: None before a controller has answered.
     """
     wanted = common['peers'] if common else []
-    for text in of_lists({_network(one) for one in wanted}, held):
+    for text in of_lists({_network(peer) for peer in wanted}, held):
         yield f'of hypervisors: {text}'
 
 

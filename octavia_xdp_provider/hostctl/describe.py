@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A frame in a few words, also where only its beginning is known."""
+"""Describes a frame in a short text, even if only its beginning is known."""
 
 import ipaddress
 import struct
@@ -13,7 +13,7 @@ _FLAGS = 'FSRPAU'
 
 
 def frame(data: bytes) -> str:
-    """Addresses, ports and TCP flags, of what is inside of a tunnel too."""
+    """Return addresses, ports and TCP flags, including those in a tunnel."""
     if len(data) < _ETHERNET:
         return 'cut short'
     kind = int.from_bytes(data[12:14], 'big')
@@ -23,7 +23,7 @@ def frame(data: bytes) -> str:
 
 
 def packet(data: bytes, version: int) -> str:
-    """The same of an IP packet."""
+    """Describe an IP packet."""
     header = 20 if version == 4 else 40
     if len(data) < header or data[0] >> 4 != version:
         return 'cut short, or no IP'
@@ -34,7 +34,7 @@ def packet(data: bytes, version: int) -> str:
     else:
         protocol, source, destination = data[6], data[8:24], data[24:40]
         later = 0
-    ends = [str(ipaddress.ip_address(one)) for one in (source, destination)]
+    ends = [str(ipaddress.ip_address(end)) for end in (source, destination)]
     rest = data[header:]
     if later:
         return f'{_name(protocol)} {ends[0]} > {ends[1]}, a later fragment'

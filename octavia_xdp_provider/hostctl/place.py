@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hypervisor's datapath, and the agent's files, for the operator's
-command."""
+"""The hypervisor's datapath and the agent's files, for octavia-xdp-host."""
 
 import time
 import typing
@@ -15,14 +14,14 @@ from octavia_xdp_provider.host import ovsdb
 from octavia_xdp_provider.host import run_directory
 from octavia_xdp_provider.host import taps
 
-# Seconds that Open vSwitch's database may take to answer.
+# Seconds to wait for an answer of Open vSwitch's database.
 OVSDB_S = 5.0
 
 
 class Place:
-    """What the configuration file says.
+    """Options and files of the agent.
 
-    :raises ConfigurationError: it cannot be used.
+    :raises ConfigurationError: the configuration cannot be used.
     """
 
     def __init__(self, arguments: typing.Any) -> None:
@@ -35,12 +34,12 @@ class Place:
         self.files = run_directory.RunDirectory(self.conf)
 
     def open(self) -> datapath.Datapath:
-        """:raises HostError: nothing is there, or it is not for us."""
+        """:raises HostError: no state is pinned, or access is denied."""
         return self.files.open_datapath()
 
 
 def snapshot() -> links_module.Snapshot:
-    """The kernel's interfaces."""
+    """Return the kernel's interfaces."""
     links = links_module.Links()
     try:
         return links.snapshot()
@@ -50,7 +49,7 @@ def snapshot() -> links_module.Snapshot:
 
 def find_taps(remote: str, links: dict[str, links_module.Link],
               port_ids: typing.Iterable[str]) -> tuple[taps.Taps, bool]:
-    """Where ports are, and whether Open vSwitch's database has answered."""
+    """Return taps, and whether Open vSwitch's database has answered."""
     database = ovsdb.Database(remote)
     end = time.monotonic() + OVSDB_S
     try:

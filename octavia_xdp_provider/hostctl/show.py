@@ -23,42 +23,42 @@ def ports(host: typing.Any, arguments: typing.Any) -> Rows:
     """ports of Neutron's that have members, their taps and rules"""
     facts = facts_module.read(host)
     members: dict[str, int] = {}
-    for one in facts.entries:
-        members[one.entry.port_id] = members.get(one.entry.port_id, 0) + 1
-    return [{'port': one.id, 'interface': interface(one.ifindex),
-             'ifindex': one.ifindex or None,
-             'entries': members.get(one.id, 0), 'rules': one.rules,
-             'open': one.open, 'flows': one.flows,
-             'flows_max': one.flows_max,
-             'drops': sum(facts.drops.get(one.id, {}).values())}
-            for one in facts.ports if _takes(arguments, one.id)]
+    for item in facts.entries:
+        members[item.entry.port_id] = members.get(item.entry.port_id, 0) + 1
+    return [{'port': port.id, 'interface': interface(port.ifindex),
+             'ifindex': port.ifindex or None,
+             'entries': members.get(port.id, 0), 'rules': port.rules,
+             'open': port.open, 'flows': port.flows,
+             'flows_max': port.flows_max,
+             'drops': sum(facts.drops.get(port.id, {}).values())}
+            for port in facts.ports if _takes(arguments, port.id)]
 
 
 def entries(host: typing.Any, arguments: typing.Any) -> Rows:
     """listeners at members: keys, addresses, and what they carried"""
-    return [{'key': one.entry.key, 'port': one.entry.port_id,
-             'protocol': one.entry.protocol,
-             'vip': end(one.entry.vip, one.entry.vip_port),
-             'member': end(one.entry.fixed, one.entry.port),
-             'mac': one.entry.mac, 'gateway_mac': one.entry.gateway_mac,
-             'mss': one.entry.mss or None, 'flows': one.flows,
-             'packets_in': one.packets_in, 'bytes_in': one.bytes_in,
-             'packets_out': one.packets_out, 'bytes_out': one.bytes_out,
-             'drops': one.drops}
-            for one in host.entries() if _takes(arguments, one.entry.port_id)]
+    return [{'key': state.entry.key, 'port': state.entry.port_id,
+             'protocol': state.entry.protocol,
+             'vip': end(state.entry.vip, state.entry.vip_port),
+             'member': end(state.entry.fixed, state.entry.port),
+             'mac': state.entry.mac, 'gateway_mac': state.entry.gateway_mac,
+             'mss': state.entry.mss or None, 'flows': state.flows,
+             'packets_in': state.packets_in, 'bytes_in': state.bytes_in,
+             'packets_out': state.packets_out, 'bytes_out': state.bytes_out,
+             'drops': state.drops} for state in host.entries()
+            if _takes(arguments, state.entry.port_id)]
 
 
 def flows(host: typing.Any, arguments: typing.Any) -> Rows:
     """flows that are known: of clients, and, while a VM arrives, direct ones
     """
-    known = {one.entry.key: one.entry for one in host.entries()}
-    found = []
+    known = {state.entry.key: state.entry for state in host.entries()}
+    rows = []
     for table, name in _TABLES.items():
         for flow in host.flows(table):
             if not _takes(arguments, flow.port_id):
                 continue
             entry = known.get(flow.key)
-            found.append({
+            rows.append({
                 'state': 'direct' if flow.direct else name,
                 'client': end(flow.client, flow.client_port),
                 'key': flow.key or None, 'port': flow.port_id,
@@ -67,7 +67,7 @@ def flows(host: typing.Any, arguments: typing.Any) -> Rows:
                 'member': entry and end(entry.fixed, entry.port),
                 'idle_s': flow.idle, 'answered': flow.answered,
                 'closing': flow.closing, 'outdated': flow.outdated})
-    return found
+    return rows
 
 
 def drops(host: typing.Any, arguments: typing.Any) -> Rows:
@@ -90,7 +90,7 @@ def drops(host: typing.Any, arguments: typing.Any) -> Rows:
 SUBJECTS: dict[str, collections.abc.Callable[
     [typing.Any, typing.Any], Rows]] = {
         'ports': ports, 'entries': entries, 'flows': flows, 'drops': drops}
-# What a table shows; JSON has all.
+# Columns of tables; JSON has all fields.
 COLUMNS = {
     'ports': ('port', 'interface', 'entries', 'rules', 'open', 'flows',
               'drops'),
@@ -126,7 +126,7 @@ def end(address: str, port: int) -> str:
 
 
 def interface(ifindex: int) -> str | None:
-    """Its name; None if it is gone."""
+    """Return the name of an interface; None if it is gone."""
     try:
         return socket.if_indextoname(ifindex) if ifindex else None
     except OSError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-host trace: packets that the programs took or dropped.
 
-tcpdump at a tap does not show them: the programs come before it.
+tcpdump at a tap does not show them, because the programs run before it.
 """
 
 import sys
@@ -15,7 +15,7 @@ from octavia_xdp_provider.host import types
 from octavia_xdp_provider.hostctl import describe
 from octavia_xdp_provider.hostctl import show
 
-# Milliseconds that a read waits: how late an end is noticed.
+# Milliseconds that a read waits; bounds how late an interrupt is noticed.
 _WAIT_MS = 250
 _HOOKS = {types.Hook.NIC: 'underlay', types.Hook.TAP_IN: 'from VM',
           types.Hook.TAP_OUT: 'to VM'}
@@ -25,7 +25,7 @@ def run(place: typing.Any, arguments: typing.Any) -> int:
     host = place.open()
     try:
         with interrupts.asked_to_end() as ended:
-            host.packets()  # of a trace that was killed
+            host.packets()  # discard leftovers of a killed trace
             host.trace(arguments.port)
             try:
                 print('tracing ' + (arguments.port or 'all ports'),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-host verify: what is wanted, compared with what is there.
+"""octavia-xdp-host verify: compares the wanted state with the datapath.
 
-Wanted is what the agent fetched last; a change that it is just making shows
-as a difference for a moment.
+The wanted state is what the agent fetched last. A change that the agent is
+applying shows as a difference for a moment.
 """
 
 import typing
@@ -30,8 +30,8 @@ Fault = tuple[str, str]
 
 
 class Held(typing.NamedTuple):
-    """What is there. ``rules``: by port; ``sets``: networks by number;
-    ``networks``: of LB nodes."""
+    """The state of the datapath. ``rules``: by port; ``sets``: networks by
+    number; ``networks``: those of LB nodes."""
 
     ports: dict[str, types.PortState]
     entries: dict[int, types.Entry]
@@ -44,8 +44,7 @@ class Held(typing.NamedTuple):
 
 
 class Planned(typing.NamedTuple):
-    """What is wanted, of documents that can be read. ``sets``: networks by
-    id."""
+    """The state that valid documents want. ``sets``: networks by id."""
 
     ports: dict[str, plans.Plan]
     sets: dict[str, list[str]]
@@ -53,9 +52,10 @@ class Planned(typing.NamedTuple):
 
 
 def read(host: datapath.Datapath) -> Held:
-    """:raises HostError: it cannot be read."""
-    ports = {one.id: one for one in host.ports()}
-    return Held(ports, {one.entry.key: one.entry for one in host.entries()},
+    """:raises HostError: the datapath cannot be read."""
+    ports = {port.id: port for port in host.ports()}
+    return Held(ports, {state.entry.key: state.entry
+                        for state in host.entries()},
                 frozenset(host.programs()),
                 {key: host.rules(key) for key in ports},
                 host.address_sets(), frozenset(host.networks()),
@@ -63,7 +63,7 @@ def read(host: datapath.Datapath) -> Held:
 
 
 def run(place: typing.Any, arguments: typing.Any) -> int:
-    """0: all is right; 1: something differs."""
+    """Return 0 if everything matches, 1 if something differs."""
     host = place.open()
     try:
         held = read(host)
@@ -88,7 +88,7 @@ def run(place: typing.Any, arguments: typing.Any) -> int:
         faults += of_ports(planned, taps, held)
         faults += [(key or HOST, text) for key, text in contents.of_sets(
             planned.sets, planned.numbers.get, held.sets)]
-    return _say(arguments, faults, held)
+    return _report(arguments, faults, held)
 
 
 def _plan(place: typing.Any
@@ -114,15 +114,15 @@ def _plan(place: typing.Any
 
 def of_underlay(settings: settings_module.Settings, held: Held
                 ) -> list[Fault]:
-    """Differences at the underlay's interfaces."""
+    """Return differences of settings and of the underlay's programs."""
     faults = [(HOST, problem) for problem in settings.problems]
     faults += [(HOST, text) for text in contents.of_settings(
         settings.datapath, held.settings)]
     for ifindex in settings.underlay:
         faults += [(HOST, text) for text in _of_program(
             types.Hook.NIC, ifindex, held)]
-    pinned = {one.ifindex for one in held.programs
-              if one.hook == types.Hook.NIC}
+    pinned = {program.ifindex for program in held.programs
+              if program.hook == types.Hook.NIC}
     return faults + [
         (HOST, f'there is a program at interface {ifindex}, which is not '
          'of the underlay')
@@ -133,9 +133,9 @@ def _of_program(hook: types.Hook, ifindex: int, held: Held
                 ) -> typing.Iterator[str]:
     where = (f'{hook.name.lower()} at interface '
              f'{show.interface(ifindex) or ifindex}')
-    for one in held.programs:
-        if (one.hook, one.ifindex) == (hook, ifindex) and one.attached:
-            if not one.current:
+    for prog in held.programs:
+        if (prog.hook, prog.ifindex) == (hook, ifindex) and prog.attached:
+            if not prog.current:
                 yield f'the program {where} is one of another release'
             return
     yield f'there is no program {where}'
@@ -143,7 +143,7 @@ def _of_program(hook: types.Hook, ifindex: int, held: Held
 
 def of_ports(planned: Planned, taps: typing.Mapping[str, Tap], held: Held
              ) -> list[Fault]:
-    """Differences of ports, entries and programs at taps."""
+    """Return differences of ports, entries and programs at taps."""
     faults: list[Fault] = []
     set_ids = {number: key for key in planned.sets
                if (number := planned.numbers.get(key)) is not None}
@@ -154,10 +154,10 @@ def of_ports(planned: Planned, taps: typing.Mapping[str, Tap], held: Held
                for key in sorted(held.ports.keys() - planned.ports.keys())]
     wanted = {state.ifindex for state in held.ports.values()}
     faults += [
-        (HOST, f'there is a program at interface {one.ifindex}, which is '
+        (HOST, f'there is a program at interface {program.ifindex}, which is '
          'no port\'s tap')
-        for one in sorted(held.programs)
-        if one.hook in _TAP_HOOKS and one.ifindex not in wanted]
+        for program in sorted(held.programs)
+        if program.hook in _TAP_HOOKS and program.ifindex not in wanted]
     return faults
 
 
@@ -184,19 +184,19 @@ def _of_port(plan: plans.Plan, tap: Tap | None, held: Held,
 
 def _of_entries(plan: plans.Plan, held: Held) -> typing.Iterator[str]:
     for key, entry in sorted(plan.entries.items()):
-        found = held.entries.get(key)
-        if found is None:
+        present = held.entries.get(key)
+        if present is None:
             yield f'key {key} is wanted, and not there'
-        elif found != entry:
-            names = [name for name, one in entry._asdict().items()
-                     if getattr(found, name) != one]
+        elif present != entry:
+            names = [name for name, value in entry._asdict().items()
+                     if getattr(present, name) != value]
             yield f'key {key} differs in {", ".join(names)}'
     for key, entry in sorted(held.entries.items()):
         if entry.port_id == plan.id and key not in plan.entries:
             yield f'key {key} is there, and not wanted'
 
 
-def _say(arguments: typing.Any, faults: list[Fault], held: Held) -> int:
+def _report(arguments: typing.Any, faults: list[Fault], held: Held) -> int:
     if arguments.format == 'json':
         stdout.say(output.dump({
             'ports': len(held.ports), 'entries': len(held.entries),

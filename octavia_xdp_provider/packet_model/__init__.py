@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forwarding decision in plain Python, written from forwarding.rst.
 
-A second implementation of what ``datapath/bpf`` does: bytes in, bytes out.
-It shares no code with the program and knows neither maps nor the library; the
-lists of outcomes and encapsulations are those of ``common/enumerations.py``.
-`Forwarder` in forward.py is the entry point; state.py is what it decides by.
+A second implementation of ``datapath/bpf``: bytes in, bytes out. It shares no
+code with the program and uses neither maps nor the library; the lists of
+outcomes and encapsulations are those of ``common/enumerations.py``.
+`Forwarder` in forward.py is the entry point, state.py holds its input.
 """

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long ago something was, of which only the low bits of its time were
-kept.
-"""
+"""Ages of truncated timestamps, of which only the low bits are stored."""
 
-AHEAD = 64  # so many units a time may be to come
+AHEAD = 64  # units that a timestamp may lie in the future
 AHEAD_MS = 65536
 
 
 def since(then: int, now: int, mask: int, ahead: int) -> int:
-    """0 also of what is to come: somebody else has read the clock later."""
+    """Return the age; 0 for future times, set by CPUs that are ahead."""
     return max(0, ((now - then + ahead) & mask) - ahead)

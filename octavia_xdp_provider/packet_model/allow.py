@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may talk to a service, and from where nobody can."""
+"""Networks that may use a service, and martian addresses."""
 
 import ipaddress
 
 
 class Networks:
-    """Whether an address is in any of the networks."""
+    """Looks up networks by an address that they contain."""
 
     def __init__(self, networks: list[tuple[bytes, int]]):
         self._by_length: dict[tuple[int, int], set[int]] = {}
@@ -15,7 +15,7 @@ class Networks:
             self._by_length.setdefault((bits, length), set()).add(prefix)
 
     def find(self, address: bytes) -> tuple[bytes, int] | None:
-        """The network that has the address, as (address, length)."""
+        """Return a network with the address, as (address, length)."""
         bits = 8 * len(address)
         number = int.from_bytes(address, 'big')
         for (size, length), prefixes in self._by_length.items():

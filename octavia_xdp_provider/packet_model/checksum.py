@@ -3,11 +3,11 @@
 
 
 def words(data: bytes) -> int:
-    """Sum of the big-endian words; an odd last byte is padded with 0."""
+    """Return the sum of big-endian words; an odd byte is padded with 0."""
     if len(data) & 1:
         data += b'\0'
-    # A number in base 2^16 and the sum of its digits agree modulo 2^16 - 1,
-    # but for which of the two zeroes it is: only all zeroes sum up to 0.
+    # A number in base 2^16 and the sum of its digits are congruent modulo
+    # 2^16 - 1. Of the two zeroes, 0 results from all zeroes only.
     value = int.from_bytes(data, 'big')
     return (value - 1) % 0xffff + 1 if value else 0
 
@@ -17,12 +17,11 @@ def checksum(data: bytes) -> int:
 
 
 def refreshed(before: bytes, after: bytes, at: int) -> bytes:
-    """The checksum at `at` of a message that has become `after`: as right as
-    that of `before` was.
+    """Return the checksum field at `at` after a message became `after`.
 
-    It is computed over the whole message, with its pseudo header: what was
-    right gets the checksum of RFC 1071, what was wrong stays wrong by as
-    much.
+    Both messages include their pseudo header. If the checksum in `before` was
+    correct, the new one is that of RFC 1071; otherwise it is wrong by the same
+    amount.
     """
     wrong = words(before) % 0xffff
     total = words(after[:at] + b'\0\0' + after[at + 2:])
@@ -32,6 +31,6 @@ def refreshed(before: bytes, after: bytes, at: int) -> bytes:
 
 def pseudo_header(source: bytes, destination: bytes, length: int,
                   protocol: int) -> bytes:
-    """Of IPv6 (RFC 8200, 8.1); its sum is that of IPv4's as well."""
+    """Return that of IPv6 (RFC 8200, 8.1); IPv4's has the same sum."""
     return (source + destination + length.to_bytes(4, 'big') +
             protocol.to_bytes(4, 'big'))

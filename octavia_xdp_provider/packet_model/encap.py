@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves: the uplink's link header, the outer header, the packet."""
+"""Encapsulation: the uplink's link header, the outer header, the packet."""
 
 import struct
 
@@ -26,8 +26,7 @@ def outer_family(service: state.Service, member: state.Member) -> int:
 
 
 def overhead(service: state.Service, member: state.Member) -> int:
-    """Bytes of the outer header, with an alternative where it may have
-    one."""
+    """Return the outer header's bytes, including a possible alternative."""
     if member.encapsulation == Encapsulation.DSCP:
         return 0
     return (HEADER[outer_family(service, member)] +
@@ -91,8 +90,8 @@ def encapsulate(node: state.Node, service: state.Service,
 def _with_alternative(member: state.Member, alternative: state.Member,
                       ethertype: bytes, inner: int, entropy: int,
                       length: int) -> tuple[bytes, int]:
-    """What follows the outer IP header of a packet that names a second
-    member, and its protocol. `length` is the packet's."""
+    """Return what follows the outer IP header of a packet that names a second
+    member, and the protocol of that. `length`: bytes of the packet."""
     address = alternative.outer
     words = len(address) // 4
     if member.encapsulation == Encapsulation.GUE:
@@ -134,17 +133,17 @@ def _rewritten(service: state.Service, member: state.Member,
 
 def _readdressed(packet: parse.Packet, rest: bytes, at: int,
                  destination: bytes) -> bytes:
-    """Transport header and what follows, with a checksum at `at` for another
-    destination."""
+    """Return the transport header and payload with the checksum at `at`
+    updated for another destination."""
     udp = packet.protocol == state.UDP
     if udp and rest[at:at + 2] == b'\0\0':
-        return rest  # it has none: RFC 768, in IPv6 RFC 6935
+        return rest  # no checksum: RFC 768, in IPv6 RFC 6935
     message = rest[:packet.end - packet.transport]
     before, after = (checksum.pseudo_header(
-        packet.source, one, len(message), packet.protocol)
-        for one in (packet.destination, destination))
+        packet.source, address, len(message), packet.protocol)
+        for address in (packet.destination, destination))
     field = checksum.refreshed(before + message, after + message,
                                len(after) + at)
     if udp and field == b'\0\0':
-        field = b'\xff\xff'  # 0 says that there is none
+        field = b'\xff\xff'  # 0 would mean no checksum
     return rest[:at] + field + rest[at + 2:]

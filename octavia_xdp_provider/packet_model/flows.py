@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows that are remembered while their slot is open."""
+"""Flow memory: flows are remembered while their slot is open."""
 
 import collections
 import dataclasses
@@ -11,13 +11,13 @@ from octavia_xdp_provider.packet_model import state
 
 WAYS = 8
 TIME_MASK = 0x3fff
-UNIT_SHIFT = 30  # time is in units of 2^30 ns
+UNIT_SHIFT = 30  # one unit of time is 2^30 ns
 FLOW_SERVICE = 0x9e3779b97f4a7c15
-AGE_MAX = 16000  # times wrap soon after
-PROTECTED = 2  # units in which no entry is evicted
-ENDED_AGE = 30  # units in which a flow's last packets follow its end
-NAME_SHIFT = 28  # of a name's bits that an entry has
-SHARE = 0x3ff  # bits of the service's index, the lowest of them
+AGE_MAX = 16000  # timestamps wrap soon after
+PROTECTED = 2  # units during which no entry is evicted
+ENDED_AGE = 30  # units during which last packets follow a flow's end
+NAME_SHIFT = 28  # shift of the hash bits that an entry stores
+SHARE = 0x3ff  # lowest bits of a name: those of the service's index
 
 
 @dataclasses.dataclass
@@ -37,11 +37,11 @@ class Memory:
 
     def __init__(self, node: state.Node):
         self.node = node
-        self.full = False  # whatever the sets hold
+        self.full = False  # makes every set full
         self.sets: dict[int, list[Entry | None]] = {}
 
     def name(self, flow: tuple, service: state.Service) -> tuple[int, int]:
-        """(set, the name's bits in an entry)"""
+        """Return (set, the bits of the name that an entry stores)."""
         seeded = select.flow_hash(*flow, seed=self.node.seed)
         seeded ^= service.index * FLOW_SERVICE & select.MASK
         tag = select.flow_tag(seeded)
@@ -62,7 +62,7 @@ def _age(entry: Entry, time: int) -> int:
 
 def find(memory: Memory, name, service: state.Service,
          time: int) -> Entry | None:
-    """The entry of the flow, if it is not outdated."""
+    """Return the entry of the flow unless it is outdated."""
     where, bits = name
     for entry in memory.ways(where):
         if entry is not None and entry.name == bits:
@@ -81,10 +81,10 @@ def forget(memory: Memory, name):
 
 
 def _worth(entry: Entry | None, time: int, timeout: int) -> tuple[bool, int]:
-    """How well the place does for another flow: (free, age).
+    """Rate a place for another flow: (free, age).
 
-    A free place is like one of time 0; it matters only to which of several
-    good places is taken, and so to what is evicted later on.
+    An empty place counts as an entry of time 0. This affects only which of
+    several suitable places is taken, and so what is evicted later.
     """
     if entry is None:
         entry = Entry(0, 0, False, 0)
@@ -97,7 +97,7 @@ def _worth(entry: Entry | None, time: int, timeout: int) -> tuple[bool, int]:
 
 
 def _loose(ways: list[Entry | None], time: int, timeout: int) -> int | None:
-    """The place that may be taken and does best."""
+    """Return the best place that may be taken."""
     place, best = None, (False, 0)
     for index, entry in enumerate(ways):
         worth = _worth(entry, time, timeout)
@@ -108,15 +108,16 @@ def _loose(ways: list[Entry | None], time: int, timeout: int) -> int | None:
 
 def _outdated(ways: list[Entry | None], share: int, time: int,
               timeout: int) -> int | None:
-    """The first of the share that is too old for its own service."""
+    """Return the first entry of the share that is too old for its service."""
     return next((index for index, entry in enumerate(ways)
                  if entry is not None and entry.share == share
                  and _age(entry, time) > timeout), None)
 
 
 def _crowded(ways: list[Entry | None], share: int, time: int) -> int | None:
-    """The oldest of the share that has most of a full set, at least two more
-    than the flow's own, which is to have confirmed all that it has."""
+    """Return the oldest entry of the largest share of a full set. That share
+    must have at least two entries more than the flow's own, whose entries must
+    all be confirmed."""
     entries = [entry for entry in ways if entry is not None]
     counts = collections.Counter(entry.share for entry in entries)
     if any(entry.share == share and not entry.confirmed
@@ -152,7 +153,7 @@ def remember(memory: Memory, name, member: int, time: int,
 
 
 def _go_on(entry: Entry, time: int, ends: bool):
-    """A packet of a flow that is remembered."""
+    """Update the entry for a packet of its flow."""
     age = _age(entry, time)
     if age > ENDED_AGE if entry.ended else age > 1 or ends:
         entry.time = time & TIME_MASK
@@ -161,20 +162,20 @@ def _go_on(entry: Entry, time: int, ends: bool):
     entry.ended = entry.ended or ends
 
 
-def _keeps(service: state.Service, member: int) -> bool:
-    one = service.members.get(member)
-    return one is not None and one.keeps_flows
+def _keeps(service: state.Service, index: int) -> bool:
+    member = service.members.get(index)
+    return member is not None and member.keeps_flows
 
 
-def _takes(service: state.Service, member: int) -> bool:
-    one = service.members.get(member)
-    return one is not None and one.takes_flows
+def _takes(service: state.Service, index: int) -> bool:
+    member = service.members.get(index)
+    return member is not None and member.takes_flows
 
 
 def choose(memory: Memory, service: state.Service, flow: tuple,
            slot: select.Slot, protocol: int, opens: bool, ends: bool,
            time: int, watch: observer.Observer) -> tuple[int, bool]:
-    """The member of an open slot, and whether the memory was full."""
+    """Return the member for an open slot, and whether the memory was full."""
     name = memory.name(flow, service)
     entry = find(memory, name, service, time)
     watch.remembered(service, entry,
@@ -198,7 +199,7 @@ def choose(memory: Memory, service: state.Service, flow: tuple,
 
 def _new(memory: Memory, name, service: state.Service, slot: select.Slot,
          time: int) -> tuple[int, str, bool]:
-    """(member, why, whether the memory was full) of a flow that begins."""
+    """Return (member, why, whether the memory was full) for a new flow."""
     if slot.before == slot.now:
         forget(memory, name)
     elif slot.now != state.NOBODY and not remember(
@@ -210,8 +211,8 @@ def _new(memory: Memory, name, service: state.Service, slot: select.Slot,
 
 
 def can_name(service: state.Service, one: int, other: int) -> bool:
-    """Whether a packet to `one` can name `other`, who may have its flow, and
-    would get the same packet."""
+    """Whether a packet to member `one` can name `other` as its alternative:
+    `other` keeps flows and takes packets of the same form."""
     if not service.second_chance or one == other or not _keeps(service,
                                                                other):
         return False
@@ -224,8 +225,8 @@ def can_name(service: state.Service, one: int, other: int) -> bool:
 
 def alternative(service: state.Service, slot: select.Slot,
                 taken: int) -> int | None:
-    """Who else may have a flow that goes to `taken`, if a packet that opens
-    nothing can name it."""
+    """Return the member other than `taken` that may have the flow, if a packet
+    that opens no flow can name it."""
     if slot.before is None:
         return None
     other = slot.now if taken == slot.before else slot.before
@@ -233,13 +234,13 @@ def alternative(service: state.Service, slot: select.Slot,
 
 
 def stays(service: state.Service, slot: select.Slot) -> int:
-    """Who has flows that are older than the slot's last change."""
+    """Return the member of flows older than the slot's last change."""
     return slot.before if _keeps(service, slot.before) else slot.now
 
 
 def _old(memory: Memory, name, service: state.Service, slot: select.Slot,
          protocol: int, time: int) -> tuple[int, str]:
-    """(member, why) of a flow that began, and is not remembered."""
+    """Return (member, why) for a running flow that is not remembered."""
     if protocol != state.UDP and not service.by_source:
         return (stays(service, slot),
                 'not remembered, so older than the change')

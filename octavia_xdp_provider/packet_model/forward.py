@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of decisions, from a frame to what happens to it."""
+"""The sequence of decisions from a frame to its result."""
 
 import typing
 
@@ -32,8 +32,8 @@ SCTP_ENDS = (6, 7, 8, 14)  # ABORT, and the three chunks of a shutdown
 class Result(typing.NamedTuple):
     """What happens to a frame.
 
-    With node.by_routes a packet that is forwarded has no action, and its
-    frame no link header: the kernel's routes decide about those.
+    With node.by_routes, a forwarded packet has no action and its frame no link
+    header, since the kernel's routes determine both.
     """
 
     action: Action | None
@@ -42,26 +42,25 @@ class Result(typing.NamedTuple):
     remarks: tuple[Outcome, ...] = ()
     service: state.Service | None = None
     member: int | None = None
-    any_id: bool = False  # of an IPv4 packet: the node may choose it
-    stripped: int = 0  # bytes that a peer had put in front, not counted
+    any_id: bool = False  # the node may choose the IPv4 ID
+    stripped: int = 0  # bytes of a peer's headers, which are not counted
 
     def counted(self) -> tuple[Outcome, ...]:
-        """The outcome counters that this packet moved: each by one packet,
-        and by the bytes of the frame that came in.
-        """
+        """Return the outcomes that count this packet and the bytes of the
+        received frame."""
         if self.outcome in (Outcome.PASS, Outcome.FORWARDED):
             return self.remarks
         return (*self.remarks, self.outcome)
 
 
 class _Packet(typing.NamedTuple):
-    """A packet that is for a service, and what is special about it."""
+    """A packet for a service, with its context."""
 
     parsed: parse.Packet
     service: state.Service
     ingress: int
     time: int
-    source: bytes  # client of the flow: not an ICMP error's own source
+    source: bytes  # client of the flow, not the source of an ICMP error
     ports: bytes
     protocol: int
     error: bool = False
@@ -86,10 +85,10 @@ def ends_flow(packet: parse.Packet) -> bool:
 
 
 class Forwarder:
-    """The program with all that it remembers.
+    """The program with its state.
 
-    `slots`, `memory`, `fragments`, `sources` and `answers` may be replaced
-    by what knows these things from elsewhere.
+    `slots`, `memory`, `fragments`, `sources` and `answers` may be replaced,
+    for example by readers of a node's maps.
     """
 
     def __init__(self, node: state.Node,
@@ -108,18 +107,18 @@ class Forwarder:
         self.translator = translator.Translator(self)
 
     def set_services(self, services: list[state.Service]):
-        self.services = {(one.vip, one.protocol, one.port): one
-                         for one in services}
+        self.services = {(service.vip, service.protocol, service.port): service
+                         for service in services}
         self.vips = {}
         self.nat.keep(services)
-        for one in services:
-            one.place()
-            self.vips.setdefault(one.vip, []).append(one)
+        for service in services:
+            service.place()
+            self.vips.setdefault(service.vip, []).append(service)
 
     def forward(self, frame: bytes, ingress: int, clock: int,
                 readable: int | None = None) -> Result:
-        """`clock` is the coarse monotonic clock in nanoseconds; `readable`:
-        bytes in the first of several buffers.
+        """Forward a frame. `clock`: the coarse monotonic clock, ns;
+        `readable`: bytes in the first of several buffers.
         """
         packet = parse.parse(frame, readable)
         if type(packet) is parse.Ignored:
@@ -184,7 +183,7 @@ class Forwarder:
 
     def _translated(self, found: translator.Found | Outcome, packet, ingress,
                     clock, service=None) -> Result:
-        """`found`: the packet's flow, or why it has none."""
+        """Send a packet by its flow (`found`), or drop it with its outcome."""
         frame = packet.frame
         if isinstance(found, Outcome):
             return self._drop(frame, found, (), service)
@@ -212,7 +211,7 @@ class Forwarder:
 
     def _request(self, packet, service, ingress, clock,
                  handed=None) -> Result:
-        """Of a service of NAT, whole or a first fragment."""
+        """Handle a packet to a NAT service, whole or a first fragment."""
         opens = opens_flow(packet, service)
         refused = (self._refused(packet, service) or
                    self._beyond_rate(packet, service, opens, clock))
@@ -225,7 +224,7 @@ class Forwarder:
             if result is not None:
                 return result
             if packet.protocol == state.TCP and not opens:
-                return self._of_nobody(packet, service, ingress, clock)
+                return self._orphan(packet, service, ingress, clock)
             found = self.translator.begin(packet, service, opens)
             if found is Outcome.DROP_CONNECTION_LIMIT:
                 return self._beyond_limit(packet, service, clock)
@@ -235,8 +234,8 @@ class Forwarder:
                                  ingress, clock)
         return self._translated(found, packet, ingress, clock, service)
 
-    def _of_nobody(self, packet, service, ingress, clock) -> Result:
-        """A TCP packet of a connection that no node has."""
+    def _orphan(self, packet, service, ingress, clock) -> Result:
+        """Handle a TCP packet of a connection that no node has."""
         frame, family = packet.frame, packet.family
         flags = nat.tcp_flags(packet)
         if (not flags & nat.ACK or flags & nat.RST or
@@ -254,7 +253,7 @@ class Forwarder:
     # Peers of NAT ------------------------------------------------------------
 
     def _handed(self, packet, ingress, clock) -> Result:
-        """To a pool, and looks as if a peer had handed it on."""
+        """Handle a packet to a pool that looks as if handed on by a peer."""
         handed = self.peers.read(packet)
         inner = handed and parse.parse(self.peers.inside(packet, handed),
                                        max(packet.readable - handed.length,
@@ -321,8 +320,8 @@ class Forwarder:
 
     def _unknown(self, packet, service, handed, ingress, clock,
                  is_error=False) -> Result | None:
-        """Of a flow that is not here: to a node that may have it, if one
-        may."""
+        """Hand a packet of an unknown flow to the node that may have it; None:
+        there is none."""
         if not self.peers:
             return None
         key, at, seeks = None, packet.transport, True
@@ -345,7 +344,7 @@ class Forwarder:
                              is_error)
 
     def _later_to_peer(self, packet, ingress, clock) -> Result:
-        """Its first fragment went to the flow's owner."""
+        """Send a later fragment to the flow's owner, as its first one."""
         if self.node.is_no_client(packet.source, packet.destination):
             return self._drop(packet.frame, Outcome.DROP_MARTIAN)
         found = self.peers.follow(translator.fragment_key(packet))
@@ -374,12 +373,12 @@ class Forwarder:
             action, uplink.link(family) + nat_peers.wrapped(packet, onward) +
             frame[packet.end:], Outcome.FORWARDED, (Outcome.NAT_HANDED_ON,))
 
-    # Ends without a service--------------------------------------------------
+    # Results without a service -----------------------------------------------
 
     @staticmethod
     def _drop(frame: bytes, outcome: Outcome, remarks=(),
               service: state.Service | None = None) -> Result:
-        """`service`: the one that the packet was for, if that is known."""
+        """Drop the frame. `service`: its destination, if known."""
         if service is not None:
             service.drops += 1
         return Result(Action.DROP, frame, outcome, remarks)
@@ -417,8 +416,8 @@ class Forwarder:
                    self._beyond_rate(packet, service, opens, clock))
         if refused is not None:
             return self._drop(packet.frame, refused, (), service)
-        one = _Packet(packet, service, ingress, clock, packet.source, ports,
-                      packet.protocol)
+        context = _Packet(packet, service, ingress, clock, packet.source,
+                          ports, packet.protocol)
         flow = select.flow_of(service, packet.source, ports,
                               packet.protocol)
         value = select.flow_hash(*flow)
@@ -426,7 +425,7 @@ class Forwarder:
         alternative = None
         member = self._by_connection(packet, service)
         if member is None:
-            member, other, full = self._select(one, flow, value, opens)
+            member, other, full = self._select(context, flow, value, opens)
             if full:
                 remarks = (Outcome.MEMORY_FULL,)
             if not opens and not packet.first:
@@ -434,7 +433,7 @@ class Forwarder:
         if packet.first and member != state.NOBODY:
             self.watch.first_fragment()
             self.fragments.leave(packet, service, member)
-        return self._send(one, member, value, opens, remarks, alternative)
+        return self._send(context, member, value, opens, remarks, alternative)
 
     def _refused(self, packet, service) -> Outcome | None:
         if self.node.is_no_client(packet.source, packet.destination):
@@ -468,7 +467,7 @@ class Forwarder:
                           service)
 
     def _by_connection(self, packet, service) -> int | None:
-        """The member that a QUIC connection ID names."""
+        """Return the member that a QUIC connection ID names."""
         if not service.quic:
             return None
         server = quic.find_server(
@@ -479,19 +478,19 @@ class Forwarder:
         self.watch.quic(server, member is not None)
         return member
 
-    def _select(self, one: _Packet, flow: tuple, value: int,
+    def _select(self, context: _Packet, flow: tuple, value: int,
                 opens: bool) -> tuple[int, int | None, bool]:
-        """(member, the alternative for what opens nothing, whether the memory
-        was full)"""
-        slot = self.slots.look_up(one.service, flow, value)
-        self.watch.slot(one.service, slot)
+        """Return (member, the alternative for packets that open no flow,
+        whether the memory was full)."""
+        slot = self.slots.look_up(context.service, flow, value)
+        self.watch.slot(context.service, slot)
         member, full = slot.now, False
         if slot.before is not None and slot.open:
             member, full = flows.choose(
-                self.memory, one.service, flow, slot, one.protocol, opens,
-                not one.error and ends_flow(one.parsed),
-                one.time >> flows.UNIT_SHIFT, self.watch)
-        return member, flows.alternative(one.service, slot, member), full
+                self.memory, context.service, flow, slot, context.protocol,
+                opens, not context.error and ends_flow(context.parsed),
+                context.time >> flows.UNIT_SHIFT, self.watch)
+        return member, flows.alternative(context.service, slot, member), full
 
     # Fragments ------------------------------------------------------------
 
@@ -501,9 +500,9 @@ class Forwarder:
                                     packet, ingress, clock)
         if self.peers.follows(translator.fragment_key(packet)):
             return self._later_to_peer(packet, ingress, clock)
-        found = self.fragments.follow(packet, self.services)
-        if found is not None:
-            service, member = found
+        owner = self.fragments.follow(packet, self.services)
+        if owner is not None:
+            service, member = owner
             self.watch.followed(packet, service, member)
         else:
             if packet.protocol in TUNNELS:
@@ -522,13 +521,13 @@ class Forwarder:
         refused = self._refused(packet, service)
         if refused is not None:
             return self._drop(packet.frame, refused, (), service)
-        one = _Packet(packet, service, ingress, clock, packet.source,
-                      bytes(4), packet.protocol)
+        context = _Packet(packet, service, ingress, clock, packet.source,
+                          bytes(4), packet.protocol)
         flow = select.flow_of(service, packet.source, bytes(4),
                               packet.protocol)
         value = select.flow_hash(*flow)
-        if found is not None:
-            return self._send(one, member, value, False, ())
+        if owner is not None:
+            return self._send(context, member, value, False, ())
         slot = self.slots.look_up(service, flow, value)
         self.watch.slot(service, slot)
         member = slot.now
@@ -536,7 +535,7 @@ class Forwarder:
             member = flows.stays(service, slot)
             self.watch.choice(service, member,
                               'fragments stay with the owner before')
-        return self._send(one, member, value, False,
+        return self._send(context, member, value, False,
                           (Outcome.FRAGMENT_GUESSED,))
 
     # ICMP -----------------------------------------------------------------
@@ -567,13 +566,13 @@ class Forwarder:
         if self.node.is_no_client(packet.source, packet.destination):
             self.watch.martian(packet.source)
             return self._drop(frame, Outcome.DROP_MARTIAN, (), service)
-        one = _Packet(packet, service, ingress, clock, quoted.client,
-                      quoted.ports, quoted.protocol, error=True)
+        context = _Packet(packet, service, ingress, clock, quoted.client,
+                          quoted.ports, quoted.protocol, error=True)
         flow = select.flow_of(service, quoted.client, quoted.ports,
                               quoted.protocol)
         value = select.flow_hash(*flow)
-        member, alternative, _ = self._select(one, flow, value, False)
-        return self._send(one, member, value, False, (), alternative)
+        member, alternative, _ = self._select(context, flow, value, False)
+        return self._send(context, member, value, False, (), alternative)
 
     def _echo(self, packet, clock) -> Result:
         frame = packet.frame
@@ -594,9 +593,9 @@ class Forwarder:
 
     # To the member --------------------------------------------------------
 
-    def _send(self, one: _Packet, index: int, value: int, opens: bool,
+    def _send(self, context: _Packet, index: int, value: int, opens: bool,
               remarks, alternative: int | None = None) -> Result:
-        packet, service, node = one.parsed, one.service, self.node
+        packet, service, node = context.parsed, context.service, self.node
         frame = packet.frame
         self.watch.member(service, index)
         if index == state.NOBODY:
@@ -624,17 +623,17 @@ class Forwarder:
                                   service)
             limit = self._limit(packet, service, member, other, uplink)
             if len(frame) - packet.network > limit:
-                return self._too_big(one, limit, remarks)
+                return self._too_big(context, limit, remarks)
             if opens and packet.protocol == state.TCP and node.clamp_mss:
                 mss.clamp(packet, limit)
-            action = (Action.TX if uplink.ifindex == one.ingress else
+            action = (Action.TX if uplink.ifindex == context.ingress else
                       Action.REDIRECT)
             if uplink.cannot_send(packet.split, action):
                 return self._drop(frame, Outcome.DROP_BUFFERS, remarks,
                                   service)
             link = uplink.link(family)
         if member.written_port:
-            ports.rewrite(packet, member.written_port, one.error)
+            ports.rewrite(packet, member.written_port, context.error)
             self.watch.port(service, member)
         frame = encap.encapsulate(node, service, member, packet, entropy,
                                   link, other)
@@ -646,7 +645,7 @@ class Forwarder:
                       index)
 
     def uplink(self, family: int, entropy: int) -> state.Uplink | None:
-        """The uplink of a flow, if it has a next hop of the family."""
+        """Return a flow's uplink; None without a next hop of the family."""
         choice = self.node.choice[family][entropy >> 26]
         uplink = None if choice is None else self.node.uplinks[choice]
         if uplink is not None and uplink.gateway.get(family) is None:
@@ -655,19 +654,19 @@ class Forwarder:
         return uplink
 
     def _limit(self, packet, service, member, alternative, uplink) -> int:
-        """Bytes of the packet that the path takes."""
-        mtu = min(one.mtu or uplink.mtu for one in (
+        """Return the largest packet that fits the path, in bytes."""
+        mtu = min(hop.mtu or uplink.mtu for hop in (
             member, alternative or member, uplink))
         overhead = encap.overhead(service, member)
         self.watch.size(len(packet.frame) - packet.network, overhead, mtu)
         return mtu - overhead
 
-    def _too_big(self, one: _Packet, limit: int, remarks) -> Result:
-        packet = one.parsed
+    def _too_big(self, context: _Packet, limit: int, remarks) -> Result:
+        packet = context.parsed
         frame, family = packet.frame, packet.family
         passed = (not packet.dont_fragment and self.node.pass_too_big and
-                  (packet.later or not one.error))
-        answer = (packet.dont_fragment and not one.error and
+                  (packet.later or not context.error))
+        answer = (packet.dont_fragment and not context.error and
                   not packet.later and
                   (family == state.IPV6 or (
                       not packet.first and limit >= too_big.LEAST[family])))
@@ -676,7 +675,9 @@ class Forwarder:
         if passed:
             return Result(Action.PASS, frame, Outcome.PASSED_TOO_BIG,
                           remarks)
-        if answer and self._may_answer(rate.Answer.TOO_BIG, packet, one.time):
+        if answer and self._may_answer(rate.Answer.TOO_BIG, packet,
+                                       context.time):
             return Result(Action.TX, too_big.message(packet, limit),
                           Outcome.SENT_TOO_BIG, remarks)
-        return self._drop(frame, Outcome.DROP_TOO_BIG, remarks, one.service)
+        return self._drop(frame, Outcome.DROP_TOO_BIG, remarks,
+                          context.service)

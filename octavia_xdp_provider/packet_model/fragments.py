@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Later fragments follow the first."""
+"""Later fragments follow the first one."""
 
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
 
 
 class Fragments:
-    """Entries name a service by index, port and protocol: one that was made
-    anew in the place of the old one is the same, for as long as fragments of
-    a packet are under way. The program has room for a part of each VIP's, and
-    for two minutes; here are those of less, and of less time."""
+    """Members of first fragments. Entries refer to a service by index, port
+    and protocol, so a recreated one in the same place counts as the same. The
+    program limits entries of a VIP and their age, the model does neither."""
 
     def __init__(self):
         self.owner: dict[tuple, tuple[int, int, int, int]] = {}
@@ -25,25 +24,26 @@ class Fragments:
                                          service.port, member)
 
     def owner_of(self, packet: parse.Packet):
-        """(service's index, protocol, port, member) of the first."""
+        """Return (service's index, protocol, port, member) of the first."""
         return self.owner.get(self._key(packet))
 
     def follow(self, packet: parse.Packet, services):
-        """(service, member), or None where nothing useful was left."""
-        found = self.owner_of(packet)
-        if found is None:
+        """Return (service, member); None if unknown or unusable."""
+        owner = self.owner_of(packet)
+        if owner is None:
             return None
-        index, protocol, port, member = found
+        index, protocol, port, member_index = owner
         service = services.get((packet.destination, protocol, port))
         if service is None or service.index != index:
             return None
-        one = service.members.get(member)
-        if one is None or not one.keeps_flows:
+        member = service.members.get(member_index)
+        if member is None or not member.keeps_flows:
             return None
-        return service, member
+        return service, member_index
 
 
 def guess(vip_services: list[state.Service], protocol: int):
-    """The service that takes fragments whose first was not seen."""
-    ports = [one for one in vip_services if one.protocol == protocol]
-    return min(ports, key=lambda one: one.port) if ports else None
+    """Return the service for fragments whose first was not seen."""
+    same = [service for service in vip_services
+            if service.protocol == protocol]
+    return min(same, key=lambda service: service.port) if same else None

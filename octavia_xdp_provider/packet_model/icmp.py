@@ -12,11 +12,11 @@ ECHO = {state.IPV4: 8, state.IPV6: 128}
 REPLY = {state.IPV4: 0, state.IPV6: 129}
 ERRORS = {state.IPV4: (3, 4, 5, 11, 12), state.IPV6: (1, 2, 3, 4)}
 HOP_LIMIT = 64
-CHECKSUM = 2  # where it lies
+CHECKSUM = 2  # offset in the header
 
 
 def wrong(packet: parse.Packet) -> str | None:
-    """What is wrong with where its header lies."""
+    """Return what is wrong with the position of the ICMP header."""
     if packet.transport + HEADER > packet.end:
         return f'less than the {HEADER} bytes of ICMP'
     if not packet.holds(packet.transport, HEADER):
@@ -25,7 +25,7 @@ def wrong(packet: parse.Packet) -> str | None:
 
 
 def reply(packet: parse.Packet) -> bytes:
-    """The answer to an echo request."""
+    """Return the frame that answers an echo request."""
     frame, network = packet.frame, packet.network
     header = bytearray(frame[network:packet.transport])
     message = frame[packet.transport:packet.end]
@@ -50,8 +50,8 @@ def reply(packet: parse.Packet) -> bytes:
 
 
 class Quoted(typing.NamedTuple):
-    """The flow that an error is about; `ports` as in the client's packets,
-    `port` is the VIP's, and lies `at` in the frame."""
+    """The flow that an error is about. `ports`: as in the client's packets;
+    `port`: the VIP's, at offset `at` of the frame."""
 
     client: bytes
     vip: bytes
@@ -62,7 +62,7 @@ class Quoted(typing.NamedTuple):
 
 
 def quoted(packet: parse.Packet) -> Quoted | None:
-    """The flow that the error quotes; None if it quotes none of this VIP."""
+    """Return the quoted flow; None if it is none of this VIP."""
     frame = packet.frame
     at = packet.transport + HEADER
     quote = parse.Packet()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client may learn of the segment size that members' paths carry."""
+"""Clamps the maximum segment size of SYNs to what paths to members carry."""
 
 from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import parse
@@ -7,12 +7,12 @@ from octavia_xdp_provider.packet_model import state
 
 HEADERS = {state.IPV4: 40, state.IPV6: 60}
 OPTIONS_MAX = 10
-CHECKSUM = 16  # of TCP: where it lies
+CHECKSUM = 16  # offset in the TCP header
 END, NOTHING, SEGMENT_SIZE = 0, 1, 2
 
 
 def _find(packet: parse.Packet) -> int | None:
-    """Where the value of the option lies."""
+    """Return the offset of the option's value."""
     frame = packet.frame
     at = packet.transport + 20
     end = packet.transport + (frame[packet.transport + 12] >> 4) * 4
@@ -33,12 +33,12 @@ def _find(packet: parse.Packet) -> int | None:
 
 
 def clamp(packet: parse.Packet, limit: int):
-    """Replaces packet.frame where the option promises too much."""
+    """Clamp the MSS so that packets have at most `limit` bytes."""
     clamp_to(packet, limit - HEADERS[packet.family])
 
 
 def clamp_to(packet: parse.Packet, most: int):
-    """The same, `most` bytes."""
+    """Replace packet.frame if the option exceeds `most` bytes."""
     at = _find(packet)
     if at is None:
         return

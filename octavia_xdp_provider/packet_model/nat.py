@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NAT as contributor/nat.rst has it: flows, and packets with other headers."""
+"""NAT as in contributor/nat.rst: flows, and rewriting of packets."""
 
 from collections.abc import Callable
 import dataclasses
@@ -36,21 +36,21 @@ class End(typing.NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Flow:
-    """Of a service; four ends: client and VIP, pool and member."""
+    """A flow of a service with its ends: client and VIP, pool and member."""
 
     service: state.Service
     client: End
     vip: End
     pool: End
     member: End
-    index: int  # of the member
+    index: int  # index of the member
     entropy: int
     state: State = State.HALF_OPEN
     replied: bool = False
     fins: set = dataclasses.field(default_factory=set)
-    sequence: int | None = None  # where the client is, in TIME_WAIT
-    reset: bool = False  # in TIME_WAIT by a RST
-    since: set = dataclasses.field(default_factory=set)  # who goes on then
+    sequence: int | None = None  # the client's sequence number, in TIME_WAIT
+    reset: bool = False  # in TIME_WAIT because of a RST
+    since: set = dataclasses.field(default_factory=set)  # ends active since
 
     def begin_again(self, how: State):
         self.state, self.replied = how, how == State.ESTABLISHED
@@ -62,8 +62,8 @@ class Flow:
         return self.state != State.TIME_WAIT
 
     def ends(self, to_client: bool, quoted: bool = False) -> tuple[End, End]:
-        """Source and destination of what leaves; `quoted`: of the packet that
-        an error quotes, as the one has sent it who gets the error."""
+        """Return source and destination of the packet that leaves; `quoted`:
+        those of the packet that an error quotes, as its receiver sent it."""
         if to_client:
             return ((self.client, self.vip) if quoted else
                     (self.vip, self.client))
@@ -71,7 +71,7 @@ class Flow:
                 (self.pool, self.member))
 
     def may_be_earlier(self, sequence: int) -> bool:
-        """Than the one of a packet of the client's with this number."""
+        """Whether a packet with this number may belong to a later flow."""
         if self.state != State.TIME_WAIT:
             return False
         if self.sequence is None:
@@ -81,9 +81,9 @@ class Flow:
 
     def touch(self, packet: parse.Packet, from_member: bool,
               has_room: Callable[[], bool]) -> bool:
-        """Whether the packet may go on."""
+        """Update the state; return whether the packet may be forwarded."""
         flags = tcp_flags(packet)
-        if self._comes_back(flags, from_member) and not has_room():
+        if self._is_revived(flags, from_member) and not has_room():
             return False
         self._change(flags, from_member)
         if (self.state == State.TIME_WAIT and not packet.later and
@@ -91,21 +91,22 @@ class Flow:
             self.sequence = tcp_number(packet, 8 if from_member else 4) or 1
         return True
 
-    def _goes_on(self, flags: int, from_member: bool) -> set:
-        """Who does, of client and member, with this packet."""
+    def _active_ends(self, flags: int, from_member: bool) -> set:
+        """Return the ends active since a reset, with this packet's; an element
+        is whether the end is the member."""
         if flags & RST:
             return set()
         if flags & SYN and not from_member:
             return set(self.since)
         return self.since | {from_member}
 
-    def _comes_back(self, flags: int, from_member: bool) -> bool:
+    def _is_revived(self, flags: int, from_member: bool) -> bool:
         fins = self.fins | ({from_member} if flags & FIN else set())
         return (self.reset and len(fins) < 2 and
-                len(self._goes_on(flags, from_member)) == 2)
+                len(self._active_ends(flags, from_member)) == 2)
 
     def _change(self, flags: int, from_member: bool):
-        """`flags` of TCP; 0 of UDP."""
+        """Change the state by the TCP flags, which are 0 for UDP."""
         if self.state == State.TIME_WAIT and not self.reset:
             return
         if flags & RST:
@@ -113,7 +114,7 @@ class Flow:
             self.since = set()
             return
         if self.reset:
-            self.since = self._goes_on(flags, from_member)
+            self.since = self._active_ends(flags, from_member)
             if len(self.since) == 2:
                 self.begin_again(State.ESTABLISHED)
         elif from_member:
@@ -127,10 +128,10 @@ class Flow:
 
 
 class Flows:
-    """All that there are: by what clients and by what members send.
+    """All flows, by packets of clients and by packets of members.
 
-    :param allocate: (service, client's End, member's End) to the pool's End,
-        or None: no port was free.
+    :param allocate: returns the pool's End for (service, client's End,
+        member's End), or None if no port is free.
     """
 
     def __init__(self, allocate=lambda service, client, member: None):
@@ -149,19 +150,19 @@ class Flows:
 
     def begin(self, service: state.Service, client: End, index: int,
               entropy: int) -> Flow | None:
-        one = service.members[index]
-        member = End(one.address, one.port or service.port)
-        pool = self.allocate(service, client, member)
+        member = service.members[index]
+        member_end = End(member.address, member.port or service.port)
+        pool = self.allocate(service, client, member_end)
         if pool is None:
             return None
         flow = Flow(service, client, End(service.vip, service.port), pool,
-                    member, index, entropy)
+                    member_end, index, entropy)
         self._by_client[service.protocol, client, flow.vip] = flow
         self._by_pool[service.protocol, pool] = flow
         return flow
 
     def keep(self, services: list[state.Service]):
-        """Ends the flows of all others."""
+        """End the flows of all other services."""
         for flow in list(self._by_client.values()):
             if flow.service not in services:
                 self.end(flow)
@@ -174,15 +175,15 @@ class Flows:
                    if flow.service is service)
 
     def leave(self, key: tuple, flow: Flow):
-        """After a first fragment."""
+        """Record the flow of a first fragment."""
         self.fragments[key] = flow
 
     def forget(self, key: tuple):
-        """Another packet's fragments have its key."""
+        """Drop the record: another packet's fragments reuse its key."""
         self.fragments.pop(key, None)
 
     def follow(self, key: tuple) -> Flow | None:
-        """The flow of a later one, if it is there still."""
+        """Return the flow of a later fragment, if it still exists."""
         flow = self.fragments.get(key)
         if flow is None or self._by_pool.get(
                 (flow.service.protocol, flow.pool)) is not flow:
@@ -196,14 +197,15 @@ class Flows:
 
 
 class Rewritten(typing.NamedTuple):
-    """A packet from its IP header on. `any_id`: of its IPv4 header."""
+    """A packet from its IP header on. `any_id`: the IPv4 ID may be any."""
 
     packet: bytes
     any_id: bool = False
 
 
 def wrong(packet: parse.Packet) -> str | None:
-    """Of a packet to a pool, where only TCP and UDP have ports to read."""
+    """Return what is wrong with a packet to a pool, where short transport
+    headers matter for TCP and UDP only."""
     if packet.short and packet.protocol not in CHECKSUM:
         return None
     return packet.wrong
@@ -221,7 +223,7 @@ def tcp_flags(packet: parse.Packet) -> int:
 
 
 def tcp_number(packet: parse.Packet, offset: int = 4) -> int:
-    """The sequence number; at 8 that of the acknowledgement."""
+    """Return the sequence number; the acknowledgement number at offset 8."""
     at = packet.transport + offset
     return int.from_bytes(packet.frame[at:at + 4], 'big')
 
@@ -232,7 +234,7 @@ def family_of(end: End) -> int:
 
 def difference(packet: parse.Packet, family: int,
                quote: icmp.Quoted | None = None) -> int:
-    """Bytes by which the packet is longer in the other family."""
+    """Return the bytes by which the packet grows in the other family."""
     if packet.family == family:
         return 0
     if quote is not None:
@@ -243,13 +245,13 @@ def difference(packet: parse.Packet, family: int,
 
 
 def has_headers_behind(packet: parse.Packet) -> bool:
-    """Extension headers behind the fragment header, of a packet of IPv6."""
+    """Whether an IPv6 packet has extensions after the fragment header."""
     return ((packet.first or packet.later) and
             packet.fragment_protocol in parse.EXTENSIONS)
 
 
 def has_source_route(packet: parse.Packet) -> bool:
-    """Whether the first one goes on, of a packet of IPv4."""
+    """Whether an IPv4 packet's first source route is not yet exhausted."""
     options = packet.frame[packet.network + 20:packet.transport]
     for _ in range(OPTIONS_MAX):
         if len(options) < 3 or not options[0]:
@@ -267,7 +269,7 @@ def has_source_route(packet: parse.Packet) -> bool:
 
 def rewrite(packet: parse.Packet, source: End,
             destination: End) -> Rewritten | None:
-    """What becomes of TCP or UDP; None: it cannot be told in the other
+    """Rewrite a TCP or UDP packet; None: it cannot be translated to the other
     family."""
     family = family_of(source)
     body = packet.frame[packet.transport:packet.end]
@@ -294,7 +296,7 @@ def rewrite(packet: parse.Packet, source: End,
                                        len(pseudo) + field)
         is_there = not none or family == state.IPV6 != packet.family
         if packet.protocol == state.UDP and is_there and value == b'\0\0':
-            value = b'\xff\xff'  # 0 says that there is none
+            value = b'\xff\xff'  # 0 would mean no checksum
         body = new[:field] + value + new[field + 2:]
     if family == packet.family:
         return Rewritten(same_header(packet, source, destination) + body)
@@ -336,8 +338,8 @@ def fragment_of(packet: parse.Packet) -> Fragment | None:
 
 def other_header(packet: parse.Packet, source: End, destination: End,
                  length: int) -> tuple[bytes, bool]:
-    """The IP header in the other family, in front of `length` bytes; whether
-    any id does."""
+    """Return the IP header of the other family in front of `length` bytes, and
+    whether any IPv4 ID will do."""
     frame, at = packet.frame, packet.network
     fragment = fragment_of(packet)
     if packet.family == state.IPV4:
@@ -352,7 +354,7 @@ def other_header(packet: parse.Packet, source: End, destination: End,
 def ipv4(tos: int, hops: int, protocol: int, source: End, destination: End,
          length: int, fragment: Fragment | None = None,
          whole: bool = False) -> bytes:
-    """`whole`: never in fragments, however short."""
+    """Return an IPv4 header. `whole`: set DF even on short packets."""
     number, word = 0, 0x4000
     if fragment is not None:
         number = fragment.id & 0xffff
@@ -382,8 +384,7 @@ def ipv6(traffic: int, hops: int, protocol: int, source: End,
 def rewrite_error(packet: parse.Packet, quote: icmp.Quoted,
                   outer: tuple[End, End],
                   inner: tuple[End, End]) -> Rewritten | None:
-    """What becomes of an ICMP error; None: there is no such one in the other
-    family."""
+    """Rewrite an ICMP error; None: the other family has no equivalent."""
     family = family_of(outer[0])
     message = packet.frame[packet.transport:packet.end]
     start = quote.at - packet.transport
@@ -398,10 +399,10 @@ def rewrite_error(packet: parse.Packet, quote: icmp.Quoted,
         quoted = _same_quote(packet, quote, inner)
         head = message[:icmp.HEADER]
     else:
-        told = nat_errors.other(message[:icmp.HEADER], family)
-        if told is None:
+        translated = nat_errors.other(message[:icmp.HEADER], family)
+        if translated is None:
             return None
-        head = told
+        head = translated
         quoted = _other_quote(packet, quote, inner)
         length = icmp.HEADER + len(quoted) + len(message) - start
         make = ipv6 if family == state.IPV6 else ipv4
@@ -425,7 +426,7 @@ def rewrite_error(packet: parse.Packet, quote: icmp.Quoted,
 
 def _same_quote(packet: parse.Packet, quote: icmp.Quoted,
                 inner: tuple[End, End]) -> bytes:
-    """The quoted header; its own checksum stays as right as it was."""
+    """Return the quoted header; a wrong checksum in it stays wrong."""
     was = packet.frame[packet.transport + icmp.HEADER:quote.at]
     header = bytearray(was)
     both = inner[0].address + inner[1].address

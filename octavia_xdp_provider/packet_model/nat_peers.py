@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that hand packets of NAT on to each other: "Peers" of
-contributor/nat.rst.
+"""Nodes that hand on packets of NAT to each other ("Peers" in
+contributor/nat.rst).
 """
 
 import enum
@@ -19,20 +19,20 @@ ETHERTYPE = {state.IPV4: 0x0800, state.IPV6: 0x86dd}
 
 
 class Kind(enum.IntEnum):
-    SEEK = 1  # for the owner, who sends it back: FOUND
-    FOUND = 2  # to the origin, from the owner
-    OWNED = 3  # from the origin, to the owner that it knows
-    LOST = 4  # to the origin, from who is not the owner
-    NOBODY = 5  # to the origin, when all have been asked
+    SEEK = 1  # from node to node; the owner returns it as FOUND
+    FOUND = 2  # from the owner to the origin
+    OWNED = 3  # from the origin to the owner that it knows
+    LOST = 4  # to the origin, from a node that is no longer the owner
+    NOBODY = 5  # to the origin after all nodes have been asked
 
 
 class Handed(typing.NamedTuple):
-    """What the outer headers say. `origin`: the outer source."""
+    """The contents of the outer headers. `origin`: the outer source."""
 
     kind: Kind
     hops: int
     origin: bytes
-    length: int  # of the outer headers
+    length: int  # bytes of the outer headers
 
 
 class Onward(typing.NamedTuple):
@@ -43,15 +43,16 @@ class Onward(typing.NamedTuple):
 
 
 class Peers:
-    """What one node knows: all nodes' addresses, its own among them."""
+    """The peers as one node knows them: addresses of all nodes and owners of
+    flows."""
 
     def __init__(self, addresses: typing.Sequence[bytes] = (),
                  own: bytes = b''):
         self.addresses = list(addresses)
         self.own = own
-        self.seek_udp_until = 0  # Units of the coarse clock.
+        self.seek_udp_until = 0  # units of the coarse clock
         self._owners: dict[tuple, bytes] = {}
-        # Of first fragments that went to the owner: (place, entropy).
+        # First fragments sent to the owner: (index of its address, entropy).
         self._fragments: dict[tuple, tuple[int, int]] = {}
 
     def __bool__(self):
@@ -59,7 +60,7 @@ class Peers:
 
     @property
     def overhead(self) -> int:
-        """Bytes that a packet is longer on its way to another node."""
+        """Bytes by which packets grow on the way to another node."""
         return (nat.HEADER[nat.family_of(nat.End(self.own, 0))] + GRE.size
                 if self else 0)
 
@@ -69,7 +70,7 @@ class Peers:
         return self.addresses[place % len(self.addresses)]
 
     def is_outer(self, packet: parse.Packet) -> bool:
-        """Whether a packet to a pool may be one that is handed on."""
+        """Whether a packet to a pool looks as if handed on by a peer."""
         at = packet.transport
         if (not self or packet.protocol != encap.GRE or packet.first or
                 packet.later or
@@ -81,7 +82,7 @@ class Peers:
                 kind in ETHERTYPE.values())
 
     def read(self, packet: parse.Packet) -> Handed | None:
-        """None: not from a peer, or it went round for too long."""
+        """Parse outer headers; None: not from a peer, or too many hops."""
         _, _, _, kind, hops = GRE.unpack_from(packet.frame, packet.transport)
         if (packet.source not in self.addresses or
                 packet.source == self.own or kind not in list(Kind) or
@@ -92,7 +93,7 @@ class Peers:
 
     @staticmethod
     def inside(packet: parse.Packet, handed: Handed) -> bytes:
-        """The frame as if it had come without the outer headers."""
+        """Return the frame without the outer headers."""
         family = struct.unpack_from('!H', packet.frame,
                                     packet.transport + 2)[0]
         return (packet.frame[:packet.network - 2] +
@@ -101,9 +102,9 @@ class Peers:
 
     def onward(self, key: tuple | None, handed: Handed | None,
                seeks: bool) -> Onward | None:
-        """Where a packet goes whose flow is not here; None: nowhere else.
-        `key`: of the client's flow, None of an ICMP error; `seeks`: this
-        node may begin to ask others for it.
+        """Return where to send a packet of an unknown flow; None: nowhere.
+        `key`: the client's flow, None for an ICMP error; `seeks`: whether
+        this node may start asking others.
         """
         if handed is None or handed.kind == Kind.LOST:
             return self._from_origin(key, handed, seeks)
@@ -134,19 +135,19 @@ class Peers:
                 else None)
 
     def leave(self, key: tuple, target: bytes, entropy: int):
-        """After a first fragment. `entropy`: of its uplink."""
+        """Record a first fragment's target and its uplink's entropy."""
         self._fragments[key] = self.addresses.index(target), entropy
 
     def forget(self, key: tuple):
-        """Another packet's fragments have its key."""
+        """Drop the record: another packet's fragments reuse its key."""
         self._fragments.pop(key, None)
 
     def follows(self, key: tuple) -> bool:
         return key in self._fragments
 
     def follow(self, key: tuple) -> tuple[Onward, int] | None:
-        """(where a later fragment goes, entropy); None: its first one went to
-        a peer that is none any more.
+        """Return (where to send a later fragment, entropy); None: its first
+        one went to a node that is no longer a peer.
         """
         place, entropy = self._fragments[key]
         if (not self or place >= len(self.addresses) or
@@ -155,12 +156,12 @@ class Peers:
         return Onward(Kind.OWNED, 1, self.own, self.addresses[place]), entropy
 
     def back(self, handed: Handed) -> Onward:
-        """A flow that was sought is here: its origin is to know."""
+        """Return where to send a packet that was sought and found here."""
         return Onward(Kind.FOUND, handed.hops + 1, self.own, handed.origin)
 
 
 def wrapped(packet: parse.Packet, onward: Onward) -> bytes:
-    """What leaves, without the link header, and without padding."""
+    """Return the encapsulated packet, without link header and padding."""
     inner = packet.frame[packet.network:packet.end]
     gre = GRE.pack(KEY_FLAG, ETHERTYPE[packet.family], MAGIC,
                    onward.kind, onward.hops)

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a frame's headers are, and whether it is what it says."""
+"""Locates the headers of a frame and validates them."""
 
 from octavia_xdp_provider.packet_model import state
 
 VLAN = (b'\x81\x00', b'\x88\xa8')
 HEADER = {state.TCP: 20, state.UDP: 8, state.SCTP: 12}
-READ = {state.SCTP: 8}  # where that is less
+READ = {state.SCTP: 8}  # bytes that are read, if less than the header
 HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION)
 EXTENSIONS_MAX = 6
 END_MAX = 65535
-PULLED = 256  # of several buffers, into the first one
+PULLED = 256  # bytes pulled into the first of several buffers
 CUT_SHORT = 'an extension header that is cut short'
 OUT_OF_REACH = 'a header that is not in the first buffer'
 
 
 class Ignored(str):
-    """Why a frame is left to the kernel without another look."""
+    """Why a frame is left to the kernel without further parsing."""
 
 
 class Packet:
     """An IPv4 or IPv6 packet; offsets count from the frame's first byte.
 
-    `wrong` says why it is malformed, or is None. The fields that could not
-    be read then have the values of the headers before. `short`: nothing is
-    wrong but that its transport header is not whole.
+    `wrong`: why the packet is malformed, or None. Fields that could not be
+    read keep values of the headers before. `short`: the only fault is an
+    incomplete transport header.
     """
 
     __slots__ = ('destination', 'dont_fragment', 'end', 'family', 'first',
@@ -37,16 +37,16 @@ class Packet:
         return self.readable < len(self.frame)
 
     def holds(self, at: int, length: int) -> bool:
-        """Whether bytes are in the packet, and where headers can be read."""
+        """Whether the bytes are in the packet and in the readable part."""
         return at + length <= min(self.end, self.readable)
 
 
 def parse(frame: bytes, readable: int | None = None) -> Packet | Ignored:
-    """Frames to a group, and what is neither IPv4 nor IPv6 or too short to
-    say, are Ignored.
+    """Parse a frame. Multicast frames, and frames that are not IP or too short
+    to tell, are Ignored.
 
-    :param readable: bytes in the first of several buffers, which has the
-        whole IP header; None: there is one buffer.
+    :param readable: bytes in the first of several buffers, which contains the
+        IP header; None: there is one buffer.
     """
     if len(frame) < 14:
         return Ignored('the frame ends within its link header')
@@ -104,7 +104,7 @@ def parse(frame: bytes, readable: int | None = None) -> Packet | Ignored:
 
 
 def _ipv4(packet: Packet) -> str | None:
-    """Returns what is wrong."""
+    """Return what is wrong, or None."""
     frame, network = packet.frame, packet.network
     header = (frame[network] & 15) * 4
     length = frame[network + 2] << 8 | frame[network + 3]
@@ -127,14 +127,14 @@ def _ipv4(packet: Packet) -> str | None:
 
 
 def _far_end(packet: Packet) -> str | None:
-    """Returns what is wrong."""
+    """Return what is wrong, or None."""
     if packet.end > END_MAX:
         return f'it ends behind byte {END_MAX} of the frame'
     return None
 
 
 def _ipv6(packet: Packet) -> str | None:
-    """Returns what is wrong."""
+    """Return what is wrong, or None."""
     frame, network = packet.frame, packet.network
     length = frame[network + 4] << 8 | frame[network + 5]
     packet.end = network + 40 + length
@@ -149,8 +149,8 @@ def _ipv6(packet: Packet) -> str | None:
 
 
 def walk(packet: Packet) -> str | None:
-    """Walk IPv6 extension headers from packet.transport, whose header is
-    packet.protocol, up to packet.end. Returns what is wrong."""
+    """Walk IPv6 extension headers, from the one of type packet.protocol at
+    packet.transport to packet.end; return what is wrong, or None."""
     frame, end = packet.frame, packet.end
     protocol, at = packet.protocol, packet.transport
     walked = 0

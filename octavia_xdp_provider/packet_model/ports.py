@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A member's port in the place of the service's."""
+"""Replaces the port of a service by that of a member."""
 
 from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import encap
@@ -7,20 +7,20 @@ from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
 
-DESTINATION = 2  # where it lies in the transport's header
+DESTINATION = 2  # offset in the transport header
 
 
 def rewrite(packet: parse.Packet, port: int, is_error: bool):
-    """Replaces packet.frame by one with the port.
+    """Replace packet.frame by one with the port.
 
-    :param is_error: the packet is an ICMP error; the port is the source of
-        what it quotes.
+    :param is_error: the packet is an ICMP error, and the port the source port
+        of its quote.
     """
     if packet.later:
         return
     if is_error:
         quoted = icmp.quoted(packet)
-        assert quoted is not None  # or it had been dropped
+        assert quoted is not None  # else it would have been dropped
         _store(packet, quoted.at, port, icmp.CHECKSUM)
         return
     at = encap.TRANSPORT_CHECKSUM[packet.protocol]
@@ -33,8 +33,8 @@ def rewrite(packet: parse.Packet, port: int, is_error: bool):
 
 def _store(packet: parse.Packet, where: int, port: int,
            at: int | None):
-    """:param at: of the checksum in the header at packet.transport; None:
-        there is none.
+    """:param at: offset of the checksum in the header at packet.transport;
+        None: there is none.
     """
     frame, start = packet.frame, packet.transport
     new = frame[:where] + port.to_bytes(2, 'big') + frame[where + 2:]
@@ -46,6 +46,6 @@ def _store(packet: parse.Packet, where: int, port: int,
             pseudo + frame[start:packet.end], pseudo + new[start:packet.end],
             len(pseudo) + at)
         if packet.protocol == state.UDP and field == b'\0\0':
-            field = b'\xff\xff'  # 0 says that there is none
+            field = b'\xff\xff'  # 0 would mean no checksum
         new = new[:start + at] + field + new[start + at + 2:]
     packet.frame = new

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QUIC: connection IDs of ours, and packets that begin a connection."""
+"""QUIC: connection IDs with server IDs, and packets that open connections."""
 
 CONFIG = 0
 ID_LENGTH = 4
@@ -19,9 +19,10 @@ _CRC = _table()
 
 
 def server_id(address: bytes, port: int = 0) -> bytes:
-    """CRC-32C of the address in 16 bytes and of a port in 2, big endian.
+    """Return the CRC-32C of the address in 16 bytes and the port in 2.
 
-    :param port: of a member whose address has a lower one, or 0.
+    :param port: the port if another member has the same address and a lower
+        port, else 0, which is left out.
     """
     if len(address) == 4:
         address = bytes(10) + b'\xff\xff' + address
@@ -34,7 +35,7 @@ def server_id(address: bytes, port: int = 0) -> bytes:
 
 
 def opens(payload: bytes) -> bool:
-    """Whether it is a long header packet of type Initial."""
+    """Whether the payload is a long header packet of type Initial."""
     if len(payload) < 5 or not payload[0] & 0x80:
         return False
     version = int.from_bytes(payload[1:5], 'big')
@@ -43,7 +44,7 @@ def opens(payload: bytes) -> bool:
 
 
 def find_server(payload: bytes) -> bytes | None:
-    """The server ID, if the packet carries a connection ID of ours."""
+    """Return the server ID if the connection ID carries one."""
     if not payload:
         return None
     if payload[0] & 0x80:

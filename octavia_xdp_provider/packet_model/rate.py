@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets: new flows by source, and answers of the node."""
+"""Rate limits of new flows by source, and of the node's own answers."""
 
 import collections
 import enum
@@ -9,18 +9,18 @@ from octavia_xdp_provider.packet_model import ages
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 
-SCALE = 1024  # parts of a token
+SCALE = 1024  # units of a token
 
 
 class Sources:
-    """A token bucket by service and source (IPv6: its /64)."""
+    """Token buckets by service and source (IPv6: its /64)."""
 
     def __init__(self):
         self.buckets: dict[tuple, list[int]] = {}
 
     def tokens(self, service: state.Service, source: bytes,
                time_ms: int) -> int:
-        """What the source may open now, in parts of a flow."""
+        """Return what the source may open now, in 1/SCALE of a flow."""
         burst = (service.new_flow_burst or service.new_flow_rate) * SCALE
         key = self._key(service, source)
         bucket = self.buckets.get(key)
@@ -35,7 +35,7 @@ class Sources:
         return bucket[0]
 
     def take(self, service: state.Service, source: bytes):
-        """A flow is opened; there are tokens for it."""
+        """Take the tokens of an opened flow, which must be there."""
         self.buckets[self._key(service, source)][0] -= SCALE
 
     @staticmethod
@@ -44,7 +44,7 @@ class Sources:
 
 
 class Answer(enum.Enum):
-    """What the node makes itself, each with a budget of its own."""
+    """Kinds of answers of the node, each with its own budget."""
 
     ECHO = 'echo'
     TOO_BIG = 'too big'
@@ -52,9 +52,9 @@ class Answer(enum.Enum):
 
 
 class Answers:
-    """Packets that the node makes itself, by unit of time."""
+    """Counts the node's own packets in a unit of time."""
 
-    SHARE = 8  # of each budget a source has one part of so many
+    SHARE = 8  # a source may use this fraction of a budget
     SOURCES = 256
 
     def __init__(self, node: state.Node):
@@ -75,7 +75,7 @@ class Answers:
         return True
 
     def place(self, source: bytes) -> int:
-        """Where answers to the source are counted (IPv6: to its /64)."""
+        """Return the counter for answers to the source (IPv6: its /64)."""
         words = struct.unpack('<2I' if len(source) > 4 else '<I', source[:8])
         value = words[0] if len(words) == 1 else words[0] << 32 | words[1]
         value = (value ^ self.node.seed) * select.FIRST & select.MASK

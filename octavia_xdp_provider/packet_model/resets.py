@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers to TCP packets of connections that there shall not be."""
+"""Resets for TCP connections that are unknown or refused."""
 
 import struct
 
@@ -12,21 +12,21 @@ TTL = 64
 
 
 def can_reset(packet: parse.Packet) -> bool:
-    """Fragments, and behind extension headers, are not answered."""
+    """Whether the packet has neither fragment nor extension headers."""
     if packet.family == state.IPV6:
         return packet.transport == packet.network + 40
     return not packet.first
 
 
 def reset_back(packet: parse.Packet) -> bytes:
-    """The frame that refuses a connection, to where its SYN came from."""
+    """Return the frame that refuses a connection to the sender of its SYN."""
     frame, network = packet.frame, packet.network
     return frame[6:12] + frame[0:6] + frame[12:network] + reset(packet)
 
 
 def reset(packet: parse.Packet) -> bytes:
-    """The packet that answers a SYN, or what acknowledges something, as one
-    of a connection that is not there."""
+    """Return the RST for a SYN, or for a packet with ACK, of an unknown
+    connection."""
     frame, at = packet.frame, packet.transport
     sequence = acked = 0
     flags = RST

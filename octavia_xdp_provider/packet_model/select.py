@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hash of a flow and what follows from it.
+"""The hash of a flow, as layout.h defines it, and what derives from it.
 
-As layout.h defines it: addresses and ports are read as little-endian words.
+Addresses and ports are read as little-endian words.
 """
 
 import struct
@@ -16,8 +16,8 @@ SECOND = 0xc4ceb9fe1a85ec53
 
 
 class Slot(typing.NamedTuple):
-    """A slot of a lookup table, of which `slots` there are. `before` is None
-    if it is neither open nor, with a second chance, changed."""
+    """A slot of a lookup table with `slots` slots. `before` is None unless the
+    slot is open or, with a second chance, changed."""
 
     number: int
     slots: int
@@ -31,7 +31,7 @@ class Slots:
 
     def look_up(self, service: state.Service, flow: tuple,
                 value: int) -> Slot:
-        """The slot of a flow_of() with the flow_hash() `value`."""
+        """Return the slot of a flow_of() with the flow_hash() `value`."""
         slots = len(service.now)
         number = flow_slot(value, slots)
         is_open = number in service.open
@@ -42,10 +42,10 @@ class Slots:
 
 def flow_hash(source: bytes, destination: bytes, ports: bytes,
               protocol: int, seed: int = SEED) -> int:
-    """`ports` are the four bytes as in the packet, source first."""
+    """Hash a flow. `ports`: the four bytes in the packet, source first."""
     if len(source) == 4:
-        one, two = struct.unpack('<II', source + destination)
-        value = seed ^ (one << 32 | two)
+        high, low = struct.unpack('<II', source + destination)
+        value = seed ^ (high << 32 | low)
     else:
         word = struct.unpack('<8I', source + destination)
         value = seed ^ (word[0] << 32 | word[1])
@@ -83,7 +83,7 @@ def flow_tag(seeded: int) -> int:
 
 def flow_of(service: state.Service, source: bytes, ports: bytes,
             protocol: int) -> tuple[bytes, bytes, bytes, int]:
-    """What is one flow for `service`: arguments of flow_hash()."""
+    """Return the arguments of flow_hash() for a flow of a service."""
     if service.by_source:
         mask = service.source_mask
         source = bytes(a & b for a, b in zip(source, mask, strict=True))

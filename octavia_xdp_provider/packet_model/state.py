@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node is configured to: the input of every decision but the packet.
+"""The configuration of a node: input of all decisions besides the packet.
 
 Addresses are packed bytes of 4 or 16; `family` is 4 or 6.
 """
@@ -40,9 +40,9 @@ ALTERNATIVE = {4: 12, 16: 24}  # bytes, by those of the outer address
 class Uplink:
     """A route out of the node.
 
-    `gateway`: the next hop's MAC by outer family; None: it carries nothing
-    of that family. `sends_buffers`: its driver sends frames of several
-    buffers that came in elsewhere.
+    `gateway`: the next hop's MAC by outer family, None for a family that it
+    does not carry. `sends_buffers`: its driver can send redirected frames of
+    several buffers.
     """
 
     ifindex: int
@@ -53,16 +53,16 @@ class Uplink:
     sends_buffers: bool = False
 
     def cannot_send(self, split: bool, action: Action) -> bool:
-        """A frame that is `split`, and came in elsewhere."""
+        """Whether the driver cannot send a redirected frame that is split."""
         return (split and action == Action.REDIRECT and
                 not self.sends_buffers)
 
     def link(self, family: int) -> bytes | None:
-        """The link header of what leaves with an outer packet of `family`."""
+        """Return the link header for outer packets of `family`."""
         gateway = self.gateway.get(family)
         if gateway is None:
             return None
-        # the outer one of two is a service tag, 802.1ad
+        # The outer one of two tags is a service tag (802.1ad).
         types = ((), (b'\x81\x00',), (b'\x88\xa8', b'\x81\x00'))
         tags = b''.join(kind + tag.to_bytes(2, 'big') for kind, tag in
                         zip(types[len(self.vlans)], self.vlans, strict=True))
@@ -73,22 +73,22 @@ class Uplink:
 @dataclasses.dataclass
 class Node:
     source: dict[int, bytes | None]
-    entropy: dict[int, int]  # bits of the source that the flow's hash takes
+    entropy: dict[int, int]  # bits of the source filled from the flow's hash
     echo: bool = False
     clamp_mss: bool = False
     pass_too_big: bool = False
     icmp_rate: int = 0
-    by_routes: bool = False  # the kernel's routes decide, not the uplinks
+    by_routes: bool = False  # use the kernel's routes instead of uplinks
     seed: int = 0
     flow_sets: int = 1
-    idle_timeout_max: int = 65535  # when remembered flows are outdated
+    idle_timeout_max: int = 65535  # age at which remembered flows expire
     uplinks: list[Uplink] = dataclasses.field(default_factory=list)
     # [family][top 6 bits of the entropy]: index into uplinks, or None
     choice: dict[int, list[int | None]] = dataclasses.field(
         default_factory=dict)
 
     def is_no_client(self, source: bytes, destination: bytes) -> bool:
-        """Martians, and what the node itself sends from."""
+        """Whether the source is a martian or one of the node's own."""
         family = IPV4 if len(source) == 4 else IPV6
         own, bits = self.source[family], self.entropy[family]
         return allow.martian(source, destination) or (
@@ -97,9 +97,9 @@ class Node:
 
 
 class Tunnel(typing.NamedTuple):
-    """How packets get to a member, instead of by its service's encapsulation
-    to its own address; key 0: none. `keeps_port`: the member's port is not
-    written. `takes_alternative`: what is at its end takes packets that name an
+    """How packets reach a member, instead of by its service's encapsulation to
+    its own address. `key`: 0 if none; `keeps_port`: the member's port is not
+    written; `takes_alternative`: its end accepts packets that name an
     alternative."""
 
     address: bytes
@@ -117,34 +117,33 @@ class Member:
     admin_up: bool = True
     healthy: bool = True
     backup: bool = False
-    # as the node's table has it
-    takes_flows: bool = False
-    port: int = 0  # takes the place of the service's, unless the tunnel
-    # keeps it; 0: that stays
+    takes_flows: bool = False  # as in the node's table
+    # Replaces the service's port unless 0 or the tunnel keeps that.
+    port: int = 0
     tunnel: Tunnel | None = None
-    # computed by Service.place()
+    # Computed by Service.place().
     outer: bytes = b''
     encapsulation: Encapsulation = Encapsulation.IPIP
     key: int = 0
-    alternative: int = 0  # bytes by which an outer header that names one is
-    # longer; 0: it never does
+    # Bytes that an alternative adds to the outer header; 0: never has one.
+    alternative: int = 0
     packets: int = 0
     bytes: int = 0
     flows: int = 0
 
     @property
     def name(self) -> tuple[bytes, int]:
-        """What distinguishes the members of a service."""
+        """Identifies the member within its service."""
         return self.address, self.port
 
     @property
     def written_port(self) -> int:
-        """Takes the place of the service's; 0: that stays."""
+        """The port that replaces the service's; 0: none does."""
         return 0 if self.tunnel and self.tunnel.keeps_port else self.port
 
     @property
     def outer_type(self) -> tuple:
-        """Members with the same one get packets of one form."""
+        """Form of the outer header; equal for interchangeable members."""
         return (self.encapsulation, len(self.outer), bool(self.written_port),
                 self.alternative)
 
@@ -155,10 +154,10 @@ class Member:
 
 def label(member: Member, members: typing.Iterable[Member]
           ) -> tuple[bytes, int]:
-    """What a member is in tables and server IDs: its address, with its port
-    if the address has a lower one."""
-    lowest = min(one.port for one in members
-                 if one.address == member.address)
+    """Return a member's name in tables and server IDs: its address, and its
+    port if the address has a member with a lower one, else 0."""
+    lowest = min(other.port for other in members
+                 if other.address == member.address)
     return member.address, member.port if member.port > lowest else 0
 
 
@@ -180,13 +179,12 @@ class Service:
     idle_timeout: int = 350
     new_flow_rate: int = 0
     new_flow_burst: int = 0
-    connection_limit: int = 0  # NAT of TCP; 0: none
-    sends_reset: bool = False  # to who is beyond it
+    connection_limit: int = 0  # of NAT with TCP; 0: none
+    sends_reset: bool = False  # to connections beyond the limit
     allowed: list[tuple[bytes, int]] | None = None
-    # What only the table knows: members by their index, who takes new flows
-    # of a slot, which slots are open, who had flows before, by a number of
-    # slots of its own, and with a second chance in which slots that still
-    # counts: those that are open, and others.
+    # From the table: members by index, each slot's member for new flows, open
+    # slots, the members before (with their own number of slots) and, with a
+    # second chance, the slots for which those still count, open or not.
     members: dict[int, Member] = dataclasses.field(default_factory=dict)
     now: list[int] = dataclasses.field(default_factory=list)
     open: set[int] = dataclasses.field(default_factory=set)
@@ -201,11 +199,11 @@ class Service:
     reply_bytes: int = 0
 
     def place(self):
-        """Derive what packets need from what was configured."""
+        """Compute the fields that derive from the configuration."""
         self.family = IPV4 if len(self.vip) == 4 else IPV6
         self.servers = {}
         for index, member in self.members.items():
-            self._find_way(member)
+            self._set_outer(member)
             self.servers[quic.server_id(*label(
                 member, self.members.values()))] = index
         length = self.source_length[self.family]
@@ -215,8 +213,8 @@ class Service:
         self.networks = (None if self.allowed is None else
                          allow.Networks(self.allowed))
 
-    def _find_way(self, member: Member):
-        """Where the outer header leads, and what it is."""
+    def _set_outer(self, member: Member):
+        """Set the destination and form of the member's outer header."""
         tunnel = member.tunnel or Tunnel(member.address, self.encapsulation)
         member.encapsulation, member.key = tunnel.encapsulation, tunnel.key
         member.outer = tunnel.address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that name how large a packet may be."""
+"""ICMP errors about packets that are too big, with the MTU."""
 
 import struct
 
@@ -14,7 +14,7 @@ HOP_LIMIT = 64
 
 
 def message(packet: parse.Packet, limit: int) -> bytes:
-    """The frame that names `limit`, to where the packet came from."""
+    """Return the frame that reports the MTU `limit` to the sender."""
     frame, network = packet.frame, packet.network
     link = frame[6:12] + frame[0:6] + frame[12:network]
     quote = frame[network:min(packet.end, network + QUOTED[packet.family])]

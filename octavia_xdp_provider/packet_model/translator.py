@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flow of NAT a packet has, and how it leaves."""
+"""Finds the NAT flow of a packet and translates the packet."""
 
 import typing
 
@@ -13,7 +13,7 @@ Outcome = state.Outcome
 
 
 class Found(typing.NamedTuple):
-    """A packet's flow. `quote`: it is an ICMP error."""
+    """A packet's flow. `quote`: set for an ICMP error."""
 
     flow: nat.Flow
     to_client: bool
@@ -22,7 +22,7 @@ class Found(typing.NamedTuple):
 
 
 class Sent(typing.NamedTuple):
-    """`limit`: the packet is too big, its sender may send so much."""
+    """A result. `limit`: set if the packet is too big, the MTU to report."""
 
     outcome: Outcome
     action: state.Action = state.Action.DROP
@@ -43,7 +43,7 @@ def _ports(packet) -> tuple[int, int]:
 
 
 class Translator:
-    """:param forwarder: forward.Forwarder, of which this is a part."""
+    """NAT, a part of ``forwarder`` (forward.Forwarder)."""
 
     def __init__(self, forwarder):
         self.forwarder = forwarder
@@ -56,9 +56,9 @@ class Translator:
 
     def request(self, packet, service: state.Service, opens: bool,
                 asked: bool) -> Found | Outcome | None:
-        """None: the flow is not here.
+        """Find the flow of a client's packet; None: unknown here.
 
-        :param asked: whether all others have been, or there are none.
+        :param asked: whether all other nodes, if any, have been asked.
         """
         if nat.ttl(packet) <= 1:
             return Outcome.DROP_TTL
@@ -77,7 +77,7 @@ class Translator:
 
     def begin(self, packet, service: state.Service,
               opens: bool) -> Found | Outcome:
-        if opens and self._has_all(service):
+        if opens and self._is_at_limit(service):
             return Outcome.DROP_CONNECTION_LIMIT
         client = nat.End(packet.source, _ports(packet)[0])
         flow = self._begin(packet, service, client)
@@ -87,8 +87,8 @@ class Translator:
     @staticmethod
     def _member(flow: nat.Flow, service: state.Service
                 ) -> state.Member | None:
-        """The flow's member while the service has it: its place may be
-        another one's."""
+        """Return the flow's member if the service still has it; its index may
+        have been reused."""
         member = service.members.get(flow.index)
         if member is None or flow.member != nat.End(
                 member.address, member.port or service.port):
@@ -101,7 +101,7 @@ class Translator:
         if not again and member is not None and member.keeps_flows:
             return flow
         if again and member is not None and member.takes_flows:
-            if self._has_all(service):
+            if self._is_at_limit(service):
                 return None
             flow.begin_again(nat.State.HALF_OPEN)
             flow.fins.clear()
@@ -110,8 +110,8 @@ class Translator:
         self.flows.end(flow)
         return None
 
-    def _has_all(self, service: state.Service) -> bool:
-        """The connections that its limit lets in."""
+    def _is_at_limit(self, service: state.Service) -> bool:
+        """Whether the service has reached its connection limit."""
         limit = service.connection_limit
         return bool(limit) and self.flows.active(service) >= limit
 
@@ -151,10 +151,10 @@ class Translator:
         if quote is not None:
             other = nat.End(quote.client,
                             int.from_bytes(quote.ports[:2], 'big'))
-            mine = nat.End(quote.vip, quote.port)
-            flow = (self.flows.of_member(quote.protocol, other, mine)
+            own = nat.End(quote.vip, quote.port)
+            flow = (self.flows.of_member(quote.protocol, other, own)
                     if to_pool else
-                    self.flows.of_client(quote.protocol, other, mine))
+                    self.flows.of_client(quote.protocol, other, own))
         return self._known(packet, flow, to_pool, Outcome.DROP_ICMP, quote)
 
     def follows(self, packet) -> bool:
@@ -199,7 +199,7 @@ class Translator:
             self.forwarder.peers.forget(fragment_key(packet))
         if found.quote is None:
             if not flow.touch(packet, found.to_client,
-                              lambda: not self._has_all(flow.service)):
+                              lambda: not self._is_at_limit(flow.service)):
                 return Sent(Outcome.DROP_CONNECTION_LIMIT)
             rewritten = nat.rewrite(packet, *outer)
         else:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of reservations; they need no JavaScript."""
+"""Web pages for reservations, without JavaScript."""

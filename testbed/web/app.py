@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application: pages that show, and forms that change.
+"""The application: pages, and forms for changes.
 
-What changes something is sent by POST, with the form's token.
+Changes are sent by POST, with the form's token.
 """
 
 import datetime
@@ -24,17 +24,17 @@ LOG_LAST = 200
 
 
 def create(folder: folders.Folder, key: str, header: str) -> flask.Flask:
-    """The application of a folder.
+    """Return the application of a folder.
 
-    :param key: signs the tokens of forms, and what is said once.
-    :param header: of requests, with the user's name: the reverse proxy has
-        found out who they are, and has replaced what they sent.
+    :param key: signs tokens of forms and flashed messages.
+    :param header: request header with the user's name. The reverse proxy must
+        authenticate users and replace the header of clients.
     :raises errors.BenchError: the folder cannot be used.
     """
     app = flask.Flask(__name__)
     folder.make()
 
-    # Before all else: who is not known is told that first.
+    # First of all, so that unknown users get this error before others.
     @app.before_request
     def find_user():
         if flask.request.endpoint == 'static':
@@ -67,12 +67,12 @@ def create(folder: folders.Folder, key: str, header: str) -> flask.Flask:
 
 
 def _for_all_pages():
-    """What templates know: the user, and a button with a token.
+    """Return variables of all templates: the user, and a button with a token.
 
-    A token begins a session. Who is not known gets none.
+    A token starts a session, so unknown users get none.
     """
     user = flask.g.get('user')
-    # Without what was sent: that may be what is wrong.
+    # Without the submitted data, which may be the problem.
     return {'user': user,
             'button': forms.Button(formdata=None) if user else None}
 
@@ -85,7 +85,7 @@ class _Pages:
         self._repository = repository.Repository(folder)
 
     def index(self):
-        """Who has what."""
+        """Show machines and their leases."""
         known = self._folder.inventory()
         form = forms.Reserve()
         form.offer(known)
@@ -102,7 +102,7 @@ class _Pages:
             applied=self._repository.is_applied(), run=self._last_run())
 
     def reserve(self):
-        """Take machines."""
+        """Reserve machines."""
         known = self._folder.inventory()
         form = forms.Reserve()
         form.offer(known)
@@ -120,7 +120,7 @@ class _Pages:
         return flask.redirect(flask.url_for('index'))
 
     def renew(self, number):
-        """Have a lease longer."""
+        """Extend a lease."""
         known = self._folder.inventory()
         form = forms.Renew()
         form.offer(known)
@@ -145,18 +145,18 @@ class _Pages:
         flask.flash(f'{text} Sync to apply it.', 'done')
 
     def diff(self):
-        """What a sync would change."""
+        """Show what a sync would change."""
         self._repository.follow(self._site, self._folder.inventory(),
                                 flask.g.user)
         return flask.render_template(
             'diff.html', lines=self._repository.diff().splitlines())
 
     def sync(self):
-        """How far the last one is."""
+        """Show the state of the last sync."""
         return flask.render_template('sync.html', run=self._last_run())
 
     def start_sync(self):
-        """In the background."""
+        """Start a sync in the background."""
         background.start(self._folder, self._runs, flask.g.user)
         return flask.redirect(flask.url_for('sync'))
 
@@ -164,7 +164,7 @@ class _Pages:
         return self._runs.last(sync.running(self._folder))
 
     def log(self):
-        """Who did what."""
+        """Show the log."""
         return flask.render_template(
             'log.html', entries=self._site.log(LOG_LAST)[::-1],
             last=LOG_LAST)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts "sync" as a process of its own, which outlives the request."""
+"""Starts "sync" as a separate process, which outlives the request."""
 
 import pathlib
 import subprocess
@@ -17,9 +17,9 @@ _LOOK_AGAIN_S = 0.05
 
 
 def start(folder: folders.Folder, record: runs.Runs, who: str) -> None:
-    """Returns when the run is in the database.
+    """Start a sync, and return when its run is in the database.
 
-    :raises errors.BenchError: one runs already, or it did not start.
+    :raises errors.BenchError: a sync is running, or it did not start.
     """
     if sync.running(folder):
         raise errors.BenchError('A sync runs already; see how far it is.')

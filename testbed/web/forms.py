@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms; each has a token that another site does not know."""
+"""Forms, each with a token against cross-site requests."""
 
 import flask_wtf
 import wtforms
@@ -17,7 +17,7 @@ class _Checkboxes(wtforms.SelectMultipleField):
 
 
 class Reserve(flask_wtf.FlaskForm):
-    """What a lease is about."""
+    """A form to reserve machines."""
 
     machines = _Checkboxes('Machines')
     purpose = wtforms.StringField('Purpose', [
@@ -27,15 +27,17 @@ class Reserve(flask_wtf.FlaskForm):
     kernel = wtforms.SelectField('Kernel', default=NO_KERNEL)
 
     def validate_machines(self, field):
-        """Not a validator of the field: browsers would want each box."""
+        """Require a machine. A validator of the field would make browsers
+        require each box."""
         if not field.data:
             raise validators.ValidationError('Choose one machine at least.')
 
     def offer(self, known):
-        """Let the inventory's machines and kernels be chosen."""
+        """Offer the inventory's machines and kernels."""
         self.machines.choices = [
-            (one.name, f'{one.name} ({one.role.replace("_", " ")})')
-            for one in known.machines.values()]
+            (machine.name,
+             f'{machine.name} ({machine.role.replace("_", " ")})')
+            for machine in known.machines.values()]
         self.kernel.choices = [
             (NO_KERNEL, 'what is on its disk'),
             *((name, name) for name in known.kernels)]
@@ -43,17 +45,17 @@ class Reserve(flask_wtf.FlaskForm):
 
 
 class Renew(flask_wtf.FlaskForm):
-    """How much longer."""
+    """A form to extend a lease."""
 
     hours = wtforms.IntegerField('Hours from now', default=8)
 
     def offer(self, known):
-        """Bound by what the inventory allows."""
+        """Apply the limits of the inventory."""
         _bound(self.hours, known)
 
 
 class Button(flask_wtf.FlaskForm):
-    """A button, and the token."""
+    """A form with only a button and the token."""
 
 
 def _bound(field, known):

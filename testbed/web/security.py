@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every answer and every session has."""
+"""Security settings of all answers and sessions."""
 
 import flask
 import flask_wtf.csrf
 from werkzeug.middleware import proxy_fix
 
-# Nothing is taken from elsewhere, and no script at all.
+# Nothing from other sites, and no scripts at all.
 POLICY = ("default-src 'none'; style-src 'self'; img-src 'self'; "
           "form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 HEADERS = {
     'Content-Security-Policy': POLICY,
     'X-Content-Type-Options': 'nosniff',
     'X-Frame-Options': 'DENY',
-    # Of requests by HTTPS the page's origin is checked by it.
+    # Needed to check the origin of requests by HTTPS.
     'Referrer-Policy': 'same-origin',
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Resource-Policy': 'same-origin',
@@ -22,17 +22,17 @@ FORM_BYTES_MAX = 64 << 10
 
 
 def apply(app: flask.Flask, key: str) -> None:
-    """Tokens of forms, headers; a reverse proxy speaks TLS."""
+    """Set up tokens of forms and headers, behind a TLS reverse proxy."""
     app.config.update(
         SECRET_KEY=key,
         SESSION_COOKIE_NAME='__Host-session',
         SESSION_COOKIE_HTTPONLY=True,
-        # Strict would have a link from elsewhere begin another session, in
-        # which forms of pages that are open have no token.
+        # With Strict, a link from another site would start a new session, in
+        # which forms of open pages have no valid token.
         SESSION_COOKIE_SAMESITE='Lax',
         SESSION_COOKIE_SECURE=True,
         MAX_CONTENT_LENGTH=FORM_BYTES_MAX,
-        # Of the session's length.
+        # As long as the session.
         WTF_CSRF_TIME_LIMIT=None,
     )
     flask_wtf.csrf.CSRFProtect(app)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages, by gunicorn."""
+"""Serves the pages with gunicorn."""
 
 from collections.abc import Mapping
 import ipaddress
@@ -32,16 +32,16 @@ class _Server(base.BaseApplication):
 def run(folder: folders.Folder, listen: str, header: str) -> None:
     """Serve until a signal.
 
-    :param listen: ADDRESS:PORT or unix:PATH. With the port 0 the kernel
-        chooses one, which the log has.
-    :param header: in which the reverse proxy says who a user is.
-    :raises errors.BenchError: others could reach the pages around the proxy.
+    :param listen: ADDRESS:PORT or unix:PATH. With port 0, the kernel chooses
+        one, which is logged.
+    :param header: header in which the reverse proxy passes the user's name.
+    :raises errors.BenchError: clients could bypass the proxy.
     """
     check(listen)
-    # All processes have the same one, which ends with them: it signs nothing
-    # that anybody would miss.
+    # Shared by all workers and lost with them, since it signs nothing that has
+    # to last.
     key = secrets.token_hex(32)
-    # Errors of the folder are shown here, not in each worker's log.
+    # Reports errors of the folder here instead of in each worker's log.
     app.create(folder, key, header)
     settings = {'bind': listen, 'workers': WORKERS, 'timeout': TIMEOUT_S,
                 'accesslog': '-', 'proc_name': 'octavia-xdp-testbed',
@@ -50,7 +50,7 @@ def run(folder: folders.Folder, listen: str, header: str) -> None:
 
 
 def check(listen: str) -> None:
-    """:raises errors.BenchError: see run."""
+    """:raises errors.BenchError: see run()."""
     if listen.startswith('unix:'):
         return
     host, _, port = listen.rpartition(':')

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a router spreads flows over nodes, and which of them move to another
-node when one stops or starts.
+"""How a router spreads flows over nodes, and how many flows move to another
+node when a node stops or starts.
 
-Which node a flow passes is known by its VIP: there are as many flows as VIPs,
-and each node counts packets by VIP. So the figures are of flows as long as the
-traffic has one for each VIP.
+Each node counts packets by VIP. With one flow for each VIP, this tells which
+node a flow passes; otherwise figures are about VIPs rather than flows.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 def seconds(measure: model.Measure) -> float:
-    # The first time, and after a node stopped and started.
+    # Initially, and after a node has stopped and started.
     return 3 * (measure.seconds + 1)
 
 
@@ -51,7 +50,7 @@ def run(context: contexts.Context) -> list[figures.Figure]:
 
 
 def _phase(context):
-    """(packets of it, marks, packets lost)."""
+    """Return (packets of the phase, marks, packets lost)."""
     first = context.deployment.packets_by_vip()
     done = context.traffic.measure(
         context.profile(), context.measure.rate, context.measure.seconds)
@@ -66,7 +65,7 @@ def by_node(counts: Counts) -> dict[str, int]:
 
 
 def unevenness(share: Mapping[str, int]) -> float:
-    """The greatest share times the number of nodes that had any: 1 is even.
+    """Return the largest share times the number of nodes in use; 1 is even.
 
     :raises BenchError: no node had a packet.
     """
@@ -77,16 +76,16 @@ def unevenness(share: Mapping[str, int]) -> float:
 
 
 def moved(before: Counts, after: Counts) -> float:
-    """The part of all flows that went to another node than before, by shares
-    of each VIP's packets."""
+    """Return the share of flows that moved to another node, by shares of each
+    VIP's packets."""
     vips = {vip for counts in before.values() for vip in counts}
     changed = known = 0.0
     for vip in vips:
-        one, other = (_shares(counts, vip) for counts in (before, after))
-        if one and other:
+        first, last = (_shares(counts, vip) for counts in (before, after))
+        if first and last:
             known += 1
-            changed += sum(max(0.0, share - other.get(node, 0.0))
-                           for node, share in one.items())
+            changed += sum(max(0.0, share - last.get(node, 0.0))
+                           for node, share in first.items())
     return changed / known if known else 0.0
 
 

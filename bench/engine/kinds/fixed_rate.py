@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency, loss and costs at a rate that is given."""
+"""Latency, loss and costs at a given rate."""
 
 from bench.engine import context as contexts
 from bench.engine import figures
@@ -16,8 +16,8 @@ def seconds(measure: model.Measure) -> float:
 
 def run(context: contexts.Context) -> list[figures.Figure]:
     done = _measure(context)
-    # A second time for costs alone: to tell whose they are changes how
-    # packets are received (bench/software/cost.py).
+    # Again for costs alone: attributing them changes how packets are received
+    # (bench/software/cost.py).
     before = context.deployment.cpu_seconds()
     costly = _measure(context)
     used = context.deployment.cpu_seconds() - before

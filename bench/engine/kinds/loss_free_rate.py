@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The greatest rate at which nothing is lost, by search (bench/search)."""
+"""The highest rate without loss, by search (bench/search)."""
 
 from bench.engine import context as contexts
 from bench.engine import figures
@@ -11,13 +11,13 @@ from bench.search import trials
 
 NEEDS_SOURCE = True
 TRIALS_MAX = 24
-# Of the greatest rate: below, the search ends without a result.
+# Part of the highest rate below which the search ends without a result.
 _LEAST = 1e-3
-# Of trials that are sent, until nothing arrives any more.
+# Additional seconds of a trial, until no more packets arrive.
 _TRIAL_S = 0.8
 _TRIALS_USUAL = 14
-# Beginnings of marks of which a trial says nothing. One that was short of its
-# rate is told by that; what a full queue did not take is loss.
+# Prefixes of marks that make a trial meaningless. A rate that was too low is
+# detected by itself, and packets that a full queue rejects are loss.
 _DISTURBED = ('the clock', 'foreign traffic', 'ended early',
               'packets still arrived')
 
@@ -29,21 +29,21 @@ def seconds(measure: model.Measure) -> float:
 def run(context: contexts.Context) -> list[figures.Figure]:
     measure = context.measure
     highest = measure.rate or _highest(context)
-    found = rate.search(
+    result = rate.search(
         lambda asked, length: _trial(context, asked, length),
         highest * _LEAST, highest, goal.Goal(
             trial_seconds=measure.seconds,
             sum_seconds=measure.seconds * (1 + measure.confirmations),
             width=measure.precision, trials_max=TRIALS_MAX))
     return [figures.Figure(
-        '', 'packets/s', results.HIGHER, found.lower, list(found.marks),
-        details={'upper': found.upper, 'forwarded': found.forwarded,
-                 'trials': found.trials, 'software': context.details(),
-                 'confirming_seconds': found.confirming_seconds})]
+        '', 'packets/s', results.HIGHER, result.lower, list(result.marks),
+        details={'upper': result.upper, 'forwarded': result.forwarded,
+                 'trials': result.trials, 'software': context.details(),
+                 'confirming_seconds': result.confirming_seconds})]
 
 
 def _highest(context):
-    """What the generator sends at most, packets/s."""
+    """Return the highest rate of the generator, packets/s."""
     done = context.traffic.measure(context.profile(), None,
                                    context.measure.seconds)
     return done.sent / done.seconds

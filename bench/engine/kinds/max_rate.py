@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rate that arrives while as much is sent as the generator can; loss is
+"""The rate that arrives while the generator sends as fast as it can. Loss is
 allowed (RFC 2544, 26.1, calls the rate without loss throughput)."""
 
 from bench.engine import context as contexts

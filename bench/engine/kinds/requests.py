@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users feel: plain clients, and plain servers on the members."""
+"""User experience: plain clients, and plain servers on the members."""
 
 from collections.abc import Sequence
 import concurrent.futures
@@ -18,7 +18,7 @@ from bench.traffic.clients import catalog
 from bench.traffic.clients import result
 
 NEEDS_SOURCE = False
-# Seconds, beyond those of requests.
+# Seconds in addition to the duration of requests.
 _PATIENCE_S = 30
 
 
@@ -40,14 +40,14 @@ def run(context: contexts.Context) -> list[figures.Figure]:
             running = [pool.submit(host.run, client.command(
                 host, service.vip, service.port, measure.seconds),
                 timeout=measure.seconds + _PATIENCE_S) for host in hosts]
-            # With connections open: they are what takes memory. By the
-            # client's clock: a guest may have one of its own.
+            # Read memory while connections are open, since they need most of
+            # it. Wait by the client's clock, as a guest may have its own.
             hosts[0].run(['sleep', str(measure.seconds / 2)],
                          timeout=measure.seconds + _PATIENCE_S)
             memory = context.deployment.memory_bytes()
             done = result.together([
-                client.parse(host, one.result().stdout)
-                for host, one in zip(hosts, running, strict=True)])
+                client.parse(host, process.result().stdout)
+                for host, process in zip(hosts, running, strict=True)])
         used += context.deployment.cpu_seconds()
         received += packets.received(context.bed)
     return _figures(context, client.unit, done, used, received, memory)
@@ -83,7 +83,7 @@ def _client(measure):
 
 def before(bed: beds.Bed, services: Sequence[software.Service],
            measure: model.Measure) -> contextlib.AbstractContextManager[None]:
-    """Members serve before load balancers are there, which check them."""
+    """Start servers before load balancers, which check members."""
     if measure.client == 'iperf3':
         return servers.bulk(bed, services[0])
     return servers.http(bed, services, measure.bytes)

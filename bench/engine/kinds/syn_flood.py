@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Established flows beside a flood of SYNs with spoofed sources.
+"""Established flows during a flood of SYNs with spoofed sources.
 
-Floods go to the same services. What becomes of the established packets is the
-figure; how much of the flood was forwarded stands beside it.
+The flood goes to the same services. Figures are loss and latency of the
+established flows, and how much of the flood was forwarded.
 """
 
 from bench.engine import context as contexts
@@ -12,7 +12,7 @@ from bench.scenarios import model
 from bench.traffic import interface as traffic
 
 NEEDS_SOURCE = True
-# Networks of many addresses, of no host of any bed.
+# Large networks without a host of any bed.
 _SOURCES = '20.0.0.0/8'
 _SOURCES_V6 = '2001:db8:f100::/40'
 _SIZE = 82

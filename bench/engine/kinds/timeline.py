@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is lost while something happens, by tenths of a second."""
+"""Loss during events, by tenths of a second."""
 
 from bench.engine import context as contexts
 from bench.engine import events
@@ -19,7 +19,7 @@ def run(context: contexts.Context) -> list[figures.Figure]:
         done = context.traffic.measure(
             context.profile(), context.measure.rate, context.measure.seconds,
             during=script.play)
-        # Where the script failed, loss says nothing.
+        # If events failed, loss is meaningless.
         script.check()
     line = context.traffic.timeline()
     details = {**figures.of_measurement(done), 'software': context.details()}

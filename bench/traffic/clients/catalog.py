@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients by the names that scenarios call them."""
+"""Finds clients by their names in scenarios."""
 
 import dataclasses
 from typing import Any
@@ -15,7 +15,7 @@ _OWN = ('name', 'unit')
 
 
 def make(name: str, /, **options: Any) -> result.Client:
-    """:raises BenchError: the name or an option of the client is unknown."""
+    """:raises BenchError: the name or an option is unknown."""
     if name not in KINDS:
         raise errors.BenchError(f'no client "{name}"; there are: '
                                 f'{", ".join(sorted(KINDS))}')

@@ -19,7 +19,7 @@ _UNITS = {'us': 1e-6, 'ms': 1e-3, 's': 1.0}
 
 @dataclasses.dataclass(frozen=True)
 class H2load:
-    """:param streams: of a connection at once, of HTTP/2."""
+    """:param streams: concurrent streams of a connection, for HTTP/2."""
 
     connections: int = 16
     version: int = 1
@@ -34,7 +34,7 @@ class H2load:
     def command(self, host, address, port, seconds):
         where = endpoint.text(address, port)
         log = str(host.folder / _LOG)
-        # It adds to a log that is there.
+        # h2load appends to an existing log.
         return ['sh', '-c', 'rm -f "$1" && shift && exec "$@"', 'sh', log,
                 'h2load', f'--clients={self.connections}', '--threads=1',
                 f'--duration={max(1, round(seconds))}',
@@ -48,8 +48,8 @@ class H2load:
 
 
 def parse(output: str, log: str) -> result.Result:
-    """:param log: a line for each request: when, status, microseconds.
-    :raises BenchError: it printed something else, or nothing was answered.
+    """:param log: lines of requests: time, status, microseconds.
+    :raises BenchError: the output is malformed, or nothing was answered.
     """
     counts, taken = _COUNTS.search(output), _SECONDS.search(output)
     try:
@@ -59,7 +59,7 @@ def parse(output: str, log: str) -> result.Result:
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise errors.BenchError('h2load printed no result: '
                                 f'{output.strip()[-400:]!r}') from error
-    # "failed" has the others, and answers of status 400 or more.
+    # "failed" includes the others, and answers with status 400 or more.
     made = result.Result(
         seconds, done, _percentiles(times), result.some({
             result.REFUSED: failed - errored,
@@ -69,7 +69,7 @@ def parse(output: str, log: str) -> result.Result:
 
 
 def _percentiles(times):
-    """In seconds, of sorted microseconds; by the nearest rank."""
+    """Return percentiles in seconds of sorted microseconds."""
     if not times:
         return {}
     ranks = {'p50': 0.5, 'p90': 0.9, 'p99': 0.99, 'max': 1.0}

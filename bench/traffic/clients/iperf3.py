@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iperf3: as many bytes as TCP gets through."""
+"""iperf3: bulk transfers by TCP."""
 
 import dataclasses
 import json
@@ -10,9 +10,9 @@ from bench.traffic.clients import result
 
 @dataclasses.dataclass(frozen=True)
 class Iperf3:
-    """:param streams: connections that carry data, at once.
-    :param download: members send. Else the client does: with DSR only that
-        passes load balancers.
+    """:param streams: concurrent connections that carry data.
+    :param download: whether members send. Otherwise the client does; with
+        DSR, only that direction passes load balancers.
     """
 
     streams: int = 1
@@ -34,13 +34,13 @@ class Iperf3:
 
 
 def parse(output: str) -> result.Result:
-    """:raises BenchError: it printed something else, an error, or nothing
+    """:raises BenchError: the output is malformed or an error, or nothing
         arrived."""
     try:
-        found = json.loads(output)
-        if 'error' in found:
-            raise errors.BenchError(f'iperf3: {found["error"]}')
-        received = found['end']['sum_received']
+        printed = json.loads(output)
+        if 'error' in printed:
+            raise errors.BenchError(f'iperf3: {printed["error"]}')
+        received = printed['end']['sum_received']
         made = result.Result(received['seconds'], received['bytes'])
     except (KeyError, TypeError, ValueError) as error:
         raise errors.BenchError('iperf3 printed no result: '

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plain client felt."""
+"""Results of plain clients."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from typing import Protocol
 from bench import errors
 from bench.beds import interface
 
-# Failures that clients of HTTP have in common.
+# A failure common to clients of HTTP.
 REFUSED = 'answers of status 400 or more'
 PERCENTILES = ('p50', 'p90', 'p99', 'max')
 
 
 @dataclasses.dataclass
 class Result:
-    """Of one run of one client.
+    """The result of one run of a client.
 
-    :ivar done: requests with an answer, whatever it says; bytes of a transfer.
-    :ivar latency_s: by percentile, of requests; empty for transfers.
-    :ivar failures: what went wrong, how often; only what did.
+    :ivar done: requests with any answer, or bytes of a transfer.
+    :ivar latency_s: latency of requests by percentile; empty for transfers.
+    :ivar failures: numbers of failures that occurred, by kind.
     """
 
     seconds: float
@@ -35,7 +35,7 @@ class Result:
 
     @property
     def marks(self) -> list[str]:
-        """Why the figures are not what they seem."""
+        """Why the figures are in doubt."""
         if not self.failures:
             return []
         return ['failures: ' + ', '.join(
@@ -46,8 +46,8 @@ class Result:
 class Client(Protocol):
     """A program on a generator.
 
-    :ivar name: as scenarios call it.
-    :ivar unit: of the rate: requests/s or bytes/s.
+    :ivar name: name in scenarios.
+    :ivar unit: unit of the rate: requests/s or bytes/s.
     """
 
     name: str
@@ -58,34 +58,34 @@ class Client(Protocol):
 
     def command(self, host: interface.Host, address: str, port: int,
                 seconds: float) -> list[str]:
-        """Ends by itself after so many seconds of requests."""
+        """Return a command that ends by itself after some seconds."""
 
     def parse(self, host: interface.Host, output: str) -> Result:
-        """:raises BenchError: it printed something else, or nothing was
+        """:raises BenchError: the output is malformed, or nothing was
             answered."""
 
 
 def together(results: Sequence[Result]) -> Result:
-    """Of clients that ran at the same time: sums, and the worst latency of
-    each percentile, as times of single requests are not kept."""
+    """Merge results of concurrent clients: sums, and the worst latency of each
+    percentile, as times of single requests are not kept."""
     failures: dict[str, int] = {}
-    for one in results:
-        for name, count in one.failures.items():
+    for result in results:
+        for name, count in result.failures.items():
             failures[name] = failures.get(name, 0) + count
     return Result(
-        max(one.seconds for one in results),
-        sum(one.done for one in results),
-        {name: max(one.latency_s[name] for one in results)
+        max(result.seconds for result in results),
+        sum(result.done for result in results),
+        {name: max(result.latency_s[name] for result in results)
          for name in results[0].latency_s}, failures)
 
 
 def some(counts: Mapping[str, int]) -> dict[str, int]:
-    """Without those that did not occur."""
+    """Return counts without zeroes."""
     return {name: count for name, count in counts.items() if count}
 
 
 def answered(program: str, made: Result) -> Result:
-    """:raises BenchError: nothing was done."""
+    """:raises BenchError: nothing was answered."""
     if made.done <= 0 or made.seconds <= 0:
         raise errors.BenchError(
             f'{program}: nothing was answered'
@@ -95,8 +95,8 @@ def answered(program: str, made: Result) -> Result:
 
 def need(host: interface.Host, program: str, package: str) -> None:
     """:raises BenchError: the host does not have the program."""
-    found = host.run(['sh', '-c', 'command -v "$1"', 'sh', program],
-                     check=False)
-    if found.returncode:
+    lookup = host.run(['sh', '-c', 'command -v "$1"', 'sh', program],
+                      check=False)
+    if lookup.returncode:
         raise errors.BenchError(f'{host.name} has no {program}: install the '
                                 f'Debian package {package}')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wrk: as many HTTP/1.1 requests as connections can take, one after another
-on each."""
+"""wrk: HTTP/1.1 requests as fast as possible, one at a time on each
+connection."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from bench import errors
 from bench.traffic.clients import result
 
 _SCRIPT = pathlib.Path(__file__).with_name('wrk.lua')
-# wrk's words for them → ours.
+# wrk's names → texts.
 _FAILURES = {'connect': 'connections refused', 'read': 'read errors',
              'write': 'write errors', 'status': result.REFUSED,
              'timeout': 'timeouts'}
@@ -19,8 +19,8 @@ _FAILURES = {'connect': 'connections refused', 'read': 'read errors',
 
 @dataclasses.dataclass(frozen=True)
 class Wrk:
-    """:param keep_alive: else each request has a connection of its own.
-    :param timeout_s: of a request.
+    """:param keep_alive: otherwise, each request has its own connection.
+    :param timeout_s: timeout of a request.
     """
 
     connections: int = 16
@@ -51,19 +51,19 @@ class Wrk:
 
 
 def parse(output: str) -> result.Result:
-    """:param output: wrk's, with wrk.lua.
+    """:param output: output of wrk with wrk.lua.
     :raises BenchError: it has no line of JSON, or nothing was answered.
     """
     lines = [line for line in output.splitlines() if line.startswith('{')]
     try:
-        found = json.loads(lines[-1])
-        seconds = found['duration_us'] / 1e6
+        printed = json.loads(lines[-1])
+        seconds = printed['duration_us'] / 1e6
         made = result.Result(
-            seconds, found['requests'],
-            {name: found['latency_us'][name] / 1e6
+            seconds, printed['requests'],
+            {name: printed['latency_us'][name] / 1e6
              for name in result.PERCENTILES},
             result.some({_FAILURES[name]: count
-                         for name, count in found['errors'].items()}))
+                         for name, count in printed['errors'].items()}))
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise errors.BenchError('wrk printed no result: '
                                 f'{output.strip()[-400:]!r}') from error

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One's complement sums, RFC 1071. Own code, not the data path's, which is
- * what is measured. */
+/* Ones' complement sums, RFC 1071. Not shared with the datapath, which is
+ * under test. */
 #ifndef OXT_CHECKSUM_H
 #define OXT_CHECKSUM_H
 
 #include <stdint.h>
 
-/* Of a sum of 32-bit words as they lie in memory; never 0, which UDP has for
- * "none" (RFC 768) and which is the same as 0xffff elsewhere. */
+/* Returns the checksum for a sum of 32-bit words in memory order; never 0,
+ * which means "none" for UDP (RFC 768) and equals 0xffff elsewhere. */
 static inline uint16_t checksum_of(uint64_t sum)
 {
 	uint16_t checksum;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which flow the packet with a number belongs to, and which size it has: of
- * the number alone, so that of any packet that is missing one can tell the
- * flow. The same as in bench/traffic/flows.py.
+ * The flow and size of a packet, derived from its number alone, so that the
+ * flow of a missing packet is known. As in bench/traffic/flows.py.
  */
 #ifndef OXT_FLOW_H
 #define OXT_FLOW_H
@@ -12,8 +11,8 @@
 #define PORT_FIRST 1024
 #define PORTS 64512
 
-/* Every bit of the result depends on every one of the argument; no two
- * arguments have the same (the constants of "lowbias32", C. Wellons). */
+/* A permutation in which every bit of the result depends on every bit of the
+ * argument (constants of "lowbias32", C. Wellons). */
 static inline uint32_t mix(uint32_t value)
 {
 	value ^= value >> 16;
@@ -23,7 +22,7 @@ static inline uint32_t mix(uint32_t value)
 	return value ^ value >> 16;
 }
 
-/* 0 to below - 1 */
+/* Returns 0 to below - 1. */
 static inline uint32_t scaled(uint32_t random, uint32_t below)
 {
 	return (uint64_t)random * below >> 32;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Writes the first FRAME_HEAD bytes of a frame: all headers and the signature.
- * What follows is zero since the page was made, so that checksums need not
- * look at it.
+ * The rest of the page has been zero since its allocation, so checksums can
+ * ignore it.
  */
 #ifndef OXT_FRAME_H
 #define OXT_FRAME_H
@@ -53,8 +53,8 @@ static __always_inline bool is_quic(const struct packet *packet)
 	return packet->destination->protocol == PROTOCOL_QUIC;
 }
 
-/* Ends where the signature, or what opens a flow, begins; adds what it wrote
- * to the sum. */
+/* Returns where the signature or opening begins; adds what it wrote to the
+ * sum. */
 static __always_inline void *write_quic(void *at, const struct packet *packet,
 					uint64_t *sum)
 {
@@ -143,7 +143,7 @@ static __always_inline void write_udp(struct udphdr *udp,
 	udp->check = checksum_of(sum);
 }
 
-/* `sum`: of the addresses. */
+/* `sum`: the sum of the addresses. */
 static __always_inline void write_transport(void *at,
 					    const struct packet *packet,
 					    uint32_t length, uint64_t sum)

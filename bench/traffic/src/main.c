@@ -4,8 +4,8 @@
  * octavia-xdp-traffic receive INTERFACE...
  * octavia-xdp-traffic touch ADDRESS...
  *
- * Standard input and output are lines, those of the output JSON; files are as
- * format.h has them. Both end when standard input does.
+ * Commands are lines of standard input, answers lines of JSON; format.h
+ * describes files. `send` and `receive` end with standard input.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define PORT_DISCARD 9
 
-/* A datagram to each, so that the kernel finds out its link address. */
+/* Sends a datagram to each, so that the kernel resolves its link address. */
 static int touch_main(int count, char **addresses)
 {
 	for (int i = 0; i < count; i++) {

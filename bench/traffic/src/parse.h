@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Finds the transport header of a frame behind whatever outer headers the
- * product has: IPIP, GUE, GRE, Geneve, SRv6, over IPv4 or IPv6, and VLAN tags.
- * Own code, not the data path's, which is what is measured.
+ * Finds the transport header of a frame after all outer headers that the
+ * product uses: IPIP, GUE, GRE, Geneve, SRv6, over IPv4 or IPv6, and VLAN tags.
+ * Not shared with the datapath, which is under test.
  */
 #ifndef OXT_PARSE_H
 #define OXT_PARSE_H
@@ -31,7 +31,7 @@
 
 #define IP_LATER_FRAGMENT 0x3fff /* offset, or more to come */
 
-/* What follows: IP, or what is innermost. */
+/* The next header: IP, or the innermost one. */
 enum next {
 	NEXT_V4,
 	NEXT_V6,
@@ -53,9 +53,9 @@ struct parser {
 };
 
 /*
- * Functions that the verifier looks at once, for any offset, return where the
- * next header is and what it is; negative: none that can be read. Inline, the
- * paths through several layers would be too many for it.
+ * Functions that the verifier checks once, for any offset. They return the
+ * offset and kind of the next header; negative: unreadable. If they were
+ * inlined, there would be too many paths through several layers.
  */
 #define NEXT_SHIFT 16
 #define NEXT_OFFSET(result) ((result) & 0xffff)
@@ -79,7 +79,7 @@ static __always_inline int next_is(const struct parser *parser, enum next next)
 	return (int)next << NEXT_SHIFT | parser->offset;
 }
 
-/* What is next, if that many bytes are left. */
+/* Returns the next header if that many bytes are left. */
 static __always_inline void *header(const struct parser *parser, __u32 length)
 {
 	void *at = parser->start + (parser->offset & (OFFSET_MAX - 1));
@@ -157,8 +157,8 @@ static __always_inline int parse_v6(struct parser *parser)
 	return 0;
 }
 
-/* Variant 1 has the packet at once (its first bits are the IP version),
- * variant 0 a header with the protocol. */
+/* In variant 1 the packet follows directly (the first bits are its IP
+ * version), variant 0 has a header with the protocol. */
 static __always_inline int take_gue(struct parser *parser)
 {
 	__u8 *byte = header(parser, 4);
@@ -243,7 +243,7 @@ static __always_inline int take_protocol(struct parser *parser)
 	return next_is(parser, NEXT_OTHER);
 }
 
-/* An IP header, and the outer header behind it if there is one. */
+/* Parses an IP header and the outer header after it, if any. */
 __noinline int parse_layer(struct xdp_md *ctx, __u32 offset, __u32 next)
 {
 	struct parser parser = parser_at(ctx, offset);

@@ -18,7 +18,7 @@
 
 static char message[256];
 
-/* The first one: what follows from it is of no use. */
+/* Keeps the first message, since later ones only follow from it. */
 static int keep_message(enum libbpf_print_level level, const char *format,
 			va_list arguments)
 {

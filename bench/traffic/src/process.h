@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both commands have: files, lines of JSON, errors. */
+/* Common to the commands: files, lines of JSON, errors. */
 #ifndef OXT_PROCESS_H
 #define OXT_PROCESS_H
 
@@ -17,15 +17,15 @@ int receive_main(int count, char **arguments);
 _Noreturn void fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
-/* A line of JSON, at once. */
+/* Prints and flushes a line of JSON. */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "boot": identifier of the kernel, "monotonic_ns", "realtime_ns": to know
- * whether two hosts share a clock and whether it was set. */
+/* Reports "boot" (id of the kernel), "monotonic_ns" and "realtime_ns", which
+ * tell whether two hosts share a clock and whether it was set. */
 void report_clock(const char *event);
 
-/* The next line of standard input without its end; false: there is none any
- * more, or, with a timeout that is not negative, none yet. */
+/* The result of reading a line of standard input, without its end: with a
+ * non-negative timeout, there may be none yet. */
 enum input {
 	INPUT_LINE,
 	INPUT_NONE,
@@ -46,7 +46,7 @@ void write_all(FILE *file, const void *data, size_t length);
 void load_or_fail(int status, const char *what);
 void catch_messages(void);
 int possible_cpus(void);
-/* Of all elements, in place of the default of libbpf, which has errno. */
+/* Sets the size of a map; fails with a message. */
 void set_entries(struct bpf_map *map, uint64_t entries);
 void fill_map(int map, uint32_t key, const void *value);
 

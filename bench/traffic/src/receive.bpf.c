@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counts packets by the signature in their payload, and drops them; all else
- * goes to the kernel, counted apart. Of each packet there is one bit, so that
- * what is missing is known exactly, whichever of several sinks got it.
+ * Counts packets by the signature in their payload and drops them; all others
+ * are counted separately and passed to the kernel. There is a bit for each
+ * packet, so that losses are known exactly even with several sinks.
  */
 #include "parse.h"
 
@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define PORT_BFD 3784
 #define PORT_BFD_MULTIHOP 4784
 
-/* By the last bits of the identifier. */
+/* By the lowest bits of the id. */
 const volatile struct stream_state streams[STREAMS_MAX];
 #define STREAM_MASK (STREAMS_MAX - 1)
 
@@ -29,7 +29,7 @@ struct {
 	__type(value, __u64);
 } numbers SEC(".maps");
 
-/* Of each flow, one more than the greatest number. */
+/* For each flow, the highest number plus one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -79,8 +79,8 @@ static __always_inline int pass(enum foreign kind)
 	return XDP_PASS;
 }
 
-/* By halves how far to shift until 8 bits are left: there is no instruction
- * for it. */
+/* Finds by bisection how far to shift until 8 bits are left, as there is no
+ * instruction for that. */
 static __always_inline __u32 latency_bucket(__u64 latency)
 {
 	const __u32 steps[] = {16, 8, 4, 2, 1, 1};
@@ -111,8 +111,8 @@ static __always_inline void note_latency(const struct signature *signature,
 	count(&latencies, index * LATENCY_BUCKETS + latency_bucket(latency));
 }
 
-/* Two processors that receive packets of one flow at once may overwrite each
- * other's: these packets have no order. */
+/* Processors that receive packets of a flow concurrently may overwrite each
+ * other's number; such packets have no order anyway. */
 static __always_inline bool is_reordered(const struct signature *signature,
 					 __u32 first)
 {
@@ -127,7 +127,7 @@ static __always_inline bool is_reordered(const struct signature *signature,
 	return false;
 }
 
-/* `index` is below the number of streams and has one. */
+/* `index` is that of an existing stream. */
 static __always_inline int count_packet(const struct signature *signature,
 					__u32 index, __u32 length)
 {
@@ -276,9 +276,8 @@ static __always_inline int receive_innermost(struct xdp_md *ctx, int found,
 	return pass(outer ? FOREIGN_TUNNELLED : FOREIGN_OTHER);
 }
 
-/* A switch that does not know where a host is sends its packets everywhere, as
- * those to a host that has lost its link; a network card drops them before it
- * has XDP, veth does not. */
+/* A switch floods packets to hosts that it does not know, such as a host that
+ * has lost its link. A network card drops them before XDP, veth does not. */
 static __always_inline bool is_of_other_host(struct xdp_md *ctx)
 {
 	const __u8 *mac = (void *)(long)ctx->data;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Counts on the interfaces named, natively where they can. Says "attached",
- * and then does what lines say:
+ * Counts packets on interfaces, with native XDP where possible. Reports
+ * "attached", then executes commands:
  *
- *   expect PATH   count anew, the streams of that file
+ *   expect PATH   count the streams of that file from zero
  *   count         report what has been received
- *   write PATH    write all into a file
+ *   write PATH    write all results to a file
  *
- * The programs are replaced, not detached, for new streams: interfaces would
- * lose packets, some even their link.
+ * For new streams, programs are replaced without detaching them, or interfaces
+ * would lose packets, and some their link.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static void unmap(void)
 	numbers = NULL;
 }
 
-/* Where each stream has its part of the maps. */
+/* Assigns each stream its part of the maps. */
 static void place_streams(struct receive *next,
 			  const struct expected_stream *streams, uint32_t count)
 {
@@ -126,7 +126,7 @@ static void replace(struct receive *next)
 	map_numbers();
 }
 
-/* Their addresses of now: a bond's may have changed. */
+/* Reads their present addresses: those of a bond may have changed. */
 static void note_interfaces(struct receive *next)
 {
 	int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -175,10 +175,10 @@ static void expect(const char *path)
 	report_clock("expecting");
 }
 
-/* Of all processors, one after the other; valid until the next call. */
+/* Returns the values of all processors; valid until the next call. */
 static void *each_of(struct bpf_map *map, uint32_t key)
 {
-	static struct stream_counters *values; /* the longest there are */
+	static struct stream_counters *values; /* the longest values */
 
 	if (!values)
 		values = calloc(possible_cpus(), sizeof(*values));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the receiving program is told when it is loaded. */
+/* Constants of the receiving program, set when it is loaded. */
 #ifndef OXT_RECEIVE_STATE_H
 #define OXT_RECEIVE_STATE_H
 
@@ -14,7 +14,7 @@ struct stream_state {
 	uint32_t present;
 };
 
-/* It is attached to. */
+/* An interface that the program is attached to. */
 struct own_interface {
 	uint32_t ifindex;
 	uint8_t mac[6];

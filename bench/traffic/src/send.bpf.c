@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Live frames (BPF_F_TEST_XDP_LIVE_FRAMES): each run writes the next packet of
- * the stream into a page and redirects it out of its link, or drops the page
- * while it is too early for the next one. That spins, as generators do: a
- * sleep would send in bursts.
+ * the stream into a page and redirects it to its link, or drops the page while
+ * it is too early for the next one. It spins, as generators do, because
+ * sleeping would cause bursts.
  */
 #include "frame.h"
 
@@ -15,7 +15,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct stream stream;
-/* Whose redirects are this stream's. */
+/* The thread whose redirects belong to this stream. */
 const volatile __u32 thread;
 struct send_state state;
 __u32 timeline[TIMELINE_MAX];
@@ -49,7 +49,7 @@ struct {
 	__type(value, __u64);
 } sent SEC(".maps");
 
-/* Whether the next packet may go now; `now` is ns since the start. */
+/* Whether the next packet may be sent; `now`: ns since the start. */
 static __always_inline bool take_token(__u64 now, __u64 interval)
 {
 	__u64 at = now << 16;
@@ -64,7 +64,7 @@ static __always_inline bool take_token(__u64 now, __u64 interval)
 	return true;
 }
 
-/* The call that runs this takes long before it begins. */
+/* The call that runs the program takes long until it starts it. */
 static __always_inline __u64 since_start(__u64 time)
 {
 	if (!state.start)
@@ -101,7 +101,7 @@ static __always_inline void choose_client(struct packet *packet, __u32 random)
 		(packet->flow / clients + mix(packet->client) % PORTS) % PORTS;
 }
 
-/* What opens a flow is as short as it may be. */
+/* Packets that open flows have the smallest possible size. */
 static __always_inline __u32 opening_size(const struct destination *destination)
 {
 	__u32 headers = ETH_HLEN + (destination->version == 4 ? 20 : 40);
@@ -111,8 +111,8 @@ static __always_inline __u32 opening_size(const struct destination *destination)
 	return headers + sizeof(struct udphdr) + QUIC_INITIAL_DATAGRAM;
 }
 
-/* A SYN has options in place of a payload; what they do not fill is padding
- * of the link. */
+/* A SYN has options instead of a payload; what they do not fill is padding of
+ * the link. */
 static __always_inline __u32 flood_size(__u32 size)
 {
 	return ((size - ETH_HLEN) & ~3U) + ETH_HLEN;
@@ -212,9 +212,8 @@ struct net_device {
 } __attribute__((preserve_access_index));
 
 /*
- * Live frames come from the loopback interface; what else this thread
- * redirects, as it polls the interfaces of a node on the same machine, does
- * not.
+ * Live frames come from the loopback interface, unlike others that this thread
+ * redirects while it polls interfaces of a node on the same machine.
  */
 static __always_inline bool is_own(const struct net_device *from)
 {
@@ -222,7 +221,7 @@ static __always_inline bool is_own(const struct net_device *from)
 	       from->ifindex == LOOPBACK;
 }
 
-/* What the link did not take: its queue is full. */
+/* Counts frames that the link refused because its queue is full. */
 SEC("tp_btf/xdp_devmap_xmit")
 int count_refused(__u64 *arguments)
 {
@@ -235,7 +234,7 @@ int count_refused(__u64 *arguments)
 	return 0;
 }
 
-/* What it does not take at all. */
+/* Counts frames that the link does not accept at all. */
 SEC("tp_btf/xdp_redirect_err")
 int count_not_redirected(__u64 *arguments)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sends the streams of a file, each in a thread of its own. Says "ready",
- * waits for a line "start", says "started" when the flows are opened and
- * "finished" when the result is written. "stop" ends it early.
+ * Sends the streams of a file, each in its own thread. Reports "ready", waits
+ * for a line "start", reports "started" when the flows are open and "finished"
+ * when the result is written. "stop" ends it early.
  */
 #include <errno.h>
 #include <limits.h>
@@ -28,9 +28,9 @@
 #include "send.skel.h"
 
 /*
- * Frames of a call. Each call waits for the kernel twice, tens of milliseconds
- * long, as it has to change a trampoline (bpf_dispatcher_change_prog): so it
- * is one call, which a signal ends.
+ * Frames of a call. In each call the kernel changes a trampoline twice
+ * (bpf_dispatcher_change_prog), which takes tens of milliseconds. So there is
+ * one call, which is ended by a signal.
  */
 #define REPEAT INT_MAX
 #define WATCH_US 500
@@ -124,12 +124,12 @@ static void run(struct sender *sender, struct bpf_program *program)
 					   &options) &&
 		    errno != EINTR && errno != EAGAIN)
 			fail("live frames: %s", strerror(errno));
-	/* of the opening: nothing has been sent yet */
+	/* nothing but the opening has been sent */
 	__atomic_store_n(&state->done, 0, __ATOMIC_RELAXED);
 }
 
 /* Ends the calls of threads whose program has nothing more to send, until all
- * have come to their end. */
+ * have ended. */
 static void watch(void)
 {
 	bool running = true;
@@ -163,7 +163,7 @@ static void interrupt(int signal)
 	(void)signal;
 }
 
-/* Without SA_RESTART: the call is to end. */
+/* Without SA_RESTART, so that the call ends. */
 static void catch_interrupts(void)
 {
 	struct sigaction action = {.sa_handler = interrupt};
@@ -172,8 +172,8 @@ static void catch_interrupts(void)
 		fail("SIGUSR1: %s", strerror(errno));
 }
 
-/* Of the session's processes against those of others, beside PRIORITY within
- * the session; there is no such file where sessions have no groups. */
+/* Raises the priority of the session's processes against others, as PRIORITY
+ * acts within the session. Without autogroups there is no such file. */
 static void raise_session(void)
 {
 	FILE *file = fopen("/proc/self/autogroup", "we");
@@ -184,12 +184,12 @@ static void raise_session(void)
 	fclose(file);
 }
 
-/* A generator that waits for a processor does not keep its rate. */
+/* A generator that waits for a processor would miss its rate. */
 static void be_scheduled(const struct sender *sender)
 {
 	cpu_set_t set;
 
-	/* of this thread; where that is not allowed, the rate tells */
+	/* of this thread; if it is not permitted, the rate shows it */
 	setpriority(PRIO_PROCESS, 0, PRIORITY);
 	if (sender->stream.cpu < 0)
 		return;
@@ -205,7 +205,7 @@ static void *work(void *argument)
 
 	sender->id = syscall(SYS_gettid);
 	pthread_barrier_wait(&loaded);
-	/* the main thread loads the programs, which know this one's number */
+	/* the main thread loads the programs, which contain this thread's id */
 	pthread_barrier_wait(&loaded);
 	be_scheduled(sender);
 	if (sender->stream.kind == KIND_OPENED)
@@ -276,7 +276,7 @@ static void prepare_all(const char *path)
 		prepare(&senders[i], &content);
 }
 
-/* "stop", or the end of the input: whoever asked for it is gone. */
+/* Stops at "stop", or at the end of input, when the caller is gone. */
 static void *listen_for_stop(void *unused)
 {
 	char line[64];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the sending program and its process share. */
+/* Memory shared by the sending program and its process. */
 #ifndef OXT_SEND_STATE_H
 #define OXT_SEND_STATE_H
 
 #include <stdint.h>
 
 struct send_state {
-	uint64_t start; /* CLOCK_MONOTONIC; 0: nothing ran yet */
+	uint64_t start; /* CLOCK_MONOTONIC; 0: not yet run */
 	uint64_t due;   /* of the next packet, ns / 65536 since the start */
 	uint64_t sent;
 	uint64_t opened;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command prober is a health checker on net/http, as one would write it in Go
-// with care: no keep-alive, no compression, no HTTP/2, no verification and no
-// post-quantum share, and so many goroutines as probes may be under way. It
-// probes each of N targets once and prints JSON.
+// with care: no keep-alive, no compression, no HTTP/2, no verification, no
+// post-quantum share, and as many goroutines as concurrent probes. It probes
+// each of N targets once and prints JSON.
 //
 //	prober http|https COUNT PORT WORKERS
 //
@@ -77,7 +77,7 @@ func probe(client *http.Client, scheme, port string, index uint32) bool {
 	if err != nil {
 		return false
 	}
-	// The status is judged; the body is not read.
+	// Only the status matters; the body is not read.
 	_ = response.Body.Close()
 	return response.StatusCode == http.StatusOK
 }
@@ -103,8 +103,8 @@ func burst(scheme, port string, count, workers uint32) uint32 {
 	return failures.Load()
 }
 
-// mostMemory returns kilobytes. Getrusage would give those of whoever has
-// started us, if they were more.
+// mostMemory returns kilobytes. Getrusage would return those of the parent
+// process, if they were more.
 func mostMemory() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -2,7 +2,7 @@
 
 // Command server is the HTTPS target of the benchmarks: every address of the
 // loopback network at one port, with a certificate made when it starts. It
-// says "ready" once it listens, and ends with its standard input.
+// prints "ready" once it listens, and ends with its standard input.
 //
 //	server PORT
 package main
