@@ -121,7 +121,7 @@ class TestSurroundings(base.TestCase):
     def watched(self, before, after, **options):
         watch = surroundings.Watch(**options)
         watch._cpus = 2
-        with (mock.patch.object(watch, '_look', side_effect=[before, after]),
+        with (mock.patch.object(watch, '_sample', side_effect=[before, after]),
               watch.watching() as marks):
             pass
         return marks
