@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import documents
 
@@ -67,6 +68,7 @@ class TestAges(base.TestCase):
         self.assertEqual(20, ages.left(60, 60, 100))
         self.assertEqual(0, ages.left(30, 60, 100))
 
+    @untimed.settings
     @hypothesis.given(strategies.lists(strategies.floats(-9000, 9000),
                                        min_size=1, max_size=8))
     def test_nothing_waits_for_longer_than_its_span(self, jumps):

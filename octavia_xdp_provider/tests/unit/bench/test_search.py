@@ -11,6 +11,7 @@ from bench import errors
 from bench.search import goal
 from bench.search import load
 from bench.search import rate
+from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base
 
 LOW, HIGH = 1e3, 1e7
@@ -68,7 +69,7 @@ class TestSearch(base.TestCase):
         wanted = goal.Goal(**fields)
         return rate.search(device.measure, LOW, HIGH, wanted)
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(devices, goals)
     def test_it_ends_and_reports_only_what_was_confirmed(self, device, wanted):
         found = rate.search(device.measure, LOW, HIGH, wanted)
@@ -89,7 +90,7 @@ class TestSearch(base.TestCase):
         self.assertGreaterEqual(len(good), len(counted.trials) *
                                 (1 - wanted.exceed_ratio))
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(strategies.floats(1.1 * LOW, 0.9 * HIGH))
     def test_a_threshold_is_found_within_the_width(self, threshold):
         found = self.search(Device(threshold))
@@ -102,7 +103,7 @@ class TestSearch(base.TestCase):
         self.assertEqual(found.rate, found.forwarded)
         self.assertLess(found.trials, 60, found)
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(strategies.floats(1.2 * LOW, 0.5 * HIGH),
                       strategies.integers(0, 2 ** 32))
     def test_a_stray_loss_does_not_end_the_search_too_low(self, threshold,
@@ -117,7 +118,7 @@ class TestSearch(base.TestCase):
         self.assertEqual(bool(lossy), any('lost more' in mark
                                           for mark in found.marks))
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(strategies.floats(2 * LOW, 0.9 * HIGH))
     def test_a_generator_that_is_too_slow_confirms_nothing_above(self, reach):
         device = Device(2 * HIGH, reach=reach)

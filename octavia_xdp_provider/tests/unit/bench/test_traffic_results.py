@@ -18,6 +18,7 @@ from bench.traffic import own
 from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import sinks
+from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.bench import profiles
 
@@ -69,7 +70,7 @@ numbers = strategies.lists(strategies.integers(0, 299), max_size=400)
 
 class TestLosses(base.TestCase):
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(strategies.integers(300, 400), numbers, numbers)
     def test_what_is_missing_is_known_exactly(self, count, one, other):
         wanted = stream()
@@ -167,7 +168,7 @@ class TestLatency(base.TestCase):
             last = upper
         self.assertEqual((1 << formats.constants.LATENCY_BITS) - 1, last)
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(strategies.lists(
         strategies.integers(0, 5000), min_size=1, max_size=50))
     def test_percentiles_are_those_of_the_values(self, values):

@@ -17,6 +17,7 @@ from bench.traffic import formats
 from bench.traffic import interface
 from bench.traffic import sizes
 from bench.traffic import streams
+from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.bench.profiles import make
 from octavia_xdp_provider.tests.unit.bench.profiles import to
@@ -105,7 +106,7 @@ class TestStreams(base.TestCase):
         error = self.assertRaises(errors.BenchError, make, profile, 100)
         self.assertIn('100000 flows at 100', str(error))
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(
         strategies.lists(strategies.integers(1, 50), min_size=1, max_size=20),
         strategies.one_of(strategies.just(0), strategies.integers(20, 90000)))
@@ -123,7 +124,7 @@ class TestStreams(base.TestCase):
             self.assertTrue(1 <= slots[index] <= share + len(weights) + 1)
             self.assertGreaterEqual(slots[index], share - len(weights) - 1)
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(strategies.integers(1, 8), strategies.integers(16, 5000))
     def test_generators_share_flows_and_have_clients_of_their_own(
             self, count, total):
@@ -162,7 +163,7 @@ class TestStreams(base.TestCase):
             'sent_file')
         self.assertIn('of version 1', str(error))
 
-    @hypothesis.settings(deadline=None)
+    @untimed.settings
     @hypothesis.given(strategies.lists(strategies.integers(0, 2 ** 32 - 1)),
                       strategies.integers(1, 2 ** 24),
                       strategies.integers(0, 2 ** 32 - 1))

@@ -11,6 +11,7 @@ from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.controller.zero_touch import keys
 from octavia_xdp_provider.controller.zero_touch import members
+from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base
 
 HOSTS, PORTS, BALANCERS = ('hv1', 'hv2'), ('p1', 'p2'), ('lb1', 'lb2', 'lb3')
@@ -46,7 +47,7 @@ MEMBER_STEPS = st.lists(st.one_of(
 
 class TestIndices(base.TestCase):
 
-    @settings(max_examples=200, deadline=None)
+    @settings(untimed.settings, max_examples=200)
     @given(STEPS)
     def test_indexes_of_keys_agree_with_scans(self, steps):
         tested, model = keys.Keys(), {}
@@ -87,7 +88,7 @@ class TestIndices(base.TestCase):
                      if (key.host, key.port_id) == (host, port)],
                     tested.used_of_port(host, port))
 
-    @settings(max_examples=200, deadline=None)
+    @settings(untimed.settings, max_examples=200)
     @given(MEMBER_STEPS)
     def test_indexes_of_members_agree_with_scans(self, steps):
         tested, wanted, model = members.Members(), {}, {}
