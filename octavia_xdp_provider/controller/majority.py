@@ -31,7 +31,7 @@ def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
     found = {}
     for pool_id in sorted(set().union(*words) & members.keys()):
         changes = []
-        for change in _of_pool([one.get(pool_id, ()) for one in words],
+        for change in _of_pool([word.get(pool_id, ()) for word in words],
                                set(members[pool_id])):
             room -= len(change['members'])
             if room < 0:

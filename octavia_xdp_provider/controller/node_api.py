@@ -91,8 +91,8 @@ class NodesEndpoint:
         _HISTORY.check({'host': host, 'after': after})
         told, more = self._store.histories(
             host, after, clusters.Condition.DEAD.value)
-        found = {key: majority.agreed(one.words, one.members)
-                 for key, one in told.items()}
+        found = {key: majority.agreed(reports.words, reports.members)
+                 for key, reports in told.items()}
         return {'load_balancers': {
             key: pools for key, pools in found.items() if pools},
             'more': more}
@@ -172,7 +172,7 @@ def _check_clock(report):
     """:raises Refused: there are times, and not what they are compared with.
     """
     if 'clock' not in report and any(
-            one.get('history') for one in report['held'].values()):
+            held.get('history') for held in report['held'].values()):
         raise errors.Refused('report.clock', 'it is missing', 'give it')
 
 

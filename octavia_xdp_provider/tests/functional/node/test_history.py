@@ -161,7 +161,8 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
         self.assertEqual([], node.datapath.faults())
         # What it is told it tells others.
         changes, = node.reconciler.held['lb']['history'].values()
-        self.assertEqual([{'m3': 0}], [one['members'] for one in changes])
+        self.assertEqual([{'m3': 0}],
+                         [change['members'] for change in changes])
 
     def test_those_from_before_the_change_go_on_by_their_slots(self):
         began, node = self.boot(True)

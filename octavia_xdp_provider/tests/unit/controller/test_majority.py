@@ -17,7 +17,7 @@ LIE = (5, {'a': 0, 'b': 0, 'c': 0}, 1021)
 class TestMajority(base.TestCase):
 
     def told(self, *words, members='abc'):
-        found = majority.agreed([{'pool': list(one)} for one in words],
+        found = majority.agreed([{'pool': list(word)} for word in words],
                                 {'pool': set(members)})
         AGED.check(found)
         return [(one['age'], one['members'], one['slots'])
@@ -47,7 +47,7 @@ class TestMajority(base.TestCase):
     def test_an_age_is_what_most_say_about_it(self):
         ages = [(age, *C[1:]) for age in (19, 20, 9000)]
         self.assertEqual(
-            [(20, *C[1:]), B], self.told(*([one, B] for one in ages)))
+            [(20, *C[1:]), B], self.told(*([aged, B] for aged in ages)))
         # The earlier change is none of later: a clock went wrong.
         self.assertEqual([(90, *C[1:]), (90, *C[1:])], self.told(
             [(90, *C[1:]), C]))

@@ -110,7 +110,7 @@ class Store(store_base.StoreTestCase):
         self.assertEqual(whole, self.store.load_balancer('lb').document)
         self.assertEqual(
             [spec.for_node(whole)],
-            [one['document'] for one in self.store.documents('host', ['lb'])])
+            [row['document'] for row in self.store.documents('host', ['lb'])])
         self.store.change('lb', lambda document: self.assertEqual(
             whole, document) or document)
 
