@@ -12,7 +12,7 @@ import time
 
 from bench.engine import alone
 from bench.hc import space
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import handler
 from octavia_xdp_provider.result_handler import queue_file

@@ -18,7 +18,7 @@ from lab import progress
 from lab.control import octavia
 from lab.fabric import nodes
 from lab.fabric import topology
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.node import run_directory
 
 # Unused addresses: the benchmark sends no packets to members.

@@ -12,8 +12,8 @@ from bench.control import cluster as clusters
 from bench.control import octavia
 from lab import namespaces
 from lab import paths
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 
 TIMEOUT_S = 30.0
 VIPS = ipaddress.ip_network('198.18.0.0/16')

@@ -29,9 +29,9 @@ from lab import progress
 from lab.control import ini
 from lab.control import mariadb
 from lab.control import rabbitmq
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 

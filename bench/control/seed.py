@@ -10,7 +10,7 @@ import json
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import models

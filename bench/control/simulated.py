@@ -17,14 +17,14 @@ from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import service
 from octavia_xdp_provider.agent import worker
-from octavia_xdp_provider.common import fetching
-from octavia_xdp_provider.common import interrupts
-from octavia_xdp_provider.common import link as common_link
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.node import run_directory
+from octavia_xdp_provider.process import fetching
+from octavia_xdp_provider.process import interrupts
+from octavia_xdp_provider.process import link as common_link
+from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process import wanted
 
 # Seconds between two lines that report what all nodes hold.
 REPORT_S = 0.25

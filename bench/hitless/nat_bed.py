@@ -10,7 +10,7 @@ from lab import processes
 from lab.fabric import links
 from lab.fabric import members
 from lab.fabric import nodes
-from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.node import datapath
 
 MEMBER_PORT = 8080

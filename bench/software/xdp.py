@@ -26,7 +26,7 @@ from bench.software import cost
 from bench.software import interface
 from bench.software import options
 from bench.software import topology
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
 # The interpreter of the Debian package.

@@ -20,7 +20,7 @@ from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.cmd import drops
 from octavia_xdp_provider.cmd import host
 from octavia_xdp_provider.cmd import status
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.manage import app
 
 DAEMONS = ('octavia-xdp-agent', 'octavia-xdp-controller',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of outcomes, from ``common/contracts/enumerations.h``.
+"""Tables of outcomes, from ``contracts/enumerations.h``.
 
 ``.. xdp-outcomes::`` renders what is counted of packets to a VIP,
 ``.. xdp-probe-outcomes::`` what is counted of packets with a mark,
@@ -10,7 +10,7 @@ from docutils import nodes
 from docutils import statemachine
 from docutils.parsers.rst import Directive
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 
 
 class _OutcomeTable(Directive):

@@ -3,8 +3,8 @@
 
 ``.. xdp-operations::`` renders ``operations.py``, which asks the driver,
 ``.. xdp-support:: listener`` ``driver/support.py``'s SUPPORT of one
-kind of object, ``.. xdp-flavor-keys::`` the KEYS of ``common/flavor.py``. What
-a check accepts is found out by asking it, so that the table says what the
+kind of object, ``.. xdp-flavor-keys::`` the KEYS of ``contracts/flavor.py``.
+What a check accepts is found out by asking it, so that the table says what the
 driver says. A check without a question here stops the build.
 """
 
@@ -14,11 +14,11 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 import operations
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import policy
-from octavia_xdp_provider.common import zone
+from octavia_xdp_provider.api import policy
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import support
 
 # Names by which objects refer to each other; users don't set them.

@@ -17,9 +17,9 @@ use serde_json::Value;
 use crate::support::random::Random;
 
 const QUEUE: &str =
-    include_str!("../../octavia_xdp_provider/common/contracts/result-queue.json");
+    include_str!("../../octavia_xdp_provider/contracts/result-queue.json");
 const CHECKS: &str =
-    include_str!("../../octavia_xdp_provider/common/contracts/checks-vectors.json");
+    include_str!("../../octavia_xdp_provider/contracts/checks-vectors.json");
 
 fn byte(random: &mut Random) -> u8 {
     // Bytes that mean something to one of the formats.

@@ -17,7 +17,7 @@ from lab.control import mariadb
 from lab.control import neutron
 from lab.control import rabbitmq
 from lab.control import server
-from octavia_xdp_provider.common import options as product_options
+from octavia_xdp_provider.config import options as product_options
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 

@@ -11,7 +11,7 @@ from lab import paths
 from lab.control import ini
 from lab.control import octavia
 from lab.devstack import hypervisor
-from octavia_xdp_provider.common import options as product_options
+from octavia_xdp_provider.config import options as product_options
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema

@@ -9,8 +9,8 @@ from lab.control import ini
 from lab.control import keystone
 from lab.control import octavia
 from lab.control import secret
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import zone
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import zone
 
 # The tests choose these addresses of members. They are in the LB nodes'
 # management network, but no LB node has them.

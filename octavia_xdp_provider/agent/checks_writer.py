@@ -9,8 +9,8 @@ started after the last good plan keeps them too.
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import checks_directory
-from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.agent import checks_directory
+from octavia_xdp_provider.agent import checks_file
 
 LOG = logging.getLogger(__name__)
 

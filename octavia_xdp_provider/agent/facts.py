@@ -5,7 +5,7 @@ An unchanged entry stays the same object, so the reporter sees by identity
 that there is nothing to report.
 """
 
-from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import types
 
 

@@ -10,15 +10,15 @@ import functools
 import ipaddress
 import typing
 
+from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import service_settings
-from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import expected_codes
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import nat as nat_rules
-from octavia_xdp_provider.common import rules
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import nat as nat_rules
+from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import expected_codes
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.node import datapath
 
 _MTU_MAX = 65535  # struct oxp_member

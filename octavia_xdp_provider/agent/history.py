@@ -15,10 +15,10 @@ import threading
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import history
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import history
+from octavia_xdp_provider.contracts import rpc
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)

@@ -3,11 +3,11 @@
 
 import time
 
-from octavia_xdp_provider.common import link
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import rpc
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import link
 
 # Interval of requests for the NAT peers.
 PEERS_S = 3.0
@@ -16,7 +16,7 @@ _PEERS = shape.Shape(messages.NatPeersAnswer)
 
 
 class Link(link.Link):
-    """Adds the NAT peers to common.link.Link.
+    """Adds the NAT peers to process.link.Link.
 
     :param controller: rpc.NodesClient.
     :param worker: worker.Worker.

@@ -7,8 +7,8 @@ from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import core
 
-from octavia_xdp_provider.common import pass_metrics
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import pass_metrics
 
 LOG = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.agent import seeking
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import nat
-from octavia_xdp_provider.common import nat_options
+from octavia_xdp_provider.api import nat
+from octavia_xdp_provider.config import nat_options
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)

@@ -3,8 +3,8 @@
 
 import pbr.version
 
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.node import checker_status
 
 

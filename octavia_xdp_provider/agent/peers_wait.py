@@ -14,7 +14,7 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.api import nat
 
 LOG = logging.getLogger(__name__)
 

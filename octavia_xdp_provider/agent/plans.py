@@ -12,9 +12,9 @@ the load balancer of the second one is refused; all others are not affected.
 import types
 import typing
 
+from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 
 
 class Made(typing.NamedTuple):

@@ -3,7 +3,7 @@
 
 import time
 
-from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import checker_status
 from octavia_xdp_provider.node import heartbeat
 

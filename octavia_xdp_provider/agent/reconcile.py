@@ -39,6 +39,7 @@ import typing
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import announcing
+from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import checks_writer
 from octavia_xdp_provider.agent import facts
 from octavia_xdp_provider.agent import files as agent_files
@@ -46,9 +47,8 @@ from octavia_xdp_provider.agent import history
 from octavia_xdp_provider.agent import nat_services
 from octavia_xdp_provider.agent import plans as agent_plans
 from octavia_xdp_provider.agent import tables
-from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common.wanted import Wanted
 from octavia_xdp_provider.node import wakeup
+from octavia_xdp_provider.process.wanted import Wanted
 
 LOG = logging.getLogger(__name__)
 

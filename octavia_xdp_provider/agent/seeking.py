@@ -12,7 +12,7 @@ The agent only ever extends it, since the agent may end at any instant.
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)

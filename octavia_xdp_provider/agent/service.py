@@ -12,6 +12,7 @@ that error and no member as up or down, so that nothing depends on it.
 
 import oslo_messaging
 
+from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import history
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import listener_metrics
@@ -22,27 +23,26 @@ from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import processes
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.agent import secret_file
 from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.agent.uplinks import path_mtu
-from octavia_xdp_provider.common import agent_threads
-from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common import fetching
-from octavia_xdp_provider.common import link as common_link
-from octavia_xdp_provider.common import monitoring
-from octavia_xdp_provider.common import nat_options
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import secret_file
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.config import nat_options
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import reserve
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
+from octavia_xdp_provider.process import agent_threads
+from octavia_xdp_provider.process import fetching
+from octavia_xdp_provider.process import link as common_link
+from octavia_xdp_provider.process import monitoring
+from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process import wanted
 
 # Room for a second announcements file of 5,000 prefixes while it is replaced.
 RESERVE_BYTES = 1 << 20

@@ -7,13 +7,13 @@ datapath would truncate them silently.
 
 import ipaddress
 
-from octavia_xdp_provider.common import connections
-from octavia_xdp_provider.common import enumerations
-from octavia_xdp_provider.common import flavor as flavor_keys
-from octavia_xdp_provider.common import persistence
-from octavia_xdp_provider.common import rules
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import tunnels
+from octavia_xdp_provider.api import connections
+from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.api import tunnels
+from octavia_xdp_provider.contracts import enumerations
+from octavia_xdp_provider.contracts import flavor as flavor_keys
+from octavia_xdp_provider.contracts import persistence
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.node import datapath
 
 _ENCAPSULATIONS = {kind.name.lower(): kind

@@ -9,8 +9,8 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import passes
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import passes
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import sys
 
 from octavia_xdp_provider.agent.bgp import announcer
 from octavia_xdp_provider.agent.bgp import exabgp
-from octavia_xdp_provider.common import supervisor
+from octavia_xdp_provider.process import supervisor
 
 # Routes follow health within a second or two, also after a failure.
 BACKOFF = supervisor.Backoff(first_s=0.1, max_s=2.0)

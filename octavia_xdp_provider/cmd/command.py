@@ -5,7 +5,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 import sys
 
-from octavia_xdp_provider.common import stdout
+from octavia_xdp_provider.process import stdout
 
 FAILED = 2
 

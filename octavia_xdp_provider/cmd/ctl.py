@@ -5,9 +5,7 @@ import argparse
 import sys
 
 from octavia_xdp_provider.cmd import command
-from octavia_xdp_provider.common import arguments as argument_types
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import stdout
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import node as nodes
@@ -19,6 +17,8 @@ from octavia_xdp_provider.ctl import trace
 from octavia_xdp_provider.ctl import upgrade
 from octavia_xdp_provider.ctl import verify
 from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.process import arguments as argument_types
+from octavia_xdp_provider.process import stdout
 
 PROGRAM = 'octavia-xdp-ctl'
 _SECONDS = argument_types.seconds(86400)

@@ -8,11 +8,8 @@ import os
 import sys
 import typing
 
-from octavia_xdp_provider.common import arguments as argument_types
-from octavia_xdp_provider.common import interrupts
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import stdout
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.drops import datapath_drops
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.drops import host_drops
@@ -21,6 +18,9 @@ from octavia_xdp_provider.drops import view
 from octavia_xdp_provider.drops import watch
 from octavia_xdp_provider.host import run_directory as host_files
 from octavia_xdp_provider.node import run_directory as node_files
+from octavia_xdp_provider.process import arguments as argument_types
+from octavia_xdp_provider.process import interrupts
+from octavia_xdp_provider.process import stdout
 
 PROGRAM = 'octavia-xdp-drops'
 _SECONDS = argument_types.seconds(1000000)

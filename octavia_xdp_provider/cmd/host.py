@@ -6,14 +6,14 @@ import sys
 import uuid
 
 from octavia_xdp_provider.cmd import command
-from octavia_xdp_provider.common import arguments as argument_types
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import stdout
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.host.library import HostError
 from octavia_xdp_provider.hostctl import place
 from octavia_xdp_provider.hostctl import show
 from octavia_xdp_provider.hostctl import trace
 from octavia_xdp_provider.hostctl import verify
+from octavia_xdp_provider.process import arguments as argument_types
+from octavia_xdp_provider.process import stdout
 
 PROGRAM = 'octavia-xdp-host'
 _SECONDS = argument_types.seconds(86400)

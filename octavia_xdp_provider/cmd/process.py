@@ -17,8 +17,8 @@ from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
 import pbr.version
 
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
 
 LOG = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ import sys
 
 from oslo_upgradecheck import upgradecheck
 
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller.store import schema
 
 

@@ -13,9 +13,8 @@ ACTIVE again, so statuses of one generation never mix with the next one.
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import connections
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.api import connections
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import committed
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
@@ -24,6 +23,7 @@ from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.controller.store import work
+from octavia_xdp_provider.process import ages
 
 LOG = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ import secrets
 from typing import Any
 import urllib.parse
 
-from octavia_xdp_provider.common import queue_names
+from octavia_xdp_provider.contracts import queue_names
 
 CONTROL_VHOST = 'octavia-xdp'
 CONTROLLER_USER = 'octavia-xdp-controller'

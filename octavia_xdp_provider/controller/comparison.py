@@ -11,9 +11,9 @@ import copy
 from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 
 LOG = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from oslo_log import log as logging
 import oslo_messaging
 import prometheus_client
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import limits

@@ -13,10 +13,10 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import loops
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import liveness
 from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.process import loops
 
 LOG = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import oslo_messaging
 import pydantic
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import shape
 
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
                          after=host_messages.Id | None)

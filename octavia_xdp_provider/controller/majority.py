@@ -14,7 +14,7 @@ import json
 import statistics
 from typing import Any
 
-from octavia_xdp_provider.common import history
+from octavia_xdp_provider.contracts import history
 
 # (age in seconds, weights by id of the member, slots)
 Change = tuple[int, dict[str, int], int]

@@ -9,14 +9,14 @@ from oslo_log import log as logging
 import oslo_messaging
 import pydantic
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import nat
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.api import nat
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import rpc
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.controller import majority
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.process import ages
 
 LOG = logging.getLogger(__name__)
 

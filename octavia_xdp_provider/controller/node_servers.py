@@ -24,9 +24,9 @@ from oslo_log import log as logging
 import oslo_messaging
 import prometheus_client
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import bounded_calls
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import metrics

@@ -13,10 +13,10 @@ import multiprocessing
 import signal
 import sys
 
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import supervisor
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller import preloaded_listeners
+from octavia_xdp_provider.process import supervisor
 
 # A controller ends at once with a broken configuration, for example.
 BACKOFF = supervisor.Backoff(first_s=0.5, max_s=30.0)

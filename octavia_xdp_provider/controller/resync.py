@@ -23,10 +23,10 @@ import time
 from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller.store import sent_statuses
+from octavia_xdp_provider.process import ages
 
 LOG = logging.getLogger(__name__)
 

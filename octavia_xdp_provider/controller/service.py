@@ -11,11 +11,9 @@ import uuid
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import health
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import monitoring
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller import awaited
 from octavia_xdp_provider.controller import broker
@@ -39,6 +37,8 @@ from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.controller.zero_touch import notified
 from octavia_xdp_provider.controller.zero_touch import service as ways
+from octavia_xdp_provider.process import health
+from octavia_xdp_provider.process import monitoring
 
 LOG = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from octavia_lib.common import constants as lib
 
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import rows
 
 Statuses = dict[spec.Object, str]

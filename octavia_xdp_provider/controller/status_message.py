@@ -7,8 +7,8 @@ from typing import Any
 
 from octavia_lib.common import constants as lib
 
-from octavia_xdp_provider.common import changes
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import spec
 
 # Plural names of Octavia's status message by kind of object.
 PLURALS = {'loadbalancer': lib.LOADBALANCERS, 'listener': lib.LISTENERS,

@@ -9,7 +9,7 @@ status if it differs from the one sent last.
 from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.octavia import errors

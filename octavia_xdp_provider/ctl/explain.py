@@ -6,7 +6,6 @@ import functools
 import ipaddress
 import sys
 
-from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import describe
@@ -21,6 +20,7 @@ from octavia_xdp_provider.node.types import MemberName
 from octavia_xdp_provider.packet_model import forward
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import rate
+from octavia_xdp_provider.process import stdout
 
 # An Ethernet header, and the largest buffer that the kernel's test run gives
 # the program in one piece.

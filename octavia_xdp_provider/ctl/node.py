@@ -4,7 +4,7 @@
 import ipaddress
 import typing
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import types

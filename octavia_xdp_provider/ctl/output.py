@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of octavia-xdp-ctl: common/output.py, and objects of LB nodes."""
+"""Output of octavia-xdp-ctl: process/output.py, and objects of LB nodes."""
 
-from octavia_xdp_provider.common.output import cell
-from octavia_xdp_provider.common.output import dump
-from octavia_xdp_provider.common.output import line
-from octavia_xdp_provider.common.output import plain
-from octavia_xdp_provider.common.output import short
-from octavia_xdp_provider.common.output import table
+from octavia_xdp_provider.process.output import cell
+from octavia_xdp_provider.process.output import dump
+from octavia_xdp_provider.process.output import line
+from octavia_xdp_provider.process.output import plain
+from octavia_xdp_provider.process.output import short
+from octavia_xdp_provider.process.output import table
 
 __all__ = ['cell', 'dump', 'key', 'line', 'member_state', 'plain', 'short',
            'table', 'tunnel', 'tunnel_value']

@@ -7,8 +7,8 @@ follow changes of the members.
 
 import os
 
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import checker_status
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory

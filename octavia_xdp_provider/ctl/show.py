@@ -8,13 +8,13 @@ import collections
 import errno
 import sys
 
-from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import nat_flows
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.process import stdout
 
 
 def _services(node, arguments):

@@ -6,11 +6,11 @@ import errno
 import sys
 import time
 
-from octavia_xdp_provider.common import screen
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import processes
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.process import screen
 
 _OUTCOMES = 4
 _KEYS = {ord('p'): 'packets', ord('b'): 'bytes', ord('f'): 'flows'}

@@ -6,13 +6,13 @@ import errno
 import sys
 import time
 
-from octavia_xdp_provider.common import interrupts
 from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import describe as words
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import pcapng
 from octavia_xdp_provider.node.datapath import DatapathError
 from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.process import interrupts
 
 APPLICATION = 'octavia-xdp-ctl'
 # Seconds that a read waits, and so the delay until an end is noticed.

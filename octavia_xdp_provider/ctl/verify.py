@@ -5,9 +5,9 @@ It also reports processes that no longer update the tables, because correct
 tables do not help then.
 """
 
-from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import processes
+from octavia_xdp_provider.process import stdout
 
 
 def run(node, arguments):

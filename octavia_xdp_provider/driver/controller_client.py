@@ -17,8 +17,8 @@ from octavia_lib.api.drivers import exceptions
 from oslo_log import log as logging
 import oslo_messaging
 
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import database_clock
 from octavia_xdp_provider.driver import octavia_defaults

@@ -2,7 +2,7 @@
 """The Octavia provider driver: checks, translates and sends each change.
 
 Each method checks the options (driver/support.py), translates the object
-into fields of the wanted state (common/translate.py) and sends a change to
+into fields of the wanted state (api/translate.py) and sends a change to
 the controller. The controller reports the statuses later, through
 octavia-driver-agent.
 """
@@ -10,11 +10,11 @@ octavia-driver-agent.
 from octavia_lib.api.drivers import exceptions
 from octavia_lib.api.drivers import provider_base
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import translate
-from octavia_xdp_provider.common import validation
-from octavia_xdp_provider.common import zone
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import subnets
 from octavia_xdp_provider.driver import support

@@ -28,9 +28,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from stevedore import driver
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.driver import bounded_calls
 
 LOG = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Subnets:
     def check_vips(self, fields, are_named):
         """Check the subnets of a new load balancer's VIPs.
 
-        :param fields: the load balancer's fields (common/translate.py),
+        :param fields: the load balancer's fields (api/translate.py),
             without addresses that Neutron is yet to allocate.
         :param are_named: whether the operator configured the VIPs' subnets.
         :raises Refused: as check() does.

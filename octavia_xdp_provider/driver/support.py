@@ -13,14 +13,14 @@ import typing
 
 from oslo_utils import uuidutils
 
-from octavia_xdp_provider.common import connections
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import flavor as flavors
-from octavia_xdp_provider.common import policy as policies
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import translate
-from octavia_xdp_provider.common import zone as zones
+from octavia_xdp_provider.api import connections
+from octavia_xdp_provider.api import policy as policies
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import flavor as flavors
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import zone as zones
 
 L4_ONLY = ('this provider forwards packets and does not terminate '
            'connections')
@@ -109,7 +109,7 @@ def protocol(value: typing.Any, policy: _Policy) -> _Problem:
 
 def algorithm(value: typing.Any, policy: _Policy) -> _Problem:
     """Check the algorithm. Whether one may be replaced by the hash depends on
-    the flavor, which common/rules.py checks with the whole load balancer."""
+    the flavor, which api/rules.py checks with the whole load balancer."""
     if value in flavors.ALGORITHMS + flavors.ALGORITHMS_BY_HASH:
         return None
     return (f'the value {value!r} is not supported: every LB node picks a '
@@ -176,7 +176,7 @@ def member_address(value: typing.Any, policy: _Policy) -> _Problem:
     """Refuse members in the operator's own networks.
 
     Addresses that are for VMs alone depend on the load balancer's flavor:
-    ``common/validation.py`` checks them, here and in the controllers.
+    ``api/validation.py`` checks them, here and in the controllers.
     """
     return None if value is None else policy.addresses.member_problem(
         value, is_vm=True)

@@ -14,7 +14,7 @@ import pathlib
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.process import atomic_file
 
 LOG = logging.getLogger(__name__)
 

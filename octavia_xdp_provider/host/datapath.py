@@ -5,7 +5,7 @@ import collections.abc
 import typing
 import uuid
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.host import library
 from octavia_xdp_provider.host import types
 

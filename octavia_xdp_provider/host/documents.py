@@ -8,8 +8,8 @@ the document, in the field ``KIND``.
 import collections.abc
 import typing
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import host_spec
 
 KIND = 'kind'
 

@@ -5,7 +5,7 @@ import dataclasses
 import time
 import typing
 
-from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.host import types
 
 # Prefix of outcomes that drop the packet.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches from the controller what this hypervisor should have.
 
-Works as on LB nodes (common/fetching.py). Each answer also carries the data
+Works as on LB nodes (process/fetching.py). Each answer also carries the data
 common to all hypervisors, which is cached in a file of its own.
 """
 
@@ -11,14 +11,14 @@ import typing
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import atomic_file
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import fetching
-from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import shape
-from octavia_xdp_provider.common import wanted as wanted_state
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.host import documents
+from octavia_xdp_provider.process import atomic_file
+from octavia_xdp_provider.process import fetching
+from octavia_xdp_provider.process import wanted as wanted_state
 
 LOG = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import typing
 from oslo_config import cfg
 import pbr.version
 
-from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import messages
 
 PROBLEMS_MAX = 64
 

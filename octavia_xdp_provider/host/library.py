@@ -6,8 +6,8 @@ import os
 import typing
 import uuid
 
-from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.host import types
+from octavia_xdp_provider.process import shared_library
 
 API_VERSION = 5
 LIBRARY = 'liboctavia_xdp_host.so.7'

@@ -3,12 +3,12 @@
 
 import typing
 
-from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import link
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.host.library import HostError
+from octavia_xdp_provider.process import link
+from octavia_xdp_provider.process import reports
 
 # How much fits into one report.
 HOSTS = reports.Sizes(

@@ -8,8 +8,8 @@ import typing
 import prometheus_client
 from prometheus_client import core
 
-from octavia_xdp_provider.common import pass_metrics
 from octavia_xdp_provider.host import member_counters
+from octavia_xdp_provider.process import pass_metrics
 
 PREFIX = 'octavia_xdp_host_'
 # Seconds that a pass takes.

@@ -18,7 +18,7 @@ import typing
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.library import HostError
 
@@ -77,7 +77,7 @@ class Leaving:
     def send(self, controller: typing.Any, host: str) -> None:
         """:param controller: host_rpc.HostsClient.
 
-        :raises TRANSPORT_ERRORS: no answer (see common/rpc.py).
+        :raises TRANSPORT_ERRORS: no answer (see contracts/rpc.py).
         """
         for port_id, pages in list(self._pages.items()):
             if all(controller.flows(host, port_id, page) for page in pages):

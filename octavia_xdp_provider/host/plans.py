@@ -5,7 +5,7 @@ import collections.abc
 import ipaddress
 import typing
 
-from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.host import types
 
 # Bytes of the IP and TCP headers, without options, by IP version.

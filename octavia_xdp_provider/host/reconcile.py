@@ -24,11 +24,10 @@ import typing
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common.wanted import Wanted
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.host import address_sets
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.host import pins as pins_module
@@ -38,6 +37,7 @@ from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.library import HostError
 from octavia_xdp_provider.host.taps import Tap
 from octavia_xdp_provider.host.taps import Taps
+from octavia_xdp_provider.process.wanted import Wanted
 
 LOG = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import os
 
 from oslo_config import cfg
 
-from octavia_xdp_provider.common import run_directory
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
+from octavia_xdp_provider.process import run_directory
 
 _MODE = 0o700
 

@@ -11,14 +11,10 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging
 
-from octavia_xdp_provider.common import agent_threads
-from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import monitoring
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import shape
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.host import address_sets
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.host import fetching
@@ -33,6 +29,10 @@ from octavia_xdp_provider.host import run_directory
 from octavia_xdp_provider.host import settings
 from octavia_xdp_provider.host import watch
 from octavia_xdp_provider.host import worker
+from octavia_xdp_provider.process import agent_threads
+from octavia_xdp_provider.process import monitoring
+from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process import wanted
 
 LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import typing
 
 from oslo_config import cfg
 
-from octavia_xdp_provider.common import host_options
+from octavia_xdp_provider.config import host_options
 from octavia_xdp_provider.host import links as links_module
 from octavia_xdp_provider.host import types
 

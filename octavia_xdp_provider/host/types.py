@@ -7,7 +7,7 @@ Ports and keys are numbers, times are seconds, MACs and addresses are text.
 import enum
 import typing
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 
 PROTOCOLS = {'tcp': 6, 'udp': 17, 'sctp': 132}
 PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}

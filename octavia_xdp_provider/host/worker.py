@@ -10,14 +10,14 @@ import typing
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import passes
+from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.host import facts as facts_module
 from octavia_xdp_provider.host import links as links_module
 from octavia_xdp_provider.host import member_counters
 from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host import reconcile
 from octavia_xdp_provider.host import settings as settings_module
+from octavia_xdp_provider.process import passes
 
 LOG = logging.getLogger(__name__)
 

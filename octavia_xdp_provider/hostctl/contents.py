@@ -6,7 +6,7 @@ import collections.abc
 import ipaddress
 import typing
 
-from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.host import types
 
 # Fields of types.Settings; timeouts are the library's own.

@@ -7,7 +7,7 @@ import typing
 from oslo_config import cfg
 from ovs import poller as ovs_poller
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import links as links_module
 from octavia_xdp_provider.host import ovsdb

@@ -5,11 +5,11 @@ import collections.abc
 import socket
 import typing
 
-from octavia_xdp_provider.common import enumerations
-from octavia_xdp_provider.common import output
-from octavia_xdp_provider.common import stdout
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.host import facts as facts_module
 from octavia_xdp_provider.host import types
+from octavia_xdp_provider.process import output
+from octavia_xdp_provider.process import stdout
 
 _TEXTS = {entry.name.lower(): entry.text for entry
           in enumerations.CONTRACT[enumerations.HOST_OUTCOME]}

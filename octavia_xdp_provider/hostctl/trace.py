@@ -8,12 +8,12 @@ import sys
 import time
 import typing
 
-from octavia_xdp_provider.common import interrupts
-from octavia_xdp_provider.common import output
-from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.hostctl import describe
 from octavia_xdp_provider.hostctl import show
+from octavia_xdp_provider.process import interrupts
+from octavia_xdp_provider.process import output
+from octavia_xdp_provider.process import stdout
 
 # Milliseconds that a read waits; bounds how late an interrupt is noticed.
 _WAIT_MS = 250

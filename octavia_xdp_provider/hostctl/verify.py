@@ -7,10 +7,7 @@ applying shows as a difference for a moment.
 
 import typing
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import output
-from octavia_xdp_provider.common import stdout
-from octavia_xdp_provider.common import wanted as wanted_module
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.host import address_sets
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import documents
@@ -22,6 +19,9 @@ from octavia_xdp_provider.host.taps import Tap
 from octavia_xdp_provider.hostctl import contents
 from octavia_xdp_provider.hostctl import place as place_module
 from octavia_xdp_provider.hostctl import show
+from octavia_xdp_provider.process import output
+from octavia_xdp_provider.process import stdout
+from octavia_xdp_provider.process import wanted as wanted_module
 
 _TAP_HOOKS = (types.Hook.TAP_IN, types.Hook.TAP_OUT)
 HOST = '(host)'

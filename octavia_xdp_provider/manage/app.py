@@ -7,7 +7,7 @@ from cliff import app
 from cliff import commandmanager
 import pbr.version
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.manage import database
 from octavia_xdp_provider.manage import drain
 from octavia_xdp_provider.manage import hosts

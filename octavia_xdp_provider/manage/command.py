@@ -12,9 +12,9 @@ from cliff import command
 from cliff import lister
 from cliff import show
 
-from octavia_xdp_provider.common import printable
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.manage import printable
 
 
 class CommandError(Exception):

@@ -5,11 +5,11 @@ A view reads sums that the database computes, one row for each node, and the
 rows of the load balancers that it shows.
 """
 
-from octavia_xdp_provider.common import output
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.manage import node_state
 from octavia_xdp_provider.manage import placement_state
 from octavia_xdp_provider.manage import rates
+from octavia_xdp_provider.process import output
 
 NODES, LOAD_BALANCERS = 'nodes', 'load-balancers'
 SUBJECTS = (NODES, LOAD_BALANCERS)

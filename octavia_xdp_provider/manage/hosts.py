@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for hypervisors that serve members."""
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_registration
+from octavia_xdp_provider.process import ages
 
 _HELP = 'name of the hypervisor in Neutron (binding:host_id)'
 

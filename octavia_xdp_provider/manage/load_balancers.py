@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for load balancers, as the provider stores them."""
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import lines
@@ -10,6 +9,7 @@ from octavia_xdp_provider.manage import load_balancer_problems
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import placement_state
 from octavia_xdp_provider.manage import waiting
+from octavia_xdp_provider.process import ages
 
 
 def _state(load_balancer, placements):

@@ -4,9 +4,9 @@
 import contextlib
 import time
 
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import client
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.neutron_ports import findings

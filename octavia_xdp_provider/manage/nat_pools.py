@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that registers the addresses an LB node may use for NAT."""
 
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import nodes

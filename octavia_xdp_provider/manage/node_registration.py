@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command

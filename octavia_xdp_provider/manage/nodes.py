@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for LB nodes."""
 
-from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import lines
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
+from octavia_xdp_provider.process import ages
 
 
 def unknown(host):

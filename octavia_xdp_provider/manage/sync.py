@@ -3,8 +3,8 @@
 
 from oslo_utils import uuidutils
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.octavia import errors as octavia_errors

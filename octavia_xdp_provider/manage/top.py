@@ -6,10 +6,10 @@ import curses
 import json
 import time
 
-from octavia_xdp_provider.common import arguments as argument_types
-from octavia_xdp_provider.common import screen
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import fleet
+from octavia_xdp_provider.process import arguments as argument_types
+from octavia_xdp_provider.process import screen
 
 _KEYS = {ord(order[0]): order for order in fleet.ORDERS}
 _SUBJECT_KEYS = {ord('N'): fleet.NODES, ord('L'): fleet.LOAD_BALANCERS}

@@ -7,8 +7,8 @@ import ipaddress
 import os
 import typing
 
-from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.node import types
+from octavia_xdp_provider.process import shared_library
 
 API_VERSION = 12
 # The number is that of the datapath's layout: libraries of several layouts can

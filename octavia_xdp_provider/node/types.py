@@ -8,7 +8,7 @@ Addresses and networks are str in the canonical form of ``ipaddress``.
 import enum
 import typing
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 
 PROTOCOLS = {'TCP': 6, 'UDP': 17, 'SCTP': 132}
 PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}

@@ -3,7 +3,7 @@
 
 import struct
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state

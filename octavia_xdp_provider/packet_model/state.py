@@ -8,7 +8,7 @@ import dataclasses
 import enum
 import typing
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.packet_model import allow
 from octavia_xdp_provider.packet_model import quic
 

@@ -24,11 +24,11 @@ from inotify_simple import flags
 from inotify_simple import INotify
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
+from octavia_xdp_provider.process import monitoring
 from octavia_xdp_provider.result_handler import metrics
 from octavia_xdp_provider.result_handler import queue_directory
 from octavia_xdp_provider.result_handler import queue_file

@@ -17,7 +17,7 @@ import re
 import stat
 from typing import NamedTuple
 
-from octavia_xdp_provider.common import foreign_file
+from octavia_xdp_provider.process import foreign_file
 from octavia_xdp_provider.result_handler import queue_file
 from octavia_xdp_provider.result_handler.queue_file import Kind
 from octavia_xdp_provider.result_handler.queue_file import QueueFile

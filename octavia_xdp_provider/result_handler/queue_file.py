@@ -23,8 +23,7 @@ from typing import NamedTuple
 import google_crc32c
 
 CONTRACT: dict[str, Any] = json.loads(
-    resources.files('octavia_xdp_provider.common')
-    .joinpath('contracts')
+    resources.files('octavia_xdp_provider.contracts')
     .joinpath('result-queue.json')
     .read_text(encoding='utf-8')
 )

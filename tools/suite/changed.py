@@ -89,7 +89,7 @@ def select(tree, files, gone=(), seconds=None):
     if compiled:
         parts['unit-c'] = sorted(compiled)
     if any(path.startswith(('hc-agent/src/', 'hc-agent/tests/', 'hc-agent/C',
-                            'octavia_xdp_provider/common/contracts/'))
+                            'octavia_xdp_provider/contracts/'))
            for path in changed):
         parts['unit-rust'] = []
     left = _add_functional(parts, tests, steps, seconds or {})

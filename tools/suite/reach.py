@@ -45,7 +45,7 @@ _PATH_STRING = re.compile(r"""['"]([\w.-]+(?:/[\w.-]+)+)['"]""")
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 # Where the compiler looks, in datapath/Makefile and bench/bench.mk.
 _INCLUDED_FROM = ('datapath/include/', 'datapath/', 'datapath/bpf/',
-                  'datapath/lib/', 'octavia_xdp_provider/common/contracts/')
+                  'datapath/lib/', 'octavia_xdp_provider/contracts/')
 
 
 def matching(paths, patterns):

@@ -16,7 +16,7 @@ use super::load::Document;
 use super::{Method, ProbeSpec, Version};
 
 const SCHEMA: &str =
-    include_str!("../../../octavia_xdp_provider/common/contracts/checks.schema.json");
+    include_str!("../../../octavia_xdp_provider/contracts/checks.schema.json");
 
 /// The fields of a struct or the variants of an enum, as requested from the deserializer.
 struct Names;

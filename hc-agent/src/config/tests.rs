@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 
 const VECTORS: &str =
-    include_str!("../../../octavia_xdp_provider/common/contracts/checks-vectors.json");
+    include_str!("../../../octavia_xdp_provider/contracts/checks-vectors.json");
 
 fn vectors(list: &str) -> Vec<Value> {
     let mut all: Value = serde_json::from_str(VECTORS).unwrap();

@@ -12,7 +12,7 @@ use crate::reason::Reason;
 use crate::state::State;
 
 const CONTRACT: &str =
-    include_str!("../../../octavia_xdp_provider/common/contracts/result-queue.json");
+    include_str!("../../../octavia_xdp_provider/contracts/result-queue.json");
 
 fn contract() -> Value {
     serde_json::from_str(CONTRACT).unwrap()

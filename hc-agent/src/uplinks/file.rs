@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The agent's file about uplinks; `common/contracts/uplinks-file.json` defines it.
+//! The agent's file about uplinks; `contracts/uplinks-file.json` defines it.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -62,7 +62,7 @@ mod tests {
 
     fn contract() -> Value {
         serde_json::from_str(include_str!(
-            "../../../octavia_xdp_provider/common/contracts/uplinks-file.json"
+            "../../../octavia_xdp_provider/contracts/uplinks-file.json"
         ))
         .unwrap()
     }

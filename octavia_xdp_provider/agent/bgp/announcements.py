@@ -41,9 +41,9 @@ import typing
 from octavia_xdp_provider.agent.bgp import route as bgp_route
 from octavia_xdp_provider.agent.bgp.route import Network
 from octavia_xdp_provider.agent.bgp.route import Route
-from octavia_xdp_provider.common import atomic_file
-from octavia_xdp_provider.common import foreign_file
 from octavia_xdp_provider.node import reserve
+from octavia_xdp_provider.process import atomic_file
+from octavia_xdp_provider.process import foreign_file
 
 LOG = logging.getLogger(__name__)
 

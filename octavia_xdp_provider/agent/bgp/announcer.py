@@ -31,7 +31,7 @@ from octavia_xdp_provider.agent.bgp import speaker
 from octavia_xdp_provider.agent.bgp.route import FAMILIES
 from octavia_xdp_provider.agent.bgp.route import Network
 from octavia_xdp_provider.agent.bgp.route import Route
-from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.process import atomic_file
 
 LOG = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.agent import uplinks_file
 from octavia_xdp_provider.agent.uplinks import outages
 from octavia_xdp_provider.agent.uplinks import state
-from octavia_xdp_provider.common import node_options
-from octavia_xdp_provider.common import uplinks_file
+from octavia_xdp_provider.config import node_options
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import wakeup

@@ -10,7 +10,7 @@ answer proves that they worked when the probe was sent. A next hop that does
 not answer for ``ANSWER_S`` counts as gone until it answers.
 """
 
-from octavia_xdp_provider.common import uplinks_file
+from octavia_xdp_provider.agent import uplinks_file
 
 # The kernel repeats probes after a second: one lost probe is no outage.
 ANSWER_S = 1.3

@@ -31,7 +31,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 
 LOG = logging.getLogger(__name__)
 

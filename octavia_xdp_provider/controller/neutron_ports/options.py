@@ -11,7 +11,7 @@ from keystoneauth1 import exceptions
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.controller import keystone_options
 
 GROUP = 'neutron'

@@ -13,7 +13,7 @@ from typing import Any
 from keystoneauth1 import exceptions
 from oslo_config import cfg
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import keystone_options
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.octavia import limited

@@ -15,8 +15,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.octavia import api
 from octavia_xdp_provider.controller.octavia import driver_agent
 from octavia_xdp_provider.controller.octavia import limited

@@ -2,7 +2,7 @@
 """Section ``[octavia]``: Octavia's API and the credentials for it.
 
 The options are keystoneauth1's, as in other services' sections. They are not
-in common/options.py because LB nodes, which use that module as well, do not
+in config/options.py because LB nodes, which use that module as well, do not
 need keystoneauth1.
 """
 
@@ -13,7 +13,7 @@ from keystoneauth1 import exceptions
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.controller import keystone_options
 
 GROUP = 'octavia'

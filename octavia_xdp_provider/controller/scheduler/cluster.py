@@ -3,7 +3,7 @@
 
 import enum
 
-from octavia_xdp_provider.common import ages
+from octavia_xdp_provider.process import ages
 
 
 class Condition(enum.Enum):

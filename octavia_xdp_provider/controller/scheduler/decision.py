@@ -17,12 +17,12 @@ import dataclasses
 import enum
 import hashlib
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import link
-from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.api import nat
+from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.process import ages
+from octavia_xdp_provider.process import link
 
 # Seconds between two checks of whether NAT flows have ended, and from the
 # withdrawal to the first check: nodes report flows every link.FIGURES_S.

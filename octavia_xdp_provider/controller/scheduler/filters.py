@@ -8,9 +8,9 @@ those that are used in addition to ``ALWAYS``. They apply to new placements
 only and never take a load balancer from a node.
 """
 
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import nat as nat_rules
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.api import nat as nat_rules
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.scheduler import cluster
 
 

@@ -13,7 +13,7 @@ import time
 from oslo_log import log as logging
 import stevedore
 
-from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters

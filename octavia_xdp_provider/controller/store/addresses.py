@@ -18,9 +18,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import rules
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import models

@@ -17,12 +17,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import nat
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.api import nat
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.controller.store import models
@@ -74,7 +74,7 @@ def text_of(document: spec.Document) -> str:
 class _Reported:
     """The relevant part of a node's reported state.
 
-    ``routers``: next hops and BGP neighbours. ``nat``: for common/nat.py.
+    ``routers``: next hops and BGP neighbours. ``nat``: for api/nat.py.
     """
 
     numbers: dict[str, int]

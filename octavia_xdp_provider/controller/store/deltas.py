@@ -16,8 +16,8 @@ from typing import Any
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows

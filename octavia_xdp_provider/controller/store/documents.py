@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.process import ages
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import history
-from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.contracts import history
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.process import ages
 
 
 class Told(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import hypervisors
 from octavia_xdp_provider.controller.store import models

@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 

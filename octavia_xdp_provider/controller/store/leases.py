@@ -12,9 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.process import ages
 
 
 class LeaseLost(Exception):

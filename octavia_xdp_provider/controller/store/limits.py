@@ -13,8 +13,8 @@ from typing import Any
 from oslo_config import cfg
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import models
 
 # Sizes are stored in steps, so that few changes have to store one.

@@ -40,7 +40,7 @@ class LoadBalancer(Base):
     ``pending``: a change that Octavia may not have committed yet, which has
     no effect, see store/requests.py; null if there is none, else JSON
     ``{"request": uuid, "deadline": seconds since the epoch by the
-    database's clock, "change": a Change (common/changes.py), "expected":
+    database's clock, "change": a Change (contracts/changes.py), "expected":
     the document with the change, or null for a deletion}``. A row of
     generation 0 is a pending creation: its ``document`` is the expected one,
     and it has no placements. ``unconfirmed``: objects for which the

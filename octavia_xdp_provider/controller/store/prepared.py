@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 from typing import NamedTuple
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import changes
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import rules
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import rows
 

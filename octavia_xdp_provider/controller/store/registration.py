@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows

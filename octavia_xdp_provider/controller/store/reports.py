@@ -20,8 +20,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import histories

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import changes
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import limits as limits_

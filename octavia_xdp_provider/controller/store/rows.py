@@ -6,8 +6,8 @@ import json
 from typing import Any
 from typing import NamedTuple
 
-from octavia_xdp_provider.common import nat
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.api import nat
+from octavia_xdp_provider.contracts import spec
 
 
 class Statistics(NamedTuple):

@@ -12,7 +12,7 @@ from oslo_db.sqlalchemy import enginefacade
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.controller.store import pool
 from octavia_xdp_provider.controller.store import sqlite
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import work
+from octavia_xdp_provider.process import ages
 
 # Replaces the value of a comparison: since then ``updated_at`` has changed
 # only because of statuses that were sent.

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import hypervisors
 from octavia_xdp_provider.controller.store import leases

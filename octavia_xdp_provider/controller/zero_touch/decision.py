@@ -5,12 +5,12 @@ from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import zero_touch
+from octavia_xdp_provider.api import zero_touch
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.zero_touch import ends as ends_
 from octavia_xdp_provider.controller.zero_touch import port_documents

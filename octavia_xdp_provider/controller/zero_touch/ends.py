@@ -6,11 +6,11 @@ import dataclasses
 import ipaddress
 from typing import Any
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import enumerations
-from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import tunnels
+from octavia_xdp_provider.api import tunnels
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import enumerations
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.store import hypervisors
 
 _HEADER = {4: 20, 6: 40}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import math
 import time
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.zero_touch import decision
 

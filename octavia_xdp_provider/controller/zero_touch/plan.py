@@ -15,9 +15,9 @@ import random
 from typing import Any
 from typing import cast
 
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import tunnels
+from octavia_xdp_provider.api import tunnels
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.store import hypervisors
 from octavia_xdp_provider.controller.store import ways

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import ipaddress
 from typing import Any
 
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import findings
 
 _PROTOCOLS = {'TCP': host_spec.TCP, 'HTTPS': host_spec.TCP,

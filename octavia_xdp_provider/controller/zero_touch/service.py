@@ -13,14 +13,12 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import ages
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import loops
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import address_sets
 from octavia_xdp_provider.controller.neutron_ports import client
 from octavia_xdp_provider.controller.neutron_ports import errors as absence
@@ -34,6 +32,8 @@ from octavia_xdp_provider.controller.zero_touch import members as members_
 from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import notified as notified_
 from octavia_xdp_provider.controller.zero_touch import plan
+from octavia_xdp_provider.process import ages
+from octavia_xdp_provider.process import loops
 
 LOG = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from lab.control import octavia
 from lab.fabric import client
 from lab.fabric import members
 from lab.fabric import topology
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.faults import steps

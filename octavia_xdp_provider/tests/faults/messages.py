@@ -22,7 +22,7 @@ from lab import namespaces
 from lab import paths
 from lab.control import rabbitmq
 from lab.fabric import topology
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 
 # Seconds by which a message comes again, at most: longer than a pass, and

@@ -3,8 +3,8 @@
 
 from oslotest import base
 
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import spec
 
 VIP = '203.0.113.10'
 

@@ -16,11 +16,11 @@ import prometheus_client
 from octavia_xdp_provider.agent import listener_metrics
 from octavia_xdp_provider.agent import metrics as agent_metrics
 from octavia_xdp_provider.agent import totals
-from octavia_xdp_provider.common import loops
-from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.controller import metrics as controller_metrics
 from octavia_xdp_provider.host import member_counters
 from octavia_xdp_provider.host import metrics as host_metrics
+from octavia_xdp_provider.process import loops
+from octavia_xdp_provider.process import monitoring
 from octavia_xdp_provider.result_handler import metrics as handler_metrics
 
 CHECKER = pathlib.Path(__file__).parents[3] / 'hc-agent/src/metrics.rs'

@@ -8,8 +8,8 @@ import hypothesis
 from hypothesis import strategies
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import ages
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.process import ages
 from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import documents
@@ -20,7 +20,7 @@ _CLOCKS = {'_now', 'time.time'}
 # The ages of files, in one process and by the kernel's own clock.
 # In packets "at" is an offset.
 _FOLDERS = ('tests/', 'packet_model/')
-_LEFT_ALONE = {'common/ages.py', 'common/atomic_file.py', 'ctl/links.py'}
+_LEFT_ALONE = {'process/ages.py', 'process/atomic_file.py', 'ctl/links.py'}
 
 # Of C: what is read of a clock, and what tables keep of it. Nanoseconds and
 # milliseconds of 64 bits never wrap, and their names end so.

@@ -14,7 +14,7 @@ import tempfile
 
 import yaml
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import exported
 

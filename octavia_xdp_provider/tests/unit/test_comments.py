@@ -37,7 +37,7 @@ OTHERS = {
 def parts(paths):
     """Each path as comments may have it: without some of its first folders.
 
-    So ``common/spec.py``, or ``spec.py`` where the text around it says where.
+    So ``contracts/spec.py``, or ``spec.py`` where the text says where.
     """
     found = set()
     for path in paths:
@@ -106,7 +106,7 @@ class TestRule(base.TestCase):
         self.tree = Tree([
             'datapath/bpf/forward/mss.h', 'hc-agent/src/queue/mod.rs',
             'lab/packages/requirements.txt', 'tools/lint',
-            'octavia_xdp_provider/common/spec.py'])
+            'octavia_xdp_provider/contracts/spec.py'])
 
     def test_wrong_path_is_found_in_each_kind_of_comment(self):
         for name, text in (
@@ -139,13 +139,13 @@ class TestRule(base.TestCase):
 
     def test_wrong_names_of_the_tree_are_found(self):
         for word in ('forward/gone.h', 'gone.rs', 'member/mss.h', 'tools/gone',
-                     'common/spec', 'datapath/gone', 'lab/NAME/gone.txt',
+                     'contracts/spec', 'datapath/gone', 'lab/NAME/gone.txt',
                      'hc-agent/src/*.h', 'bpf/…/spec.py'):
             self.assertEqual({word}, self.tree.missing(
                 'a.c', f'/* See {word}, which is gone. */'))
 
     def test_names_of_the_tree_are_found_there(self):
-        for word in ('bpf/forward/mss.h', 'mss.h', 'common/spec.py',
+        for word in ('bpf/forward/mss.h', 'mss.h', 'contracts/spec.py',
                      'tools/lint', 'datapath/bpf', 'hc-agent/src/queue/',
                      'lab/NAME/requirements.txt', 'hc-agent/src/*.rs',
                      'datapath/bpf/…/mss.h'):

@@ -5,8 +5,8 @@ import importlib.util
 import pathlib
 import typing
 
-from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.tests.unit import base
 
 _PLUGIN = (pathlib.Path(__file__).resolve().parents[3]

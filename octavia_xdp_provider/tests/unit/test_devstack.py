@@ -22,7 +22,7 @@ from lab.devstack import services
 from lab.devstack import site as sites
 from lab.devstack import tunnels
 from lab.fabric import links
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.tests.unit import base
 

@@ -46,7 +46,7 @@ class TestDiagrams(base.TestCase):
 
     def test_outcomes_of_a_packet_are_there(self):
         outcomes = re.findall(r'OXP_OUTCOME\((?:DROP_)?(\w+),', source_of(
-            'octavia_xdp_provider/common/contracts/enumerations.h'))
+            'octavia_xdp_provider/contracts/enumerations.h'))
         named = set(re.findall(r'\b[A-Z]+(?:_[A-Z]+)+\b|\b(?:PASS|RATE|'
                                r'MARTIAN)\b', text_of('packet.dot')))
         self.assertIn('NO_MEMBER', named)

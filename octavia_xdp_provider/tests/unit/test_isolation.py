@@ -4,7 +4,7 @@
 import ast
 import re
 
-from octavia_xdp_provider.common import queue_names
+from octavia_xdp_provider.contracts import queue_names
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import documents
 

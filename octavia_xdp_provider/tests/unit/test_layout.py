@@ -19,19 +19,23 @@ TESTBED = pathlib.Path(testbed.__file__).parent
 NAME = PACKAGE.name
 
 # room → rooms that it may import
+BASE = {'contracts', 'api', 'config', 'process'}
 ROOMS = {
-    'common': {'common'},
-    'driver': {'common', 'driver'},
-    'controller': {'common', 'controller'},
-    'manage': {'common', 'controller', 'manage'},
-    'node': {'common', 'node'},
-    'agent': {'common', 'node', 'agent'},
-    'result_handler': {'common', 'node', 'result_handler'},
-    'packet_model': {'common', 'packet_model'},
-    'ctl': {'common', 'node', 'packet_model', 'ctl'},
+    'contracts': {'contracts'},
+    'api': {'contracts', 'api'},
+    'config': {'contracts', 'api', 'config'},
+    'process': {'contracts', 'config', 'process'},
+    'driver': BASE | {'driver'},
+    'controller': BASE | {'controller'},
+    'manage': BASE | {'controller', 'manage'},
+    'node': BASE | {'node'},
+    'agent': BASE | {'node', 'agent'},
+    'result_handler': BASE | {'node', 'result_handler'},
+    'packet_model': BASE | {'packet_model'},
+    'ctl': BASE | {'node', 'packet_model', 'ctl'},
     'drops': {'drops'},
-    'host': {'common', 'host'},
-    'hostctl': {'common', 'host', 'hostctl'},
+    'host': BASE | {'host'},
+    'hostctl': BASE | {'host', 'hostctl'},
     'host_model': {'host_model'},
 }
 
@@ -84,8 +88,8 @@ class TestLayout(base.TestCase):
 
     def test_modules_do_not_import_each_other_in_a_circle(self):
         edges = imports.graph((PACKAGE, LAB, BENCH, TESTBED))
-        self.assertIn(f'{NAME}.common.spec',
-                      edges[f'{NAME}.common.validation'])
+        self.assertIn(f'{NAME}.contracts.spec',
+                      edges[f'{NAME}.api.validation'])
         self.assertIn('lab.paths', edges['lab.processes'])
         self.assertEqual([], imports.circle(edges))
 

@@ -5,7 +5,7 @@ import pathlib
 import re
 
 import octavia_xdp_provider
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.packet_model import encap
 from octavia_xdp_provider.tests.unit import base
 

@@ -46,7 +46,7 @@ class TestThisTree(base.TestCase):
 
     def test_import_reaches_tests_through_other_modules(self):
         self.assertIn(UNIT + 'driver/test_provider.py', self.reached(
-            'octavia_xdp_provider/common/errors.py'))
+            'octavia_xdp_provider/contracts/errors.py'))
 
     def test_source_of_the_library_reaches_tests_in_c_and_python(self):
         reached = self.reached('datapath/lib/nat/pools.c')

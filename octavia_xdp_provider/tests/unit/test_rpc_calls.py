@@ -5,8 +5,8 @@ import inspect
 from unittest import mock
 
 from octavia_xdp_provider.agent import service
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import node_api

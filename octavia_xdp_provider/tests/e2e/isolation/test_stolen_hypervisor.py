@@ -11,8 +11,8 @@ import tempfile
 from lab.control import ini
 from lab.control import octavia
 from lab.control import rabbitmq
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.tests.e2e.support import stolen
 
 SERVED_S = 60

@@ -3,8 +3,8 @@
 
 from lab.fabric import nodes
 from lab.fabric import topology
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.tests.e2e.support import stolen
 
 

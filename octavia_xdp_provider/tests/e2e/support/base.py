@@ -27,8 +27,8 @@ from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
-from octavia_xdp_provider.common import options as product_options
-from octavia_xdp_provider.common import rules
+from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.config import options as product_options
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.node import datapath

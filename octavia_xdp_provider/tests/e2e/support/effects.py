@@ -10,8 +10,8 @@ tests/unit/driver/test_rows.py finds an accepted row that is missing here.
 from collections.abc import Callable
 import dataclasses
 
-from octavia_xdp_provider.common import expected_codes
-from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.contracts import expected_codes
+from octavia_xdp_provider.contracts import persistence
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.tests.e2e.support import rows
 

@@ -5,7 +5,7 @@ import dataclasses
 import json
 
 from lab.fabric import nodes
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 
 
 @dataclasses.dataclass(frozen=True)

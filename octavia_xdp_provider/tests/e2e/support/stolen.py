@@ -12,9 +12,9 @@ import itertools
 import oslo_messaging
 
 from lab.fabric import client
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import queue_names
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import queue_names
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.tests.e2e.support import shared
 
 ANSWER_S = 20

@@ -13,8 +13,8 @@ from octavia_lib.common import constants as lib
 
 from lab import cloud
 from lab.control import octavia as lab_octavia
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import statistics
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.octavia import api

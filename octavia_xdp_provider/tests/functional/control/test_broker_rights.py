@@ -15,8 +15,8 @@ import amqp
 import oslo_messaging
 from oslo_messaging import exceptions
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.tests.functional.support import amqp_connection

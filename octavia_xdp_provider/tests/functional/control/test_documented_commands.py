@@ -3,7 +3,7 @@
 
 import re
 
-from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.tests.functional.support import command_line
 from octavia_xdp_provider.tests.functional.support import documented
 from octavia_xdp_provider.tests.functional.support import own_process

@@ -12,8 +12,8 @@ from octavia_lib.api.drivers import exceptions
 import oslo_messaging
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.tests.functional.support import broken_broker
@@ -58,7 +58,7 @@ class TestBroker(waiting.Waiting, base.TestCase):
         url = sa.make_url(control.needed(self, control.BROKER))
         self.topic = f'test-controller-{uuid.uuid4().hex[:8]}'
         self.useFixture(fixtures.MonkeyPatch(
-            'octavia_xdp_provider.common.rpc.CONTROLLER_TOPIC', self.topic))
+            'octavia_xdp_provider.contracts.rpc.CONTROLLER_TOPIC', self.topic))
         self.broker = self.useFixture(broken_broker.Broker(
             (url.host, url.port)))
         self.url = url

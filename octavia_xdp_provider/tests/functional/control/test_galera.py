@@ -14,8 +14,8 @@ import uuid
 
 import fixtures
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.controller.store import schema

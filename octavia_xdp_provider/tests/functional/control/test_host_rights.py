@@ -23,9 +23,9 @@ import fixtures
 import oslo_messaging
 from oslo_messaging import exceptions
 
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import node_api
@@ -144,7 +144,7 @@ class HostRightsTestCase(waiting.Waiting, base.TestCase):
         # Another run may use the same broker.
         for name in ('CONTROLLER_TOPIC', 'HEARTBEAT_TOPIC'):
             self.useFixture(fixtures.MonkeyPatch(
-                f'octavia_xdp_provider.common.rpc.{name}',
+                f'octavia_xdp_provider.contracts.rpc.{name}',
                 f'test-{name}-{uuid.uuid4().hex[:8]}'))
 
     def transport(self, url, host=None):

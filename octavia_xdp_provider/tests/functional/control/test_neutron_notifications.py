@@ -23,7 +23,7 @@ import kombu
 import oslo_messaging
 from oslo_messaging import conffixture
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller.neutron_ports import notifications
 from octavia_xdp_provider.tests.functional.support import broken_broker
 from octavia_xdp_provider.tests.functional.support import control

@@ -12,7 +12,7 @@ import urllib.request
 import fixtures
 import oslo_messaging
 
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.functional.support import control

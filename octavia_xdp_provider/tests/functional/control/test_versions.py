@@ -11,8 +11,8 @@ from octavia_lib.api.drivers import exceptions
 from oslo_config import cfg
 import oslo_messaging
 
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.tests.functional.support import control
@@ -36,7 +36,7 @@ class TestVersions(control.ControlTestCase):
             self.useFixture(fixtures.MockPatchObject(
                 rpc, name, (*getattr(rpc, name), NEXT)))
         self.useFixture(fixtures.MockPatch(
-            'octavia_xdp_provider.common.options.GROUPS', {
+            'octavia_xdp_provider.config.options.GROUPS', {
                 **options.GROUPS, 'upgrade_levels': [
                     cfg.StrOpt(name, default=NEXT, choices=[rpc.VERSION, NEXT])
                     for name in ('driver', 'nodes')]}))

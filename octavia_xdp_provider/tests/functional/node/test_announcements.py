@@ -9,7 +9,7 @@ import signal
 from lab import processes
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp.route import Route
-from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.tests.functional.support import bgp
 
 FIRST, SECOND, THIRD = (f'203.0.113.{i}/32' for i in (10, 11, 12))

@@ -7,7 +7,7 @@ import threading
 
 from oslotest import base
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import private_node

@@ -12,7 +12,7 @@ from oslo_config import fixture as config_fixture
 from octavia_xdp_provider.agent import announcing
 from octavia_xdp_provider.agent import files
 from octavia_xdp_provider.agent.bgp import announcements
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.tests.functional.support import bgp
 
 VIPS = ('203.0.113.10', '203.0.113.11')

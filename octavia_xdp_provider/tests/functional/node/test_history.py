@@ -18,11 +18,11 @@ from scapy.layers import l2
 from octavia_xdp_provider.agent import history
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import reports
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import reporting

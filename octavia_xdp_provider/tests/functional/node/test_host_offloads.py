@@ -20,7 +20,7 @@ from scapy.layers import inet6
 from scapy.layers import l2
 
 from lab import namespaces
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric

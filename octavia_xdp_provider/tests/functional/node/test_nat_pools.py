@@ -9,9 +9,9 @@ from oslo_config import fixture as config_fixture
 
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import nat
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import nat_options
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import nat_options
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.unit import base

@@ -7,9 +7,9 @@ import collections
 import ipaddress
 
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import rules
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.unit import base
 

@@ -6,8 +6,8 @@ import uuid
 import amqp
 import kombu
 
-from octavia_xdp_provider.common import queue_names
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import queue_names
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 
 

@@ -16,8 +16,8 @@ from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import service
 from octavia_xdp_provider.controller.octavia import client
@@ -94,7 +94,7 @@ class ControlTestCase(waiting.Waiting, base.TestCase):
         self.unique = uuid.uuid4().hex[:8]
         for name in NAMES:
             self.useFixture(fixtures.MonkeyPatch(
-                f'octavia_xdp_provider.common.rpc.{name}',
+                f'octavia_xdp_provider.contracts.rpc.{name}',
                 f'test-{name}-{self.unique}'))
         self.text = (
             f'[database]\nconnection = {url}\n'

@@ -16,8 +16,8 @@ import threading
 
 import oslo_messaging
 
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import service

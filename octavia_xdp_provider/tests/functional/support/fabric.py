@@ -25,7 +25,7 @@ from scapy.layers import inet6
 from scapy.layers import l2
 
 from lab import namespaces
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.tests.support import waiting
 
 DATAPATH = pathlib.Path(__file__).parents[4] / 'datapath'

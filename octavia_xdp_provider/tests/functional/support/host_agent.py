@@ -15,8 +15,8 @@ import sys
 import oslo_messaging
 
 from octavia_xdp_provider.cmd import process
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.host import service
 
 

@@ -7,7 +7,7 @@ import threading
 
 import oslo_messaging
 
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import rpc
 
 # Seconds between two fetches where nobody wakes the node.
 INTERVAL_S = 0.2

@@ -6,7 +6,7 @@ There is no broker: the agent works from its cache.
 
 import json
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.tests.functional.support import private_systemd
 from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base

@@ -16,10 +16,10 @@ from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import run_directory

@@ -13,7 +13,7 @@ import tempfile
 
 import fixtures
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.tests.functional.support import command_line
 from octavia_xdp_provider.tests.functional.support import documented
 from octavia_xdp_provider.tests.functional.support import octavia_api

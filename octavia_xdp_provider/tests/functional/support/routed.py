@@ -6,7 +6,7 @@ import tempfile
 
 from lab import namespaces
 from octavia_xdp_provider.agent.uplinks import monitor
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.tests.functional.support import hosts
 
 NODE = 'node'

@@ -7,9 +7,9 @@ import fixtures
 
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.node import run_directory
+from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process import wanted
 from octavia_xdp_provider.tests.unit import base
 
 

@@ -4,7 +4,7 @@
 import ipaddress
 
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 

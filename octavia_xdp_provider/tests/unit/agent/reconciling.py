@@ -10,9 +10,9 @@ from unittest import mock
 
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.tests.unit import base
 
 KEY = datapath.Key(base.VIP, 'TCP', 80)

@@ -3,7 +3,7 @@
 
 import fixtures
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
 

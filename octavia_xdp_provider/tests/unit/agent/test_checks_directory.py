@@ -10,10 +10,10 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.common import atomic_file
-from octavia_xdp_provider.common import checks_directory
-from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common import secret_file
+from octavia_xdp_provider.agent import checks_directory
+from octavia_xdp_provider.agent import checks_file
+from octavia_xdp_provider.agent import secret_file
+from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
 

@@ -5,10 +5,10 @@ import types
 from unittest import mock
 
 from octavia_xdp_provider.agent import facts
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import reports
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning
 

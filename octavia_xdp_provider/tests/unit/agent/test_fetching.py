@@ -9,10 +9,10 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.common import atomic_file
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import fetching
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.process import atomic_file
+from octavia_xdp_provider.process import fetching
+from octavia_xdp_provider.process import wanted
 from octavia_xdp_provider.tests.unit import base
 
 

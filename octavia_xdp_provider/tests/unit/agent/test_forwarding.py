@@ -4,11 +4,11 @@ import dataclasses
 import typing
 from unittest import mock
 
+from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning

@@ -2,7 +2,7 @@
 """Members of one address and several ports, which nodes write."""
 
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning

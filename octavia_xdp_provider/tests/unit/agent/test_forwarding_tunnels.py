@@ -7,8 +7,8 @@ import ipaddress
 
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import probes
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 

@@ -11,10 +11,10 @@ import threading
 
 import oslo_messaging
 
-from octavia_xdp_provider.common import fetching
-from octavia_xdp_provider.common import link as common_link
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.process import fetching
+from octavia_xdp_provider.process import link as common_link
+from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process import wanted
 from octavia_xdp_provider.tests.unit.agent import linking
 
 # One attempt each RETRY_S and report_interval.

@@ -15,12 +15,12 @@ from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import worker
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import link as common_link
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import link as common_link
+from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process import wanted
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import linking
 from octavia_xdp_provider.tests.unit.agent.linking import held

@@ -10,10 +10,10 @@ import fixtures
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import nat
 from octavia_xdp_provider.agent import peers_wait
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import nat_options
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import nat_options
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import nat_node

@@ -10,7 +10,7 @@ import fixtures
 from octavia_xdp_provider.agent import nat
 from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.agent import seeking
-from octavia_xdp_provider.common import nat as common_nat
+from octavia_xdp_provider.api import nat as common_nat
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit.agent import nat_node
 from octavia_xdp_provider.tests.unit.agent import reconciling

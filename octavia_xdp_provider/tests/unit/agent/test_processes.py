@@ -6,7 +6,7 @@ from unittest import mock
 
 from octavia_xdp_provider.agent import processes
 from octavia_xdp_provider.agent.bgp import announcements
-from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.tests.unit import base

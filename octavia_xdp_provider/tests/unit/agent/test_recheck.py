@@ -6,7 +6,7 @@ import types
 from unittest import mock
 
 from octavia_xdp_provider.agent import recheck
-from octavia_xdp_provider.common import uplinks_file
+from octavia_xdp_provider.agent import uplinks_file
 from octavia_xdp_provider.node import checker_status
 from octavia_xdp_provider.tests.unit import base
 

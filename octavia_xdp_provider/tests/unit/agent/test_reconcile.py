@@ -10,7 +10,7 @@ import fixtures
 
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent.bgp import announcements
-from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.tests.unit import base

@@ -10,8 +10,8 @@ from unittest import mock
 
 import fixtures
 
+from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling

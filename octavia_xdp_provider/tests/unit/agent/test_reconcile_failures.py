@@ -7,8 +7,8 @@ import ipaddress
 import fixtures
 
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
 

@@ -11,11 +11,11 @@ import fixtures
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.agent import service
-from octavia_xdp_provider.common import agent_threads
-from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process import agent_threads
+from octavia_xdp_provider.process import wanted
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
 from octavia_xdp_provider.tests.unit.controller import base as store_base

@@ -2,7 +2,7 @@
 """The settings of a service, from listener, pool and flavor."""
 
 
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning

@@ -13,7 +13,7 @@ import fixtures
 from oslo_db.sqlalchemy import enginefacade
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.octavia import api

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two hypervisors, their members' ports, and the worker that serves them."""
 
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller.zero_touch import notified
 from octavia_xdp_provider.controller.zero_touch import service

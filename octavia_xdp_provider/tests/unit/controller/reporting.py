@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that report to a controller's endpoint."""
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base

@@ -3,7 +3,7 @@
 
 import json
 
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import requesting

@@ -3,9 +3,9 @@
 
 from unittest import mock
 
-from octavia_xdp_provider.common import changes
-from octavia_xdp_provider.common import errors as xdp_errors
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import errors as xdp_errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import advancing

@@ -4,8 +4,8 @@
 import json
 import uuid
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base

@@ -5,9 +5,9 @@ asks is told."""
 import json
 from unittest import mock
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import history
-from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import history
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.controller.store import base as store_base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base

@@ -3,8 +3,8 @@
 
 from unittest import mock
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller.store import base as store_base
 from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.tests.unit import base

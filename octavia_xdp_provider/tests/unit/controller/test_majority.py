@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node without state is told of what others remember."""
 
-from octavia_xdp_provider.common import history
-from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.contracts import history
+from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.controller import majority
 from octavia_xdp_provider.tests.unit import base
 

@@ -4,8 +4,8 @@
 import ipaddress
 import uuid
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import hypervisors

@@ -6,7 +6,7 @@ Messages have the form in which Neutron's API server sends them.
 
 import json
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import notifications
 from octavia_xdp_provider.controller.zero_touch import notified

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look-ups of members in Neutron, with the reasons if there is no tap."""
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import obstacles
 from octavia_xdp_provider.controller.neutron_ports import options

@@ -3,9 +3,9 @@
 
 from unittest import mock
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import messages
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import placements

@@ -7,7 +7,7 @@ import fixtures
 import oslo_messaging
 import prometheus_client
 
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller import bounded_calls
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_servers

@@ -10,8 +10,8 @@ from unittest import mock
 
 from oslotest import base
 
-from octavia_xdp_provider.common import supervisor
 from octavia_xdp_provider.controller import provider_agent
+from octavia_xdp_provider.process import supervisor
 
 # Far longer than any of these tests takes.
 LIMIT_S = 20

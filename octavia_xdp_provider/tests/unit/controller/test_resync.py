@@ -5,7 +5,7 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller.octavia import errors

@@ -4,8 +4,8 @@ users of the API can come to it: nobody rewrites ports of SCTP."""
 
 import uuid
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.tests.unit import base
 

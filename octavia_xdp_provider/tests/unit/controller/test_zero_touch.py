@@ -5,10 +5,10 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.common import errors as refusals
-from octavia_xdp_provider.common import host_rpc
-from octavia_xdp_provider.common import host_spec
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import errors as refusals
+from octavia_xdp_provider.contracts import host_rpc
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.neutron_ports import notifications

@@ -4,8 +4,8 @@ documents of nodes."""
 
 from unittest import mock
 
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import service

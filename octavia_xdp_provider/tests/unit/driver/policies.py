@@ -3,8 +3,8 @@
 
 import ipaddress
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import policy
+from octavia_xdp_provider.api import policy
+from octavia_xdp_provider.contracts import address_policy
 
 POLICY = policy.ApiPolicy(address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),

@@ -12,8 +12,8 @@ import oslo_messaging
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import database_clock
 from octavia_xdp_provider.tests.unit import base

@@ -11,8 +11,8 @@ from octavia_lib.api.drivers import exceptions
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import zone
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.driver import transactions

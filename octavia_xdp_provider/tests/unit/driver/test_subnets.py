@@ -8,7 +8,7 @@ import uuid
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.driver import subnets

@@ -9,9 +9,9 @@ from octavia_lib.api.drivers import data_models
 from oslo_config import cfg
 from oslo_config import fixture
 
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import fields
-from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.driver import octavia_defaults
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base

@@ -10,7 +10,7 @@ from unittest import mock
 import fixtures
 
 from octavia_xdp_provider.cmd import drops
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.drops import kernel
 from octavia_xdp_provider.host import run_directory as host_files

@@ -3,7 +3,7 @@
 
 from unittest import mock
 
-from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.drops import host_drops
 from octavia_xdp_provider.drops import rows
 from octavia_xdp_provider.tests.unit import base

@@ -4,10 +4,10 @@
 import errno
 import pathlib
 
-from octavia_xdp_provider.common.wanted import Wanted
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.library import HostError
+from octavia_xdp_provider.process.wanted import Wanted
 
 PORT = '11111111-1111-4111-8111-111111111111'
 OTHER = '22222222-2222-4222-8222-222222222222'

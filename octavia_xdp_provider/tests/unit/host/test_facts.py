@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is reported of the datapath's counters, and how much at a time."""
 
-from octavia_xdp_provider.common import enumerations
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import shape
-from octavia_xdp_provider.common.host_messages import COUNTERS_MAX
-from octavia_xdp_provider.common.host_messages import PortCounters
+from octavia_xdp_provider.contracts import enumerations
+from octavia_xdp_provider.contracts import shape
+from octavia_xdp_provider.contracts.host_messages import COUNTERS_MAX
+from octavia_xdp_provider.contracts.host_messages import PortCounters
 from octavia_xdp_provider.host import facts
 from octavia_xdp_provider.host import link
 from octavia_xdp_provider.host import types
+from octavia_xdp_provider.process import reports
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.host import fakes
 

@@ -6,7 +6,7 @@ from unittest import mock
 
 import oslo_messaging
 
-from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.library import HostError

@@ -4,7 +4,7 @@
 import pathlib
 import re
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.host import library
 from octavia_xdp_provider.host import links
 from octavia_xdp_provider.host import settings

@@ -4,7 +4,7 @@
 import time
 from unittest import mock
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.tests.unit import base as unit

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for hypervisors."""
 
-from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.tests.unit.manage import base
 

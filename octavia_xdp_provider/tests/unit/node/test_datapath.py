@@ -8,8 +8,8 @@ import re
 import cffi
 from oslotest import base
 
-from octavia_xdp_provider.common import enumerations
-from octavia_xdp_provider.common import node_options
+from octavia_xdp_provider.config import node_options
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.node import library
 from octavia_xdp_provider.node import types
 

@@ -6,7 +6,7 @@ import pathlib
 import re
 from unittest import mock
 
-from octavia_xdp_provider.common import node_options
+from octavia_xdp_provider.config import node_options
 from octavia_xdp_provider.node import library
 from octavia_xdp_provider.tests.unit import base
 

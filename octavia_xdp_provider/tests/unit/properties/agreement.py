@@ -2,7 +2,7 @@
 """Whether all agree with what tenants were answered: Octavia's statuses, the
 database, and each node's documents, services, checks and routes."""
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.store import models
 

@@ -5,12 +5,12 @@ import time
 import types
 from unittest import mock
 
-from octavia_xdp_provider.common import link
 from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import database_clock
+from octavia_xdp_provider.process import link
 
 
 class Asleep(BaseException):

@@ -8,7 +8,7 @@ import tempfile
 from hypothesis import stateful
 from hypothesis import strategies
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.properties import agreement

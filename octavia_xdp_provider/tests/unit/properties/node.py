@@ -11,10 +11,10 @@ import types
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import fetching
-from octavia_xdp_provider.common import reports
-from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.process import fetching
+from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process import wanted
 from octavia_xdp_provider.tests.unit.agent import reconciling
 from octavia_xdp_provider.tests.unit.controller import network
 

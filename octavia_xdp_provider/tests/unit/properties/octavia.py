@@ -11,8 +11,8 @@ import copy
 
 from octavia_lib.api.drivers import exceptions
 
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.unit.controller import base
 

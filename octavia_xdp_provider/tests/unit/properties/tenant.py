@@ -4,7 +4,7 @@ and what it means for what Octavia holds."""
 
 from octavia_lib.api.drivers import data_models
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 
 VIPS = tuple(f'203.0.113.{number}' for number in range(1, 7))
 MEMBERS = tuple(f'198.18.10.{number}' for number in range(1, 9))

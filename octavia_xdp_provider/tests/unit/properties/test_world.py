@@ -7,11 +7,11 @@ import threading
 import time
 from unittest import mock
 
-from octavia_xdp_provider.common import link
-from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import controller_client
+from octavia_xdp_provider.process import link
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.properties import machines
 from octavia_xdp_provider.tests.unit.properties import node

@@ -9,7 +9,7 @@ import threading
 import types
 from unittest import mock
 
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import controller_client

@@ -3,7 +3,7 @@
 
 import urllib.request
 
-from octavia_xdp_provider.common import http_listener
+from octavia_xdp_provider.process import http_listener
 from octavia_xdp_provider.result_handler import metrics
 from octavia_xdp_provider.tests.unit import base
 

@@ -6,9 +6,9 @@ from unittest import mock
 
 import fixtures
 
+from octavia_xdp_provider.agent import uplinks_file
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.agent.uplinks import outages
-from octavia_xdp_provider.common import uplinks_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.tests.unit import base

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Since when uplinks work, look by look."""
 
+from octavia_xdp_provider.agent import uplinks_file
 from octavia_xdp_provider.agent.uplinks import outages
 from octavia_xdp_provider.agent.uplinks import state
-from octavia_xdp_provider.common import uplinks_file
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.tests.unit import base
 

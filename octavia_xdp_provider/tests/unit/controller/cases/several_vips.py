@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load balancers with several VIPs: a key per listener, member and VIP."""
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.tests.unit.controller import hypervisors
 from octavia_xdp_provider.tests.unit.controller import ports
 

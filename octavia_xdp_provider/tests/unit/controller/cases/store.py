@@ -12,12 +12,12 @@ import fixtures
 from oslo_db import exception as db_exception
 import sqlalchemy as sa
 
-from octavia_xdp_provider.common import address_policy
-from octavia_xdp_provider.common import changes
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import option_values
-from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
@@ -336,8 +336,8 @@ class Schema(store_base.StoreTestCase):
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         (directory / '0002_next.py').write_text(textwrap.dedent('''
             from alembic import op
-            import sqlalchemy as sa
             from octavia_xdp_provider.controller.store.migrations import steps
+            import sqlalchemy as sa
 
             revision = '0002'
             down_revision = '0001'

@@ -15,10 +15,10 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 # Reads and writes in one transaction, many times.
 WRITER = '''
-import sys
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.config import options
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
+import sys
 store = queries.Store(schema.context_manager(
     options.load(config_files=[sys.argv[1]])))
 for _ in range(int(sys.argv[3])):

@@ -4,11 +4,11 @@
 import threading
 from unittest import mock
 
-from octavia_xdp_provider.common import loops
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import service
+from octavia_xdp_provider.process import loops
 from octavia_xdp_provider.tests.unit.controller import hypervisors
 
 

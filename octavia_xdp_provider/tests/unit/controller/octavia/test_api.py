@@ -8,7 +8,7 @@ from unittest import mock
 
 from keystoneauth1 import _fair_semaphore
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.controller.octavia import api
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.unit import base

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters

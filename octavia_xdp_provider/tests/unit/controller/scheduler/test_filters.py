@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.scheduler import cluster
 from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.controller.store import rows

@@ -4,7 +4,7 @@
 import collections
 from unittest import mock
 
-from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import models

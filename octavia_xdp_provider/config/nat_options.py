@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of NAT on an LB node."""
+
+import collections
+import ipaddress
+import itertools
+
+from oslo_config import cfg
+
+from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import flavor
+
+# OXP_NAT_ADDRESSES_MAX of the datapath, per IP version.
+ADDRESSES_MAX = 256
+# Ports of an address that flows may use: OXP_NAT_PORT_MIN to 65535.
+PORTS = 65536 - 1024
+
+
+def _timeout(name: str, default: int, text: str) -> cfg.IntOpt:
+    """Return an option within the datapath's OXP_NAT_TIMEOUT_MIN and _MAX."""
+    return cfg.IntOpt(name, default=default, min=flavor.IDLE_TIMEOUT_MIN,
+                      max=flavor.IDLE_TIMEOUT_MAX,
+                      help=f'Seconds without a packet after which {text}')
+
+
+_UNLESS = ('unless the flavor\'s idle_timeout, or a longer '
+           'timeout_client_data or timeout_member_data of the listener, says '
+           'otherwise.')
+
+nat_opts = [
+    cfg.ListOpt('pools',
+                default=[],
+                help='Networks (CIDR) of addresses that belong to this LB '
+                     'node alone, from which it sends packets of load '
+                     'balancers with forwarding nat to their members. The '
+                     'node announces them; each address of them is used, and '
+                     'none may be of a VIP or of a host. At most '
+                     f'{ADDRESSES_MAX} addresses of each IP version, of 8 MiB '
+                     'memory each. Members are reached from a pool of their '
+                     'own IP version. Default: this node does no NAT.'),
+    cfg.IntOpt('tenant_share',
+               default=50, min=1, max=100,
+               help='Percentage of the ports of the node\'s pools that the '
+                    'flows of one project may have at a time; of both IP '
+                    'versions, if there are pools of both, that with the '
+                    'fewer ports counts. New flows beyond it are refused, '
+                    'and counted. Whatever it is, half of the ports is kept '
+                    'in equal parts for each project on the node and one '
+                    'more.'),
+    _timeout('tcp_opening_timeout', 240,
+             'a TCP connection ends whose handshake is not complete.'),
+    _timeout('tcp_established_timeout', 7440,
+             f'an established TCP connection ends, {_UNLESS}'),
+    _timeout('tcp_closing_timeout', 240,
+             'a TCP connection ends of which one side has sent a FIN, if it '
+             'does not end sooner as an established one.'),
+    _timeout('tcp_time_wait_timeout', 60,
+             'the port of a TCP connection that FINs of both sides or a RST '
+             'have ended is free for another one to the same member.'),
+    _timeout('udp_opening_timeout', 120,
+             'a UDP flow ends in which not both sides have sent, and the '
+             'client again after the member.'),
+    _timeout('udp_established_timeout', 300,
+             f'any other UDP flow ends, {_UNLESS}'),
+]
+
+
+def pools(conf: cfg.ConfigOpts) -> tuple[address_policy.Network, ...]:
+    """Return [nat] pools, sorted.
+
+    :raises ConfigurationError: a pool is invalid.
+    """
+    networks = []
+    for text in conf.nat.pools:
+        problem = fields.network_problem(text)
+        if problem:
+            _refuse(*problem)
+        network = ipaddress.ip_network(text)
+        if (network.is_multicast or network.is_loopback
+                or network.is_link_local or network.is_unspecified
+                or network.prefixlen == 0):
+            _refuse(f'{network} has no addresses that can be routed to a '
+                    'node', 'use a network of its own')
+        networks.append(network)
+    return tuple(sorted(networks, key=lambda network: (
+        network.version, int(network.network_address), network.prefixlen)))
+
+
+def share(networks: tuple[address_policy.Network, ...], percent: int) -> int:
+    """Return the number of flows that a project may have."""
+    addresses = _addresses(networks)
+    return min(addresses.values(), default=0) * PORTS * percent // 100
+
+
+def _addresses(networks: tuple[address_policy.Network, ...]
+               ) -> collections.Counter[int]:
+    """Return the number of addresses by IP version."""
+    result: collections.Counter[int] = collections.Counter()
+    for network in networks:
+        result[network.version] += network.num_addresses
+    return result
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Refuse pools that conflict with each other or with other options.
+
+    :raises ConfigurationError: names the option.
+    """
+    networks = pools(conf)
+    for network, other in itertools.combinations(networks, 2):
+        if network.version == other.version and network.overlaps(other):
+            _refuse(f'{network} and {other} overlap', 'name each address once')
+    for version, number in _addresses(networks).items():
+        if number > ADDRESSES_MAX:
+            _refuse(f'they have {number} IPv{version} addresses, more than '
+                    f'{ADDRESSES_MAX}', 'use smaller networks')
+    vips = option_values.networks(conf, 'vip', 'allowed_networks')
+    for network in networks:
+        for vip in vips:
+            if network.version == vip.version and network.overlaps(vip):
+                _refuse(f'{network} overlaps {vip} of [vip] allowed_networks, '
+                        'where any address may be a VIP',
+                        'use a network that has none')
+
+
+def _refuse(why: str, instead: str) -> None:
+    raise option_values.ConfigurationError(f'[nat] pools: {why}: {instead}')

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of an LB node's agent, result handler and datapath."""
+
+import ipaddress
+
+from oslo_config import cfg
+
+from octavia_xdp_provider.config import option_values
+
+# OXP_UPLINKS_MAX of the datapath.
+UPLINKS_MAX = 8
+
+agent_opts = [
+    cfg.StrOpt('run_directory',
+               default='/run/octavia-xdp',
+               help='Directory of the files by which the processes of a node '
+                    'work together. It should be on a tmpfs: a node that '
+                    'was rebooted must announce nothing before its '
+                    'datapath is loaded.'),
+    cfg.StrOpt('zone', max_length=255,
+               help='Availability zone of this node, as profiles of zones '
+                    'name it ("zone"). Load balancers without a zone are '
+                    'placed on nodes of any.'),
+    cfg.ListOpt('uplinks',
+                default=['eth0'],
+                help='Network interfaces towards the fabric, at most 8. '
+                     'Flows to members are spread over those that have a '
+                     'carrier and a next hop that answers. The XDP program '
+                     'is attached in driver mode to each, or, where it is a '
+                     'VLAN interface (at most two tags), to the device '
+                     'below.'),
+    cfg.ListOpt('gateways',
+                default=[],
+                help='Next hops of uplinks, as INTERFACE=ADDRESS, one for '
+                     'each uplink and address family at most. Default: the '
+                     'gateways of the default routes through the uplinks.'),
+    cfg.StrOpt('outer_source',
+               help='IPv4 address used as source of encapsulated packets. '
+                    'Default: the first address of the first uplink that '
+                    'has one.'),
+    cfg.StrOpt('outer_source_v6',
+               help='IPv6 address used as source of encapsulated packets. '
+                    'Default: the first global address of the first uplink '
+                    'that has one.'),
+    cfg.IntOpt('outer_entropy',
+               default=0, min=0, max=16,
+               help='Number of low bits of outer_source that differ from '
+                    'flow to flow, so that routers and the queues of members '
+                    'and hypervisors spread flows that are otherwise '
+                    'encapsulated alike. outer_source must be set and end '
+                    'in that many zero bits; the whole range must be the '
+                    'node\'s, and pass the reverse path filters on the path.'),
+    cfg.IntOpt('outer_entropy_v6',
+               default=0, min=0, max=32,
+               help='The same for outer_source_v6.'),
+    cfg.StrOpt('next_hop_v6',
+               help='IPv6 address that is announced as next hop of IPv6 '
+                    'VIPs. Needed where they are announced over an IPv4 BGP '
+                    'session. Default: the node\'s address in each session, '
+                    'which must then be an IPv6 session.'),
+    cfg.IntOpt('report_interval',
+               default=5, min=1,
+               help='Seconds between two full comparisons with the '
+                    'controller. A change is fetched at once; this heals '
+                    'what was lost.'),
+    cfg.StrOpt('listen',
+               help='Address and port, as 127.0.0.1:9105, where the agent '
+                    'answers GET /metrics for Prometheus and GET '
+                    '/healthcheck. Everybody who can reach it may read them. '
+                    'Default: nothing listens.'),
+    cfg.BoolOpt('load_balancer_metrics',
+                default=True, mutable=True,
+                help='Whether GET /metrics of the agent has the traffic of '
+                     'each listener: five series for each of its VIPs on '
+                     'this node. Switch it off where Prometheus cannot keep '
+                     'as many.'),
+    cfg.StrOpt('result_handler_metrics',
+               help='Address and port, as 127.0.0.1:9106, where the result '
+                    'handler answers GET /metrics for Prometheus and GET '
+                    '/healthcheck. Default: nothing listens.'),
+    cfg.StrOpt('health_scope',
+               default='pool',
+               choices=[
+                   ('pool', 'the monitor of the member\'s own pool decides, '
+                    'as in Octavia'),
+                   ('load_balancer', 'a monitored member is up if the '
+                    'monitors of all pools that its load balancer uses and '
+                    'that hold its address find it up (its address and '
+                    'port, where the flavor has nodes write ports)')],
+               help='Which health monitors decide whether a member takes '
+                    'traffic.'),
+    cfg.IntOpt('health_panic_percent',
+               default=0, min=0, max=100,
+               help='Panic threshold: while fewer than this percentage of a '
+                    'pool\'s members are up or unknown, no further one goes '
+                    'down, because the node\'s own network is the likelier '
+                    'fault. 0: disabled.'),
+    cfg.BoolOpt('probe_through_datapath',
+                default=False,
+                help='Whether members are probed as clients reach them: at '
+                     'the VIP, inside the encapsulation that traffic gets, '
+                     'so that a member whose decapsulation is broken, or '
+                     'that does not have the VIP, is found down. A monitor '
+                     'with an address or port of its own is obeyed in '
+                     'addition. The health checker must be allowed to mark '
+                     'packets (OCTAVIA_XDP_HC_MARKS=1); see the '
+                     'administrator guide.'),
+    cfg.FloatOpt('recheck_timeout',
+                 default=10.0, min=0.0, max=3600.0,
+                 help='Seconds that a VIP stays withdrawn at most, after a '
+                      'time without a working uplink, until each of its '
+                      'members has been probed again and no result is in '
+                      'doubt. A node that announced earlier could send '
+                      'flows to other members than the other nodes do. 0: '
+                      'it announces as soon as an uplink works.'),
+    cfg.FloatOpt('withdraw_grace',
+                 default=0.5, min=0.0, max=60.0, mutable=True,
+                 help='Seconds between the withdrawal of a VIP and the '
+                      'removal of its services, in which the fabric stops '
+                      'sending packets.'),
+]
+
+upgrade_opts = [
+    cfg.StrOpt('driver',
+               default='1.0', choices=['1.0'],
+               help='Version of the interface between the driver and '
+                    'controllers that the driver in octavia-api speaks. '
+                    'Controllers serve all: upgrade them first and leave '
+                    'this as it is. An older one is for a host of '
+                    'octavia-api that is upgraded before them.'),
+    cfg.StrOpt('nodes',
+               default='1.0', choices=['1.0'],
+               help='Version of the interface between LB nodes and '
+                    'controllers that this LB node speaks. Controllers '
+                    'serve all: upgrade them first and leave this as it '
+                    'is. An older one is for a node that is upgraded before '
+                    'them.'),
+]
+
+datapath_opts = [
+    cfg.StrOpt('library',
+               default='liboctavia_xdp.so.9',
+               help='The datapath library: a name that the dynamic loader '
+                    'finds, or a path. Its number is the layout of the '
+                    'tables: see "octavia-xdp-ctl upgrade".'),
+    cfg.StrOpt('pin_directory',
+               default='/sys/fs/bpf/octavia-xdp',
+               help='Directory on a bpffs that holds the pinned maps and '
+                    'programs.'),
+    cfg.IntOpt('services_max',
+               default=1024, min=1, max=65536,
+               help='Greatest number of services (VIP, protocol, port) of '
+                    'this node. Keys and counters are allocated for it at '
+                    'first start, tables as they are used; see the '
+                    'administrator guide for the memory.'),
+    cfg.IntOpt('members_max',
+               default=0, min=0, max=2 ** 28,
+               help='Greatest number of members of all services together; '
+                    '0: 16 for each service that there can be.'),
+    cfg.IntOpt('slots',
+               default=0, min=0, max=1048573,
+               help='Slots of a Maglev table, the same on all nodes: a prime '
+                    'for every pool, or 0, each pool as many as keep shares '
+                    'within one per cent.'),
+    cfg.IntOpt('flows_max',
+               default=1048576, min=1024, max=2 ** 30,
+               help='Number of flows, a power of two, that are remembered '
+                    'while members come, go or change their weight; 8 bytes '
+                    'each, allocated at first start. With no change under '
+                    'way nothing is remembered.'),
+    cfg.StrOpt('next_hop',
+               default='uplinks', choices=[
+                   ('uplinks', 'An uplink\'s next hop, chosen by flow; '
+                               'the agent keeps it fresh.'),
+                   ('routes', 'The kernel\'s routes are asked for each '
+                              'packet. Slower, for nodes where members are '
+                              'reached through different next hops.')],
+               help='Where encapsulated packets are sent.'),
+    cfg.BoolOpt('echo_reply',
+                default=True,
+                help='Whether the node answers echo requests (ping) to VIPs. '
+                     'Otherwise they are left to the kernel, which does not '
+                     'have the address.'),
+    cfg.BoolOpt('clamp_mss',
+                default=True,
+                help='Whether the MSS option of clients\' TCP SYNs is '
+                     'lowered to what fits the path to the member with the '
+                     'outer header.'),
+    cfg.StrOpt('fragmentable',
+               default='drop', choices=[
+                   ('drop', 'They are dropped and counted as '
+                            'drop_too_big.'),
+                   ('pass', 'They are left to the kernel and counted as '
+                            'passed_too_big.')],
+               help='What happens to IPv4 packets that may be fragmented '
+                    '(without DF) and do not fit the path to the member. '
+                    'Other packets that do not fit are dropped, and the '
+                    'client gets the MTU by ICMP.'),
+    cfg.IntOpt('icmp_rate',
+               default=1000, min=0, max=2 ** 31 - 1,
+               help='Packets per second and CPU that the node makes itself, '
+                    'of each of three kinds: echo replies, ICMP and ICMPv6 '
+                    'that name an MTU, and TCP resets. The eighth part of '
+                    'them at most goes to the same source (IPv6: network of '
+                    '64 bits). 0: none.'),
+    cfg.IntOpt('member_mtu',
+               default=0, min=0, max=65535,
+               help='Greatest packet, in bytes with the outer header, that '
+                    'reaches members; 0, or at least 1280. With 0 the agent '
+                    'takes the MTU of the kernel\'s route to each member, '
+                    'also one that the kernel has learnt, and that of the '
+                    'uplink where there is none.'),
+]
+
+
+def gateways(conf):
+    """Return [agent] gateways as {(interface, 4 or 6): address}.
+
+    :raises ConfigurationError: an entry is invalid.
+    """
+    result = {}
+    for text in conf.agent.gateways:
+        interface, _equals, address = text.rpartition('=')
+        try:
+            version = option_values.host_address(address).version
+        except ValueError as error:
+            raise option_values.ConfigurationError(
+                f'[agent] gateways: {error}') from error
+        if interface not in conf.agent.uplinks:
+            raise option_values.ConfigurationError(
+                f'[agent] gateways: {text!r} does not begin with one of '
+                '[agent] uplinks and "="')
+        if (interface, version) in result:
+            raise option_values.ConfigurationError(
+                f'[agent] gateways: {interface} has two IPv{version} '
+                'gateways')
+        result[interface, version] = address
+    return result
+
+
+def _check_source(conf, name, version, entropy):
+    """Check an outer source and its number of bits that vary by flow."""
+    text, bits = conf.agent[name], conf.agent[entropy]
+    if not text:
+        if bits:
+            raise option_values.ConfigurationError(
+                f'[agent] {entropy}: needs [agent] {name}, whose low bits '
+                'it changes')
+        return
+    option_values.check_address(conf, 'agent', name, version)
+    if int(ipaddress.ip_address(text)) & ((1 << bits) - 1):
+        raise option_values.ConfigurationError(
+            f'[agent] {name}: the last {bits} bits of {text} must be zero, '
+            f'because [agent] {entropy} is {bits}')
+
+
+def check(conf):
+    """Refuse values that cannot be used together.
+
+    :raises ConfigurationError: names the option.
+    """
+    uplinks = conf.agent.uplinks
+    if not 1 <= len(uplinks) <= UPLINKS_MAX:
+        raise option_values.ConfigurationError(
+            f'[agent] uplinks: 1 to {UPLINKS_MAX} interfaces are possible')
+    if len(set(uplinks)) < len(uplinks):
+        raise option_values.ConfigurationError(
+            '[agent] uplinks: an interface is there twice')
+    gateways(conf)
+    _check_source(conf, 'outer_source', 4, 'outer_entropy')
+    _check_source(conf, 'outer_source_v6', 6, 'outer_entropy_v6')
+    option_values.check_address(conf, 'agent', 'next_hop_v6', 6)
+    if conf.datapath.flows_max.bit_count() != 1:
+        raise option_values.ConfigurationError(
+            '[datapath] flows_max: must be a power of two')
+    if 0 < conf.datapath.member_mtu < 1280:
+        raise option_values.ConfigurationError(
+            '[datapath] member_mtu: must be 0 or at least 1280')

@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wanted state of a load balancer: one document.
+
+A document is plain JSON, which is sent and stored without conversion::
+
+    {"version": 1, "id": "<load balancer id>",
+     "name": "", "project_id": "", "admin_state_up": true,
+     "vip_address": "203.0.113.10", "vip_port_id": "", …,
+     "additional_vips": [{"ip_address": "2001:db8:100::10", …}],
+     "flavor": {"encapsulation": "gue", …},
+     "availability_zone": {"zone": "east"},
+     "listeners": {"<id>": {"protocol": "TCP", "protocol_port": 80,
+                            "allowed_cidrs": ["198.51.100.0/24"],
+                            "default_pool_id": "<id>", …}},
+     "pools": {"<id>": {"protocol": "TCP",
+                        "lb_algorithm": "SOURCE_IP_PORT",
+                        "session_persistence": {
+                            "type": "SOURCE_IP",
+                            "persistence_timeout": null,
+                            "persistence_granularity": null}, …,
+                        "members": {"<id>": {"address": "198.18.10.11",
+                                             "protocol_port": 80,
+                                             "weight": 1,
+                                             "backup": false, …}},
+                        "healthmonitor": {"id": "<id>", "type": "HTTP", …}}}}
+
+Field names and values are Octavia's (api/translate.py), those of the flavor
+are in contracts/flavor.py. Every function here is pure: it returns a new
+document and does not modify its argument. api/validation.py decides which
+documents are supported, contracts/changes.py applies changes to them.
+
+The types are TypedDicts and not dataclasses: a document is JSON in messages,
+in the database and in the node's cache, so it is read without a conversion
+that could lose something. A new field, or a new value of one, needs a new
+``VERSION``, because a reader that does not know it must refuse the document.
+Nodes are upgraded one after the other, so each is sent documents in the
+oldest version that can express them (``for_node``), and older nodes can serve
+those that need no new field or value. Nodes report the newest version that
+they support, and are not given documents of newer ones (``filters.version``).
+"""
+
+from collections.abc import Iterator
+import copy
+import functools
+import ipaddress
+from typing import Any
+from typing import cast
+
+from typing_extensions import NotRequired
+from typing_extensions import TypedDict
+
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import fields as types
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import shape
+
+VERSION = 1
+
+# Some fields of an object, by name.
+Fields = dict[str, Any]
+# An object of a document: its kind (a key of DEFAULTS), and its id.
+Object = tuple[str, str]
+
+
+@shape.strict
+class SessionPersistence(TypedDict):
+    """Persistence by source address: a time in seconds, and a netmask such as
+    255.255.255.0."""
+
+    type: types.PersistenceType | None
+    persistence_timeout: types.IdleSeconds | None
+    persistence_granularity: types.Netmask | None
+
+
+@shape.strict
+class HealthMonitor(TypedDict):
+    """How members are probed: ``delay`` and ``timeout`` in seconds."""
+
+    id: str
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    type: types.MonitorType
+    delay: types.ProbeSeconds
+    timeout: types.ProbeSeconds
+    max_retries: types.ProbeCount
+    max_retries_down: types.ProbeCount
+    http_method: types.HttpMethod
+    url_path: types.UrlPath
+    expected_codes: types.StatusCodes
+    http_version: types.HttpVersion
+    domain_name: types.DomainName | None
+
+
+@shape.strict
+class Tunnel(TypedDict):
+    """A tunnel to a member that packets are not sent to by its address.
+
+    ``address``: of the host at its end; with ``encapsulation`` srv6 a SID.
+    ``key``: identifies the member and its port to that host: the VNI of
+    geneve, or the last 32 bits of the SID, which are 0 in ``address`` then.
+    ``keys``: by listener id, take precedence over ``key``.
+    ``additional_keys``: the same for packets to additional VIPs: by VIP, then
+    by listener id. ``mtu``: largest inner packet in bytes.
+    ``takes_alternative``: its end accepts packets that name a second member,
+    as nodes send them with a flavor that has a second chance.
+    ``patience``: seconds for which the member's health checks must fail
+    without a success before it is down; only present while its port is moving
+    to another host, or has moved a moment ago.
+    """
+
+    address: types.Address
+    encapsulation: types.TunnelEncapsulation
+    key: NotRequired[types.TunnelKey]
+    keys: NotRequired[dict[str, types.TunnelKey]]
+    additional_keys: NotRequired[
+        dict[types.Address, dict[str, types.TunnelKey]]]
+    mtu: NotRequired[types.InnerMtu]
+    takes_alternative: NotRequired[bool]
+    patience: NotRequired[types.Patience]
+
+
+@shape.strict
+class Member(TypedDict):
+    """Where packets go, and what is probed instead if that is not null.
+
+    ``address`` and port identify the member in the nodes' hash. ``tunnel``:
+    how packets reach it, if not by the flavor's encapsulation to its address.
+    ``way``: of a member without a tunnel if the flavor has zero_touch:
+    "direct": reached at its address; "none": not reached. A member with
+    neither is one that a controller has not decided yet. Only controllers set
+    these two: the API has no such fields, and its changes keep them. Nodes
+    are sent the members that they can reach, without ``way``.
+    """
+
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    address: types.Address
+    protocol_port: types.Port
+    weight: types.Weight
+    backup: bool
+    subnet_id: NotRequired[str | None]
+    monitor_address: types.Address | None
+    monitor_port: types.Port | None
+    tunnel: NotRequired[Tunnel]
+    way: NotRequired[types.MemberWay]
+
+
+@shape.strict
+class Pool(TypedDict):
+    """``members``: by id."""
+
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    protocol: types.Protocol
+    lb_algorithm: types.Algorithm
+    session_persistence: SessionPersistence | None
+    members: dict[str, Member]
+    healthmonitor: HealthMonitor | None
+
+
+@shape.strict
+class Listener(TypedDict):
+    """``allowed_cidrs``: null for all. ``timeout_…``: ms; null: the flavor's
+    idle time. ``connection_limit``: concurrent connections; null: no limit
+    (api/connections.py)."""
+
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    protocol: types.Protocol
+    protocol_port: types.Port
+    default_pool_id: str | None
+    allowed_cidrs: types.Networks | None
+    timeout_client_data: types.Milliseconds | None
+    timeout_member_data: types.Milliseconds | None
+    connection_limit: types.ConnectionLimit | None
+
+
+@shape.strict
+class AdditionalVip(TypedDict):
+    """An additional VIP, with Octavia's field names."""
+
+    ip_address: types.Address
+    port_id: NotRequired[str | None]
+    subnet_id: NotRequired[str | None]
+    network_id: NotRequired[str | None]
+
+
+@shape.strict
+class Document(TypedDict):
+    """A load balancer; ``listeners`` and ``pools`` by id.
+
+    ``additional_vips``: sorted by address, usually empty. ``flavor`` and
+    ``availability_zone``: metadata at creation, with the operator's defaults
+    of that time. ``announcing``: hosts of the nodes that announce the VIPs,
+    set by the controller if the flavor has NAT and a listener has a
+    ``connection_limit`` (api/connections.py).
+    """
+
+    version: int
+    id: str
+    name: NotRequired[str | None]
+    project_id: NotRequired[str | None]
+    admin_state_up: bool
+    vip_address: types.Address
+    vip_port_id: NotRequired[str | None]
+    vip_subnet_id: NotRequired[str | None]
+    vip_network_id: NotRequired[str | None]
+    additional_vips: list[AdditionalVip]
+    flavor: types.FlavorMetadata
+    availability_zone: NotRequired[types.ZoneMetadata]
+    listeners: dict[str, Listener]
+    pools: dict[str, Pool]
+    announcing: NotRequired[list[str]]
+
+
+# Values of fields that the API leaves unset or resets with null.
+DEFAULTS: dict[str, Fields] = {
+    'loadbalancer': {'admin_state_up': True, 'additional_vips': [],
+                     'flavor': {}, 'availability_zone': {}},
+    'listener': {'admin_state_up': True, 'default_pool_id': None,
+                 'allowed_cidrs': None, 'timeout_client_data': None,
+                 'timeout_member_data': None, 'connection_limit': None},
+    'pool': {'admin_state_up': True, 'session_persistence': None},
+    'member': {'admin_state_up': True, 'weight': 1, 'backup': False,
+               'monitor_address': None, 'monitor_port': None},
+    'healthmonitor': {'admin_state_up': True, 'max_retries_down': 3,
+                      'http_method': 'GET', 'url_path': '/',
+                      'expected_codes': '200', 'http_version': 1.0,
+                      'domain_name': None},
+}
+
+PERSISTENCE = ('type', 'persistence_timeout', 'persistence_granularity')
+
+
+def with_defaults(kind: str, fields: Fields) -> Fields:
+    """Return an object with every field of its kind."""
+    result = dict(fields)
+    for name, value in DEFAULTS[kind].items():
+        if result.get(name) is None:
+            result[name] = copy.copy(value)
+    if kind == 'pool' and result['session_persistence']:
+        given = result['session_persistence']
+        result['session_persistence'] = {
+            name: given.get(name) for name in PERSISTENCE}
+    return result
+
+
+def complete_pool(tree: Fields) -> Pool:
+    """Return a pool with every field, also of members and health monitor."""
+    result = with_defaults('pool', tree)
+    result['members'] = {key: with_defaults('member', value)
+                         for key, value in (tree.get('members') or {}).items()}
+    monitor = tree.get('healthmonitor')
+    result['healthmonitor'] = (
+        with_defaults('healthmonitor', monitor) if monitor else None)
+    return cast(Pool, result)
+
+
+def document(load_balancer_id: str, tree: Fields) -> Document:
+    """Build a document from a tree of translate.load_balancer_tree."""
+    result = with_defaults('loadbalancer', tree)
+    result['version'] = VERSION
+    result['id'] = load_balancer_id
+    result['listeners'] = {
+        key: with_defaults('listener', value)
+        for key, value in (tree.get('listeners') or {}).items()}
+    result['pools'] = {key: complete_pool(value)
+                       for key, value in (tree.get('pools') or {}).items()}
+    return cast(Document, result)
+
+
+def complete(doc: Fields) -> Document:
+    """Return an older document with every field of this version.
+
+    :raises Refused: the document has a newer version.
+    """
+    if doc['version'] > VERSION:
+        raise errors.Refused(
+            'version', f'{doc["version"]} is newer than {VERSION}, the '
+            'newest that is known here', 'upgrade this process')
+    return document(doc['id'], doc)
+
+
+def has_limits(doc: Document) -> bool:
+    """Return whether a listener has a connection limit that nodes share."""
+    return flavor.is_nat(doc['flavor']) and any(
+        listener.get('connection_limit')
+        for listener in doc['listeners'].values())
+
+
+def needed_version(doc: Document) -> int:
+    """Return the oldest version that can express a document."""
+    return 1
+
+
+def for_node(doc: Document) -> Document:
+    """Return a document as it is sent to nodes: in the oldest version.
+
+    It has no availability zone, which only matters for placement.
+    """
+    result: Fields = dict(doc)
+    result.pop('availability_zone', None)
+    if is_zero_touch(doc):
+        result['flavor'] = flavor.for_nodes(doc['flavor'])
+        result['pools'] = {key: _reached(pool)
+                           for key, pool in doc['pools'].items()}
+        result['listeners'] = {
+            key: listener for key, listener in doc['listeners'].items()
+            if not any(True for _ in awaiting_keys(doc, key))}
+    elif doc['flavor'].keys() & {'zero_touch', 'forwarding'}:
+        result['flavor'] = flavor.for_nodes(doc['flavor'])
+    if not has_limits(doc):
+        result.pop('announcing', None)
+    result['version'] = needed_version(doc)
+    return cast(Document, result)
+
+
+def _reached(pool: Pool) -> Fields:
+    """Return a pool with only the members that nodes can reach."""
+    return {**pool, 'members': {
+        key: {name: value for name, value in member.items() if name != 'way'}
+        for key, member in pool['members'].items() if is_reached(member)}}
+
+
+def is_zero_touch(doc: Document) -> bool:
+    """Return whether a controller decides how each member is reached."""
+    return bool(flavor.value(doc['flavor'], 'zero_touch') != 'off')
+
+
+def is_reached(member: Member) -> bool:
+    """Return whether nodes are sent a member of a zero_touch flavor."""
+    return 'tunnel' in member or member.get('way') == 'direct'
+
+
+def undecided(doc: Document) -> set[str]:
+    """Return the ids of members for which a controller has not decided yet
+    how they are reached."""
+    if not is_zero_touch(doc):
+        return set()
+    return {key for pool in doc['pools'].values()
+            for key, member in pool['members'].items()
+            if 'tunnel' not in member and 'way' not in member}.union(
+                *(awaiting_keys(doc, key) for key in doc['listeners']))
+
+
+def awaiting_keys(doc: Document, listener_id: str) -> Iterator[str]:
+    """Yield the ids of members whose tunnel lacks a key for this listener and
+    any VIP. Until then nodes are not sent the listener."""
+    addresses = vips(doc)
+    for pool in pools_of(doc, doc['listeners'][listener_id]):
+        for key, member in pool['members'].items():
+            if 'tunnel' in member and any(
+                    tunnel_key(doc, member['tunnel'], listener_id, vip)
+                    is None for vip in addresses):
+                yield key
+
+
+def _flavor_idle_time(doc: Document) -> int:
+    return int(flavor.value(doc['flavor'], 'idle_timeout'))
+
+
+def idle_time(doc: Document, listener: Listener) -> int:
+    """Return the idle seconds for which a listener's flow is remembered,
+    unless the pool's persistence overrides them.
+
+    It is the flavor's value; if the flavor has none, the default, but at
+    least as long as either end may be silent.
+    """
+    if 'idle_timeout' in doc['flavor']:
+        return _flavor_idle_time(doc)
+    return max(_flavor_idle_time(doc), longest_silence(listener))
+
+
+def longest_silence(listener: Listener) -> int:
+    """Return the seconds for which either end of a listener's flow may be
+    silent, capped at the longest idle time."""
+    longest_ms = max(listener['timeout_client_data'] or 0,
+                     listener['timeout_member_data'] or 0)
+    return min(-(-longest_ms // 1000), flavor.IDLE_TIMEOUT_MAX)
+
+
+def objects(doc: Document) -> set[Object]:
+    """Return every object of the document, as a set of (kind, id)."""
+    result: set[Object] = {('loadbalancer', doc['id'])}
+    result.update(('listener', key) for key in doc['listeners'])
+    for pool_id, pool in doc['pools'].items():
+        result.add(('pool', pool_id))
+        result.update(('member', key) for key in pool['members'])
+        if pool['healthmonitor']:
+            result.add(('healthmonitor', pool['healthmonitor']['id']))
+    return result
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _canonical(address: str) -> str:
+    return str(ipaddress.ip_address(address))
+
+
+def vips(doc: Document) -> list[str]:
+    """Return all VIPs, the primary one first, in canonical spelling."""
+    return [str(ipaddress.ip_address(address)) for address in (
+        doc['vip_address'], *(
+            vip['ip_address'] for vip in doc['additional_vips']))]
+
+
+def member_addresses(doc: Document) -> set[str]:
+    """Return all addresses that packets or probes go to, or would if enabled,
+    in canonical spelling."""
+    return {_canonical(address)
+            for pool in doc['pools'].values()
+            for member in pool['members'].values()
+            for address in (reached_at(member), member['monitor_address'])
+            if address}
+
+
+def has_tunnels(doc: Document) -> bool:
+    return any('tunnel' in member for pool in doc['pools'].values()
+               for member in pool['members'].values())
+
+
+def reached_at(member: Member) -> str:
+    """Return the address that packets to a member are sent to."""
+    return member['tunnel']['address'] if 'tunnel' in member else (
+        member['address'])
+
+
+def is_keyed(member: Member) -> bool:
+    """Return whether the end of a member's tunnel identifies it by a key and
+    writes its port."""
+    return 'tunnel' in member and bool(
+        member['tunnel'].get('key') or member['tunnel'].get('keys'))
+
+
+def tunnel_key(doc: Document, tunnel: Tunnel, listener_id: str, vip: str
+               ) -> int | None:
+    """Return the key of packets from a listener.
+
+    :param vip: destination of the packets, in canonical spelling.
+    """
+    keys = (tunnel.get('keys', {})
+            if vip == _canonical(doc['vip_address'])
+            else tunnel.get('additional_keys', {}).get(vip, {}))
+    return keys.get(listener_id, tunnel.get('key'))
+
+
+def pools_of(doc: Document, listener: Listener) -> list[Pool]:
+    """Return the pools whose members a listener sends traffic to."""
+    pool = doc['pools'].get(listener['default_pool_id'] or '')
+    return [pool] if pool else []
+
+
+def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
+    """Yield id, listener and pool of every listener that takes packets."""
+    if not doc['admin_state_up']:
+        return
+    for listener_id, listener in doc['listeners'].items():
+        if not listener['admin_state_up']:
+            continue
+        for pool in pools_of(doc, listener):
+            if pool['admin_state_up']:
+                yield listener_id, listener, pool
+
+
+# Fields that Octavia's look-up does not return as the document has them: it
+# has the zone's name, and a flavor without the operator's defaults.
+KEPT = ('flavor', 'availability_zone', 'announcing')
+
+
+def as_committed(mine: Document, theirs: Document) -> Document:
+    """Return a document that Octavia has committed, with the fields that
+    Octavia does not return taken from ours."""
+    result: Fields = dict(theirs)
+    given: Fields = dict(mine)
+    result.update((name, copy.deepcopy(given[name]))
+                  for name in KEPT if name in given)
+    if has_tunnels(mine) or is_zero_touch(mine):
+        result['pools'] = copy.deepcopy(result['pools'])
+        for pool_id, pool in result['pools'].items():
+            members = mine['pools'].get(pool_id, {'members': {}})['members']
+            for key in pool['members'].keys() & members.keys():
+                pool['members'][key].update(cast(Any, copy.deepcopy(
+                    {name: members[key].get(name) for name in ('tunnel', 'way')
+                     if name in members[key]})))
+    return cast(Document, result)
+
+
+def differences(doc: Document, other: Document) -> list[str]:
+    """Return how two documents of one load balancer differ, as texts.
+
+    Only fields of ``doc`` are compared, and null equals absent: Octavia's
+    database returns more fields, and nulls for those that were never set.
+    ``KEPT`` fields are not compared, nor are tunnels and ways, which Octavia
+    does not have.
+    """
+    result: list[str] = []
+    for kind, key in sorted(objects(doc) ^ objects(other)):
+        result.append(f'{kind} {key}')
+
+    def compare(path: str, mine: Any, theirs: Any) -> None:
+        for name, value in mine.items():
+            if name in ('listeners', 'pools', 'members', 'healthmonitor',
+                        'version', 'tunnel', 'way', *KEPT):
+                continue
+            if value != theirs.get(name):
+                result.append(f'{path}.{name}')
+
+    compare('loadbalancer', doc, other)
+    for key in doc['listeners'].keys() & other['listeners'].keys():
+        compare(f'listener {key}', doc['listeners'][key],
+                other['listeners'][key])
+    for key in doc['pools'].keys() & other['pools'].keys():
+        pool, theirs = doc['pools'][key], other['pools'][key]
+        compare(f'pool {key}', pool, theirs)
+        for member in pool['members'].keys() & theirs['members'].keys():
+            compare(f'member {member}', pool['members'][member],
+                    theirs['members'][member])
+        if pool['healthmonitor'] and theirs['healthmonitor']:
+            compare(f'healthmonitor of pool {key}', pool['healthmonitor'],
+                    theirs['healthmonitor'])
+    return result

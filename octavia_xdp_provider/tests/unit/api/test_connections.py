@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of connections and nodes' shares of them."""
+
+import copy
+
+from octavia_xdp_provider.api import connections
+from octavia_xdp_provider.api import translate
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.tests.unit import base
+
+VIP6 = '2001:db8:100::10'
+
+
+NAT = {'forwarding': 'nat'}
+
+
+def limited(limit=10, flavor=NAT, **fields):
+    document = base.document(flavor=flavor, **fields)
+    document['listeners']['listener']['connection_limit'] = limit
+    return document
+
+
+def shares(document, hosts):
+    return [connections.share(document, document['listeners']['listener'],
+                              host, vip)
+            for host in hosts for vip in spec.vips(document)]
+
+
+class TestShares(base.TestCase):
+
+    def test_all_shares_are_the_limit(self):
+        for limit in (1, 2, 9, 10, 11, 1000):
+            for number in (1, 2, 3, 7):
+                hosts = [f'node{one}' for one in range(number)]
+                found = shares(limited(limit, announcing=hosts), hosts)
+                self.assertEqual(max(limit, number), sum(found))
+                self.assertLessEqual(max(found) - min(found), 1)
+                self.assertGreaterEqual(min(found), 1)
+
+    def test_each_vip_has_a_part(self):
+        document = limited(10, announcing=['a', 'b'], additional_vips=[
+            {'ip_address': VIP6}])
+        found = shares(document, ['a', 'b'])
+        self.assertEqual((4, 10), (len(found), sum(found)))
+
+    def test_a_node_that_does_not_announce_yet_takes_what_it_will_have(self):
+        document = limited(10, announcing=['a', 'c'])
+        self.assertEqual([3], shares(document, ['b']))
+        self.assertEqual([10], shares(limited(10), ['b']))
+
+    def test_without_a_limit_there_is_no_share(self):
+        self.assertEqual([0], shares(base.document(), ['a']))
+
+
+class TestAnnouncing(base.TestCase):
+
+    def announcing(self, said, before=()):
+        return connections.announcing(
+            limited(announcing=list(before)), said)
+
+    def test_who_announces(self):
+        self.assertEqual(['a', 'b'], self.announcing(
+            {'b': True, 'a': True, 'c': False}))
+
+    def test_who_has_not_said_it_stays_as_it_was(self):
+        self.assertEqual(['a', 'c'], self.announcing(
+            {'a': True, 'b': None, 'c': None}, before=['c']))
+
+    def test_before_anybody_announces_it_is_all(self):
+        self.assertEqual(['a', 'b'], self.announcing(
+            {'a': False, 'b': None}))
+
+
+class TestLimits(base.TestCase):
+
+    def refused(self, document):
+        error = self.assertRaises(errors.Refused, connections.check, document)
+        self.assertEqual('connection_limit', error.option)
+
+    def test_only_of_tcp(self):
+        connections.check(limited())
+        for protocol in ('UDP', 'SCTP'):
+            document = limited()
+            document['listeners']['listener']['protocol'] = protocol
+            self.refused(document)
+
+    def test_there_is_none_without_nat(self):
+        self.refused(limited(flavor={}))
+        connections.check(limited(None, flavor={}))
+
+    def test_octavia_says_minus_one(self):
+        self.assertEqual({'connection_limit': None}, translate.listener(
+            {'connection_limit': -1}))
+
+    def test_nodes_are_sent_those_who_announce_where_there_is_a_limit(self):
+        document = limited(None, announcing=['a'])
+        before = copy.deepcopy(document)
+        self.assertNotIn('announcing', spec.for_node(document))
+        self.assertEqual(before, document)
+        sent = spec.for_node(limited(5, announcing=['a']))
+        self.assertEqual((['a'], 5), (
+            sent['announcing'],
+            sent['listeners']['listener']['connection_limit']))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What load balancers with forwarding nat can be, and which nodes do them."""
+
+from octavia_xdp_provider.api import nat
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.tests.unit import base
+
+NAT = {'forwarding': 'nat'}
+
+
+def document(**more):
+    return base.document(flavor=NAT, **more)
+
+
+def members(found):
+    return found['pools']['pool']['members']
+
+
+class TestRules(base.TestCase):
+
+    def refused(self, option, found):
+        error = self.assertRaises(errors.Refused, validation.validate, found)
+        self.assertEqual(option, error.option)
+        self.assertTrue(error.why and error.instead)
+        # The same with packets that are wrapped is not refused for it.
+        found['flavor'] = {}
+        validation.validate(found)
+
+    def test_members_have_any_port_and_family(self):
+        found = document(additional_vips=[{'ip_address': '2001:db8:100::10'}])
+        members(found)['m1'].update(protocol_port=8080)
+        members(found)['m2'].update(address='2001:db8:18::12')
+        validation.validate(found)
+        # One port of a member may answer for several listeners.
+        found['listeners']['other'] = dict(found['listeners']['listener'],
+                                           protocol_port=81)
+        validation.validate(found)
+
+    def test_an_address_has_several_ports_each_once(self):
+        found = document()
+        members(found)['m2'].update(address='198.18.10.11',
+                                    protocol_port=8080)
+        validation.validate(found)
+        members(found)['m1'].update(protocol_port=8080)
+        error = self.assertRaises(errors.Refused, validation.validate, found)
+        self.assertEqual('protocol_port', error.option)
+
+    def test_sctp_is_not_rewritten(self):
+        found = document()
+        found['listeners']['listener']['protocol'] = 'SCTP'
+        found['pools']['pool'].update(protocol='SCTP', healthmonitor=None)
+        self.refused('protocol', found)
+
+    def test_flows_of_a_client_are_not_kept_together(self):
+        found = document()
+        found['pools']['pool']['lb_algorithm'] = 'SOURCE_IP'
+        self.refused('lb_algorithm', found)
+        found = document()
+        found['pools']['pool']['session_persistence'] = {
+            'type': 'SOURCE_IP', 'persistence_timeout': None,
+            'persistence_granularity': None}
+        self.refused('session_persistence', found)
+
+
+class TestSent(base.TestCase):
+
+    def test_nodes_are_not_told_what_they_do_anyway(self):
+        sent = spec.for_node(base.document(flavor={'forwarding': 'tunnel'}))
+        self.assertEqual({}, sent['flavor'])
+
+
+class TestNodes(base.TestCase):
+
+    ABLE = {'nat': {'pools': ['198.51.100.0/28']}}
+
+    def test_a_pool_of_each_family_of_members_is_needed(self):
+        found = document()
+        self.assertIsNone(nat.node_problem(self.ABLE, found))
+        members(found)['m1']['address'] = '2001:db8:18::11'
+        self.assertEqual([4, 6], nat.versions(found))
+        self.assertIn('no IPv6', nat.node_problem(self.ABLE, found))
+        self.assertIsNone(nat.node_problem(
+            {**self.ABLE, 'nat': {'pools': [
+                '198.51.100.0/28', '2001:db8:0:1::/124']}}, found))
+
+    def test_nodes_without_a_pool(self):
+        for report in ({}, {'nat': None}):
+            # Also before it has any members.
+            for found in (document(), document(listeners={}, pools={})):
+                self.assertIn('pools', nat.node_problem(report, found))

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules over several VIPs, algorithms served otherwise, subnets, versions."""
+
+from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.tests.unit import base
+
+VIP6 = '2001:db8:100::10'
+
+
+def dual_stack(**more):
+    return base.document(additional_vips=[{'ip_address': VIP6}], **more)
+
+
+class RulesTestCase(base.TestCase):
+
+    def refused(self, option, document):
+        error = self.assertRaises(errors.Refused, validation.validate,
+                                  document)
+        self.assertEqual(option, error.option)
+        return str(error)
+
+
+class TestDualStack(RulesTestCase):
+
+    def test_each_vip_is_there_once(self):
+        validation.validate(dual_stack())
+        self.refused('additional_vips', base.document(
+            additional_vips=[{'ip_address': base.VIP}]))
+
+    def test_no_vip_is_a_member(self):
+        document = dual_stack()
+        document['pools']['pool']['members']['m1']['address'] = VIP6
+        self.refused('address', document)
+
+    def test_clients_of_both_families_can_be_listed(self):
+        document = dual_stack()
+        document['listeners']['listener']['allowed_cidrs'] = [
+            '198.51.100.0/24', '2001:db8::/32']
+        validation.validate(document)
+        del document['additional_vips'][0]
+        self.refused('allowed_cidrs', document)
+
+    def test_netmasks_of_either_family_group_clients(self):
+        for mask in ('255.255.255.0', 'ffff:ffff::'):
+            document = dual_stack()
+            document['pools']['pool']['session_persistence'] = {
+                'type': 'SOURCE_IP', 'persistence_timeout': None,
+                'persistence_granularity': mask}
+            validation.validate(document)
+
+    def test_rewritten_addresses_have_one_family(self):
+        self.refused('address', dual_stack(
+            flavor={'encapsulation': 'dscp', 'dscp': 5}))
+
+
+class TestAlgorithms(RulesTestCase):
+
+    def test_algorithms_that_nobody_serves_are_refused(self):
+        for algorithm in flavor.ALGORITHMS_BY_HASH:
+            document = base.document()
+            document['pools']['pool']['lb_algorithm'] = algorithm
+            text = self.refused('lb_algorithm', document)
+            self.assertIn(algorithm, text)
+            self.assertIn('use SOURCE_IP_PORT', text)
+
+    def test_a_flavor_can_have_them_served_by_the_hash(self):
+        document = base.document(flavor={
+            'algorithms_served_by_hash': ['ROUND_ROBIN']})
+        document['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
+        validation.validate(document)
+        document['pools']['pool']['lb_algorithm'] = 'LEAST_CONNECTIONS'
+        self.refused('lb_algorithm', document)
+
+
+class TestProtocols(RulesTestCase):
+
+    def test_https_is_tcp_that_passes_through(self):
+        for listener, pool in (('HTTPS', 'HTTPS'), ('HTTPS', 'TCP'),
+                               ('TCP', 'HTTPS')):
+            document = base.document()
+            document['listeners']['listener']['protocol'] = listener
+            document['pools']['pool']['protocol'] = pool
+            validation.validate(document)
+        document['listeners']['listener']['protocol'] = 'UDP'
+        self.refused('protocol', document)
+
+
+class TestSubnets(RulesTestCase):
+
+    def test_a_subnet_has_one_family(self):
+        document = base.document(vip_subnet_id='v')
+        members = document['pools']['pool']['members']
+        members['m1']['subnet_id'] = members['m2']['subnet_id'] = 's'
+        self.assertIsNone(rules.subnet_problem(document))
+        members['m2']['address'] = '2001:db8::1'
+        self.assertIn('2001:db8::1', rules.subnet_problem(document)[0])
+        members['m2']['subnet_id'] = None
+        self.assertIsNone(rules.subnet_problem(document))
+
+    def test_members_of_both_families_may_name_a_subnet_of_the_vips(self):
+        """As Octavia's own tests do: "reached from where the VIP is"."""
+        document = base.document(vip_subnet_id='v', additional_vips=[
+            {'ip_address': '2001:db8:100::8', 'subnet_id': 'w'}])
+        members = document['pools']['pool']['members']
+        members['m2']['address'] = '2001:db8::1'
+        for subnet in 'v', 'w':
+            members['m1']['subnet_id'] = members['m2']['subnet_id'] = subnet
+            self.assertIsNone(rules.subnet_problem(document))
+
+    def test_documents_of_before_are_still_done(self):
+        """Nodes have no use for it."""
+        document = base.document()
+        members = document['pools']['pool']['members']
+        members['m2']['address'] = '2001:db8::1'
+        members['m1']['subnet_id'] = members['m2']['subnet_id'] = 's'
+        self.assertIsNotNone(rules.subnet_problem(document))
+        validation.validate(document)
+
+
+
+
+class TestIdleTime(base.TestCase):
+
+    def test_idle_flows_are_remembered_as_long_as_an_end_may_be_silent(self):
+        document = base.document()
+        listener = document['listeners']['listener']
+        for client, member, idle, expected in (
+                (None, None, None, 350), (50_000, 50_000, None, 350),
+                (50_000, 400_001, None, 401), (900_000, 1, None, 900),
+                (50_000, 50_000, 20, 20), (900_000, None, 600, 600),
+                (2 ** 31 - 1, 0, None, flavor.IDLE_TIMEOUT_MAX)):
+            listener.update(timeout_client_data=client,
+                            timeout_member_data=member)
+            document['flavor'] = {'idle_timeout': idle} if idle else {}
+            self.assertEqual(expected, spec.idle_time(document, listener))
+
+
+class TestFailover(base.TestCase):
+
+    def test_a_failover_leaves_the_document(self):
+        document = base.document()
+        change = {'object': 'loadbalancer', 'action': 'failover',
+                  'object_id': 'lb', 'load_balancer_id': 'lb'}
+        validation.check_change(change)
+        self.assertEqual(document, changes.apply(document, change))
+
+
+class TestCommitted(base.TestCase):
+
+    def test_what_octavia_does_not_show_is_kept(self):
+        mine = base.document(availability_zone={'zone': 'a'},
+                             flavor={'member_port': 'rewrite'})
+        theirs = base.document(name='new')
+        self.assertEqual(['loadbalancer.name'],
+                         spec.differences(mine, theirs))
+        result = spec.as_committed(mine, theirs)
+        self.assertEqual(
+            ('new', {'zone': 'a'}, {'member_port': 'rewrite'}),
+            (result['name'], result['availability_zone'],
+             result['flavor']))

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API refuses with members on hypervisors, and what nodes are sent.
+"""
+
+from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.tests.unit import base
+
+TUNNEL = {'address': '198.18.20.1', 'encapsulation': 'geneve',
+          'keys': {'listener': 7}, 'mtu': 1442}
+VIP6 = '2001:db8:100::10'
+
+
+def document(mode='required', **more):
+    return base.document(flavor={'zero_touch': mode}, **more)
+
+
+def members(found):
+    return found['pools']['pool']['members']
+
+
+class TestRefused(base.TestCase):
+
+    def refused(self, option, found):
+        error = self.assertRaises(errors.Refused, validation.validate, found)
+        self.assertEqual(option, error.option)
+        self.assertTrue(error.why and error.instead)
+        found['flavor']['zero_touch'] = 'preferred'
+        validation.validate(found)
+
+    def test_each_member_may_have_any_port(self):
+        for mode in ('required', 'preferred'):
+            found = document(mode)
+            members(found)['m1']['protocol_port'] = 8080
+            validation.validate(found)
+            members(found)['m1']['tunnel'] = TUNNEL
+            validation.validate(found)
+
+    def test_a_member_of_either_family_of_two_vips(self):
+        found = document(additional_vips=[{'ip_address': VIP6}])
+        validation.validate(found)
+        members(found)['m1']['address'] = '2001:db8::5'
+        validation.validate(found)
+        found['additional_vips'] = [{'ip_address': '203.0.113.11'}]
+        self.refused('address', found)
+
+    def test_a_listener_waits_for_a_key_of_each_vip(self):
+        found = document(additional_vips=[{'ip_address': VIP6}])
+        for key, number in (('m1', 7), ('m2', 8)):
+            members(found)[key]['tunnel'] = {
+                **TUNNEL, 'keys': {'listener': number}}
+        self.assertEqual({'m1', 'm2'}, spec.undecided(found))
+        self.assertEqual({}, spec.for_node(found)['listeners'])
+        for key, number in (('m1', 9), ('m2', 10)):
+            members(found)[key]['tunnel']['additional_keys'] = {
+                VIP6: {'listener': number}}
+        self.assertEqual(set(), spec.undecided(found))
+        sent = spec.for_node(found)
+        self.assertEqual({'listener'}, set(sent['listeners']))
+        validation.read(sent)
+        members(found)['m2']['tunnel']['additional_keys'][VIP6] = {
+            'listener': 9}
+        error = self.assertRaises(errors.Refused, validation.validate, found)
+        self.assertEqual('tunnel.address', error.option)
+
+    def test_what_no_probe_reaches(self):
+        found = document()
+        members(found)['m1']['monitor_port'] = 9000
+        self.refused('monitor_port', found)
+        # An echo request has no port.
+        found['pools']['pool']['healthmonitor']['type'] = 'PING'
+        validation.validate(found)
+
+    def test_a_member_of_the_other_family(self):
+        found = document()
+        members(found)['m1']['address'] = '2001:db8::5'
+        self.refused('address', found)
+
+
+class TestSent(base.TestCase):
+
+    def test_nodes_are_sent_what_they_can_reach_and_nothing_new(self):
+        found = document('preferred')
+        members(found)['m1']['way'] = 'direct'
+        members(found)['m2']['way'] = 'none'
+        sent = spec.for_node(found)
+        self.assertEqual({}, sent['flavor'])
+        self.assertEqual({'m1'}, set(members(sent)))
+        self.assertNotIn('way', members(sent)['m1'])
+        validation.read(sent)
+        members(found)['m2'].update(tunnel=TUNNEL)
+        del members(found)['m2']['way']
+        self.assertEqual({'m1', 'm2'}, set(members(spec.for_node(found))))
+
+    def test_off_is_as_ever(self):
+        sent = spec.for_node(document('off'))
+        self.assertEqual({}, sent['flavor'])
+        self.assertEqual({'m1', 'm2'}, set(members(sent)))
+
+    def test_what_octavia_holds_changes_no_way(self):
+        mine, theirs = document(), document()
+        members(mine)['m1']['way'] = 'none'
+        members(mine)['m2']['tunnel'] = TUNNEL
+        self.assertEqual([], spec.differences(mine, theirs))
+        self.assertEqual(mine, spec.as_committed(mine, theirs))

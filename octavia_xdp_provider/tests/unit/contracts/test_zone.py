@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import uuid
+
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import zone
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestZone(base.TestCase):
+
+    def test_metadata_that_can_be_done(self):
+        for metadata in ({}, {'zone': 'east'}, {
+                'zone': 'east', 'valid_vip_networks': [str(uuid.uuid4())]}):
+            self.assertIsNone(zone.problem(metadata), metadata)
+            self.assertTrue(zone.PROFILE.accepts(metadata), metadata)
+
+    def test_each_key_has_a_type(self):
+        self.assertEqual(zone.KEYS.keys(), fields.Zone.__annotations__.keys())
+
+    def test_anything_else_is_named(self):
+        for word, metadata in (
+                ("'compute_zone'", {'compute_zone': 'x'}),
+                ("'zone'", {'zone': ''}), ("'zone'", {'zone': 5}),
+                ("'zone'", {'zone': 'x' * 256}), ("'zone'", {'zone': None}),
+                ("'valid_vip_networks'", {'valid_vip_networks': []}),
+                ("'valid_vip_networks'", {'valid_vip_networks': ['x']}),
+                ("'valid_vip_networks'", {'valid_vip_networks': 'x'}),
+                ('JSON', ['zone']), ('JSON', None)):
+            problem = zone.problem(metadata)
+            self.assertIsNotNone(problem, metadata)
+            self.assertIn(word, ' '.join(problem))
+            self.assertFalse(zone.PROFILE.accepts(metadata), metadata)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many may ask for metrics at a time."""
+
+import socket
+
+import prometheus_client
+
+from octavia_xdp_provider.process import http_listener
+from octavia_xdp_provider.tests.unit import base
+
+_REQUEST = b'GET /metrics HTTP/1.0\r\n\r\n'
+
+
+class TestConnections(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.listener = http_listener.Listener(
+            ('127.0.0.1', 0), http_listener.application(
+                prometheus_client.CollectorRegistry()))
+        self.listener.start()
+        self.addCleanup(self.listener.stop)
+
+    def connect(self):
+        connection = socket.create_connection(
+            ('127.0.0.1', self.listener.port), timeout=20)
+        self.addCleanup(connection.close)
+        return connection
+
+    def test_those_beyond_the_limit_are_closed_the_others_are_served(self):
+        served = [self.connect()
+                  for _ in range(http_listener.CONNECTIONS_MAX)]
+        self.assertEqual(b'', self.connect().recv(1))
+        for connection in served:
+            connection.sendall(_REQUEST)
+            with connection.makefile('rb') as answer:
+                self.assertIn(b'200', answer.readline())
