@@ -2,6 +2,7 @@
 """Options of the driver and the controller, some for nodes as well."""
 
 from oslo_config import cfg
+from oslo_config import types
 
 from octavia_xdp_provider.contracts import flavor
 
@@ -86,7 +87,7 @@ member_opts = [
                      'in either case: octavia-api asks Neutron, as it is '
                      'configured, with a user who may read RBAC policies.'),
     cfg.ListOpt('monitor_http_methods',
-                item_type=cfg.types.String(choices=list(HTTP_METHODS)),
+                item_type=types.String(choices=list(HTTP_METHODS)),
                 default=['GET', 'HEAD', 'OPTIONS'],
                 help='HTTP methods that health monitors may use. Others have '
                      'effects on servers, with the address of an LB node as '
@@ -95,7 +96,7 @@ member_opts = [
 
 api_opts = [
     cfg.ListOpt('algorithms_served_by_hash',
-                item_type=cfg.types.String(
+                item_type=types.String(
                     choices=list(flavor.ALGORITHMS_BY_HASH)),
                 default=[],
                 help='Algorithms of pools that are accepted though LB nodes '

@@ -213,12 +213,12 @@ datapath_opts = [
 ]
 
 
-def gateways(conf):
+def gateways(conf: cfg.ConfigOpts) -> dict[tuple[str, int], str]:
     """Return [agent] gateways as {(interface, 4 or 6): address}.
 
     :raises ConfigurationError: an entry is invalid.
     """
-    result = {}
+    result: dict[tuple[str, int], str] = {}
     for text in conf.agent.gateways:
         interface, _equals, address = text.rpartition('=')
         try:
@@ -238,7 +238,8 @@ def gateways(conf):
     return result
 
 
-def _check_source(conf, name, version, entropy):
+def _check_source(conf: cfg.ConfigOpts, name: str, version: int, entropy: str
+                  ) -> None:
     """Check an outer source and its number of bits that vary by flow."""
     text, bits = conf.agent[name], conf.agent[entropy]
     if not text:
@@ -254,7 +255,7 @@ def _check_source(conf, name, version, entropy):
             f'because [agent] {entropy} is {bits}')
 
 
-def check(conf):
+def check(conf: cfg.ConfigOpts) -> None:
     """Refuse values that cannot be used together.
 
     :raises ConfigurationError: names the option.

@@ -6,9 +6,11 @@ Octavia's own ``transport_url`` and ``database`` options. The provider must
 not share them, so it always creates its own ``ConfigOpts`` from its own file.
 """
 
+from collections.abc import Sequence
 import copy
 import os
 import socket
+from typing import Any
 
 from oslo_config import cfg
 from oslo_db import options as db_options
@@ -50,7 +52,7 @@ default_opts = [
                       'again.'),
 ]
 
-GROUPS = {
+GROUPS: dict[str, Sequence[cfg.Opt]] = {
     'DEFAULT': default_opts,
     'driver': control_options.driver_opts,
     'vip': control_options.vip_opts,
@@ -71,17 +73,19 @@ GROUPS = {
 }
 
 
-def list_options():
+def list_options() -> list[tuple[str, Sequence[cfg.Opt]]]:
     """Entry point of ``oslo.config.opts``, for the generated sample."""
-    options = [(group, copy.deepcopy(opts))
-               for group, opts in GROUPS.items()]
+    options: list[tuple[str, Sequence[cfg.Opt]]] = [
+        (group, copy.deepcopy(opts)) for group, opts in GROUPS.items()]
     database = copy.deepcopy(db_options.database_opts)
     cfg.set_defaults(database, connection=DEFAULT_DATABASE,
                      max_pool_size=DATABASE_CONNECTIONS)
     return options + [('database', database)]
 
 
-def allowed_addresses(conf, own_addresses=None):
+def allowed_addresses(conf: cfg.ConfigOpts,
+                      own_addresses: frozenset[str] | None = None
+                      ) -> address_policy.AddressPolicy:
     """Return the operator's networks as an AddressPolicy.
 
     :param own_addresses: texts, of this host if it is an LB node.
@@ -100,7 +104,7 @@ def allowed_addresses(conf, own_addresses=None):
         tuple(option_values.networks(conf, 'vip', 'denied_networks')))
 
 
-def api_policy(conf):
+def api_policy(conf: cfg.ConfigOpts) -> policy.ApiPolicy:
     """Return what the operator allows to users of the API, as an ApiPolicy.
 
     :raises ConfigurationError: a value is invalid.
@@ -122,7 +126,7 @@ def api_policy(conf):
                             not conf.vip.any_network)
 
 
-def default_config_files():
+def default_config_files() -> list[str]:
     """Return the file of OCTAVIA_XDP_CONF, or the default one if it exists."""
     named = os.environ.get(CONFIG_ENVIRONMENT_VARIABLE)
     if named:
@@ -132,7 +136,7 @@ def default_config_files():
     return []
 
 
-def new():
+def new() -> cfg.ConfigOpts:
     """Return a separate ``ConfigOpts`` with all options, not yet read."""
     conf = cfg.ConfigOpts()
     for group, opts in GROUPS.items():
@@ -144,7 +148,7 @@ def new():
     return conf
 
 
-def _read(conf, group, name):
+def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
     try:
         return (conf if group == 'DEFAULT' else conf[group])[name]
     except cfg.Error as error:
@@ -152,7 +156,7 @@ def _read(conf, group, name):
             f'[{group}] {name}: {error}') from error
 
 
-def check(conf):
+def check(conf: cfg.ConfigOpts) -> None:
     """Refuse invalid values.
 
     :raises ConfigurationError: names the option.
@@ -180,14 +184,16 @@ def check(conf):
     nat_options.check(conf)
 
 
-def differences(conf, other):
+def differences(conf: cfg.ConfigOpts, other: cfg.ConfigOpts
+                ) -> set[tuple[str, str]]:
     """Return (group, name) of the provider's options whose values differ."""
     return {(group, opt.name) for group, opts in GROUPS.items()
             for opt in opts
             if _read(conf, group, opt.dest) != _read(other, group, opt.dest)}
 
 
-def load(argv=(), config_files=None, prog='octavia-xdp'):
+def load(argv: Sequence[str] = (), config_files: list[str] | None = None,
+         prog: str = 'octavia-xdp') -> cfg.ConfigOpts:
     """Return a separate ``ConfigOpts``, read and checked.
 
     :param argv: command line arguments without the program's name.

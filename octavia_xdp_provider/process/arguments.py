@@ -2,14 +2,15 @@
 """Types of command-line arguments."""
 
 import argparse
+from collections.abc import Callable
 import math
 
 SECONDS_MIN = 0.1
 
 
-def seconds(most):
+def seconds(most: float) -> Callable[[str], float]:
     """Return an argument type for a time from SECONDS_MIN to ``most``."""
-    def parse(text):
+    def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:

@@ -113,8 +113,8 @@ class Fetcher:
         since = self.wanted.as_of if self.wanted else 0
         held = dict(self.wanted.documents) if self.wanted else {}
         marks = (self.wanted or wanted_state.Wanted(0, {})).marks()
-        as_of, mentioned, compare = since, [], False
-        removed = False
+        mentioned: list[str] = []
+        as_of, compare, removed = since, False, False
         for number, page in enumerate(self._pages(since)):
             if not number:
                 as_of = page['as_of']

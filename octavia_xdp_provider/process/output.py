@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables for people, JSON for programs."""
 
+from collections.abc import Iterable
+from collections.abc import Sequence
 import json
+from typing import Any
 
 import prettytable
 
 _UNITS = ('', 'k', 'M', 'G', 'T', 'P', 'E')
 
 
-def table(headers, rows):
+def table(headers: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """Return text in columns; numbers are right-aligned.
 
     :param headers: names of columns.
     :param rows: sequences of texts and numbers; None is shown as ``-``.
     """
-    rows = [list(row) for row in rows]
-    if not rows:
+    listed = [list(row) for row in rows]
+    if not listed:
         return '  '.join(headers)
     out = prettytable.PrettyTable(list(headers))
     out.border = False
@@ -23,16 +26,16 @@ def table(headers, rows):
     out.right_padding_width = 2
     out.align = 'l'
     for position, header in enumerate(headers):
-        values = [row[position] for row in rows]
+        values = [row[position] for row in listed]
         if any(isinstance(value, int | float) and not isinstance(value, bool)
                for value in values):
             out.align[header] = 'r'
-    for row in rows:
+    for row in listed:
         out.add_row([cell(value) for value in row])
     return '\n'.join(line.rstrip() for line in out.get_string().splitlines())
 
 
-def cell(value):
+def cell(value: Any) -> Any:
     """Return a value as it is shown in a table."""
     if value is None:
         return '-'
@@ -43,7 +46,7 @@ def cell(value):
     return value
 
 
-def short(number):
+def short(number: float) -> str:
     """Format a number with at most five characters: 1234 is 1.23k."""
     number = float(number)
     for unit in _UNITS:
@@ -56,17 +59,17 @@ def short(number):
     return f'{number:.{decimals}f}{unit}'
 
 
-def dump(value):
+def dump(value: Any) -> str:
     """Format a value as indented JSON, named tuples as objects."""
     return json.dumps(plain(value), indent=2)
 
 
-def line(value):
+def line(value: Any) -> str:
     """Format a value as JSON on one line, for repeated output."""
     return json.dumps(plain(value))
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Convert a value to the types of JSON; bytes become hexadecimal."""
     if hasattr(value, '_asdict'):
         value = value._asdict()

@@ -18,23 +18,23 @@ class Screen:
     :param interval_s: seconds between two readings.
     """
 
-    def __init__(self, window, interval_s):
+    def __init__(self, window: 'curses.window', interval_s: float) -> None:
         self.window = window
         self._interval_s = interval_s
 
-    def look(self):
+    def look(self) -> None:
         """Read the data."""
         raise NotImplementedError
 
-    def draw(self):
+    def draw(self) -> None:
         """Draw the data. Also called before the first reading."""
         raise NotImplementedError
 
-    def press(self, key):
+    def press(self, key: int) -> bool:
         """Handle a key. Returns whether the program should end."""
         raise NotImplementedError
 
-    def run(self):
+    def run(self) -> None:
         """Refresh the screen until a key or SIGINT ends the program."""
         with contextlib.suppress(curses.error):
             curses.curs_set(0)  # not all terminals can hide the cursor
@@ -59,12 +59,13 @@ class Screen:
                     return
                 self._show()
 
-    def _show(self):
+    def _show(self) -> None:
         self.window.erase()
         self.draw()
         self.window.refresh()
 
-    def put(self, line, text, attribute=curses.A_NORMAL):
+    def put(self, line: int, text: str, attribute: int = curses.A_NORMAL
+            ) -> None:
         """Write a line of text, cut to the screen; -1 is the last line."""
         height, width = self.window.getmaxyx()
         if line < 0:
@@ -74,7 +75,7 @@ class Screen:
                                 attribute)
 
 
-def lacking():
+def lacking() -> str | None:
     """Return why there can be no screen, or None."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         return 'top needs a terminal'

@@ -21,7 +21,7 @@ class LibraryError(OSError):
 
     @property
     def text(self) -> str:
-        return self.strerror
+        return self.strerror or ''
 
 
 def load(path: str, error: type[LibraryError] = LibraryError
