@@ -8,7 +8,7 @@ from scapy.layers import inet6
 from scapy.layers import sctp
 
 from octavia_xdp_provider.host import types
-from octavia_xdp_provider.host_model import model
+from octavia_xdp_provider.tests.models.host_model import model
 from octavia_xdp_provider.tests.packets.support import host
 from octavia_xdp_provider.tests.packets.support import host_case
 

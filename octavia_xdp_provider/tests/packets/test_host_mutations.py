@@ -13,7 +13,7 @@ from scapy.layers import inet
 from scapy.layers import inet6
 
 from octavia_xdp_provider.host import types
-from octavia_xdp_provider.host_model import model
+from octavia_xdp_provider.tests.models.host_model import model
 from octavia_xdp_provider.tests.packets.support import host
 
 PREFIX = 'OCTAVIA_XDP_MUTATION_'

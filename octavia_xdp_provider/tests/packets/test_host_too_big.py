@@ -7,7 +7,7 @@ from scapy.layers import inet
 from scapy.layers import inet6
 
 from octavia_xdp_provider.host import types
-from octavia_xdp_provider.host_model import model
+from octavia_xdp_provider.tests.models.host_model import model
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import host
 from octavia_xdp_provider.tests.packets.support import host_case

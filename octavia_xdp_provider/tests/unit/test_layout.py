@@ -36,7 +36,6 @@ ROOMS = {
     'drops': {'drops'},
     'host': BASE | {'host'},
     'hostctl': BASE | {'host', 'hostctl'},
-    'host_model': {'host_model'},
 }
 
 
@@ -70,6 +69,23 @@ class TestLayout(base.TestCase):
                 continue
             for name in imports.names(path):
                 self.assertNotEqual('octavia', name.split('.')[0],
+                                    f'{path}: {name}')
+
+    def test_tests_are_imported_by_tests_alone(self):
+        # Models of the datapath among them: they are oracles, no product.
+        for path in PACKAGE.rglob('*.py'):
+            if 'tests' in path.relative_to(PACKAGE).parts:
+                continue
+            for name in imports.names(path):
+                self.assertFalse(name.startswith(f'{NAME}.tests'),
+                                 f'{path}: {name}')
+
+    def test_models_import_nothing_that_they_are_compared_with(self):
+        models = f'{NAME}.tests.models'
+        for path in (PACKAGE / 'tests/models').rglob('*.py'):
+            for name in imports.names(path):
+                if name.startswith(NAME):
+                    self.assertTrue(name.startswith(models),
                                     f'{path}: {name}')
 
     def test_no_test_is_imported(self):

@@ -15,7 +15,7 @@ from scapy.layers import l2
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import library
 from octavia_xdp_provider.host import types
-from octavia_xdp_provider.host_model import model
+from octavia_xdp_provider.tests.models.host_model import model
 from octavia_xdp_provider.tests.packets.support import environment
 
 LIBRARY = pathlib.Path(__file__).parents[4] / (

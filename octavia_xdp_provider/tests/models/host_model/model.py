@@ -4,10 +4,10 @@
 import dataclasses
 import ipaddress
 
-from octavia_xdp_provider.host_model import packet as packets
-from octavia_xdp_provider.host_model import rewrite
-from octavia_xdp_provider.host_model import too_big
-from octavia_xdp_provider.host_model import tunnels
+from octavia_xdp_provider.tests.models.host_model import packet as packets
+from octavia_xdp_provider.tests.models.host_model import rewrite
+from octavia_xdp_provider.tests.models.host_model import too_big
+from octavia_xdp_provider.tests.models.host_model import tunnels
 
 MARK = 0x6f78686f
 LEFT_ALONE, SHOT, REDIRECT = None, 2, 7

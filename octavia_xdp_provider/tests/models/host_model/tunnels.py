@@ -4,7 +4,7 @@
 import struct
 import typing
 
-from octavia_xdp_provider.host_model import packet as packets
+from octavia_xdp_provider.tests.models.host_model import packet as packets
 
 GENEVE = 6081
 ROUTING = 43

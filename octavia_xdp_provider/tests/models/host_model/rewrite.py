@@ -6,7 +6,7 @@ A checksum that was wrong stays wrong by as much.
 
 import struct
 
-from octavia_xdp_provider.host_model import packet as packets
+from octavia_xdp_provider.tests.models.host_model import packet as packets
 
 MSS, END, NOP = 2, 0, 1
 

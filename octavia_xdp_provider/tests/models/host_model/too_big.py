@@ -4,7 +4,7 @@
 import ipaddress
 import struct
 
-from octavia_xdp_provider.host_model import packet as packets
+from octavia_xdp_provider.tests.models.host_model import packet as packets
 
 LEAST = {4: 576, 6: 1280}
 QUOTED = {4: 520, 6: 1232}
