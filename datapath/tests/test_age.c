@@ -14,9 +14,8 @@ static uint64_t age(uint64_t then, uint64_t now)
 	return age_since(then, now, FLOW_TIME_MASK, AGE_AHEAD);
 }
 
-static void test_ages_are_differences(void **state)
+PLAIN_TEST(test_ages_are_differences)
 {
-	(void)state;
 	assert_int_equal(age(100, 100), 0);
 	assert_int_equal(age(100, 116), 16);
 	assert_int_equal(age(0, 16000), 16000);
@@ -26,18 +25,16 @@ static void test_ages_are_differences(void **state)
 			 5000000000 - (1ULL << 32));
 }
 
-static void test_bits_above_the_kept_ones_do_not_matter(void **state)
+PLAIN_TEST(test_bits_above_the_kept_ones_do_not_matter)
 {
-	(void)state;
 	assert_int_equal(age(FLOW_TIME_MASK, FLOW_TIME_MASK + 4), 4);
 	assert_int_equal(age(FLOW_TIME_MASK, 3), 4);
 	assert_int_equal(age(0xabcd0000 | 100, 0x12340000 | 116), 16);
 	assert_int_equal(age_since(0xfffffffe, 3, ~0U, AGE_AHEAD), 5);
 }
 
-static void test_future_times_have_age_zero(void **state)
+PLAIN_TEST(test_future_times_have_age_zero)
 {
-	(void)state;
 	for (uint64_t ahead = 1; ahead <= AGE_AHEAD; ahead++) {
 		assert_int_equal(age(100 + ahead, 100), 0);
 		assert_int_equal(age(ahead - 1, FLOW_TIME_MASK), 0);
@@ -46,9 +43,8 @@ static void test_future_times_have_age_zero(void **state)
 		age_since(1000 + AGE_AHEAD_MS, 1000, ~0U, AGE_AHEAD_MS), 0);
 }
 
-static void test_flows_noted_meanwhile_are_alive(void **state)
+WATCHING(test_flows_noted_meanwhile_are_alive)
 {
-	(void)state;
 	open_flows(0, 10);
 	let_pass(-2);
 	assert_int_equal(alive(&web), 10);
@@ -78,7 +74,7 @@ static uint32_t set_budgets(union source_budget budget)
 
 /* A CPU that read the clock before the last refill of a bucket does not refill
  * it again. */
-static void test_late_clock_refills_no_bucket(void **state)
+TEST(test_late_clock_refills_no_bucket)
 {
 	struct oxp_service_settings settings = {
 		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 2};
@@ -87,7 +83,6 @@ static void test_late_clock_refills_no_bucket(void **state)
 	struct oxp_member member;
 	struct frame syn;
 
-	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service_as(node, &key, &settings, &member, 1);
 	make_frame(&syn, &web, 0, &(struct variation){.tcp_flags = SYN});
@@ -97,15 +92,4 @@ static void test_late_clock_refills_no_bucket(void **state)
 	expect_dropped(&syn, OXP_DROP_RATE);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ages_are_differences),
-		cmocka_unit_test(test_bits_above_the_kept_ones_do_not_matter),
-		cmocka_unit_test(test_future_times_have_age_zero),
-		WATCHING(test_flows_noted_meanwhile_are_alive),
-		TEST(test_late_clock_refills_no_bucket),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

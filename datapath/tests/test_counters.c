@@ -154,12 +154,15 @@ static bool move_to(int cpu)
 	return !sched_setaffinity(0, sizeof(set), &set);
 }
 
-static void test_packets_on_every_cpu_are_counted_once(void **state)
+#define TEST(name)                                                             \
+	DEFINE_TEST(name, {#name, name, set_up, tear_down, NULL},              \
+		    {"many_" #name, name, set_up_many, tear_down, NULL})
+
+TEST(test_packets_on_every_cpu_are_counted_once)
 {
 	int program = forward_program(node), used = 0;
 	cpu_set_t before;
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	for (int cpu = 0; cpu < libbpf_num_possible_cpus(); cpu++) {
 		if (!move_to(cpu))
@@ -196,7 +199,7 @@ static void *send_many(void *argument)
 
 /* With several senders and a reader: values never decrease, never exceed what
  * was sent, and are complete at the end. */
-static void test_counters_read_under_traffic_never_fall(void **state)
+TEST(test_counters_read_under_traffic_never_fall)
 {
 	struct oxp_outcome_counters outcomes[OXP_OUTCOMES], dropped = {};
 	uint64_t last = 0, looks = 0;
@@ -205,7 +208,6 @@ static void test_counters_read_under_traffic_never_fall(void **state)
 	struct sender sender[SENDERS];
 	int running = SENDERS;
 
-	(void)state;
 	for (int i = 0; i < SENDERS; i++) {
 		sender[i].program = program;
 		sender[i].running = &running;
@@ -272,7 +274,7 @@ static void *count_slowly(void *argument)
 	return NULL;
 }
 
-static void test_pending_counts_are_read_once(void **state)
+TEST_WITH(test_pending_counts_are_read_once, set_up, tear_down)
 {
 	struct oxp_key key = tcp_key(VIP, 3);
 	struct oxp_service one;
@@ -281,7 +283,6 @@ static void test_pending_counts_are_read_once(void **state)
 	uint64_t before = 0, after = 0;
 	bool right = true;
 
-	(void)state;
 	assert_int_equal(oxp_service_get(node, &key, &one, error), 0);
 	cpu.service = one.index;
 	pthread_create(&cpu.thread, NULL, count_slowly, &cpu);
@@ -305,14 +306,13 @@ static void test_pending_counts_are_read_once(void **state)
 
 /* All counters of the node are in use, so new services and members get those of
  * old ones. */
-static void test_counters_of_new_services_begin_at_zero(void **state)
+TEST(test_counters_of_new_services_begin_at_zero)
 {
 	struct oxp_key key = tcp_key(VIP, 9), other = tcp_key(VIP, 999);
 	struct oxp_member_state members[MEMBERS];
 	struct oxp_service before, after;
 	int program = forward_program(node);
 
-	(void)state;
 	assert_int_equal(send_packets(program, 9, 10), 0);
 	close(program);
 	assert_int_equal(oxp_service_get(node, &key, &before, error), 0);
@@ -344,20 +344,4 @@ static void test_counters_of_new_services_begin_at_zero(void **state)
 	close(program);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define MANY(name) {"many_" #name, name, set_up_many, tear_down, NULL}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_packets_on_every_cpu_are_counted_once),
-		TEST(test_counters_read_under_traffic_never_fall),
-		TEST(test_counters_of_new_services_begin_at_zero),
-		TEST(test_pending_counts_are_read_once),
-		MANY(test_packets_on_every_cpu_are_counted_once),
-		MANY(test_counters_read_under_traffic_never_fall),
-		MANY(test_counters_of_new_services_begin_at_zero),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -149,14 +149,13 @@ static void change_until_killed(unsigned int seed)
 		random_change(node);
 }
 
-static void test_state_is_sound_wherever_a_process_is_killed(void **state)
+PLAIN_TEST(test_state_is_sound_wherever_a_process_is_killed)
 {
 	struct oxp_node *node = fresh_state();
 	const int deaths = is_quick() ? 100 : 500;
 	uint64_t repaired = 0;
 	int round;
 
-	(void)state;
 	wait_for_packets = false;
 	/* one in twenty leaves something to repair */
 	for (round = 0; round < deaths || (!repaired && round < 500); round++) {
@@ -186,11 +185,10 @@ static void test_state_is_sound_wherever_a_process_is_killed(void **state)
 }
 
 /* Kills while the state is created or destroyed. */
-static void test_state_opens_after_a_kill_while_opening(void **state)
+PLAIN_TEST(test_state_opens_after_a_kill_while_opening)
 {
 	struct oxp_node *node;
 
-	(void)state;
 	for (int round = 0; round < (is_quick() ? 20 : 60); round++) {
 		pid_t child = fork();
 
@@ -210,12 +208,11 @@ static void test_state_opens_after_a_kill_while_opening(void **state)
 	}
 }
 
-static void test_changes_of_two_processes_leave_a_sound_state(void **state)
+PLAIN_TEST(test_changes_of_two_processes_leave_a_sound_state)
 {
 	struct oxp_node *node = fresh_state();
 	pid_t children[2];
 
-	(void)state;
 	wait_for_packets = false;
 	for (int i = 0; i < 2; i++) {
 		children[i] = fork();
@@ -239,15 +236,4 @@ static void test_changes_of_two_processes_leave_a_sound_state(void **state)
 	wait_for_packets = true;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_state_is_sound_wherever_a_process_is_killed),
-		cmocka_unit_test(test_state_opens_after_a_kill_while_opening),
-		cmocka_unit_test(
-			test_changes_of_two_processes_leave_a_sound_state),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -113,14 +113,13 @@ static long time_of_changes(struct oxp_node *node)
 	       (to.tv_nsec - from.tv_nsec) / 1000 + 1;
 }
 
-static void test_killed_update_leaves_services_as_before_or_after(void **state)
+PLAIN_TEST(test_killed_update_leaves_services_as_before_or_after)
 {
 	struct oxp_node *node;
 	int deaths = is_quick() ? 40 : 200, amid = 0, ready[2];
 	long time;
 	char byte;
 
-	(void)state;
 	assert_int_equal(pipe(ready), 0);
 	make_many();
 	wait_for_packets = false;
@@ -162,12 +161,4 @@ static void test_killed_update_leaves_services_as_before_or_after(void **state)
 	wait_for_packets = true;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_killed_update_leaves_services_as_before_or_after),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -3,13 +3,12 @@
 #include "fixture.h"
 
 /* Broken or fragmented packets to other addresses are left to the stack. */
-static void test_broken_packets_to_other_addresses_pass(void **state)
+TEST(test_broken_packets_to_other_addresses_pass)
 {
 	struct flow other = web;
 	struct variation with = {.fragment = 0x2000};
 	struct frame frame;
 
-	(void)state;
 	other.destination = "192.0.2.2";
 	make_frame(&frame, &other, 30, &with);
 	expect_untouched(&frame);
@@ -23,26 +22,24 @@ static void test_broken_packets_to_other_addresses_pass(void **state)
 	}
 }
 
-static void test_fragments_of_no_service_are_dropped(void **state)
+TEST(test_fragments_of_no_service_are_dropped)
 {
 	struct variation later = {.fragment = 0x0064};
 	struct flow flow = web;
 	struct frame frame;
 
-	(void)state;
 	flow.protocol = IPPROTO_SCTP;
 	make_frame(&frame, &flow, 64, &later);
 	expect_dropped(&frame, OXP_DROP_FRAGMENT);
 }
 
-static void test_tunnels_to_a_vip_are_dropped(void **state)
+TEST(test_tunnels_to_a_vip_are_dropped)
 {
 	static const uint8_t protocols[] = {IPPROTO_IPIP, IPPROTO_IPV6,
 					    IPPROTO_GRE};
 	struct flow flow = web;
 	struct frame frame;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(protocols); i++) {
 		flow.protocol = protocols[i];
 		make_frame(&frame, &flow, 64, NULL);
@@ -54,14 +51,13 @@ static void test_tunnels_to_a_vip_are_dropped(void **state)
 	expect_dropped(&frame, OXP_DROP_TUNNEL);
 }
 
-static void test_martian_sources_are_dropped(void **state)
+TEST(test_martian_sources_are_dropped)
 {
 	static const char *const sources[] = {
 		"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", VIP};
 	struct flow flow = web;
 	struct frame frame;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {
 		flow.source = sources[i];
 		make_frame(&frame, &flow, 64, NULL);
@@ -103,20 +99,18 @@ static void expect_cut_dropped(const struct flow *flow, uint8_t options)
 	}
 }
 
-static void test_truncated_packets_are_malformed_at_any_length(void **state)
+TEST(test_truncated_packets_are_malformed_at_any_length)
 {
-	(void)state;
 	expect_cut_dropped(&web, 0);
 	expect_cut_dropped(&web, 10);
 	expect_cut_dropped(&dns, 0);
 	expect_cut_dropped(&dns, 3);
 }
 
-static void test_impossible_header_lengths_are_malformed(void **state)
+TEST(test_impossible_header_lengths_are_malformed)
 {
 	struct frame frame;
 
-	(void)state;
 	for (int words = 0; words < 5; words++) {
 		make_frame(&frame, &web, 64, NULL);
 		frame.data[14] = 0x40 | words;
@@ -124,14 +118,13 @@ static void test_impossible_header_lengths_are_malformed(void **state)
 	}
 }
 
-static void test_services_without_member_up_drop_packets(void **state)
+TEST(test_services_without_member_up_drop_packets)
 {
 	struct oxp_key service = tcp_key(VIP, 443);
 	struct flow flow = web;
 	struct oxp_member member;
 	struct frame frame;
 
-	(void)state;
 	flow.destination_port = 443;
 	make_frame(&frame, &flow, 10, NULL);
 	set_service(node, &service, NULL, 0);
@@ -150,12 +143,11 @@ static void test_services_without_member_up_drop_packets(void **state)
 	expect_forwarded(&frame);
 }
 
-static void test_frames_beyond_the_mtu_are_dropped_with_padding(void **state)
+TEST(test_frames_beyond_the_mtu_are_dropped_with_padding)
 {
 	struct variation with = {.padding = 1};
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &web, 1440, NULL); /* 1480 + 20 */
 	expect_forwarded(&frame);
 	make_frame(&frame, &web, 1441, NULL);
@@ -164,7 +156,7 @@ static void test_frames_beyond_the_mtu_are_dropped_with_padding(void **state)
 	expect_dropped(&frame, OXP_DROP_TOO_BIG);
 }
 
-static void test_no_uplink_or_source_is_no_next_hop(void **state)
+TEST(test_no_uplink_or_source_is_no_next_hop)
 {
 	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 	struct oxp_uplink uplink = {
@@ -175,7 +167,6 @@ static void test_no_uplink_or_source_is_no_next_hop(void **state)
 	};
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &web, 10, NULL);
 	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
@@ -192,14 +183,13 @@ static void test_no_uplink_or_source_is_no_next_hop(void **state)
 
 /* A device in the uplinks that `devices` lacks is detected before the frame is
  * changed. */
-static void test_unknown_device_drops_the_frame_unchanged(void **state)
+TEST(test_unknown_device_drops_the_frame_unchanged)
 {
 	uint32_t *device = &node->uplinks[node->config->active_uplinks & 1]
 				    .uplink[0]
 				    .ifindex;
 	struct frame frame, out;
 
-	(void)state;
 	make_frame(&frame, &web, 10, NULL);
 	expect_forwarded(&frame);
 	*device += 1000;
@@ -212,12 +202,11 @@ static void test_unknown_device_drops_the_frame_unchanged(void **state)
 
 /* The kernel forwards nothing from the loopback device to `devices`; tests in
  * network namespaces cover forwarding. */
-static void test_missing_route_is_no_next_hop(void **state)
+TEST(test_missing_route_is_no_next_hop)
 {
 	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &web, 10, NULL);
 	settings.flags = OXP_NODE_FIB;
 	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
@@ -232,13 +221,12 @@ static void test_missing_route_is_no_next_hop(void **state)
 	expect_forwarded(&frame);
 }
 
-static void test_deleted_service_is_left_alone(void **state)
+TEST(test_deleted_service_is_left_alone)
 {
 	struct variation with = {.fragment = 0x0064};
 	struct oxp_key keys[] = {tcp_key(VIP, 80), udp_key(VIP, 53)};
 	struct frame frame, fragment;
 
-	(void)state;
 	make_frame(&frame, &web, 10, NULL);
 	make_frame(&fragment, &web, 10, &with);
 	expect_forwarded(&frame);
@@ -250,22 +238,4 @@ static void test_deleted_service_is_left_alone(void **state)
 	expect_untouched(&fragment);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_broken_packets_to_other_addresses_pass),
-		TEST(test_fragments_of_no_service_are_dropped),
-		TEST(test_tunnels_to_a_vip_are_dropped),
-		TEST(test_martian_sources_are_dropped),
-		TEST(test_truncated_packets_are_malformed_at_any_length),
-		TEST(test_impossible_header_lengths_are_malformed),
-		TEST(test_services_without_member_up_drop_packets),
-		TEST(test_frames_beyond_the_mtu_are_dropped_with_padding),
-		TEST(test_no_uplink_or_source_is_no_next_hop),
-		TEST(test_unknown_device_drops_the_frame_unchanged),
-		TEST(test_missing_route_is_no_next_hop),
-		TEST(test_deleted_service_is_left_alone),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -146,12 +146,11 @@ static void fill(struct oxp_node *node, uint16_t port)
 	assert_int_equal(refresh_later(node, 0), PLACES);
 }
 
-static void test_table_filled_by_another_service_has_room(void **state)
+PLAIN_TEST(test_table_filled_by_another_service_has_room)
 {
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
 
-	(void)state;
 	fill(node, greedy);
 	begin_to_drain(node, victim);
 	assert_int_equal(connect_all(node, victim, 1 << 20, FLOWS, &to_drained),
@@ -162,13 +161,12 @@ static void test_table_filled_by_another_service_has_room(void **state)
 	close_node(node);
 }
 
-static void test_own_flows_beyond_the_table_are_not_remembered(void **state)
+PLAIN_TEST(test_own_flows_beyond_the_table_are_not_remembered)
 {
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
 	uint64_t before;
 
-	(void)state;
 	fill(node, greedy);
 	before = not_remembered(node);
 	assert_int_equal(connect_all(node, greedy, 1 << 20, FLOWS, &to_drained),
@@ -179,13 +177,12 @@ static void test_own_flows_beyond_the_table_are_not_remembered(void **state)
 }
 
 /* A flood of SYNs to one service costs another one a place per set. */
-static void test_flood_leaves_flows_of_other_services(void **state)
+PLAIN_TEST(test_flood_leaves_flows_of_other_services)
 {
 	static uint8_t before[PLACES], after[PLACES];
 	struct oxp_node *node = open_node();
 	uint32_t moved = 0, remembered = 0;
 
-	(void)state;
 	begin_to_drain(node, greedy);
 	connect_all(node, greedy, 0, PLACES / 2, &moved);
 	send_all(node, greedy, 0, PLACES / 2, ACK, before);
@@ -202,14 +199,13 @@ static void test_flood_leaves_flows_of_other_services(void **state)
 	close_node(node);
 }
 
-static void test_ended_connections_give_way(void **state)
+PLAIN_TEST(test_ended_connections_give_way)
 {
 	static const uint8_t ends[] = {FIN | ACK, RST};
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
 	uint64_t before;
 
-	(void)state;
 	fill(node, greedy);
 	for (int i = 0; i < 2; i++) {
 		send_all(node, greedy, i << 20, 8 * PLACES, ends[i], NULL);
@@ -228,13 +224,12 @@ static void test_ended_connections_give_way(void **state)
 }
 
 /* Anybody can send a RST: a flow that continues long after one is alive. */
-static void test_flow_that_continues_after_a_reset_stays(void **state)
+PLAIN_TEST(test_flow_that_continues_after_a_reset_stays)
 {
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
 	uint64_t before;
 
-	(void)state;
 	fill(node, greedy);
 	send_all(node, greedy, 0, 8 * PLACES, RST, NULL);
 	refresh_later(node, -(FLOW_ENDED_AGE + 2));
@@ -248,14 +243,13 @@ static void test_flow_that_continues_after_a_reset_stays(void **state)
 	close_node(node);
 }
 
-static void test_long_timeout_is_removed_with_its_service(void **state)
+PLAIN_TEST(test_long_timeout_is_removed_with_its_service)
 {
 	struct oxp_key key = tcp_key(VIP, 82);
 	struct oxp_node *node = open_node();
 	uint32_t to_drained;
 	uint64_t before;
 
-	(void)state;
 	set_with_timeout(node, 82, 16000, false);
 	fill(node, greedy);
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
@@ -269,17 +263,4 @@ static void test_long_timeout_is_removed_with_its_service(void **state)
 	close_node(node);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table_filled_by_another_service_has_room),
-		cmocka_unit_test(
-			test_own_flows_beyond_the_table_are_not_remembered),
-		cmocka_unit_test(test_flood_leaves_flows_of_other_services),
-		cmocka_unit_test(test_ended_connections_give_way),
-		cmocka_unit_test(test_flow_that_continues_after_a_reset_stays),
-		cmocka_unit_test(test_long_timeout_is_removed_with_its_service),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

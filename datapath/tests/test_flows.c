@@ -219,26 +219,23 @@ static void run_waves(uint32_t spoofed)
 	close_node(node);
 }
 
-static void test_flows_stay_while_members_change(void **state)
+PLAIN_TEST(test_flows_stay_while_members_change)
 {
-	(void)state;
 	run_waves(0);
 }
 
-static void test_flows_stay_under_a_flood_of_spoofed_sources(void **state)
+PLAIN_TEST(test_flows_stay_under_a_flood_of_spoofed_sources)
 {
-	(void)state;
 	run_waves(2);
 }
 
 /* Proof that the test would notice: without `before` and `flows` there is only
  * a table for each state of the members. */
-static void test_flows_move_where_nothing_is_remembered(void **state)
+PLAIN_TEST(test_flows_move_where_nothing_is_remembered)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	struct world world;
 
-	(void)state;
 	begin(&world, node, tcp_key(VIP, 80), 5);
 	assert_int_equal(open_flows(&world, some), 0);
 	world.wave++;
@@ -251,12 +248,11 @@ static void test_flows_move_where_nothing_is_remembered(void **state)
 }
 
 /* A CPU may be slightly behind another one or the library. */
-static void test_flows_of_a_unit_ahead_keep_their_member(void **state)
+PLAIN_TEST(test_flows_of_a_unit_ahead_keep_their_member)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	struct world world;
 
-	(void)state;
 	begin(&world, node, tcp_key(VIP, 80), 11);
 	assert_int_equal(open_flows(&world, some), 0);
 	world_next_wave(&world, 6);
@@ -272,7 +268,7 @@ static void test_flows_of_a_unit_ahead_keep_their_member(void **state)
 }
 
 /* Packets read the clock once in some ticks, but not never. */
-static void test_the_time_goes_on(void **state)
+PLAIN_TEST(test_the_time_goes_on)
 {
 	uint64_t made = coarse_time() >> 30;
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
@@ -282,7 +278,6 @@ static void test_the_time_goes_on(void **state)
 	const volatile __u64 *asked = &node->config->last_asked;
 	uint64_t before;
 
-	(void)state;
 	begin(&world, node, tcp_key(VIP, 80), 13);
 	/* set when the node was created */
 	assert_in_range(*asked, made, coarse_time() >> 30);
@@ -299,13 +294,12 @@ static void test_the_time_goes_on(void **state)
 	close_node(node);
 }
 
-static void test_flows_sent_to_another_node_keep_their_member(void **state)
+PLAIN_TEST(test_flows_sent_to_another_node_keep_their_member)
 {
 	struct oxp_node *one = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	struct oxp_node *two = open_node("/mnt/bpf/two", "/mnt/lock-two");
 	struct world world, other;
 
-	(void)state;
 	begin(&world, one, tcp_key(VIP, 80), 7);
 	world_begin(&other, two, tcp_key(VIP, 80));
 	for (int i = 0; i < 3; i++) {
@@ -336,12 +330,11 @@ static void test_flows_sent_to_another_node_keep_their_member(void **state)
 
 /* UDP does not show when a flow begins: one that sends during learning counts
  * as old and stays for as long as it keeps sending. */
-static void test_udp_flows_that_go_on_sending_stay(void **state)
+PLAIN_TEST(test_udp_flows_that_go_on_sending_stay)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	struct world world;
 
-	(void)state;
 	begin(&world, node, udp_key(VIP, 53), 9);
 	assert_int_equal(open_flows(&world, some_udp), 0);
 	for (int wave = 0; wave < 6; wave++) {
@@ -359,18 +352,6 @@ static void test_udp_flows_that_go_on_sending_stay(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flows_stay_while_members_change),
-		cmocka_unit_test(
-			test_flows_stay_under_a_flood_of_spoofed_sources),
-		cmocka_unit_test(test_flows_move_where_nothing_is_remembered),
-		cmocka_unit_test(test_flows_of_a_unit_ahead_keep_their_member),
-		cmocka_unit_test(test_the_time_goes_on),
-		cmocka_unit_test(
-			test_flows_sent_to_another_node_keep_their_member),
-		cmocka_unit_test(test_udp_flows_that_go_on_sending_stay),
-	};
-
 	if (is_quick()) {
 		some = FLOWS / 10;
 		some_udp = UDP_FLOWS / 10;

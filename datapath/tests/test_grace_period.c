@@ -6,13 +6,12 @@
 #include "service_fixture.h"
 
 /* An index is not reused while a packet could still count for it. */
-static void test_counters_of_removed_members_wait_for_packets(void **state)
+TEST(test_counters_of_removed_members_wait_for_packets)
 {
 	struct oxp_member members[OXP_MEMBERS_MAX];
 	struct oxp_key https = tcp_key(VIP, 443);
 	uint64_t epoch;
 
-	(void)state;
 	make_members(members, 255, 0, 0);
 	set_service(node, &http, members, 255);
 	set_service(node, &https, members, 255);
@@ -35,14 +34,13 @@ static void count_wait(void)
 }
 
 /* Also for a counter that another process has released. */
-static void test_counters_wait_in_all_processes(void **state)
+TEST(test_counters_wait_in_all_processes)
 {
 	struct oxp_key keys[] = {tcp_key(VIP, 1), tcp_key(VIP, 2),
 				 tcp_key(VIP, 3), tcp_key(VIP, 4)};
 	struct oxp_member members[OXP_MEMBERS_MAX];
 	struct oxp_node *other;
 
-	(void)state;
 	make_members(members, 255, 0, 0);
 	set_service(node, &keys[0], members, 255);
 	set_service(node, &keys[1], members, 255);
@@ -81,11 +79,10 @@ static void look_at_deleted(void)
 			    sizeof(deleted.before));
 }
 
-static void test_deletion_waits_for_packets(void **state)
+TEST(test_deletion_waits_for_packets)
 {
 	struct oxp_member members[3];
 
-	(void)state;
 	make_members(members, 3, 0, 0);
 	set_service(node, &http, members, 3);
 	deleted.index = show().index;
@@ -98,12 +95,11 @@ static void test_deletion_waits_for_packets(void **state)
 	assert_int_equal(entry_of(node, deleted.index)->state, ENTRY_FREE);
 }
 
-static void test_updates_share_a_grace_period(void **state)
+TEST(test_updates_share_a_grace_period)
 {
 	struct oxp_member members[3];
 	uint64_t epoch;
 
-	(void)state;
 	make_members(members, 3, 0, 0);
 	for (http.port = 1; http.port <= 8; http.port++) {
 		set_service(node, &http, members, 1);
@@ -116,14 +112,4 @@ static void test_updates_share_a_grace_period(void **state)
 	assert_int_equal(node->config->epoch, epoch + 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_counters_of_removed_members_wait_for_packets),
-		TEST(test_counters_wait_in_all_processes),
-		TEST(test_deletion_waits_for_packets),
-		TEST(test_updates_share_a_grace_period),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

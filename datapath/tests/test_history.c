@@ -19,12 +19,11 @@ static uint32_t grow_older(void)
 	return open;
 }
 
-static void test_added_member_leaves_slots_open(void **state)
+TEST(test_added_member_leaves_slots_open)
 {
 	struct oxp_past_weight added = past(2, 0, 25);
 	uint32_t open;
 
-	(void)state;
 	set_members(0, 3);
 	assert_int_equal(apply(&added, 1), 1);
 	open = expect_open(two, three);
@@ -35,13 +34,12 @@ static void test_added_member_leaves_slots_open(void **state)
 	assert_int_equal(grow_older(), 0);
 }
 
-static void test_change_has_the_age_that_is_given(void **state)
+TEST(test_change_has_the_age_that_is_given)
 {
 	/* 200 s of 400 s: four of nine steps are over */
 	struct oxp_past_weight added = past(2, 0, 200);
 	uint32_t open;
 
-	(void)state;
 	set_members(0, 3);
 	assert_int_equal(apply(&added, 1), 1);
 	open = block()->open;
@@ -51,12 +49,11 @@ static void test_change_has_the_age_that_is_given(void **state)
 	assert_int_equal(grow_older(), 0);
 }
 
-static void test_slots_closed_elsewhere_are_closed(void **state)
+TEST(test_slots_closed_elsewhere_are_closed)
 {
 	struct oxp_past_weight added = past(2, 0, 450);
 	uint16_t out[TEST_SLOTS];
 
-	(void)state;
 	set_members(0, 3);
 	assert_int_equal(apply(&added, 1), 1);
 	assert_int_equal(block()->open, 0);
@@ -75,11 +72,10 @@ static void expect_changed(const uint16_t *earlier, const uint16_t *now)
 	}
 }
 
-static void test_second_chance_names_the_earlier_owner(void **state)
+TEST(test_second_chance_names_the_earlier_owner)
 {
 	static const uint32_t ages[] = {25, 450, 16000};
 
-	(void)state;
 	set_members(OXP_SERVICE_SECOND_CHANCE, 3);
 	for (int i = 0; i < 3; i++) {
 		struct oxp_past_weight added = past(2, 0, ages[i]);
@@ -92,13 +88,12 @@ static void test_second_chance_names_the_earlier_owner(void **state)
 
 /* {0, 1}, then {0, 1, 2}, then {0, 1, 2, 3}, all within the idle timeout:
  * unknown flows stay where they were at first. */
-static void test_several_changes_follow_each_other(void **state)
+TEST(test_several_changes_follow_each_other)
 {
 	const struct oxp_past_weight changes[] = {past(3, 0, 20),
 						  past(2, 0, 60)};
 	uint32_t back = 0;
 
-	(void)state;
 	set_members(0, 4);
 	assert_int_equal(apply(changes, 2), 1);
 	for (uint32_t i = 0; i < TEST_SLOTS; i++) {
@@ -114,25 +109,23 @@ static void test_several_changes_follow_each_other(void **state)
 }
 
 /* The same, but slots closed in between: only the second change counts. */
-static void test_slot_closes_between_two_changes(void **state)
+TEST(test_slot_closes_between_two_changes)
 {
 	const struct oxp_past_weight changes[] = {past(3, 0, 20),
 						  past(2, 0, 800)};
 
-	(void)state;
 	set_members(0, 4);
 	assert_int_equal(apply(changes, 2), 1);
 	expect_open(three, four);
 }
 
-static void test_history_with_other_weights(void **state)
+TEST(test_history_with_other_weights)
 {
 	/* one change of two members */
 	const struct oxp_past_weight changes[] = {past(0, 3, 10),
 						  past(1, 0, 10)};
 	uint16_t earlier[TEST_SLOTS], now[TEST_SLOTS];
 
-	(void)state;
 	owners_of((uint16_t[]){3, 0, 1, 0}, TEST_SLOTS, earlier);
 	owners_of((uint16_t[]){1, 1, 1, 0}, TEST_SLOTS, now);
 	set_members(0, 3);
@@ -140,13 +133,12 @@ static void test_history_with_other_weights(void **state)
 	expect_open(earlier, now);
 }
 
-static void test_history_with_another_number_of_slots(void **state)
+TEST(test_history_with_another_number_of_slots)
 {
 	struct oxp_past_weight changes[] = {past(2, 0, 30), past(1, 0, 90)};
 	uint16_t out[TEST_SLOTS], before[TEST_SLOTS], few[509];
 	uint32_t slots;
 
-	(void)state;
 	changes[0].slots = 509;
 	changes[1].slots = 509; /* entries beyond it are ignored */
 	owners_of((uint16_t[]){1, 1, 0, 0}, 509, few);
@@ -160,11 +152,10 @@ static void test_history_with_another_number_of_slots(void **state)
 	assert_true(block()->flags & BLOCK_OPEN);
 }
 
-static void test_learning_lasts_for_the_remaining_time(void **state)
+TEST(test_learning_lasts_for_the_remaining_time)
 {
 	struct oxp_past_weight added = past(2, 0, 100);
 
-	(void)state;
 	key = udp_key(VIP, 53);
 	set_members(0, 3);
 	assert_int_equal(apply(&added, 1), 1);
@@ -174,11 +165,10 @@ static void test_learning_lasts_for_the_remaining_time(void **state)
 
 /* On a booting node members come up one after the other, unlike on other
  * nodes. */
-static void test_health_seen_by_this_node_does_not_count(void **state)
+TEST(test_health_seen_by_this_node_does_not_count)
 {
 	struct oxp_past_weight added = past(2, 0, 25);
 
-	(void)state;
 	make_members(members, MEMBERS, 0, 100);
 	set_members(OXP_SERVICE_SECOND_CHANCE, 3);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -192,20 +182,4 @@ static void test_health_seen_by_this_node_does_not_count(void **state)
 	expect_changed(two, three);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_added_member_leaves_slots_open),
-		TEST(test_change_has_the_age_that_is_given),
-		TEST(test_slots_closed_elsewhere_are_closed),
-		TEST(test_second_chance_names_the_earlier_owner),
-		TEST(test_several_changes_follow_each_other),
-		TEST(test_slot_closes_between_two_changes),
-		TEST(test_history_with_other_weights),
-		TEST(test_history_with_another_number_of_slots),
-		TEST(test_learning_lasts_for_the_remaining_time),
-		TEST(test_health_seen_by_this_node_does_not_count),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -2,36 +2,33 @@
 /* What a history may contain, and when it comes too late. */
 #include "history_fixture.h"
 
-static void test_who_is_no_member_gets_nothing(void **state)
+TEST(test_who_is_no_member_gets_nothing)
 {
 	struct oxp_past_weight changes[] = {past(2, 0, 5), past(3, 9, 5),
 					    past(0, 2, 5)};
 
-	(void)state;
 	changes[2].port = 8080; /* no member has this port */
 	set_members(0, 3);
 	assert_int_equal(apply(changes, 3), 1);
 	expect_open(two, three);
 }
 
-static void test_history_without_takers_changes_nothing(void **state)
+TEST(test_history_without_takers_changes_nothing)
 {
 	const struct oxp_past_weight changes[] = {past(0, 0, 5), past(1, 0, 5)};
 
-	(void)state;
 	set_members(0, 2);
 	assert_int_equal(apply(changes, 2), 1);
 	assert_int_equal(block()->open, 0);
 }
 
-static void test_history_is_ignored_after_the_first_packet(void **state)
+TEST(test_history_is_ignored_after_the_first_packet)
 {
 	struct oxp_past_weight added = past(2, 0, 25);
 	struct variation variation = {.tcp_flags = 2};
 	uint64_t generation;
 	struct frame frame;
 
-	(void)state;
 	set_members(0, 3);
 	make_frame(&frame, &web, 10, &variation);
 	assert_int_equal(run(program, &frame, NULL), XDP_TX);
@@ -52,12 +49,11 @@ static void expect_refused(struct oxp_past_weight *changes, uint32_t count,
 	assert_int_equal(block()->generation, generation);
 }
 
-static void test_impossible_values_are_refused_by_name(void **state)
+TEST(test_impossible_values_are_refused_by_name)
 {
 	static struct oxp_past_weight many[OXP_HISTORY_MAX + 1];
 	struct oxp_past_weight changes[] = {past(2, 0, 25), past(1, 0, 24)};
 
-	(void)state;
 	set_members(0, 3);
 	expect_refused(many, OXP_HISTORY_MAX + 1, "1025 past weights");
 	expect_refused(changes, 2, "past weight 1: the one before is older");
@@ -73,14 +69,4 @@ static void test_impossible_values_are_refused_by_name(void **state)
 			 -ENOENT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_who_is_no_member_gets_nothing),
-		TEST(test_history_without_takers_changes_nothing),
-		TEST(test_history_is_ignored_after_the_first_packet),
-		TEST(test_impossible_values_are_refused_by_name),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -65,7 +65,7 @@ static struct oxh_host *host_with_new_tap(void)
 	return host;
 }
 
-static void test_answers_wait_for_flows_of_a_vm_that_moves(void **state)
+HOST_TEST(test_answers_wait_for_flows_of_a_vm_that_moves)
 {
 	const struct segment answer = {.flags = ACK};
 	const struct segment other = {.flags = ACK, .client_port = 2000};
@@ -74,8 +74,6 @@ static void test_answers_wait_for_flows_of_a_vm_that_moves(void **state)
 				.key = KEY};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_new_tap();
 	assert_int_equal(ports_of(host)[0].arrives_until, HOST_AWAITED);
 	expect_held(host, &answer);
@@ -85,14 +83,12 @@ static void test_answers_wait_for_flows_of_a_vm_that_moves(void **state)
 	end_host(host);
 }
 
-static void test_vm_has_arrived_after_some_time(void **state)
+HOST_TEST(test_vm_has_arrived_after_some_time)
 {
 	const struct segment answer = {.flags = ACK};
 	struct oxh_host *host;
 	uint32_t until;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_new_tap();
 	expect_held(host, &answer);
 	until = ports_of(host)[0].arrives_until;
@@ -108,14 +104,11 @@ static void test_vm_has_arrived_after_some_time(void **state)
 }
 
 /* Neither direct traffic of another port nor its flows. */
-static void
-test_another_port_takes_nothing_from_a_direct_connection(void **state)
+HOST_TEST(test_another_port_takes_nothing_from_a_direct_connection)
 {
 	const struct segment answer = {.flags = ACK};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_new_tap();
 	ports_of(host)[1].arrives_until = HOST_AWAITED;
 	receive_directly(host, &answer);
@@ -130,15 +123,4 @@ test_another_port_takes_nothing_from_a_direct_connection(void **state)
 	end_host(host);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_answers_wait_for_flows_of_a_vm_that_moves),
-		cmocka_unit_test(test_vm_has_arrived_after_some_time),
-		cmocka_unit_test(
-			test_another_port_takes_nothing_from_a_direct_connection),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

@@ -17,13 +17,11 @@ static void expect_refused(struct oxh_host *host, const struct oxh_entry *entry,
 		fail_msg("\"%s\" does not say \"%s\"", error, text);
 }
 
-static void test_impossible_entries_are_refused(void **state)
+HOST_TEST(test_impossible_entries_are_refused)
 {
 	struct oxh_entry entry, good = entry_of(KEY, 1);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&small);
 	expect_refused(host, &good, -ENOENT, "key 5: no such port");
 	set_open_port(host, 1, 0);
@@ -49,13 +47,11 @@ static void test_impossible_entries_are_refused(void **state)
 	end_host(host);
 }
 
-static void test_keys_and_listeners_belong_to_each_other(void **state)
+HOST_TEST(test_keys_and_listeners_belong_to_each_other)
 {
 	struct oxh_entry entry = entry_of(KEY, 1), other;
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&small);
 	set_open_port(host, 1, 0);
 	set_open_port(host, 2, 0);
@@ -83,13 +79,11 @@ static void test_keys_and_listeners_belong_to_each_other(void **state)
 	end_host(host);
 }
 
-static void test_macs_and_mss_may_change(void **state)
+HOST_TEST(test_macs_and_mss_may_change)
 {
 	struct oxh_entry entry = entry_of(KEY, 1), found;
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&small);
 	set_open_port(host, 1, 0);
 	set_entry(host, &entry);
@@ -113,7 +107,7 @@ static void expect_no_rule(struct oxh_host *host, const struct oxh_rule *rules,
 	assert_int_equal(oxh_ports_list(host, NULL, 0, error), 0);
 }
 
-static void test_impossible_rules_are_refused(void **state)
+HOST_TEST(test_impossible_rules_are_refused)
 {
 	static struct oxh_rule many[OXH_RULES_MAX + 1];
 	const struct oxh_rule good = {.remote = network("20.0.0.0", 8),
@@ -123,8 +117,6 @@ static void test_impossible_rules_are_refused(void **state)
 	struct oxh_host *host;
 	struct oxh_rule rule;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&small);
 	for (int i = 0; i <= OXH_RULES_MAX; i++)
 		many[i] = good;
@@ -145,7 +137,7 @@ static void test_impossible_rules_are_refused(void **state)
 	end_host(host);
 }
 
-static void test_only_changed_ports_are_judged_again(void **state)
+HOST_TEST(test_only_changed_ports_are_judged_again)
 {
 	struct oxh_rule rule = {.remote = network("20.0.0.0", 8),
 				.port_max = 65535,
@@ -154,8 +146,6 @@ static void test_only_changed_ports_are_judged_again(void **state)
 	struct oxh_host *host;
 	uint16_t before;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&small);
 	port.open = 0;
 	assert_int_equal(oxh_port_set(host, &port, &rule, 1, error), 0);
@@ -174,14 +164,12 @@ static void test_only_changed_ports_are_judged_again(void **state)
 	end_host(host);
 }
 
-static void test_ports_are_limited_and_removed_with_entries(void **state)
+HOST_TEST(test_ports_are_limited_and_removed_with_entries)
 {
 	struct oxh_entry entry = entry_of(KEY, 2);
 	struct oxh_port third = port_of(3);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&small);
 	set_open_port(host, 1, 0);
 	set_open_port(host, 2, 0);
@@ -195,17 +183,4 @@ static void test_ports_are_limited_and_removed_with_entries(void **state)
 	end_host(host);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_impossible_entries_are_refused),
-		cmocka_unit_test(test_keys_and_listeners_belong_to_each_other),
-		cmocka_unit_test(test_macs_and_mss_may_change),
-		cmocka_unit_test(test_impossible_rules_are_refused),
-		cmocka_unit_test(test_only_changed_ports_are_judged_again),
-		cmocka_unit_test(
-			test_ports_are_limited_and_removed_with_entries),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

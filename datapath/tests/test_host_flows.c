@@ -103,26 +103,23 @@ static bool has_tag(struct oxh_host *host, enum map which, uint64_t tag)
 	return false;
 }
 
-static void test_hash_is_the_one_of_the_reference(void **state)
+PLAIN_TEST(test_hash_is_the_one_of_the_reference)
 {
 	/* key and messages as by SipHash's authors for 2-4 */
 	uint64_t key[2] = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
 	const uint8_t message[1] = {0};
 
-	(void)state;
 	assert_int_equal(siphash(key, message, 0), 0xabac0158050fc4dc);
 	assert_int_equal(siphash(key, message, 1), 0xc9f49bf37d57ca93);
 }
 
-static void test_names_are_hashes_under_the_hosts_secret(void **state)
+HOST_TEST(test_names_are_hashes_under_the_hosts_secret)
 {
 	const struct segment segment = {};
 	uint8_t seed[16];
 	struct oxh_host *host;
 	uint64_t tag;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener(0);
 	establish(host, &segment);
 	tag = name_of(host, FIXED, CLIENT, 4);
@@ -146,12 +143,10 @@ static void establish_many(struct oxh_host *host, int count)
 	}
 }
 
-static void test_port_has_no_more_flows_than_it_may(void **state)
+HOST_TEST(test_port_has_no_more_flows_than_it_may)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener(3);
 	establish_many(host, 5);
 	assert_int_equal(port_in(host).flows, 3);
@@ -163,15 +158,13 @@ static void test_port_has_no_more_flows_than_it_may(void **state)
 	end_host(host);
 }
 
-static void test_full_table_keeps_live_flows(void **state)
+HOST_TEST(test_full_table_keeps_live_flows)
 {
 	const struct segment last = {.client_port = 3000, .flags = ACK};
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	struct oxh_host *host;
 	uint32_t flows;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener(0);
 	establish_many(host, 200);
 	flows = port_in(host).flows;
@@ -223,13 +216,11 @@ static int only_way(struct oxh_host *host, uint64_t *tag)
 	return found;
 }
 
-static void test_flow_is_in_the_line_that_its_tag_names(void **state)
+HOST_TEST(test_flow_is_in_the_line_that_its_tag_names)
 {
 	int seen[2] = {0, 0};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	/* the secret differs each time */
 	for (int i = 0; i < 64 && !(seen[0] && seen[1]); i++) {
 		const struct segment segment = {};
@@ -255,15 +246,13 @@ static void test_flow_is_in_the_line_that_its_tag_names(void **state)
 	assert_true(seen[0] && seen[1]);
 }
 
-static void test_flows_of_a_full_line_are_found_beside_it(void **state)
+HOST_TEST(test_flows_of_a_full_line_are_found_beside_it)
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	struct oxh_flow flows[PLACES];
 	struct oxh_host *host;
 	int count;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener(0);
 	establish_many(host, 200);
 	count = oxh_flows_list(host, OXH_CONFIRMED, flows, PLACES, error);
@@ -286,14 +275,12 @@ static void test_flows_of_a_full_line_are_found_beside_it(void **state)
 
 /* As if other CPUs had written them after the clock was read: while this one
  * waited for the lock, or walked the tables. */
-static void test_what_is_written_meanwhile_is_not_over(void **state)
+HOST_TEST(test_what_is_written_meanwhile_is_not_over)
 {
 	const enum map tables[] = {MAP_FLOWS, MAP_HALF_OPEN};
 	const uint32_t ahead[] = {1, AGE_AHEAD - 2};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener(0);
 	for (int i = 0; i < 2; i++)
 		for (int j = 0; j < 2; j++) {
@@ -357,15 +344,13 @@ static bool stays_as_old(struct oxh_host *host, uint8_t protocol, uint32_t age,
 	return time_of(*word) == then;
 }
 
-static void test_flow_is_refreshed_after_a_sixteenth_of_its_time(void **state)
+HOST_TEST(test_flow_is_refreshed_after_a_sixteenth_of_its_time)
 {
 	const struct {
 		uint8_t protocol;
 		uint32_t idle;
 	} kinds[] = {{IPPROTO_TCP, 7440}, {IPPROTO_UDP, 180}};
 
-	(void)state;
-	NEEDS_TCX();
 	for (int i = 0; i < 2; i++) {
 		const struct segment segment = {.protocol = kinds[i].protocol};
 		struct oxh_host *host = fresh_host(&small);
@@ -393,15 +378,13 @@ static void test_flow_is_refreshed_after_a_sixteenth_of_its_time(void **state)
 	}
 }
 
-static void test_expired_flows_are_freed_and_counted(void **state)
+HOST_TEST(test_expired_flows_are_freed_and_counted)
 {
 	const struct segment one = {.client_port = 2000, .flags = ACK};
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	struct oxh_host *host;
 	uint32_t flows;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener(0);
 	establish_many(host, 4);
 	flows = port_in(host).flows;
@@ -419,12 +402,10 @@ static void test_expired_flows_are_freed_and_counted(void **state)
 	end_host(host);
 }
 
-static void test_flows_are_removed_with_their_entry(void **state)
+HOST_TEST(test_flows_are_removed_with_their_entry)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener(2);
 	establish_many(host, 3);
 	assert_int_equal(oxh_entry_delete(host, KEY, error), 0);
@@ -469,15 +450,13 @@ static void expect_right_sums(struct oxh_host *host, uint8_t protocol,
 	}
 }
 
-static void test_checksums_are_right_at_every_value(void **state)
+HOST_TEST(test_checksums_are_right_at_every_value)
 {
 	/* the second one keeps the sum of the addresses, the third increases it
 	 * by one */
 	const char *const fixed[] = {FIXED, "2.1.192.0", "192.0.2.2"};
 	const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
 
-	(void)state;
-	NEEDS_TCX();
 	for (int i = 0; i < 3; i++)
 		for (int j = 0; j < 2; j++) {
 			struct oxh_host *host = fresh_host(&small);
@@ -492,22 +471,4 @@ static void test_checksums_are_right_at_every_value(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hash_is_the_one_of_the_reference),
-		cmocka_unit_test(test_names_are_hashes_under_the_hosts_secret),
-		cmocka_unit_test(test_port_has_no_more_flows_than_it_may),
-		cmocka_unit_test(test_full_table_keeps_live_flows),
-		cmocka_unit_test(test_flow_is_in_the_line_that_its_tag_names),
-		cmocka_unit_test(test_flows_of_a_full_line_are_found_beside_it),
-		cmocka_unit_test(
-			test_flow_is_refreshed_after_a_sixteenth_of_its_time),
-		cmocka_unit_test(test_expired_flows_are_freed_and_counted),
-		cmocka_unit_test(test_what_is_written_meanwhile_is_not_over),
-		cmocka_unit_test(test_flows_are_removed_with_their_entry),
-		cmocka_unit_test(test_checksums_are_right_at_every_value),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

@@ -74,12 +74,10 @@ static uint32_t count_followed(struct oxh_host *host, const char *fixed,
 	return left;
 }
 
-static void test_another_port_costs_nothing_that_is_there(void **state)
+HOST_TEST(test_another_port_costs_nothing_that_is_there)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, VICTIM, 0, FEW);
 	send_first(host, GREEDY, 0, 2 * PLACES);
@@ -87,12 +85,10 @@ static void test_another_port_costs_nothing_that_is_there(void **state)
 	end_host(host);
 }
 
-static void test_another_port_that_filled_it_gives_way(void **state)
+HOST_TEST(test_another_port_that_filled_it_gives_way)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, GREEDY, 0, 2 * PLACES);
 	send_first(host, VICTIM, 0, FEW);
@@ -102,13 +98,11 @@ static void test_another_port_that_filled_it_gives_way(void **state)
 }
 
 /* A port that fills the table itself loses its oldest ones. */
-static void test_port_loses_its_oldest_fragments(void **state)
+HOST_TEST(test_port_loses_its_oldest_fragments)
 {
 	uint32_t last = 4 * PLACES - FEW;
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, GREEDY, 0, 4 * PLACES);
 	assert_in_range(count_followed(host, GREEDY, last, FEW), FEW * 9 / 10,
@@ -117,12 +111,10 @@ static void test_port_loses_its_oldest_fragments(void **state)
 	end_host(host);
 }
 
-static void test_only_the_same_datagram_follows(void **state)
+HOST_TEST(test_only_the_same_datagram_follows)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, VICTIM, 7, 1);
 	assert_true(fragment_leaves(host, VICTIM, 7, 1));
@@ -151,12 +143,10 @@ static void make_older(struct oxh_host *host, uint64_t milliseconds)
 }
 
 /* RFC 8200, section 4.5: reassembly of a datagram ends after 60 s. */
-static void test_what_is_old_is_not_followed(void **state)
+HOST_TEST(test_what_is_old_is_not_followed)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_of_two();
 	send_first(host, VICTIM, 0, FEW);
 	make_older(host, 40000); /* units of 1.05 ms */
@@ -166,15 +156,4 @@ static void test_what_is_old_is_not_followed(void **state)
 	end_host(host);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_another_port_costs_nothing_that_is_there),
-		cmocka_unit_test(test_another_port_that_filled_it_gives_way),
-		cmocka_unit_test(test_port_loses_its_oldest_fragments),
-		cmocka_unit_test(test_only_the_same_datagram_follows),
-		cmocka_unit_test(test_what_is_old_is_not_followed),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

@@ -60,12 +60,10 @@ static void expect_out(struct oxh_host *host, const struct segment *segment,
 	assert_int_equal(length > 0, taken);
 }
 
-static void test_reused_place_is_no_hint(void **state)
+HOST_TEST(test_reused_place_is_no_hint)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener();
 	for (int i = 0; i < 2; i++) {
 		expect_in(host, KEY, FIXED);
@@ -86,13 +84,11 @@ static void test_reused_place_is_no_hint(void **state)
 	end_host(host);
 }
 
-static void test_entry_that_moves_is_found_again(void **state)
+HOST_TEST(test_entry_that_moves_is_found_again)
 {
 	struct oxh_entry entry = entry_of(KEY, 1);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener();
 	expect_in(host, KEY, FIXED);
 	expect_out(host, &answer, true);
@@ -116,15 +112,13 @@ static uint32_t key_of(uint32_t i)
 	return (i + 1) * (i + 7919) % 0xffffff + 1;
 }
 
-static void test_keys_may_share_a_hint(void **state)
+HOST_TEST(test_keys_may_share_a_hint)
 {
 	const struct oxh_sizes sizes = {.entries = KEYS, .ports = 1};
 	char fixed[INET_ADDRSTRLEN];
 	const struct segment back = {.fixed = fixed, .flags = SYN | ACK};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&sizes);
 	set_open_port(host, 1, 0);
 	for (uint32_t i = 0; i < KEYS; i++) {
@@ -145,15 +139,13 @@ static void test_keys_may_share_a_hint(void **state)
 	end_host(host);
 }
 
-static void test_deletion_is_ended_by_the_next_change(void **state)
+HOST_TEST(test_deletion_is_ended_by_the_next_change)
 {
 	struct oxh_entry entry = entry_of(KEY, 1);
 	struct oxh_port port = port_of(1);
 	const struct segment flow = {.client_port = CLIENT_PORT};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_listener();
 	establish(host, &flow);
 	assert_int_equal(oxh_port_flows_list(host, port.id, NULL, 0, error), 1);
@@ -173,14 +165,4 @@ static void test_deletion_is_ended_by_the_next_change(void **state)
 	end_host(host);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reused_place_is_no_hint),
-		cmocka_unit_test(test_entry_that_moves_is_found_again),
-		cmocka_unit_test(test_keys_may_share_a_hint),
-		cmocka_unit_test(test_deletion_is_ended_by_the_next_change),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

@@ -45,7 +45,7 @@ static size_t push(struct oxh_host *host, uint8_t *out)
 	return run(host, OXH_TAP_IN, in, make_out(in, &data), out);
 }
 
-static void test_moved_flows_are_known(void **state)
+HOST_TEST(test_moved_flows_are_known)
 {
 	const struct segment data = {.flags = ACK, .vip = OTHER_VIP};
 	struct oxh_flow flows[] = {moved_flow(KEY + 1, CLIENT_PORT),
@@ -56,8 +56,6 @@ static void test_moved_flows_are_known(void **state)
 	struct oxh_port port = port_of(1);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_two(&port);
 	assert_int_equal(push(host, out), 0);
 	/* unknown keys and ports are skipped */
@@ -79,15 +77,13 @@ static void test_moved_flows_are_known(void **state)
 	end_host(host);
 }
 
-static void test_moved_flows_are_judged_again(void **state)
+HOST_TEST(test_moved_flows_are_judged_again)
 {
 	struct oxh_flow flow = moved_flow(KEY, CLIENT_PORT);
 	static uint8_t out[OXH_FRAME_MAX];
 	struct oxh_port port = port_of(1);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	port.open = 0;
 	host = host_with_two(&port);
 	assert_int_equal(oxh_flows_add(host, &flow, 1, error), 1);
@@ -97,15 +93,13 @@ static void test_moved_flows_are_judged_again(void **state)
 	end_host(host);
 }
 
-static void test_moved_flows_take_no_place_of_others(void **state)
+HOST_TEST(test_moved_flows_take_no_place_of_others)
 {
 	struct oxh_port port = port_of(1);
 	struct oxh_flow flows[200];
 	struct oxh_host *host;
 	uint32_t number;
 
-	(void)state;
-	NEEDS_TCX();
 	port.flows_max = 3;
 	for (uint16_t i = 0; i < 200; i++)
 		flows[i] = moved_flow(KEY, 3000 + i);
@@ -131,22 +125,17 @@ static void test_moved_flows_take_no_place_of_others(void **state)
 #define MANY 65536
 
 /* Without a limit of the port only flows that find no place are left out. */
-static void test_nearly_empty_table_has_a_place_for_each(void **state)
+HOST_TEST(test_nearly_empty_table_has_a_place_for_each)
 {
 	const struct oxh_sizes sizes = {.entries = 4, .ports = 2};
 	struct oxh_flow *flows = calloc(MANY, sizeof(*flows));
 	struct oxh_port port = port_of(1);
 	struct oxh_host *host;
 
-	(void)state;
 	assert_non_null(flows);
 	for (uint32_t i = 0; i < MANY; i++) {
 		flows[i] = moved_flow(KEY, 1024 + i % 4096);
 		flows[i].client.bytes[14] = i / 4096;
-	}
-	if (!has_tcx()) {
-		free(flows);
-		skip();
 	}
 	host = host_of_size(&sizes, &port);
 	assert_int_equal(oxh_flows_add(host, flows, MANY, error), MANY);
@@ -158,14 +147,4 @@ static void test_nearly_empty_table_has_a_place_for_each(void **state)
 	free(flows);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_moved_flows_are_known),
-		cmocka_unit_test(test_moved_flows_are_judged_again),
-		cmocka_unit_test(test_moved_flows_take_no_place_of_others),
-		cmocka_unit_test(test_nearly_empty_table_has_a_place_for_each),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

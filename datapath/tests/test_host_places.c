@@ -54,12 +54,10 @@ static void flood(struct oxh_host *host, int i, int tries)
 	}
 }
 
-static void test_single_port_leaves_two_places_per_set(void **state)
+HOST_TEST(test_single_port_leaves_two_places_per_set)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_ports();
 	flood(host, 0, TRIES);
 	/* nearly all others: a flow has two sets */
@@ -69,13 +67,11 @@ static void test_single_port_leaves_two_places_per_set(void **state)
 	end_host(host);
 }
 
-static void test_ports_together_leave_places_to_one_with_few_flows(void **state)
+HOST_TEST(test_ports_together_leave_places_to_one_with_few_flows)
 {
 	uint32_t last = PORTS - 1;
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_ports();
 	for (uint32_t i = 0; i < last; i++)
 		flood(host, i, TRIES);
@@ -98,13 +94,11 @@ static void take_others(struct host_flow_set *set)
 		*host_state(set, way) = state;
 }
 
-static void test_last_place_is_for_ports_with_few_flows(void **state)
+HOST_TEST(test_last_place_is_for_ports_with_few_flows)
 {
 	struct host_flow_set *sets;
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_ports();
 	sets = host->memory[MAP_FLOWS];
 	for (int i = 0; i < SETS; i++)
@@ -116,14 +110,12 @@ static void test_last_place_is_for_ports_with_few_flows(void **state)
 	end_host(host);
 }
 
-static void test_moved_flows_leave_as_many_places(void **state)
+HOST_TEST(test_moved_flows_leave_as_many_places)
 {
 	static struct oxh_flow flows[TRIES];
 	struct oxh_host *host;
 	int added;
 
-	(void)state;
-	NEEDS_TCX();
 	for (int i = 0; i < TRIES; i++)
 		flows[i] = (struct oxh_flow){.key = 1,
 					     .client = address(CLIENT),
@@ -135,15 +127,4 @@ static void test_moved_flows_leave_as_many_places(void **state)
 	end_host(host);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_single_port_leaves_two_places_per_set),
-		cmocka_unit_test(
-			test_ports_together_leave_places_to_one_with_few_flows),
-		cmocka_unit_test(test_last_place_is_for_ports_with_few_flows),
-		cmocka_unit_test(test_moved_flows_leave_as_many_places),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

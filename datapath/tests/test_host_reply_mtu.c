@@ -45,13 +45,11 @@ static uint32_t mtu_of(struct oxh_host *host, uint32_t place)
 	return entries_of(host)[place].reply_mtu;
 }
 
-static void test_new_entries_have_the_mtu(void **state)
+HOST_TEST(test_new_entries_have_the_mtu)
 {
 	struct oxh_host *host;
 	struct oxh_entry entry;
 
-	(void)state;
-	NEEDS_TCX();
 	set_mtu(65536);
 	host = host_with_entry();
 	assert_int_equal(mtu_of(host, 0), LARGEST);
@@ -66,12 +64,10 @@ static void test_new_entries_have_the_mtu(void **state)
 	end_host(host);
 }
 
-static void test_settings_update_the_mtu_of_all_entries(void **state)
+HOST_TEST(test_settings_update_the_mtu_of_all_entries)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	set_mtu(1500);
 	host = host_with_entry();
 	set_mtu(9000);
@@ -88,15 +84,13 @@ static void test_settings_update_the_mtu_of_all_entries(void **state)
 }
 
 /* As in entries of an older library: the kernel is asked for each packet. */
-static void test_entries_without_mtu_are_served(void **state)
+HOST_TEST(test_entries_without_mtu_are_served)
 {
 	const struct segment answer = {.flags = ACK};
 	uint8_t data[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	struct oxh_host *host;
 	size_t length;
 
-	(void)state;
-	NEEDS_TCX();
 	set_mtu(1500);
 	host = host_with_entry();
 	entries_of(host)[0].reply_mtu = 0;
@@ -108,13 +102,4 @@ static void test_entries_without_mtu_are_served(void **state)
 	end_host(host);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_new_entries_have_the_mtu),
-		cmocka_unit_test(test_settings_update_the_mtu_of_all_entries),
-		cmocka_unit_test(test_entries_without_mtu_are_served),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

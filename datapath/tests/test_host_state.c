@@ -13,9 +13,8 @@
 #include "host_harness.h"
 #include "state.h"
 
-static void test_kernel_without_tcx_is_refused_by_name(void **state)
+PLAIN_TEST(test_kernel_without_tcx_is_refused_by_name)
 {
-	(void)state;
 	if (has_tcx())
 		skip();
 	assert_int_equal(oxh_create(FOLDER, NULL, error), -EOPNOTSUPP);
@@ -23,12 +22,10 @@ static void test_kernel_without_tcx_is_refused_by_name(void **state)
 	assert_int_equal(access(FOLDER, F_OK), -1);
 }
 
-static void test_state_is_made_once_and_removed_once(void **state)
+HOST_TEST(test_state_is_made_once_and_removed_once)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	assert_int_equal(oxh_open(FOLDER, &host, error), -ENOENT);
 	assert_non_null(strstr(error, FOLDER));
 	assert_int_equal(oxh_create(FOLDER, NULL, error), 1);
@@ -40,12 +37,10 @@ static void test_state_is_made_once_and_removed_once(void **state)
 	assert_int_equal(oxh_remove(FOLDER, error), 1);
 }
 
-static void test_leftovers_of_a_killed_process_are_no_state(void **state)
+HOST_TEST(test_leftovers_of_a_killed_process_are_no_state)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	assert_int_equal(mkdir(FOLDER, 0700), 0);
 	assert_int_equal(mkdir(FOLDER "/maps-new", 0700), 0);
 	assert_int_equal(oxh_open(FOLDER, &host, error), -ENOENT);
@@ -55,12 +50,10 @@ static void test_leftovers_of_a_killed_process_are_no_state(void **state)
 	end_host(host);
 }
 
-static void test_other_layout_is_refused(void **state)
+HOST_TEST(test_other_layout_is_refused)
 {
 	struct oxh_host *host, *other;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(NULL);
 	settings_of(host)->layout++;
 	assert_int_equal(oxh_open(FOLDER, &other, error), -EPROTO);
@@ -69,14 +62,12 @@ static void test_other_layout_is_refused(void **state)
 	end_host(host);
 }
 
-static void test_sizes_are_as_asked_for(void **state)
+HOST_TEST(test_sizes_are_as_asked_for)
 {
 	const struct oxh_sizes sizes = {
 		.entries = 3, .ports = 2, .flows = 1000, .half_open = 1};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(&sizes);
 	assert_int_equal(host->count[MAP_ENTRIES], 3);
 	assert_int_equal(host->count[MAP_PORTS], 2);
@@ -88,12 +79,10 @@ static void test_sizes_are_as_asked_for(void **state)
 	end_host(host);
 }
 
-static void test_sizes_have_limits(void **state)
+HOST_TEST(test_sizes_have_limits)
 {
 	struct oxh_sizes sizes = {.entries = HOST_NO_PLACE + 1};
 
-	(void)state;
-	NEEDS_TCX();
 	assert_int_equal(oxh_create(FOLDER, &sizes, error), -E2BIG);
 	assert_non_null(strstr(error, "the limit is 65535"));
 	sizes = (struct oxh_sizes){.ports = HOST_NO_PLACE + 1};
@@ -101,13 +90,11 @@ static void test_sizes_have_limits(void **state)
 	assert_int_equal(access(FOLDER, F_OK), -1);
 }
 
-static void test_times_have_defaults_and_a_limit(void **state)
+HOST_TEST(test_times_have_defaults_and_a_limit)
 {
 	struct oxh_settings settings = {.tcp_idle = 100000, .udp_idle = 7};
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(NULL);
 	assert_int_equal(oxh_settings_set(host, &settings, error), 0);
 	assert_int_equal(settings_of(host)->tcp_idle, HOST_FLOW_AGE_MAX);
@@ -117,14 +104,12 @@ static void test_times_have_defaults_and_a_limit(void **state)
 	end_host(host);
 }
 
-static void test_impossible_networks_are_refused(void **state)
+HOST_TEST(test_impossible_networks_are_refused)
 {
 	static struct oxh_network many[OXH_NETWORKS_MAX + 1];
 	struct oxh_network wrong = network("10.0.0.0", 33);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(NULL);
 	assert_int_equal(oxh_networks_set(host, &wrong, 1, error), -EINVAL);
 	assert_non_null(strstr(error, "33"));
@@ -146,7 +131,7 @@ static bool is_taken(struct oxh_host *host)
 	return run(host, OXH_NIC, in, make_in(in, KEY, &segment), out);
 }
 
-static void test_networks_of_nodes_are_all_found(void **state)
+HOST_TEST(test_networks_of_nodes_are_all_found)
 {
 	const struct oxh_network around = network("10.0.0.0", 8);
 	const struct oxh_network all[] = {
@@ -157,8 +142,6 @@ static void test_networks_of_nodes_are_all_found(void **state)
 	struct oxh_entry entry = entry_of(KEY, 1);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(NULL);
 	set_open_port(host, 1, 0);
 	set_entry(host, &entry);
@@ -178,7 +161,7 @@ static void test_networks_of_nodes_are_all_found(void **state)
 	end_host(host);
 }
 
-static void test_networks_are_listed_as_they_were_set(void **state)
+HOST_TEST(test_networks_are_listed_as_they_were_set)
 {
 	const struct oxh_network all[] = {
 		network("10.0.0.0", 8), network("10.1.0.0", 16),
@@ -189,8 +172,6 @@ static void test_networks_are_listed_as_they_were_set(void **state)
 	struct oxh_host *host;
 	bool found;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(NULL);
 	assert_int_equal(oxh_networks_set(host, all, 5, error), 0);
 	assert_int_equal(oxh_networks_list(host, out, 0, error), 5);
@@ -218,7 +199,7 @@ static void test_networks_are_listed_as_they_were_set(void **state)
 	end_host(host);
 }
 
-static void test_rules_are_listed_as_they_were_set(void **state)
+HOST_TEST(test_rules_are_listed_as_they_were_set)
 {
 	const struct oxh_rule rules[] = {
 		{.remote = network("10.1.2.3", 24),
@@ -236,8 +217,6 @@ static void test_rules_are_listed_as_they_were_set(void **state)
 	struct oxh_host *host;
 	struct oxh_port port = port_of(1);
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(NULL);
 	assert_int_equal(oxh_rules_list(host, port.id, out, 3, error), -ENOENT);
 	for (uint32_t count = 0; count <= 3; count++) {
@@ -261,7 +240,7 @@ static void test_rules_are_listed_as_they_were_set(void **state)
 	end_host(host);
 }
 
-static void test_programs_and_settings_are_listed(void **state)
+HOST_TEST(test_programs_and_settings_are_listed)
 {
 	const struct oxh_settings settings = {.reply_ifindex = LO,
 					      .local_v4 = address(LOCAL),
@@ -271,8 +250,6 @@ static void test_programs_and_settings_are_listed(void **state)
 	struct oxh_program out[4];
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = fresh_host(NULL);
 	assert_int_equal(oxh_settings_set(host, &settings, error), 0);
 	assert_int_equal(oxh_settings_get(host, &got, error), 0);
@@ -321,13 +298,11 @@ static void take_membarrier(void)
 		_exit(2);
 }
 
-static void test_kernel_without_membarrier_is_refused(void **state)
+HOST_TEST(test_kernel_without_membarrier_is_refused)
 {
 	int status;
 	pid_t child;
 
-	(void)state;
-	NEEDS_TCX();
 	child = fork();
 	assert_true(child >= 0);
 	if (!child) {
@@ -340,24 +315,4 @@ static void test_kernel_without_membarrier_is_refused(void **state)
 	assert_int_equal(oxh_remove(FOLDER, error), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kernel_without_tcx_is_refused_by_name),
-		cmocka_unit_test(test_kernel_without_membarrier_is_refused),
-		cmocka_unit_test(test_state_is_made_once_and_removed_once),
-		cmocka_unit_test(
-			test_leftovers_of_a_killed_process_are_no_state),
-		cmocka_unit_test(test_other_layout_is_refused),
-		cmocka_unit_test(test_sizes_are_as_asked_for),
-		cmocka_unit_test(test_sizes_have_limits),
-		cmocka_unit_test(test_times_have_defaults_and_a_limit),
-		cmocka_unit_test(test_impossible_networks_are_refused),
-		cmocka_unit_test(test_networks_of_nodes_are_all_found),
-		cmocka_unit_test(test_networks_are_listed_as_they_were_set),
-		cmocka_unit_test(test_rules_are_listed_as_they_were_set),
-		cmocka_unit_test(test_programs_and_settings_are_listed),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

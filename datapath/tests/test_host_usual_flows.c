@@ -92,13 +92,11 @@ static void fill_lines(struct oxh_host *host, uint32_t age)
 				    HOST_USUAL_USED;
 }
 
-static void test_confirmed_flow_is_noted(void **state)
+HOST_TEST(test_confirmed_flow_is_noted)
 {
 	struct oxh_host *host;
 	uint64_t tag, flow, word = 0, in_line = 0;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	tag = only_flow(host, &flow);
 	assert_int_equal(count_words(host, &word), 1);
@@ -117,12 +115,10 @@ static void test_confirmed_flow_is_noted(void **state)
 	end_host(host);
 }
 
-static void test_noted_flow_is_searched_nowhere_else(void **state)
+HOST_TEST(test_noted_flow_is_searched_nowhere_else)
 {
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	close_port(host);
 	forget(host, MAP_FLOWS);
@@ -134,13 +130,11 @@ static void test_noted_flow_is_searched_nowhere_else(void **state)
 	end_host(host);
 }
 
-static void test_unnoted_flow_is_noted_by_its_next_packet(void **state)
+HOST_TEST(test_unnoted_flow_is_noted_by_its_next_packet)
 {
 	struct oxh_host *host;
 	uint64_t word;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	for (int way = 0; way < 2; way++) {
 		forget(host, MAP_USUAL_FLOWS);
@@ -151,12 +145,10 @@ static void test_unnoted_flow_is_noted_by_its_next_packet(void **state)
 	end_host(host);
 }
 
-static void test_closing_flow_is_not_noted_any_more(void **state)
+HOST_TEST(test_closing_flow_is_not_noted_any_more)
 {
 	const struct segment end = {.flags = FIN | ACK};
 
-	(void)state;
-	NEEDS_TCX();
 	for (int way = 0; way < 2; way++) {
 		struct oxh_host *host = host_with_flow();
 		uint64_t word;
@@ -171,14 +163,12 @@ static void test_closing_flow_is_not_noted_any_more(void **state)
 	}
 }
 
-static void test_flow_is_removed_with_its_entry(void **state)
+HOST_TEST(test_flow_is_removed_with_its_entry)
 {
 	struct oxh_entry other = entry_of(KEY, 1);
 	struct oxh_host *host;
 	uint64_t word;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	assert_int_equal(oxh_entry_delete(host, KEY, error), 0);
 	assert_int_equal(count_words(host, &word), 0);
@@ -190,15 +180,13 @@ static void test_flow_is_removed_with_its_entry(void **state)
 	end_host(host);
 }
 
-static void test_another_listeners_packet_is_not_of_the_flow(void **state)
+HOST_TEST(test_another_listeners_packet_is_not_of_the_flow)
 {
 	const struct segment other = {.vip = "192.0.2.2", .flags = ACK};
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	struct oxh_entry entry = entry_of(KEY + 1, 1);
 	struct oxh_host *host;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	entry.vip = address(other.vip);
 	set_entry(host, &entry);
@@ -208,13 +196,11 @@ static void test_another_listeners_packet_is_not_of_the_flow(void **state)
 	end_host(host);
 }
 
-static void test_flow_judged_again_has_one_place(void **state)
+HOST_TEST(test_flow_judged_again_has_one_place)
 {
 	struct oxh_host *host;
 	uint64_t before = 0, after = 0;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	assert_int_equal(count_words(host, &before), 1);
 	for (int i = 0; i < 2 * HOST_USUAL_WAYS; i++) {
@@ -231,14 +217,12 @@ static void test_flow_judged_again_has_one_place(void **state)
 	end_host(host);
 }
 
-static void test_two_words_of_a_flow_become_one(void **state)
+HOST_TEST(test_two_words_of_a_flow_become_one)
 {
 	const struct segment again = {.flags = SYN};
 	struct oxh_host *host;
 	uint64_t word = 0;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	assert_int_equal(count_words(host, &word), 1);
 	for (int i = 0; i < WORDS; i++)
@@ -249,14 +233,12 @@ static void test_two_words_of_a_flow_become_one(void **state)
 	end_host(host);
 }
 
-static void test_full_line_leaves_flows_in_place(void **state)
+HOST_TEST(test_full_line_leaves_flows_in_place)
 {
 	const struct segment more = {.client_port = 2000, .flags = ACK};
 	struct oxh_host *host;
 	uint64_t before[WORDS];
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	fill_lines(host, 0);
 	memcpy(before, words_of(host), sizeof(before));
@@ -268,13 +250,11 @@ static void test_full_line_leaves_flows_in_place(void **state)
 	end_host(host);
 }
 
-static void test_late_words_give_way_and_are_removed(void **state)
+HOST_TEST(test_late_words_give_way_and_are_removed)
 {
 	struct oxh_host *host;
 	uint64_t word = 0;
 
-	(void)state;
-	NEEDS_TCX();
 	host = host_with_flow();
 	fill_lines(host, 7440 / 16 - 10);
 	assert_int_equal(oxh_tick(host, error), 0);
@@ -289,21 +269,4 @@ static void test_late_words_give_way_and_are_removed(void **state)
 	end_host(host);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_confirmed_flow_is_noted),
-		cmocka_unit_test(test_noted_flow_is_searched_nowhere_else),
-		cmocka_unit_test(test_unnoted_flow_is_noted_by_its_next_packet),
-		cmocka_unit_test(test_closing_flow_is_not_noted_any_more),
-		cmocka_unit_test(test_flow_is_removed_with_its_entry),
-		cmocka_unit_test(
-			test_another_listeners_packet_is_not_of_the_flow),
-		cmocka_unit_test(test_flow_judged_again_has_one_place),
-		cmocka_unit_test(test_two_words_of_a_flow_become_one),
-		cmocka_unit_test(test_full_line_leaves_flows_in_place),
-		cmocka_unit_test(test_late_words_give_way_and_are_removed),
-	};
-
-	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
-}
+RUN_TESTS(enter_host_namespace, NULL)

@@ -128,7 +128,7 @@ static struct flow moving_flow(struct oxp_simulation *simulation)
 
 static const struct variation syn = {.tcp_flags = 2};
 
-static void test_simulation_changes_nothing_in_the_node(void **state)
+TEST(test_simulation_changes_nothing_in_the_node)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.new_flow_rate = 10};
@@ -141,7 +141,6 @@ static void test_simulation_changes_nothing_in_the_node(void **state)
 	struct oxp_member member;
 	struct flow flow;
 
-	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service_as(node, &name, &settings, &member, 1);
 	open_slots();
@@ -180,14 +179,13 @@ static void test_simulation_changes_nothing_in_the_node(void **state)
 		assert_int_not_equal(after.sums[i], before.sums[i]);
 }
 
-static void test_simulation_knows_remembered_flows(void **state)
+TEST(test_simulation_knows_remembered_flows)
 {
 	struct oxp_simulation *simulation;
 	struct oxp_selection selection;
 	struct frame frame, out;
 	struct flow flow;
 
-	(void)state;
 	open_slots();
 	simulation = simulate();
 	flow = moving_flow(simulation);
@@ -213,7 +211,7 @@ static void test_simulation_knows_remembered_flows(void **state)
 	oxp_simulation_close(simulation);
 }
 
-static void test_simulation_knows_remembered_fragments(void **state)
+TEST(test_simulation_knows_remembered_fragments)
 {
 	struct variation first = {.fragment = 0x2000, .id = 7};
 	struct variation later = {.fragment = 100, .id = 7};
@@ -224,7 +222,6 @@ static void test_simulation_knows_remembered_fragments(void **state)
 	struct oxp_key key;
 	uint16_t member;
 
-	(void)state;
 	packet.later = 1;
 	packet.fragment_id = 7;
 	packet.fragment_protocol = IPPROTO_UDP;
@@ -251,7 +248,7 @@ static void test_simulation_knows_remembered_fragments(void **state)
 	oxp_simulation_close(simulation);
 }
 
-static void test_simulation_knows_tokens_of_sources(void **state)
+TEST(test_simulation_knows_tokens_of_sources)
 {
 	/* too slow to gain a token during the test */
 	struct oxp_service_settings settings = {
@@ -263,7 +260,6 @@ static void test_simulation_knows_tokens_of_sources(void **state)
 	struct frame frame;
 	uint64_t tokens;
 
-	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service_as(node, &name, &settings, &member, 1);
 	make_frame(&frame, &dns, 0, NULL);
@@ -282,7 +278,7 @@ static void test_simulation_knows_tokens_of_sources(void **state)
 	oxp_simulation_close(simulation);
 }
 
-static void test_settings_and_uplinks_are_listed_as_set(void **state)
+TEST(test_settings_and_uplinks_are_listed_as_set)
 {
 	struct oxp_node_settings settings = {
 		.source_v4 = address("10.0.0.0"),
@@ -310,7 +306,6 @@ static void test_settings_and_uplinks_are_listed_as_set(void **state)
 	struct oxp_choices choices;
 	int second = 0;
 
-	(void)state;
 	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	assert_int_equal(oxp_node_settings_get(node, &seen, error), 0);
 	assert_memory_equal(&seen, &settings, sizeof(seen));
@@ -329,11 +324,10 @@ static void test_settings_and_uplinks_are_listed_as_set(void **state)
 	assert_int_equal(oxp_programs_list(node, NULL, 0, error), 0);
 }
 
-static void test_all_faults_are_listed(void **state)
+TEST(test_all_faults_are_listed)
 {
 	struct oxp_fault faults[3] = {};
 
-	(void)state;
 	assert_int_equal(oxp_faults_list(node, faults, 3, error), 0);
 	slots_of(live_block(node, 0))[5] = -1;
 	live_block(node, 1)->member[0].flags |= MEMBER_BACKUP;
@@ -350,16 +344,4 @@ static void test_all_faults_are_listed(void **state)
 	assert_non_null(strstr(error, "80"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_simulation_changes_nothing_in_the_node),
-		TEST(test_simulation_knows_remembered_flows),
-		TEST(test_simulation_knows_remembered_fragments),
-		TEST(test_simulation_knows_tokens_of_sources),
-		TEST(test_settings_and_uplinks_are_listed_as_set),
-		TEST(test_all_faults_are_listed),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

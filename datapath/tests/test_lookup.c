@@ -96,9 +96,8 @@ static void check_family(bool v6)
 				 0);
 }
 
-static void test_table_agrees_with_a_list(void **state)
+PLAIN_TEST(test_table_agrees_with_a_list)
 {
-	(void)state;
 	node = fresh_state();
 	assert_int_equal(lookup_places(node), 160);
 	check_family(false);
@@ -107,13 +106,12 @@ static void test_table_agrees_with_a_list(void **state)
 }
 
 /* Half of the keys, at random, are not kept, and counts are damaged. */
-static void test_repair_keeps_marked_keys_and_restores_counts(void **state)
+PLAIN_TEST(test_repair_keeps_marked_keys_and_restores_counts)
 {
 	uint64_t bits[2][3] = {};
 	const uint64_t *keep[2] = {bits[0], bits[1]};
 	struct known known[KEYS];
 
-	(void)state;
 	node = fresh_state();
 	for (int i = 0; i < KEYS; i++) {
 		struct known *one = &known[i];
@@ -136,7 +134,7 @@ static void test_repair_keeps_marked_keys_and_restores_counts(void **state)
 }
 
 /* At sizes that a node may have all keys find room, whatever the seed. */
-static void test_every_key_has_a_place_whatever_the_seed(void **state)
+PLAIN_TEST(test_every_key_has_a_place_whatever_the_seed)
 {
 	struct oxp_options options = {
 		.pin_directory = "/mnt/bpf/room",
@@ -147,7 +145,6 @@ static void test_every_key_has_a_place_whatever_the_seed(void **state)
 		.create = 1,
 	};
 
-	(void)state;
 	assert_int_equal(oxp_open(&options, &node, error), 0);
 	for (int round = 0; round < 20; round++) {
 		uint64_t none[4096] = {};
@@ -173,14 +170,4 @@ static void test_every_key_has_a_place_whatever_the_seed(void **state)
 	oxp_close(node);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table_agrees_with_a_list),
-		cmocka_unit_test(
-			test_repair_keeps_marked_keys_and_restores_counts),
-		cmocka_unit_test(test_every_key_has_a_place_whatever_the_seed),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

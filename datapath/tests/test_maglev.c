@@ -25,13 +25,12 @@ static void build(const struct oxp_address *addresses, const uint16_t *weights,
 			 0);
 }
 
-static void test_equal_weights_differ_by_at_most_one_slot(void **state)
+PLAIN_TEST(test_equal_weights_differ_by_at_most_one_slot)
 {
 	static const uint32_t counts[] = {1, 2, 3, 10, 100, 256};
 	struct oxp_address addresses[256];
 	uint16_t weights[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
 		uint32_t count = counts[i], shares[256] = {};
 
@@ -46,13 +45,12 @@ static void test_equal_weights_differ_by_at_most_one_slot(void **state)
 	}
 }
 
-static void test_shares_are_proportional_to_weights(void **state)
+PLAIN_TEST(test_shares_are_proportional_to_weights)
 {
 	struct oxp_address addresses[256];
 	uint32_t shares[256] = {}, total = 0;
 	uint16_t weights[256];
 
-	(void)state;
 	many(addresses, weights, 100);
 	for (int i = 0; i < 100; i++)
 		total += weights[i] = i;
@@ -68,14 +66,13 @@ static void test_shares_are_proportional_to_weights(void **state)
 	}
 }
 
-static void test_table_equals_the_algorithm_of_the_paper(void **state)
+PLAIN_TEST(test_table_equals_the_algorithm_of_the_paper)
 {
 	static const uint32_t sizes[] = {2,   3,    5,     251,  509,
 					 521, 1009, 13313, 65537};
 	struct oxp_address addresses[256];
 	uint16_t weights[256];
 
-	(void)state;
 	srandom(1);
 	for (int round = 0; round < 300; round++) {
 		uint32_t slots = sizes[random() % 9];
@@ -94,12 +91,11 @@ static void test_table_equals_the_algorithm_of_the_paper(void **state)
 
 /* Members not concerned keep nearly all slots. The paper's figure 12 shows few
  * needless changes for tables of 100 slots per member and more. */
-static void test_few_slots_move_when_a_member_goes(void **state)
+PLAIN_TEST(test_few_slots_move_when_a_member_goes)
 {
 	struct oxp_address addresses[256];
 	uint16_t weights[256];
 
-	(void)state;
 	for (uint32_t count = 10; count <= 100; count *= 10) {
 		uint32_t needless = 0;
 
@@ -117,12 +113,11 @@ static void test_few_slots_move_when_a_member_goes(void **state)
 	}
 }
 
-static void test_sizes_that_make_no_table_are_refused(void **state)
+PLAIN_TEST(test_sizes_that_make_no_table_are_refused)
 {
 	struct oxp_address addresses[2];
 	uint16_t weights[2];
 
-	(void)state;
 	many(addresses, weights, 2);
 	assert_int_equal(oxp_test_maglev(addresses, weights, 2, 0, table),
 			 -EINVAL);
@@ -136,12 +131,11 @@ static void test_sizes_that_make_no_table_are_refused(void **state)
 }
 
 /* Flows must spread over slots as if at random. */
-static void test_flow_hash_spreads_flows_as_chance_would(void **state)
+PLAIN_TEST(test_flow_hash_spreads_flows_as_chance_would)
 {
 	uint32_t shares[1009] = {};
 	double chi = 0;
 
-	(void)state;
 	/* one client subnet, consecutive ports: a poor hash clusters */
 	for (uint32_t host = 0; host < 64; host++)
 		for (uint32_t port = 0; port < 16384; port++)
@@ -164,16 +158,4 @@ static void test_flow_hash_spreads_flows_as_chance_would(void **state)
 	assert_true(chi < 1233);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_equal_weights_differ_by_at_most_one_slot),
-		cmocka_unit_test(test_shares_are_proportional_to_weights),
-		cmocka_unit_test(test_table_equals_the_algorithm_of_the_paper),
-		cmocka_unit_test(test_few_slots_move_when_a_member_goes),
-		cmocka_unit_test(test_sizes_that_make_no_table_are_refused),
-		cmocka_unit_test(test_flow_hash_spreads_flows_as_chance_would),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -2,7 +2,7 @@
 /* The member's programs: what they decapsulate, and the result. */
 #include "member_tunnel_fixture.h"
 
-static void test_every_tunnel_is_decapsulated(void **state)
+TEST(test_every_tunnel_is_decapsulated)
 {
 	struct packet packet;
 	struct outer outer;
@@ -28,7 +28,7 @@ static void test_every_tunnel_is_decapsulated(void **state)
 	assert_int_equal(all_counters(&bench), taken);
 }
 
-static void test_geneve_is_decapsulated_with_any_vni(void **state)
+TEST(test_geneve_is_decapsulated_with_any_vni)
 {
 	static const uint32_t vnis[] = {0, 1, 0xabcdef, 0xffffff};
 	struct packet packet;
@@ -46,7 +46,7 @@ static void test_geneve_is_decapsulated_with_any_vni(void **state)
 }
 
 /* What the frame carries after the packet stays. */
-static void test_padding_behind_the_packet_stays(void **state)
+TEST(test_padding_behind_the_packet_stays)
 {
 	struct frame in, expected;
 	struct packet packet;
@@ -64,7 +64,7 @@ static void test_padding_behind_the_packet_stays(void **state)
 	}
 }
 
-static void test_inner_fragments_are_decapsulated_whole(void **state)
+TEST(test_inner_fragments_are_decapsulated_whole)
 {
 	static const uint16_t fragments[] = {0x2000, 0x2007, 0x0007};
 	struct packet packet;
@@ -83,7 +83,7 @@ static void test_inner_fragments_are_decapsulated_whole(void **state)
 }
 
 /* tc cannot cut behind two tags in the data. */
-static void test_two_tags_are_left_to_the_stack_at_tc(void **state)
+TEST(test_two_tags_are_left_to_the_stack_at_tc)
 {
 	struct frame in;
 	struct outer outer = usual;
@@ -97,7 +97,7 @@ static void test_two_tags_are_left_to_the_stack_at_tc(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-static void test_any_source_takes_tunnels_from_everywhere(void **state)
+TEST(test_any_source_takes_tunnels_from_everywhere)
 {
 	const struct member_config config = {.any_source = 1};
 	struct packet packet;
@@ -113,7 +113,7 @@ static void test_any_source_takes_tunnels_from_everywhere(void **state)
 }
 
 /* RFC 6040, figure 4. Columns: outer Not-ECT, ECT(0), ECT(1), CE. */
-static void test_ecn_is_combined_as_rfc_6040_says(void **state)
+TEST(test_ecn_is_combined_as_rfc_6040_says)
 {
 	enum {
 		NOT_ECT = 0,
@@ -153,17 +153,4 @@ static void test_ecn_is_combined_as_rfc_6040_says(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_every_tunnel_is_decapsulated),
-		TEST(test_geneve_is_decapsulated_with_any_vni),
-		TEST(test_padding_behind_the_packet_stays),
-		TEST(test_inner_fragments_are_decapsulated_whole),
-		TEST(test_two_tags_are_left_to_the_stack_at_tc),
-		TEST(test_any_source_takes_tunnels_from_everywhere),
-		TEST(test_ecn_is_combined_as_rfc_6040_says),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

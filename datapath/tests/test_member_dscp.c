@@ -19,7 +19,7 @@ static void check_dscp(const struct packet *seen, const char *own)
 	}
 }
 
-static void test_dscp_restores_the_vip(void **state)
+TEST(test_dscp_restores_the_vip)
 {
 	static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP,
 					    IPPROTO_SCTP};
@@ -54,7 +54,7 @@ static void test_dscp_restores_the_vip(void **state)
 	assert_int_equal(all_counters(&bench), taken);
 }
 
-static void test_dscp_takes_icmp_errors_and_no_pings(void **state)
+TEST(test_dscp_takes_icmp_errors_and_no_pings)
 {
 	uint8_t payload[128], other[128];
 	struct packet error, seen, quoted;
@@ -83,7 +83,7 @@ static void test_dscp_takes_icmp_errors_and_no_pings(void **state)
 	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 2);
 }
 
-static void test_dscp_and_ports_are_rewritten_together(void **state)
+TEST(test_dscp_and_ports_are_rewritten_together)
 {
 	struct packet sent, seen;
 	struct frame in, expected;
@@ -104,7 +104,7 @@ static void test_dscp_and_ports_are_rewritten_together(void **state)
 	check_in(&sent, &seen);
 }
 
-static void test_other_dscps_and_addresses_are_left(void **state)
+TEST(test_other_dscps_and_addresses_are_left)
 {
 	struct packet packet;
 	struct frame in;
@@ -149,14 +149,4 @@ static void test_other_dscps_and_addresses_are_left(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_dscp_restores_the_vip),
-		TEST(test_dscp_takes_icmp_errors_and_no_pings),
-		TEST(test_dscp_and_ports_are_rewritten_together),
-		TEST(test_other_dscps_and_addresses_are_left),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -7,6 +7,9 @@
 #include "member_second_chance_fixture.h"
 #include "tools/member/tool.h"
 
+#undef TEST
+#define TEST(name) DEFINE_TEST(name, WITH_XDP(name))
+
 static struct member_config hands_on = {.hands_on = 1};
 static bool sockets_known;
 
@@ -28,7 +31,7 @@ static void name_left(unsigned int n, uint16_t port, uint8_t flags,
 static const uint16_t left[] = {CLOSED, OPENING};
 
 /* A repeated last FIN, a RST, data. */
-static void test_continued_connection_is_taken(void **state)
+TEST(test_continued_connection_is_taken)
 {
 	static const uint8_t flags[] = {ACK, ACK | FIN, ACK | RST, RST};
 	struct packet packet;
@@ -49,7 +52,7 @@ static void test_continued_connection_is_taken(void **state)
 }
 
 /* Of a connection with the same ports to another member. */
-static void test_connection_continued_elsewhere_is_handed_on(void **state)
+TEST(test_connection_continued_elsewhere_is_handed_on)
 {
 	static const uint8_t flags[] = {ACK, ACK | FIN, ACK | RST, ACK | SYN};
 	static const int64_t others[] = {-1, 1, 1 << 20, 1LL << 31, -(1 << 30)};
@@ -71,7 +74,7 @@ static void test_connection_continued_elsewhere_is_handed_on(void **state)
 }
 
 /* If the kernel does not tell what sockets have sent. */
-static void test_without_btf_closed_connections_keep_nothing(void **state)
+TEST(test_without_btf_closed_connections_keep_nothing)
 {
 	static const uint8_t flags[] = {ACK, ACK | FIN, ACK | RST, RST};
 	const struct member_config blind = {.hands_on = 1};
@@ -90,7 +93,7 @@ static void test_without_btf_closed_connections_keep_nothing(void **state)
 }
 
 /* Also with the ports of a connection that was closed or is being opened. */
-static void test_packet_that_opens_a_connection_is_taken(void **state)
+TEST(test_packet_that_opens_a_connection_is_taken)
 {
 	struct packet packet;
 	struct outer outer;
@@ -105,13 +108,6 @@ static void test_packet_that_opens_a_connection_is_taken(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TEST_XDP(test_continued_connection_is_taken),
-		TEST_XDP(test_connection_continued_elsewhere_is_handed_on),
-		TEST_XDP(test_without_btf_closed_connections_keep_nothing),
-		TEST_XDP(test_packet_that_opens_a_connection_is_taken),
-	};
-
 	sockets_known = find_sockets(&hands_on);
 	return cmocka_run_group_tests(tests, open_connections,
 				      close_connections);

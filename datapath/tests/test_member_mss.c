@@ -60,13 +60,14 @@ static void check_left(bool v6, uint8_t flags, const uint8_t *options,
 	check(v6, flags, options, options, length);
 }
 
-static void test_mss_above_the_limit_is_lowered(void **state)
+#define TEST(name) TEST_WITH(name, NULL, end)
+
+TEST(test_mss_above_the_limit_is_lowered)
 {
 	static const uint8_t flags[] = {SYN, SYN | ACK};
 	uint8_t options[4] = {2, 4}, expected[4] = {2, 4};
 	uint64_t lowered = 0;
 
-	(void)state;
 	begin(&clamped);
 	for (int v6 = 0; v6 < 2; v6++) {
 		unsigned int limit = v6 ? clamped.mss_v6 : clamped.mss_v4;
@@ -86,14 +87,13 @@ static void test_mss_above_the_limit_is_lowered(void **state)
 	assert_int_equal(all_counters(&bench), lowered);
 }
 
-static void test_mss_is_found_among_options(void **state)
+TEST(test_mss_is_found_among_options)
 {
 	/* SACK permitted, NOPs: even and odd offsets; last in 40 bytes */
 	uint8_t even[] = {4, 2, 1, 1, 2, 4, 0x23, 0x28, 1, 1, 1, 0};
 	uint8_t odd[] = {1, 2, 4, 0x23, 0x28, 1, 4, 2};
 	uint8_t last[40];
 
-	(void)state;
 	begin(&clamped);
 	for (int v6 = 0; v6 < 2; v6++) {
 		unsigned int limit = v6 ? clamped.mss_v6 : clamped.mss_v4;
@@ -116,7 +116,7 @@ static void test_mss_is_found_among_options(void **state)
 	}
 }
 
-static void test_other_segments_and_broken_options_are_left(void **state)
+TEST(test_other_segments_and_broken_options_are_left)
 {
 	static const uint8_t flags[] = {ACK, FIN | ACK, RST, RST | ACK};
 	static const uint8_t large[] = {2, 4, 0x23, 0x28};
@@ -128,7 +128,6 @@ static void test_other_segments_and_broken_options_are_left(void **state)
 	struct packet packet;
 	struct frame frame;
 
-	(void)state;
 	begin(&clamped);
 	for (int v6 = 0; v6 < 2; v6++) {
 		for (size_t i = 0; i < sizeof(flags); i++)
@@ -151,18 +150,17 @@ static void test_other_segments_and_broken_options_are_left(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-static void test_mss_is_left_without_a_limit(void **state)
+TEST(test_mss_is_left_without_a_limit)
 {
 	static const uint8_t large[] = {2, 4, 0xff, 0xff};
 
-	(void)state;
 	begin(NULL);
 	check_left(false, SYN, large, sizeof(large));
 	check_left(true, SYN, large, sizeof(large));
 }
 
 /* One segment in which both port and MSS change. */
-static void test_mss_and_port_of_one_segment_change(void **state)
+TEST(test_mss_and_port_of_one_segment_change)
 {
 	const struct member_config both = {
 		.mss_v4 = 1432, .mss_v6 = 1392, .has_ports = 1};
@@ -171,7 +169,6 @@ static void test_mss_and_port_of_one_segment_change(void **state)
 	struct packet sent, seen;
 	struct frame in, out;
 
-	(void)state;
 	begin(&both);
 	add_port(&bench, VIP, IPPROTO_TCP, 443, 80);
 	memcpy(expected, large, sizeof(large));
@@ -185,17 +182,4 @@ static void test_mss_and_port_of_one_segment_change(void **state)
 	expect_out(&bench, &in, &out);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_mss_above_the_limit_is_lowered),
-		TEST(test_mss_is_found_among_options),
-		TEST(test_other_segments_and_broken_options_are_left),
-		TEST(test_mss_is_left_without_a_limit),
-		TEST(test_mss_and_port_of_one_segment_change),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

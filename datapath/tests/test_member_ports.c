@@ -35,7 +35,7 @@ static void check_port_out(bool v6, uint8_t protocol, uint16_t sent_from,
 	check_out(&sent, &seen);
 }
 
-static void test_listeners_port_becomes_the_members(void **state)
+TEST(test_listeners_port_becomes_the_members)
 {
 	struct packet sent, seen;
 
@@ -56,7 +56,7 @@ static void test_listeners_port_becomes_the_members(void **state)
 	assert_int_equal(counter(&bench, MEMBER_PORT_IN), 2 * 5 * KINDS);
 }
 
-static void test_other_ports_and_sctp_are_left(void **state)
+TEST(test_other_ports_and_sctp_are_left)
 {
 	struct packet sent;
 
@@ -81,7 +81,7 @@ static void test_other_ports_and_sctp_are_left(void **state)
 	assert_int_equal(counter(&bench, MEMBER_PORT_OUT), 0);
 }
 
-static void test_answers_have_the_listeners_port(void **state)
+TEST(test_answers_have_the_listeners_port)
 {
 	struct packet sent, seen;
 
@@ -99,7 +99,7 @@ static void test_answers_have_the_listeners_port(void **state)
 }
 
 /* A UDP checksum of 0 is sent as 0xffff, as 0 means none. */
-static void test_udp_checksum_of_0_is_sent_as_0xffff(void **state)
+TEST(test_udp_checksum_of_0_is_sent_as_0xffff)
 {
 	uint8_t payload[2];
 	unsigned int found = 0;
@@ -129,7 +129,7 @@ static void test_udp_checksum_of_0_is_sent_as_0xffff(void **state)
 	assert_int_equal(found, 2);
 }
 
-static void test_first_fragments_alone_have_a_port(void **state)
+TEST(test_first_fragments_alone_have_a_port)
 {
 	struct packet sent, seen;
 
@@ -153,7 +153,7 @@ static void test_first_fragments_alone_have_a_port(void **state)
 }
 
 /* Quotes of minimal length, and long ones. */
-static void test_ports_quoted_by_icmp_errors_are_rewritten(void **state)
+TEST(test_ports_quoted_by_icmp_errors_are_rewritten)
 {
 	static const size_t lengths[] = {8, 12, 20, 40};
 	uint8_t one[128], other[128];
@@ -192,7 +192,7 @@ static void test_ports_quoted_by_icmp_errors_are_rewritten(void **state)
 	assert_int_equal(counter(&bench, MEMBER_ERROR_OUT), 2 * 4 * 3);
 }
 
-static void test_quotes_of_other_ports_are_left(void **state)
+TEST(test_quotes_of_other_ports_are_left)
 {
 	uint8_t payload[128];
 	struct packet error, quoted;
@@ -232,17 +232,4 @@ static void test_quotes_of_other_ports_are_left(void **state)
 	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_listeners_port_becomes_the_members),
-		TEST(test_other_ports_and_sctp_are_left),
-		TEST(test_answers_have_the_listeners_port),
-		TEST(test_udp_checksum_of_0_is_sent_as_0xffff),
-		TEST(test_first_fragments_alone_have_a_port),
-		TEST(test_ports_quoted_by_icmp_errors_are_rewritten),
-		TEST(test_quotes_of_other_ports_are_left),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -3,7 +3,7 @@
 #include "member_tunnel_fixture.h"
 
 /* At any length: left, or dropped and counted, but never changed. */
-static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
+TEST(test_cut_tunnels_are_left_or_dropped_unchanged)
 {
 	struct packet packet;
 	struct outer outer;
@@ -40,7 +40,7 @@ static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
 	}
 }
 
-static void test_wrong_lengths_and_checksums_are_malformed(void **state)
+TEST(test_wrong_lengths_and_checksums_are_malformed)
 {
 	struct packet packet;
 	struct outer outer;
@@ -87,7 +87,7 @@ static void test_wrong_lengths_and_checksums_are_malformed(void **state)
 	}
 }
 
-static void test_other_packets_are_left(void **state)
+TEST(test_other_packets_are_left)
 {
 	static const struct {
 		size_t at;
@@ -149,7 +149,7 @@ static void test_other_packets_are_left(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-static void test_tunnels_to_others_or_to_no_vip_are_left(void **state)
+TEST(test_tunnels_to_others_or_to_no_vip_are_left)
 {
 	struct packet packet;
 	struct outer outer;
@@ -184,7 +184,7 @@ static void test_tunnels_to_others_or_to_no_vip_are_left(void **state)
 	}
 }
 
-static void test_outer_fragments_are_left_and_counted(void **state)
+TEST(test_outer_fragments_are_left_and_counted)
 {
 	struct outer outer = usual;
 	struct frame in;
@@ -207,7 +207,7 @@ static void test_outer_fragments_are_left_and_counted(void **state)
 	assert_int_equal(all_counters(&bench), 4);
 }
 
-static void test_tunnels_from_outside_the_networks_are_dropped(void **state)
+TEST(test_tunnels_from_outside_the_networks_are_dropped)
 {
 	struct packet packet;
 	struct outer outer;
@@ -228,16 +228,4 @@ static void test_tunnels_from_outside_the_networks_are_dropped(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_cut_tunnels_are_left_or_dropped_unchanged),
-		TEST(test_wrong_lengths_and_checksums_are_malformed),
-		TEST(test_other_packets_are_left),
-		TEST(test_tunnels_to_others_or_to_no_vip_are_left),
-		TEST(test_outer_fragments_are_left_and_counted),
-		TEST(test_tunnels_from_outside_the_networks_are_dropped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -18,7 +18,7 @@ static void name_own(unsigned int n, int64_t more, struct packet *packet,
 		acknowledged_by_client(!is_ipv4(packet->to)) + more;
 }
 
-static void test_packets_of_connections_elsewhere_are_handed_on(void **state)
+TEST(test_packets_of_connections_elsewhere_are_handed_on)
 {
 	static const uint8_t flags[] = {ACK, ACK | 1, RST, ACK | SYN};
 	struct packet packet;
@@ -34,7 +34,7 @@ static void test_packets_of_connections_elsewhere_are_handed_on(void **state)
 		}
 }
 
-static void test_packets_of_connections_here_are_taken(void **state)
+TEST(test_packets_of_connections_here_are_taken)
 {
 	struct packet packet;
 	struct outer outer;
@@ -50,7 +50,7 @@ static void test_packets_of_connections_here_are_taken(void **state)
 /* A socket left here by an earlier connection of the same port. */
 #define SENT (4 << 20)
 #define UNSURE (1 << 20) /* the program may be this far behind */
-static void test_packet_acknowledging_unsent_bytes_is_handed_on(void **state)
+TEST(test_packet_acknowledging_unsent_bytes_is_handed_on)
 {
 	static const int64_t others[] = {UNSURE + 1, 1 << 30, 1LL << 31,
 					 -SENT - 2 * UNSURE, -(1 << 30)};
@@ -76,7 +76,7 @@ static void test_packet_acknowledging_unsent_bytes_is_handed_on(void **state)
 	}
 }
 
-static void test_packet_that_opens_a_connection_is_taken(void **state)
+TEST(test_packet_that_opens_a_connection_is_taken)
 {
 	struct packet packet;
 	struct outer outer;
@@ -90,7 +90,7 @@ static void test_packet_that_opens_a_connection_is_taken(void **state)
 }
 
 /* UDP and fragments do not tell which connection they belong to. */
-static void test_packet_without_connection_is_taken(void **state)
+TEST(test_packet_without_connection_is_taken)
 {
 	struct packet packet;
 	struct outer outer;
@@ -109,7 +109,7 @@ static void test_packet_without_connection_is_taken(void **state)
 	}
 }
 
-static void test_errors_follow_the_connection_that_they_quote(void **state)
+TEST(test_errors_follow_the_connection_that_they_quote)
 {
 	uint8_t payload[200];
 	struct packet packet, quoted, error;
@@ -137,7 +137,7 @@ static void test_errors_follow_the_connection_that_they_quote(void **state)
 }
 
 /* The server's port differs from the listener's. */
-static void test_ports_are_those_of_the_server(void **state)
+TEST(test_ports_are_those_of_the_server)
 {
 	const struct member_config config = {.hands_on = 1, .has_ports = 1};
 	struct packet packet, seen;
@@ -158,7 +158,7 @@ static void test_ports_are_those_of_the_server(void **state)
 }
 
 /* A member is no relay: neither to others nor for others. */
-static void test_nothing_is_handed_on_to_non_members(void **state)
+TEST(test_nothing_is_handed_on_to_non_members)
 {
 	struct packet packet;
 	struct outer outer;
@@ -175,7 +175,7 @@ static void test_nothing_is_handed_on_to_non_members(void **state)
 	assert_int_equal(counter(&bench, MEMBER_KEPT), 2 * NAMED);
 }
 
-static void test_nothing_is_handed_on_for_non_nodes(void **state)
+TEST(test_nothing_is_handed_on_for_non_nodes)
 {
 	struct packet packet;
 	struct outer outer;
@@ -196,7 +196,7 @@ static void test_nothing_is_handed_on_for_non_nodes(void **state)
 	}
 }
 
-static void test_packet_handed_on_by_a_member_is_taken(void **state)
+TEST(test_packet_handed_on_by_a_member_is_taken)
 {
 	struct packet packet;
 	struct outer outer;
@@ -212,7 +212,7 @@ static void test_packet_handed_on_by_a_member_is_taken(void **state)
 	assert_int_equal(all_counters(&bench), 2 * NAMED);
 }
 
-static void test_without_member_networks_everything_is_taken(void **state)
+TEST(test_without_member_networks_everything_is_taken)
 {
 	struct packet packet;
 	struct outer outer;
@@ -232,7 +232,7 @@ static void test_without_member_networks_everything_is_taken(void **state)
 }
 
 /* Only the form of alternatives that LB nodes send is accepted. */
-static void test_other_forms_are_left_to_the_stack(void **state)
+TEST(test_other_forms_are_left_to_the_stack)
 {
 	struct packet packet;
 	struct outer outer;
@@ -261,23 +261,4 @@ static void test_other_forms_are_left_to_the_stack(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_packets_of_connections_elsewhere_are_handed_on),
-		TEST(test_packets_of_connections_here_are_taken),
-		TEST(test_packet_acknowledging_unsent_bytes_is_handed_on),
-		TEST(test_packet_that_opens_a_connection_is_taken),
-		TEST(test_packet_without_connection_is_taken),
-		TEST(test_errors_follow_the_connection_that_they_quote),
-		TEST(test_ports_are_those_of_the_server),
-		TEST(test_nothing_is_handed_on_to_non_members),
-		TEST(test_nothing_is_handed_on_for_non_nodes),
-		TEST(test_packet_handed_on_by_a_member_is_taken),
-		TEST(test_without_member_networks_everything_is_taken),
-		TEST(test_other_forms_are_left_to_the_stack),
-	};
-
-	return cmocka_run_group_tests(tests, open_connections,
-				      close_connections);
-}
+RUN_TESTS(open_connections, close_connections)

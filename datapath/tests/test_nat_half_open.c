@@ -41,18 +41,16 @@ static uint32_t answer_all(uint32_t count)
 	return answered;
 }
 
-static void test_a_query_waits_while_others_are_answered(void **state)
+NAT_TEST(test_a_query_waits_while_others_are_answered)
 {
-	(void)state;
 	ask(0);
 	ask_and_answer(OTHERS, TURNS);
 	answer(find_flow(0, &ours_udp));
 }
 
 /* One in eight is slow. */
-static void test_many_slow_queries_wait_among_others(void **state)
+NAT_TEST(test_many_slow_queries_wait_among_others)
 {
-	(void)state;
 	for (uint32_t i = 0; i < 400; i++) {
 		ask(i);
 		ask_and_answer(OTHERS + 10 * i, 7);
@@ -63,11 +61,10 @@ static void test_many_slow_queries_wait_among_others(void **state)
 
 /* A member stalls for a moment. Room for others is found behind its flows, in
  * steps. */
-static void test_most_of_a_burst_of_queries_waits(void **state)
+NAT_TEST(test_most_of_a_burst_of_queries_waits)
 {
 	uint32_t answered;
 
-	(void)state;
 	for (uint32_t i = 0; i < 500; i++)
 		ask(i);
 	ask_and_answer(OTHERS, OXP_NAT_HALF_OPEN_MAX);
@@ -77,11 +74,10 @@ static void test_most_of_a_burst_of_queries_waits(void **state)
 }
 
 /* A slow handshake among connections that open at once. */
-static void test_a_handshake_outlasts_those_that_are_over(void **state)
+NAT_TEST(test_a_handshake_outlasts_those_that_are_over)
 {
 	struct nat_flow *slow = open_flow(0, &ours);
 
-	(void)state;
 	assert_int_equal(from_member(slow, 0, SYN_ACK), XDP_TX);
 	for (uint32_t i = OTHERS; i < OTHERS + TURNS; i++)
 		establish(i, &ours);
@@ -90,9 +86,8 @@ static void test_a_handshake_outlasts_those_that_are_over(void **state)
 }
 
 /* A flood always has the same share, and its flows are replaced in turn. */
-static void test_unanswered_queries_are_ended_in_turn(void **state)
+NAT_TEST(test_unanswered_queries_are_ended_in_turn)
 {
-	(void)state;
 	ask_and_answer(0, 100);
 	for (uint32_t i = OTHERS; i < OTHERS + TURNS; i++)
 		ask(i);
@@ -111,14 +106,13 @@ static void test_unanswered_queries_are_ended_in_turn(void **state)
 	answer(find_flow(0, &ours_udp));
 }
 
-static void test_group_without_ports_ends_answered_flows(void **state)
+NAT_TEST(test_group_without_ports_ends_answered_flows)
 {
 	const struct oxp_service_settings settings = {
 		.nat_group = OURS,
 		.nat_flows = 256,
 	};
 
-	(void)state;
 	set_nat_as(&ours_udp, settings, 0);
 	ask(0);
 	ask_and_answer(OTHERS, TURNS);
@@ -126,16 +120,4 @@ static void test_group_without_ports_ends_answered_flows(void **state)
 	answer(find_flow(0, &ours_udp));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_a_query_waits_while_others_are_answered),
-		NAT_TEST(test_many_slow_queries_wait_among_others),
-		NAT_TEST(test_most_of_a_burst_of_queries_waits),
-		NAT_TEST(test_a_handshake_outlasts_those_that_are_over),
-		NAT_TEST(test_unanswered_queries_are_ended_in_turn),
-		NAT_TEST(test_group_without_ports_ends_answered_flows),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

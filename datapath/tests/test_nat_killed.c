@@ -86,12 +86,11 @@ static void expect_ended(const struct nat_flow *flow)
 	expect_alive(1, &ours);
 }
 
-static void test_flow_ends_once_wherever_the_process_is_killed(void **state)
+NAT_TEST(test_flow_ends_once_wherever_the_process_is_killed)
 {
 	uint32_t deaths = 0;
 	bool killed = true;
 
-	(void)state;
 	while (killed) {
 		struct nat_flow *flow = make_flows();
 		pid_t child = fork();
@@ -113,11 +112,4 @@ static void test_flow_ends_once_wherever_the_process_is_killed(void **state)
 	assert_true(deaths >= 5);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_flow_ends_once_wherever_the_process_is_killed),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

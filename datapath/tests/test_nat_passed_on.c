@@ -88,12 +88,11 @@ static void expect_outcome(const char *origin, uint16_t passed, uint32_t which)
 	assert_int_equal(outcome(which).packets, before + 1);
 }
 
-static void test_each_peer_has_its_own_budget(void **state)
+NAT_TEST(test_each_peer_has_its_own_budget)
 {
 	const struct oxp_address peers[] = {address(POOL), address(NEXT),
 					    address(FIRST), address(LAST)};
 
-	(void)state;
 	if (oxp_nat_peers_set(node, peers, 4, error))
 		fail_msg("peers: %s", error);
 	expect_outcome(FIRST, 0, OXP_NAT_HANDED_ON);
@@ -103,11 +102,4 @@ static void test_each_peer_has_its_own_budget(void **state)
 	assert_int_equal(service_of(&ours).drops, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_each_peer_has_its_own_budget),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -37,9 +37,8 @@ static uint32_t flood(uint32_t count, const struct flow *to)
 	return refused;
 }
 
-static void test_each_flow_has_its_own_port(void **state)
+NAT_TEST(test_each_flow_has_its_own_port)
 {
-	(void)state;
 	establish_some(0, 1000, &ours);
 	assert_int_equal(flows_of(OURS), 1000);
 	/* with a shared port only one of both would be found */
@@ -47,11 +46,10 @@ static void test_each_flow_has_its_own_port(void **state)
 	assert_int_equal(evicted(), 0);
 }
 
-static void test_group_gets_no_more_flows_than_its_limit(void **state)
+NAT_TEST(test_group_gets_no_more_flows_than_its_limit)
 {
 	struct nat_flow *ended;
 
-	(void)state;
 	set_nat(&ours, OURS, 256, 8080);
 	establish_some(0, 256, &ours);
 	expect_full(256, &ours);
@@ -71,9 +69,8 @@ static void test_group_gets_no_more_flows_than_its_limit(void **state)
 	expect_all_alive(8, 249, &ours);
 }
 
-static void test_without_limit_half_of_all_ports_stay_free(void **state)
+NAT_TEST(test_without_limit_half_of_all_ports_stay_free)
 {
-	(void)state;
 	establish_some(0, POOL_PORTS / 2, &ours);
 	for (uint32_t i = 0; i < 100; i++)
 		expect_full(FLOODING + i, &ours);
@@ -83,11 +80,10 @@ static void test_without_limit_half_of_all_ports_stay_free(void **state)
 	assert_int_equal(flows_of(THEIRS), 1000);
 }
 
-static void test_established_flows_are_not_ended_for_others(void **state)
+NAT_TEST(test_established_flows_are_not_ended_for_others)
 {
 	struct nat_flow *flow;
 
-	(void)state;
 	set_nat(&ours, OURS, ALL_PORTS, 8080);
 	flow = establish(0, &ours);
 	fill_pool_like(flow);
@@ -100,9 +96,8 @@ static void test_established_flows_are_not_ended_for_others(void **state)
 	expect_alive(0, &ours);
 }
 
-static void test_flood_ends_only_half_open_flows(void **state)
+NAT_TEST(test_flood_ends_only_half_open_flows)
 {
-	(void)state;
 	establish_some(0, 100, &ours);
 	establish_some(0, 100, &theirs);
 	for (uint32_t i = 100; i < 110; i++)
@@ -120,11 +115,10 @@ static void test_flood_ends_only_half_open_flows(void **state)
 		assert_non_null(find_flow(i, &theirs));
 }
 
-static void test_oldest_half_open_flows_end_first(void **state)
+NAT_TEST(test_oldest_half_open_flows_end_first)
 {
 	uint32_t last = FLOODING + FLOOD - 1;
 
-	(void)state;
 	assert_int_equal(flood(FLOOD, &ours), 0);
 	assert_non_null(find_flow(last, &ours));
 	assert_non_null(find_flow(last - OXP_NAT_HALF_OPEN_MAX + 1, &ours));
@@ -133,9 +127,8 @@ static void test_oldest_half_open_flows_end_first(void **state)
 }
 
 /* The group has all its flows, with fewer half-open ones than allowed. */
-static void test_flood_leaves_room_in_a_small_group(void **state)
+NAT_TEST(test_flood_leaves_room_in_a_small_group)
 {
-	(void)state;
 	set_nat(&ours, OURS, 256, 8080);
 	establish_some(0, 100, &ours);
 	/* the search first passes the established ones, 16 at once */
@@ -150,11 +143,10 @@ static void test_flood_leaves_room_in_a_small_group(void **state)
 }
 
 /* Many flows became established long ago, and the search meets these first. */
-static void test_full_large_group_ends_half_open_flows(void **state)
+NAT_TEST(test_full_large_group_ends_half_open_flows)
 {
 	uint32_t tries = 0;
 
-	(void)state;
 	set_nat(&ours, OURS, 4096, 8080);
 	establish_some(0, 3000, &ours);
 	assert_int_equal(flood(1096, &ours), 0);
@@ -167,9 +159,8 @@ static void test_full_large_group_ends_half_open_flows(void **state)
 	expect_all_alive(0, 3000, &ours);
 }
 
-static void test_port_in_time_wait_is_kept_from_the_same_member(void **state)
+NAT_TEST(test_port_in_time_wait_is_kept_from_the_same_member)
 {
-	(void)state;
 	fill_pool_in_time_wait();
 	set_nat(&theirs, THEIRS, 0, 8080);
 	for (uint32_t i = 1; i < 100; i++)
@@ -182,9 +173,8 @@ static void test_port_in_time_wait_is_kept_from_the_same_member(void **state)
 	assert_int_equal(evicted(), 0);
 }
 
-static void test_port_in_time_wait_serves_another_member_port(void **state)
+NAT_TEST(test_port_in_time_wait_serves_another_member_port)
 {
-	(void)state;
 	fill_pool_in_time_wait();
 	/* the same address with another port */
 	establish_some(0, 100, &theirs);
@@ -192,20 +182,4 @@ static void test_port_in_time_wait_serves_another_member_port(void **state)
 	assert_int_equal(flows_of(OURS), POOL_PORTS - 100);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_each_flow_has_its_own_port),
-		NAT_TEST(test_group_gets_no_more_flows_than_its_limit),
-		NAT_TEST(test_without_limit_half_of_all_ports_stay_free),
-		NAT_TEST(test_established_flows_are_not_ended_for_others),
-		NAT_TEST(test_flood_ends_only_half_open_flows),
-		NAT_TEST(test_oldest_half_open_flows_end_first),
-		NAT_TEST(test_flood_leaves_room_in_a_small_group),
-		NAT_TEST(test_full_large_group_ends_half_open_flows),
-		NAT_TEST(test_port_in_time_wait_is_kept_from_the_same_member),
-		NAT_TEST(test_port_in_time_wait_serves_another_member_port),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

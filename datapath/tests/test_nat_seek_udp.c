@@ -40,9 +40,8 @@ static void expect_about(uint32_t seconds)
 	assert_in_range(seconds_left(), seconds - PATIENCE, seconds);
 }
 
-static void test_search_ends_by_itself(void **state)
+NAT_TEST(test_search_ends_by_itself)
 {
-	(void)state;
 	assert_int_equal(seconds_left(), 0);
 	seek(3000);
 	expect_about(3000);
@@ -54,9 +53,8 @@ static void test_search_ends_by_itself(void **state)
 	assert_int_equal(seconds_left(), 0);
 }
 
-static void test_new_time_replaces_the_old_one(void **state)
+NAT_TEST(test_new_time_replaces_the_old_one)
 {
-	(void)state;
 	seek(OXP_NAT_SEEK_UDP_MAX);
 	expect_about(OXP_NAT_SEEK_UDP_MAX);
 	seek(1000);
@@ -65,18 +63,16 @@ static void test_new_time_replaces_the_old_one(void **state)
 	assert_int_equal(seconds_left(), 0);
 }
 
-static void test_too_long_time_is_refused(void **state)
+NAT_TEST(test_too_long_time_is_refused)
 {
-	(void)state;
 	seek(1000);
 	assert_int_equal(oxp_nat_seek_udp(node, 86401, error), -EINVAL);
 	assert_non_null(strstr(error, "86401 s: wanted is 86400 at most"));
 	expect_about(1000);
 }
 
-static void test_search_outlives_pools_and_peers(void **state)
+NAT_TEST(test_search_outlives_pools_and_peers)
 {
-	(void)state;
 	seek(1000);
 	set_peers();
 	expect_about(1000);
@@ -133,9 +129,8 @@ static void expect_begun(uint16_t others, uint16_t datagrams)
 	assert_non_null(find_flow(client, &ours_udp));
 }
 
-static void test_each_kind_has_its_own_budget(void **state)
+NAT_TEST(test_each_kind_has_its_own_budget)
 {
-	(void)state;
 	set_peers();
 	seek(1000);
 	expect_outcome(&ours_udp, 0, NAT_SEEKS_MAX, NAT_SEEKS_MAX - 1,
@@ -147,15 +142,4 @@ static void test_each_kind_has_its_own_budget(void **state)
 	expect_begun(0, NAT_SEEKS_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_search_ends_by_itself),
-		NAT_TEST(test_new_time_replaces_the_old_one),
-		NAT_TEST(test_too_long_time_is_refused),
-		NAT_TEST(test_search_outlives_pools_and_peers),
-		NAT_TEST(test_each_kind_has_its_own_budget),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

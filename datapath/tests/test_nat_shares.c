@@ -45,11 +45,12 @@ static void take_half(const struct flow *to)
 			OXP_NAT_PORT_MIN + POOL_PORTS / 2 - 1);
 }
 
-static void test_two_groups_leave_a_third_its_part(void **state)
+#define SHARES_TEST(name) TEST_WITH(name, set_up_three, tear_down)
+
+SHARES_TEST(test_two_groups_leave_a_third_its_part)
 {
 	uint32_t taken;
 
-	(void)state;
 	take_half(&ours);
 	taken = take_all(&theirs, THEIRS);
 	print_message("two have %u and %u\n", flows_of(OURS), taken);
@@ -63,9 +64,8 @@ static void test_two_groups_leave_a_third_its_part(void **state)
 	expect_full(POOL_PORTS / 8, &others);
 }
 
-static void test_new_group_gets_its_share(void **state)
+SHARES_TEST(test_new_group_gets_its_share)
 {
-	(void)state;
 	take_half(&ours);
 	take_all(&theirs, THEIRS);
 	take_all(&others, OTHERS);
@@ -75,11 +75,10 @@ static void test_new_group_gets_its_share(void **state)
 	assert_int_equal(begin(1000, &ours_udp), 1000);
 }
 
-static void test_ports_given_back_can_be_taken(void **state)
+SHARES_TEST(test_ports_given_back_can_be_taken)
 {
 	uint32_t before;
 
-	(void)state;
 	take_half(&ours);
 	before = take_all(&theirs, THEIRS);
 	end_nat_flows_of_address(node, 0);
@@ -107,11 +106,10 @@ static uint32_t free_every(uint32_t step)
 	return count;
 }
 
-static void test_the_last_free_ports_are_found(void **state)
+SHARES_TEST(test_the_last_free_ports_are_found)
 {
 	uint32_t left = free_every(3000);
 
-	(void)state;
 	note_flows(0);
 	assert_in_range(left, 20, 30);
 	for (uint32_t i = 0; i < left; i++)
@@ -126,9 +124,8 @@ static void test_the_last_free_ports_are_found(void **state)
 }
 
 /* One in twenty is free, but not recorded. */
-static void test_free_ports_are_found_without_useful_bits(void **state)
+SHARES_TEST(test_free_ports_are_found_without_useful_bits)
 {
-	(void)state;
 	free_every(20);
 	share_nat_ports(node);
 	assert_in_range(begin(1000, &theirs), 700, 1000);
@@ -137,12 +134,11 @@ static void test_free_ports_are_found_without_useful_bits(void **state)
 		establish(i, &theirs);
 }
 
-static void test_ageing_finds_free_ports_that_bits_hide(void **state)
+SHARES_TEST(test_ageing_finds_free_ports_that_bits_hide)
 {
 	struct nat_ports *ports = (struct nat_ports *)nat_table(node, 0);
 	uint32_t left = free_every(3000);
 
-	(void)state;
 	memset(ports, 0xff, sizeof(*ports));
 	nat_groups(node)[0].full_addresses = ~0ULL;
 	age();
@@ -150,12 +146,11 @@ static void test_ageing_finds_free_ports_that_bits_hide(void **state)
 }
 
 /* Even if only one of several addresses has any. */
-static void test_address_with_free_ports_is_found(void **state)
+SHARES_TEST(test_address_with_free_ports_is_found)
 {
 	const struct oxp_network pools = {address("203.0.113.0"), 29};
 	const struct nat_flow flow = *establish(0, &ours);
 
-	(void)state;
 	assert_int_equal(oxp_nat_pools_set(node, &pools, 1, error), 0);
 	for (uint32_t i = 0; i < POOLS - 1; i++) {
 		struct nat_flow *table = nat_table(node, i);
@@ -187,12 +182,11 @@ static void set_member(const struct flow *to, uint16_t group,
 }
 
 /* A family cannot use the other's ports. */
-static void test_families_have_shares_of_their_own(void **state)
+SHARES_TEST(test_families_have_shares_of_their_own)
 {
 	const struct oxp_network pools[] = {{address(POOL), 32},
 					    {address(POOL_V6), 128}};
 
-	(void)state;
 	assert_int_equal(oxp_nat_pools_set(node, pools, 2, error), 0);
 	set_member(&theirs, OURS, MEMBER_V6);
 	set_member(&others, OTHERS, MEMBER_V6);
@@ -212,21 +206,4 @@ static void test_families_have_shares_of_their_own(void **state)
 	assert_int_equal(flows_of(OTHERS), 0);
 }
 
-#define SHARES_TEST(name)                                                      \
-	cmocka_unit_test_setup_teardown(name, set_up_three, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SHARES_TEST(test_two_groups_leave_a_third_its_part),
-		SHARES_TEST(test_new_group_gets_its_share),
-		SHARES_TEST(test_ports_given_back_can_be_taken),
-		SHARES_TEST(test_the_last_free_ports_are_found),
-		SHARES_TEST(test_free_ports_are_found_without_useful_bits),
-		SHARES_TEST(test_ageing_finds_free_ports_that_bits_hide),
-		SHARES_TEST(test_address_with_free_ports_is_found),
-		SHARES_TEST(test_families_have_shares_of_their_own),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

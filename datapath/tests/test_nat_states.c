@@ -33,11 +33,10 @@ static void expect_timeout(struct nat_flow *flow, uint32_t seconds)
 	assert_int_equal(service_of(&ours).active_flows, 0);
 }
 
-static void test_flow_is_established_once_both_have_sent(void **state)
+NAT_TEST(test_flow_is_established_once_both_have_sent)
 {
 	struct nat_flow *flow = open_flow(0, &ours);
 
-	(void)state;
 	assert_int_equal(state_of(flow), NAT_HALF_OPEN);
 	/* neither by what the client sends alone nor repeats */
 	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
@@ -50,35 +49,31 @@ static void test_flow_is_established_once_both_have_sent(void **state)
 	assert_int_equal(service_of(&ours).active_flows, 1);
 }
 
-static void test_half_open_flows_end_after_four_minutes(void **state)
+NAT_TEST(test_half_open_flows_end_after_four_minutes)
 {
 	struct nat_flow *flow = open_flow(0, &ours);
 
-	(void)state;
 	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
 	expect_timeout(flow, NAT_TCP_OPENING);
 	assert_int_equal(from_member(flow, 0, ACK), XDP_DROP);
 	assert_int_equal(outcome(OXP_DROP_NO_NAT_FLOW).packets, 1);
 }
 
-static void test_established_flows_end_after_the_idle_timeout(void **state)
+NAT_TEST(test_established_flows_end_after_the_idle_timeout)
 {
-	(void)state;
 	expect_timeout(establish(0, &ours), TCP_IDLE);
 	expect_timeout(establish(0, &ours_udp), UDP_IDLE);
 }
 
-static void test_udp_flows_without_an_answer_end_sooner(void **state)
+NAT_TEST(test_udp_flows_without_an_answer_end_sooner)
 {
-	(void)state;
 	expect_timeout(open_flow(0, &ours_udp), NAT_UDP_OPENING);
 }
 
-static void test_packets_of_both_directions_renew_a_flow(void **state)
+NAT_TEST(test_packets_of_both_directions_renew_a_flow)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
-	(void)state;
 	silent_for(flow, TCP_IDLE + 1);
 	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
 	age();
@@ -89,11 +84,10 @@ static void test_packets_of_both_directions_renew_a_flow(void **state)
 	expect_alive(0, &ours);
 }
 
-static void test_half_closed_flows_end_after_four_minutes(void **state)
+NAT_TEST(test_half_closed_flows_end_after_four_minutes)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
-	(void)state;
 	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
 	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
 	expect_timeout(flow, NAT_TCP_CLOSING);
@@ -119,11 +113,10 @@ static void expect_closed_by_fins(struct nat_flow *flow)
 	expect_timeout(flow, NAT_TIME_WAIT_TIME);
 }
 
-static void test_fins_of_both_end_a_flow(void **state)
+NAT_TEST(test_fins_of_both_end_a_flow)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
-	(void)state;
 	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
 	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
 	expect_closed_by_fins(flow);
@@ -145,11 +138,10 @@ static void expect_reset(struct nat_flow *flow)
 	expect_timeout(flow, NAT_TIME_WAIT_TIME);
 }
 
-static void test_reset_by_either_side_ends_a_flow(void **state)
+NAT_TEST(test_reset_by_either_side_ends_a_flow)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
-	(void)state;
 	assert_int_equal(from_client(0, &ours, RST), XDP_TX);
 	expect_reset(flow);
 	flow = establish(0, &ours);
@@ -157,21 +149,19 @@ static void test_reset_by_either_side_ends_a_flow(void **state)
 	expect_reset(flow);
 }
 
-static void test_reset_ends_a_half_open_flow(void **state)
+NAT_TEST(test_reset_ends_a_half_open_flow)
 {
 	struct nat_flow *flow = open_flow(0, &ours);
 
-	(void)state;
 	assert_int_equal(from_member(flow, 0, RST | ACK), XDP_TX);
 	expect_reset(flow);
 }
 
 /* For example because its sequence number was wrong. */
-static void test_a_flow_whose_ends_go_on_was_not_reset(void **state)
+NAT_TEST(test_a_flow_whose_ends_go_on_was_not_reset)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(i ? from_member(flow, 0, RST)
 				   : from_client(0, &ours, RST),
@@ -191,11 +181,10 @@ static void test_a_flow_whose_ends_go_on_was_not_reset(void **state)
 }
 
 /* RFC 6191: the member decides whether it is too early. */
-static void test_client_may_reopen_from_the_same_port(void **state)
+NAT_TEST(test_client_may_reopen_from_the_same_port)
 {
 	struct nat_flow *flow = establish(0, &ours);
 
-	(void)state;
 	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
 	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
 	assert_int_equal(from_client(0, &ours, SYN), XDP_TX);
@@ -210,14 +199,13 @@ static void test_client_may_reopen_from_the_same_port(void **state)
 	assert_int_equal(service_of(&ours).counters.flows, 2);
 }
 
-static void test_only_the_member_of_the_flow_answers(void **state)
+NAT_TEST(test_only_the_member_of_the_flow_answers)
 {
 	struct nat_flow other = *establish(0, &ours), *flow;
 	const struct variation with = {.tcp_flags = RST};
 	struct flow forged = {MEMBER, POOL, 8081, 0, IPPROTO_TCP};
 	struct frame frame;
 
-	(void)state;
 	flow = find_flow(0, &ours);
 	forged.destination_port = flow - pool_table();
 	make_frame(&frame, &forged, 0, &with);
@@ -233,12 +221,11 @@ static void test_only_the_member_of_the_flow_answers(void **state)
 	assert_int_equal(flow->state, other.state);
 }
 
-static void test_packets_of_both_directions_are_counted(void **state)
+NAT_TEST(test_packets_of_both_directions_are_counted)
 {
 	struct nat_flow *flow = establish(0, &ours);
 	struct oxp_service service;
 
-	(void)state;
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
 	for (int i = 0; i < 100; i++)
@@ -259,11 +246,10 @@ static void test_packets_of_both_directions_are_counted(void **state)
 }
 
 /* Packets that open nothing take no port, however many there are. */
-static void test_unknown_connections_are_reset(void **state)
+NAT_TEST(test_unknown_connections_are_reset)
 {
 	struct nat_flow *flow;
 
-	(void)state;
 	for (uint32_t client = 0; client < 10; client++)
 		assert_int_equal(from_client(client, &ours, ACK), XDP_TX);
 	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
@@ -299,11 +285,10 @@ static void expect_refused(uint32_t client)
 			 before + 1);
 }
 
-static void test_service_has_as_many_connections_as_its_limit(void **state)
+NAT_TEST(test_service_has_as_many_connections_as_its_limit)
 {
 	struct nat_flow *first;
 
-	(void)state;
 	set_limit(3, 0);
 	first = establish(0, &ours);
 	establish(1, &ours);
@@ -329,9 +314,8 @@ static void test_service_has_as_many_connections_as_its_limit(void **state)
 	expect_refused(4);
 }
 
-static void test_connections_beyond_the_limit_are_reset(void **state)
+NAT_TEST(test_connections_beyond_the_limit_are_reset)
 {
-	(void)state;
 	set_limit(1, OXP_SERVICE_RESET);
 	establish(0, &ours);
 	assert_int_equal(from_client(1, &ours, SYN), XDP_TX);
@@ -342,7 +326,7 @@ static void test_connections_beyond_the_limit_are_reset(void **state)
 }
 
 /* With one direction only, forged packets would count as connections. */
-static void test_a_limit_is_for_tcp_with_nat(void **state)
+NAT_TEST(test_a_limit_is_for_tcp_with_nat)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.connection_limit = 3};
@@ -350,7 +334,6 @@ static void test_a_limit_is_for_tcp_with_nat(void **state)
 	struct oxp_member member;
 	uint8_t changed;
 
-	(void)state;
 	make_members(&member, 1, 0, 0);
 	assert_int_equal(oxp_service_set(node, &tcp, &settings, &member, 1,
 					 &changed, error),
@@ -365,11 +348,10 @@ static void test_a_limit_is_for_tcp_with_nat(void **state)
 			 -EPROTONOSUPPORT);
 }
 
-static void test_limit_is_removed_with_its_service(void **state)
+NAT_TEST(test_limit_is_removed_with_its_service)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 
-	(void)state;
 	set_limit(1, 0);
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 	set_nat(&ours, OURS, 0, 8080);
@@ -379,28 +361,4 @@ static void test_limit_is_removed_with_its_service(void **state)
 	assert_int_equal(service_of(&ours).open_connections, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_flow_is_established_once_both_have_sent),
-		NAT_TEST(test_half_open_flows_end_after_four_minutes),
-		NAT_TEST(test_established_flows_end_after_the_idle_timeout),
-		NAT_TEST(test_udp_flows_without_an_answer_end_sooner),
-		NAT_TEST(test_packets_of_both_directions_renew_a_flow),
-		NAT_TEST(test_half_closed_flows_end_after_four_minutes),
-		NAT_TEST(test_fins_of_both_end_a_flow),
-		NAT_TEST(test_reset_by_either_side_ends_a_flow),
-		NAT_TEST(test_a_flow_whose_ends_go_on_was_not_reset),
-		NAT_TEST(test_reset_ends_a_half_open_flow),
-		NAT_TEST(test_client_may_reopen_from_the_same_port),
-		NAT_TEST(test_only_the_member_of_the_flow_answers),
-		NAT_TEST(test_packets_of_both_directions_are_counted),
-		NAT_TEST(test_unknown_connections_are_reset),
-		NAT_TEST(test_service_has_as_many_connections_as_its_limit),
-		NAT_TEST(test_connections_beyond_the_limit_are_reset),
-		NAT_TEST(test_a_limit_is_for_tcp_with_nat),
-		NAT_TEST(test_limit_is_removed_with_its_service),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

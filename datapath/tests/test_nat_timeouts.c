@@ -50,9 +50,8 @@ static void expect_end(uint32_t client, const struct flow *to, uint32_t seconds)
 	assert_int_equal(flow->state, NAT_FREE);
 }
 
-static void test_timeouts_apply_to_existing_flows(void **state)
+NAT_TEST(test_timeouts_apply_to_existing_flows)
 {
-	(void)state;
 	open_flow(0, &ours);
 	open_flow(0, &ours_udp);
 	establish(1, &ours);
@@ -69,7 +68,7 @@ static void test_timeouts_apply_to_existing_flows(void **state)
 	expect_end(3, &ours, 7440);
 }
 
-static void test_zero_timeouts_are_the_defaults(void **state)
+NAT_TEST(test_zero_timeouts_are_the_defaults)
 {
 	static const struct oxp_nat_timeouts none, usual = {
 							   .tcp_opening_s = 240,
@@ -79,7 +78,6 @@ static void test_zero_timeouts_are_the_defaults(void **state)
 						   };
 	struct oxp_nat_timeouts some = usual;
 
-	(void)state;
 	expect_timeouts(&usual);
 	set_timeouts(&others);
 	expect_timeouts(&others);
@@ -101,11 +99,10 @@ static void expect_refused(const struct oxp_nat_timeouts *wanted,
 	expect_timeouts(&others);
 }
 
-static void test_impossible_timeouts_are_refused(void **state)
+NAT_TEST(test_impossible_timeouts_are_refused)
 {
 	const struct oxp_nat_timeouts ends = {10, 16000, 10, 16000};
 
-	(void)state;
 	set_timeouts(&ends);
 	expect_timeouts(&ends);
 	set_timeouts(&others);
@@ -129,9 +126,8 @@ static void set_idle_timeout(uint16_t seconds)
 	set_nat_as(&ours, settings, 8080);
 }
 
-static void test_established_flows_follow_their_service(void **state)
+NAT_TEST(test_established_flows_follow_their_service)
 {
-	(void)state;
 	establish(0, &ours);
 	establish(1, &ours);
 	establish(0, &theirs);
@@ -142,9 +138,8 @@ static void test_established_flows_follow_their_service(void **state)
 	expect_end(1, &ours, 16000);
 }
 
-static void test_closing_flow_ends_no_later_than_others(void **state)
+NAT_TEST(test_closing_flow_ends_no_later_than_others)
 {
-	(void)state;
 	set_idle_timeout(100);
 	establish(0, &ours);
 	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
@@ -155,9 +150,8 @@ static void test_closing_flow_ends_no_later_than_others(void **state)
 	expect_end(1, &ours, others.tcp_closing_s);
 }
 
-static void test_packets_take_ports_after_the_time_wait(void **state)
+NAT_TEST(test_packets_take_ports_after_the_time_wait)
 {
-	(void)state;
 	fill_pool_in_time_wait();
 	set_nat(&theirs, THEIRS, 0, 8080);
 	all_silent_for(others.time_wait_s + 1);
@@ -169,16 +163,4 @@ static void test_packets_take_ports_after_the_time_wait(void **state)
 	expect_full(2, &theirs);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		NAT_TEST(test_timeouts_apply_to_existing_flows),
-		NAT_TEST(test_zero_timeouts_are_the_defaults),
-		NAT_TEST(test_impossible_timeouts_are_refused),
-		NAT_TEST(test_established_flows_follow_their_service),
-		NAT_TEST(test_closing_flow_ends_no_later_than_others),
-		NAT_TEST(test_packets_take_ports_after_the_time_wait),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

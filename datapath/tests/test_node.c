@@ -9,11 +9,10 @@
 
 #include "service_fixture.h"
 
-static void test_backups_take_over_and_drained_members_keep_flows(void **state)
+TEST(test_backups_take_over_and_drained_members_keep_flows)
 {
 	struct oxp_member members[3];
 
-	(void)state;
 	make_members(members, 3, 0, 0);
 	members[2].backup = 1;
 	set_service(node, &http, members, 3);
@@ -45,11 +44,10 @@ static void begin_a_flow(void)
 	close(program);
 }
 
-static void test_open_slots_close_after_the_idle_timeout(void **state)
+TEST(test_open_slots_close_after_the_idle_timeout)
 {
 	struct oxp_member members[4];
 
-	(void)state;
 	make_members(members, 4, 0, 0);
 	set_service(node, &http, members, 3);
 	begin_a_flow();
@@ -67,7 +65,7 @@ static void test_open_slots_close_after_the_idle_timeout(void **state)
 	assert_int_equal(show().open_slots, 0);
 }
 
-static void test_allowed_networks_are_those_set_last(void **state)
+TEST(test_allowed_networks_are_those_set_last)
 {
 	struct oxp_network networks[2] = {{address("10.1.2.3"), 16},
 					  {address("2001:db8::1"), 32}};
@@ -76,7 +74,6 @@ static void test_allowed_networks_are_those_set_last(void **state)
 	struct oxp_network out[2];
 	struct oxp_member member;
 
-	(void)state;
 	make_members(&member, 1, 0, 7);
 	for (int round = 0; round < 4; round++) {
 		struct oxp_health_result result = {7, round & 1};
@@ -92,7 +89,7 @@ static void test_allowed_networks_are_those_set_last(void **state)
 	assert_int_equal(oxp_networks_list(node, &http, out, 2, error), 0);
 }
 
-static void test_state_of_another_layout_is_not_opened(void **state)
+TEST(test_state_of_another_layout_is_not_opened)
 {
 	struct oxp_options options = {
 		.pin_directory = node->pin_directory,
@@ -101,7 +98,6 @@ static void test_state_of_another_layout_is_not_opened(void **state)
 	};
 	struct oxp_node *second = NULL;
 
-	(void)state;
 	node->config->layout = OXP_LAYOUT + 1;
 	assert_int_equal(oxp_open(&options, &second, error), -EPROTO);
 	assert_null(second);
@@ -120,7 +116,7 @@ static void look_at_repair(void)
 	assert_int_equal(entry_of(node, 3)->state, ENTRY_USED);
 }
 
-static void test_interrupted_creations_and_deletions_are_repaired(void **state)
+TEST(test_interrupted_creations_and_deletions_are_repaired)
 {
 	struct oxp_address stray = address("1.2.3.4");
 	struct lookup_key service = lookup_key(stray.bytes, htons(5), 6);
@@ -130,7 +126,6 @@ static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 	struct oxp_info info;
 	__u32 one = 1;
 
-	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service(node, &http, &member, 1);
 	/* leftovers of an interrupted creation or deletion: keys without
@@ -157,12 +152,11 @@ static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 	assert_int_equal(show().enabled, 1);
 }
 
-static void test_verify_names_the_service_of_a_damaged_slot(void **state)
+TEST(test_verify_names_the_service_of_a_damaged_slot)
 {
 	struct oxp_member members[2];
 	uint8_t *slot;
 
-	(void)state;
 	make_members(members, 2, 0, 0);
 	set_service(node, &http, members, 2);
 	slot = (uint8_t *)slots_of(live_block(node, show().index));
@@ -172,16 +166,4 @@ static void test_verify_names_the_service_of_a_damaged_slot(void **state)
 	slot[5] ^= 1;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_backups_take_over_and_drained_members_keep_flows),
-		TEST(test_open_slots_close_after_the_idle_timeout),
-		TEST(test_allowed_networks_are_those_set_last),
-		TEST(test_state_of_another_layout_is_not_opened),
-		TEST(test_interrupted_creations_and_deletions_are_repaired),
-		TEST(test_verify_names_the_service_of_a_damaged_slot),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -56,9 +56,10 @@ static void expect_opens(void)
 	oxp_close(node);
 }
 
-static void test_impossible_sizes_are_refused(void **state)
+#define TEST(name) TEST_WITH(name, set_up, NULL)
+
+TEST(test_impossible_sizes_are_refused)
 {
-	(void)state;
 	options.services_max = 1 << 21;
 	expect_refused(-EINVAL, "2097152 services");
 	set_up(NULL);
@@ -74,9 +75,8 @@ static void test_impossible_sizes_are_refused(void **state)
 	expect_opens();
 }
 
-static void test_unusable_folders_and_files_are_named(void **state)
+TEST(test_unusable_folders_and_files_are_named)
 {
-	(void)state;
 	options.pin_directory = "/mnt/refused";
 	expect_refused(-EINVAL, "/mnt/refused is not on a BPF file system");
 	assert_int_not_equal(access("/mnt/refused", F_OK), 0);
@@ -122,9 +122,8 @@ static int without_capabilities(void)
 	return 1;
 }
 
-static void test_missing_capabilities_are_named(void **state)
+TEST(test_missing_capabilities_are_named)
 {
-	(void)state;
 	in_child(without_capabilities);
 	assert_int_not_equal(access(PINS "/maps", F_OK), 0);
 	assert_int_not_equal(access(PINS "/maps-new", F_OK), 0);
@@ -172,21 +171,19 @@ static int without_memory(void)
 	return oxp_test_destroy(node, error) ? 6 : 0;
 }
 
-static void test_failed_allocation_leaves_services_as_they_were(void **state)
+TEST(test_failed_allocation_leaves_services_as_they_were)
 {
-	(void)state;
 	in_child(without_memory);
 	expect_opens();
 }
 
 /* Maps missing from the program make maps.h fail to compile. */
-static void test_program_has_no_map_beyond_the_list(void **state)
+TEST(test_program_has_no_map_beyond_the_list)
 {
 	struct forward *object = forward__open();
 	const struct bpf_map *map;
 	uint32_t maps = 0, i;
 
-	(void)state;
 	assert_non_null(object);
 	bpf_object__for_each_map(map, object->obj)
 	{
@@ -206,17 +203,4 @@ static void test_program_has_no_map_beyond_the_list(void **state)
 	forward__destroy(object);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_impossible_sizes_are_refused),
-		TEST(test_unusable_folders_and_files_are_named),
-		TEST(test_missing_capabilities_are_named),
-		TEST(test_failed_allocation_leaves_services_as_they_were),
-		TEST(test_program_has_no_map_beyond_the_list),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

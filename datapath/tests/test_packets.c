@@ -2,12 +2,11 @@
 /* Packets that are forwarded or not for us, byte by byte. */
 #include "fixture.h"
 
-static void test_packets_of_a_service_are_encapsulated(void **state)
+TEST(test_packets_of_a_service_are_encapsulated)
 {
 	static const size_t payloads[] = {0, 1, 100, 1440};
 	struct frame frame;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++) {
 		make_frame(&frame, &web, payloads[i], NULL);
 		expect_forwarded(&frame);
@@ -16,11 +15,10 @@ static void test_packets_of_a_service_are_encapsulated(void **state)
 	}
 }
 
-static void test_outer_header_has_tos_id_and_df_of_the_packet(void **state)
+TEST(test_outer_header_has_tos_id_and_df_of_the_packet)
 {
 	struct frame frame;
 
-	(void)state;
 	for (int tos = 0; tos < 256; tos++) {
 		struct variation with = {
 			.tos = tos,
@@ -33,11 +31,10 @@ static void test_outer_header_has_tos_id_and_df_of_the_packet(void **state)
 	}
 }
 
-static void test_packets_with_ip_options_are_forwarded(void **state)
+TEST(test_packets_with_ip_options_are_forwarded)
 {
 	struct frame frame;
 
-	(void)state;
 	for (int words = 1; words <= 10; words++) {
 		struct variation with = {.options = words};
 
@@ -48,17 +45,16 @@ static void test_packets_with_ip_options_are_forwarded(void **state)
 	}
 }
 
-static void test_ethernet_padding_is_kept(void **state)
+TEST(test_ethernet_padding_is_kept)
 {
 	struct variation with = {.padding = 18};
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &dns, 0, &with);
 	expect_forwarded(&frame);
 }
 
-static void test_packets_of_no_service_pass_unchanged(void **state)
+TEST(test_packets_of_no_service_pass_unchanged)
 {
 	static const struct flow others[] = {
 		{CLIENT, "192.0.2.2", 40000, 80, IPPROTO_TCP},
@@ -72,7 +68,6 @@ static void test_packets_of_no_service_pass_unchanged(void **state)
 	static const uint16_t types[] = {0x86dd, 0x0806, 0x8100, 0x88a8, 5};
 	struct frame frame;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		make_frame(&frame, &others[i], 30, NULL);
 		expect_untouched(&frame);
@@ -88,7 +83,7 @@ static void test_packets_of_no_service_pass_unchanged(void **state)
 	expect_untouched(&frame);
 }
 
-static void test_later_fragments_follow_the_first_or_are_guessed(void **state)
+TEST(test_later_fragments_follow_the_first_or_are_guessed)
 {
 	struct variation first = {.fragment = 0x2000, .id = 7};
 	struct variation later = {.fragment = 0x0064, .id = 7};
@@ -96,7 +91,6 @@ static void test_later_fragments_follow_the_first_or_are_guessed(void **state)
 	struct oxp_outcome_counters guessed = outcome(OXP_FRAGMENT_GUESSED);
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &web, 64, &first);
 	expect_forwarded(&frame);
 	make_frame(&frame, &web, 64, &later);
@@ -108,7 +102,7 @@ static void test_later_fragments_follow_the_first_or_are_guessed(void **state)
 	expect_one_more(OXP_FRAGMENT_GUESSED, guessed, frame.length);
 }
 
-static void test_service_and_member_count_what_is_forwarded(void **state)
+TEST(test_service_and_member_count_what_is_forwarded)
 {
 	struct oxp_key service = tcp_key(VIP, 80);
 	struct variation syn = {.tcp_flags = 2}, both = {.tcp_flags = 0x12};
@@ -116,7 +110,6 @@ static void test_service_and_member_count_what_is_forwarded(void **state)
 	struct oxp_service out;
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &web, 0, &syn);
 	expect_forwarded(&frame);
 	make_frame(&frame, &web, 0, &both);
@@ -150,7 +143,7 @@ static void make_echo_of_zeroes(struct frame *out, size_t payload)
 
 /* Receivers do not accept zeroes with a checksum of 0: their sum is 0, and must
  * be 0xffff (RFC 1071). */
-static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
+TEST(test_echo_reply_of_zeroes_has_the_checksum_0xffff)
 {
 	static const size_t payloads[] = {0, 1, 23, 24, 25, 56, 1400};
 	struct oxp_node_settings settings = {.source_v4 = address(NODE),
@@ -158,7 +151,6 @@ static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
 					     .icmp_rate = 1000};
 	struct frame frame, out, other;
 
-	(void)state;
 	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (size_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++) {
 		make_echo_of_zeroes(&frame, payloads[i]);
@@ -177,13 +169,12 @@ static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
 }
 
 /* The library tells where packets go; the program must agree. */
-static void test_library_picks_the_member_that_the_program_picks(void **state)
+TEST(test_library_picks_the_member_that_the_program_picks)
 {
 	struct oxp_key service = tcp_key(VIP, 80);
 	struct oxp_member members[20];
 	struct frame frame, out;
 
-	(void)state;
 	make_members(members, 20, 3, 0);
 	set_service(node, &service, members, 20);
 	for (int i = 0; i < 2000; i++) {
@@ -201,19 +192,4 @@ static void test_library_picks_the_member_that_the_program_picks(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_packets_of_a_service_are_encapsulated),
-		TEST(test_outer_header_has_tos_id_and_df_of_the_packet),
-		TEST(test_packets_with_ip_options_are_forwarded),
-		TEST(test_ethernet_padding_is_kept),
-		TEST(test_packets_of_no_service_pass_unchanged),
-		TEST(test_service_and_member_count_what_is_forwarded),
-		TEST(test_later_fragments_follow_the_first_or_are_guessed),
-		TEST(test_library_picks_the_member_that_the_program_picks),
-		TEST(test_echo_reply_of_zeroes_has_the_checksum_0xffff),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -97,25 +97,25 @@ static uint32_t compare_picks(const struct oxp_key *key, const char *first)
 	return different;
 }
 
-static void test_pick_names_the_member_that_packets_go_to(void **state)
+#define PICK(name) TEST_WITH(name, set_up_members, tear_down)
+
+PICK(test_pick_names_the_member_that_packets_go_to)
 {
 	struct oxp_key v4 = tcp_key(VIP, 80), v6 = tcp_key(VIP_V6, 80);
 
-	(void)state;
 	set_service(node, &v4, members, MEMBERS);
 	set_service(node, &v6, members, MEMBERS);
 	assert_int_equal(compare_picks(&v4, "198.18.0.1"), MEMBERS);
 	assert_int_equal(compare_picks(&v6, "2001:db8:5::1"), MEMBERS);
 }
 
-static void test_pick_by_source_ignores_ports(void **state)
+PICK(test_pick_by_source_ignores_ports)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.flags = OXP_SERVICE_SOURCE};
 	struct oxp_key v4 = tcp_key(VIP, 80), v6 = tcp_key(VIP_V6, 80);
 	struct oxp_address client = address(CLIENT), one, other;
 
-	(void)state;
 	set_service_as(node, &v4, &settings, members, MEMBERS);
 	set_service_as(node, &v6, &settings, members, MEMBERS);
 	assert_int_equal(compare_picks(&v4, "198.18.0.1"), MEMBERS);
@@ -134,13 +134,12 @@ static void test_pick_by_source_ignores_ports(void **state)
 			 2); /* 0 and 1, 2 */
 }
 
-static void test_pick_refuses_what_has_no_member(void **state)
+PICK(test_pick_refuses_what_has_no_member)
 {
 	struct oxp_key v4 = tcp_key(VIP, 80), none = tcp_key(VIP, 81);
 	struct oxp_address v6_client = address("2001:db8::9");
 	struct oxp_address client = address(CLIENT), out;
 
-	(void)state;
 	set_service(node, &v4, members, 0);
 	assert_int_equal(oxp_test_pick(node, &v4, &client, 1, &out, error),
 			 -ENETUNREACH);
@@ -150,7 +149,7 @@ static void test_pick_refuses_what_has_no_member(void **state)
 			 -EAFNOSUPPORT);
 }
 
-static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
+PICK(test_quic_server_ids_are_crc32c_without_collisions)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.flags = OXP_SERVICE_QUIC};
@@ -162,7 +161,6 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 	struct oxp_member colliding[2] = {members[0], members[0]};
 	struct oxp_service service;
 
-	(void)state;
 	/* check value from the CRC catalogue */
 	assert_int_equal(crc32c((const uint8_t *)"123456789", 9), 0xe3069283);
 	for (int i = 0; i < MEMBERS; i++)
@@ -193,17 +191,4 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 		fail_msg("verify: %s", error);
 }
 
-#define PICK(name)                                                             \
-	cmocka_unit_test_setup_teardown(name, set_up_members, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		PICK(test_pick_names_the_member_that_packets_go_to),
-		PICK(test_pick_by_source_ignores_ports),
-		PICK(test_pick_refuses_what_has_no_member),
-		PICK(test_quic_server_ids_are_crc32c_without_collisions),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

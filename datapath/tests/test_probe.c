@@ -152,7 +152,7 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 }
 
-static void test_probes_are_encapsulated_as_clients_packets(void **state)
+TEST(test_probes_are_encapsulated_as_clients_packets)
 {
 	static const uint8_t all[] = {
 #define OXP_ENCAPSULATION(name, number, shim, option, text) number,
@@ -160,7 +160,6 @@ static void test_probes_are_encapsulated_as_clients_packets(void **state)
 	};
 	uint64_t runs = 0;
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(all); n++)
 		for (int families = 0; families < 4; families++) {
 			bool v6 = families & 1, outer_v6 = families & 2;
@@ -178,7 +177,7 @@ static void test_probes_are_encapsulated_as_clients_packets(void **state)
 }
 
 /* The same with bits of the outer source that depend on the flow. */
-static void test_probes_have_the_entropy_of_clients_packets(void **state)
+TEST(test_probes_have_the_entropy_of_clients_packets)
 {
 	struct oxp_node_settings settings = {
 		.source_v4 = address("10.0.0.0"),
@@ -187,7 +186,6 @@ static void test_probes_have_the_entropy_of_clients_packets(void **state)
 		.entropy_v6 = 16,
 	};
 
-	(void)state;
 	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (int families = 0; families < 4; families++)
 		same_as_forwarded(OXP_IPIP, families & 1, families & 2,
@@ -195,7 +193,7 @@ static void test_probes_have_the_entropy_of_clients_packets(void **state)
 }
 
 /* Even if the member is on another host. */
-static void test_probes_go_through_the_tunnel_of_clients_packets(void **state)
+TEST(test_probes_go_through_the_tunnel_of_clients_packets)
 {
 	static const struct {
 		const char *host;
@@ -208,7 +206,6 @@ static void test_probes_go_through_the_tunnel_of_clients_packets(void **state)
 		{"10.9.0.1", OXP_GRE, 0},
 	};
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(ends) / sizeof(*ends); n++)
 		for (int v6 = 0; v6 < 2; v6++) {
 			struct oxp_tunnel tunnel = {
@@ -231,11 +228,10 @@ static void test_probes_go_through_the_tunnel_of_clients_packets(void **state)
 }
 
 /* The member's port, where the forwarding program writes it. */
-static void test_probes_have_the_port_of_clients_packets(void **state)
+TEST(test_probes_have_the_port_of_clients_packets)
 {
 	static const uint8_t kinds[] = {OXP_IPIP, OXP_GUE, OXP_GRE, OXP_DSCP};
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(kinds); n++)
 		for (int v6 = 0; v6 < 2; v6++)
 			for (int i = 0; i < 2; i++) /* TCP, UDP */
@@ -244,13 +240,12 @@ static void test_probes_have_the_port_of_clients_packets(void **state)
 }
 
 /* The forwarding program answers these itself. */
-static void test_echo_requests_of_checks_reach_the_member(void **state)
+TEST(test_echo_requests_of_checks_reach_the_member)
 {
 	struct oxp_probe wanted = target(VIP_V6, MEMBER_V6, OXP_DSCP);
 	struct frame in, out;
 	uint32_t mark = MARK;
 
-	(void)state;
 	set_probes(&wanted, 1);
 	make_probe(&in, true, IPPROTO_ICMPV6, 8);
 	in.data[14 + 40] = 128;
@@ -282,13 +277,12 @@ static void expect(const struct frame *in, uint32_t mark, int action,
 	assert_int_equal(outcome(which), before + 1);
 }
 
-static void test_probes_that_fit_no_target_are_dropped(void **state)
+TEST(test_probes_that_fit_no_target_are_dropped)
 {
 	struct oxp_probe wanted = target(VIP, MEMBER, OXP_IPIP);
 	struct oxp_node_settings settings = {};
 	struct frame in;
 
-	(void)state;
 	make_probe(&in, false, IPPROTO_TCP, 1);
 	expect(&in, MARK, TC_ACT_SHOT, OXP_PROBE_DROP_UNKNOWN);
 	set_probes(&wanted, 1);
@@ -308,13 +302,12 @@ static void test_probes_that_fit_no_target_are_dropped(void **state)
 	expect(&in, MARK, TC_ACT_SHOT, OXP_PROBE_DROP_NO_SOURCE);
 }
 
-static void test_packets_with_other_marks_are_untouched(void **state)
+TEST(test_packets_with_other_marks_are_untouched)
 {
 	const uint32_t others[] = {0, 1, MARK - OXP_PROBE_MARK, 0x4e000abc,
 				   0x50000abc};
 	struct frame in, out;
 
-	(void)state;
 	make_probe(&in, false, IPPROTO_TCP, 1);
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		uint32_t mark = others[i];
@@ -328,17 +321,4 @@ static void test_packets_with_other_marks_are_untouched(void **state)
 		assert_int_equal(outcome(i), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_probes_are_encapsulated_as_clients_packets),
-		TEST(test_probes_have_the_entropy_of_clients_packets),
-		TEST(test_probes_go_through_the_tunnel_of_clients_packets),
-		TEST(test_probes_have_the_port_of_clients_packets),
-		TEST(test_echo_requests_of_checks_reach_the_member),
-		TEST(test_probes_that_fit_no_target_are_dropped),
-		TEST(test_packets_with_other_marks_are_untouched),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -18,11 +18,10 @@ static void expect_probes(const struct oxp_probe *wanted, uint32_t count)
 	assert_memory_equal(found, wanted, count * sizeof(*wanted));
 }
 
-static void test_targets_are_listed_as_set(void **state)
+TEST(test_targets_are_listed_as_set)
 {
 	struct oxp_probe wanted[4];
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		wanted[i] = target(VIP, i & 1 ? MEMBER_V6 : MEMBER,
 				   i & 1 ? OXP_SRV6 : OXP_GRE);
@@ -54,11 +53,10 @@ static void expect_refused(struct oxp_probe wanted, int status,
 	expect_probes(&keeps, 1);
 }
 
-static void test_refused_targets_leave_the_others(void **state)
+TEST(test_refused_targets_leave_the_others)
 {
 	struct oxp_probe wanted = target(VIP, MEMBER, OXP_IPIP);
 
-	(void)state;
 	wanted.mark = 1;
 	expect_refused(wanted, -EINVAL, "mark 0x1 ");
 	wanted = target(VIP, MEMBER, OXP_IPIP);
@@ -75,12 +73,11 @@ static void test_refused_targets_leave_the_others(void **state)
 }
 
 /* Without probes nothing exists, and reading creates nothing. */
-static void test_node_without_probes_has_nothing_of_them(void **state)
+TEST(test_node_without_probes_has_nothing_of_them)
 {
 	uint64_t count;
 	char *path;
 
-	(void)state;
 	assert_int_equal(oxp_probes_remove(node, error), 1);
 	assert_int_equal(oxp_probes_remove(node, error), 0);
 	assert_int_equal(oxp_probes_list(node, NULL, 0, error), 0);
@@ -115,7 +112,7 @@ static uint32_t filter(void)
 	return bpf_tc_query(&hook, &place) ? 0 : place.prog_id;
 }
 
-static void test_filter_is_attached_once_and_others_are_kept(void **state)
+TEST(test_filter_is_attached_once_and_others_are_kept)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = 1,
 		    .attach_point = BPF_TC_EGRESS);
@@ -123,7 +120,6 @@ static void test_filter_is_attached_once_and_others_are_kept(void **state)
 	LIBBPF_OPTS(bpf_tc_opts, beside, .handle = 5, .priority = 1);
 	uint32_t first;
 
-	(void)state;
 	assert_int_equal(unshare(CLONE_NEWNET), 0);
 	assert_int_equal(detach_probes(error), 0);
 	assert_int_equal(oxp_probe_attach(node, 4711, error), -ENODEV);
@@ -167,14 +163,4 @@ static void test_filter_is_attached_once_and_others_are_kept(void **state)
 	close(place.prog_fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_targets_are_listed_as_set),
-		TEST(test_refused_targets_leave_the_others),
-		TEST(test_node_without_probes_has_nothing_of_them),
-		TEST(test_filter_is_attached_once_and_others_are_kept),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -63,13 +63,12 @@ static void expect_each(uint64_t more, uint64_t less, uint32_t count,
 }
 
 /* At these sizes the kernel's powers of two are exact. */
-static void test_bytes_of_maps_are_those_documented(void **state)
+PLAIN_TEST(test_bytes_of_maps_are_those_documented)
 {
 	int cpus = libbpf_num_possible_cpus(), major, minor;
 	struct utsname kernel;
 	uint64_t base, all;
 
-	(void)state;
 	uname(&kernel);
 	assert_int_equal(sscanf(kernel.release, "%d.%d", &major, &minor), 2);
 	if (major < 6 || (major == 6 && minor < 4)) {
@@ -223,7 +222,7 @@ static void configure(struct oxp_node *node)
 	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 }
 
-static void test_node_holds_the_promised_services_and_members(void **state)
+PLAIN_TEST(test_node_holds_the_promised_services_and_members)
 {
 	struct oxp_options options = {
 		.pin_directory = "/mnt/bpf/many",
@@ -234,7 +233,6 @@ static void test_node_holds_the_promised_services_and_members(void **state)
 	};
 	struct oxp_node *node;
 
-	(void)state;
 	if (available_kb() < NEEDED_KB) {
 		print_message("%lu MB of memory are available, %lu are "
 			      "needed: skipped\n",
@@ -285,7 +283,7 @@ static void expect_most(struct oxp_node *node)
 	close(program);
 }
 
-static void test_node_holds_the_most_services_allowed(void **state)
+PLAIN_TEST(test_node_holds_the_most_services_allowed)
 {
 	struct oxp_wanted_service *wanted =
 		calloc(SERVICES_MOST, sizeof(*wanted));
@@ -299,7 +297,6 @@ static void test_node_holds_the_most_services_allowed(void **state)
 	struct oxp_member member;
 	struct oxp_node *node;
 
-	(void)state;
 	if (available_kb() < NEEDED_KB)
 		skip();
 	assert_non_null(wanted);
@@ -319,14 +316,4 @@ static void test_node_holds_the_most_services_allowed(void **state)
 	free(wanted);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bytes_of_maps_are_those_documented),
-		cmocka_unit_test(
-			test_node_holds_the_promised_services_and_members),
-		cmocka_unit_test(test_node_holds_the_most_services_allowed),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

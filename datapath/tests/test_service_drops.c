@@ -60,14 +60,13 @@ static void add_tags(struct frame *frame, int tags)
 	}
 }
 
-static void test_martian_counts_for_its_service(void **state)
+TEST(test_martian_counts_for_its_service)
 {
 	struct variation with = {.options = 1};
 	struct flow flow[2] = {web, dns};
 	const struct flow *whose[2] = {&web, &dns};
 	struct frame frame;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		flow[i].source = "127.0.0.1";
 		for (int tags = 0; tags < 3; tags++) {
@@ -81,13 +80,12 @@ static void test_martian_counts_for_its_service(void **state)
 	}
 }
 
-static void test_packets_without_a_member_count(void **state)
+TEST(test_packets_without_a_member_count)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct variation with = {.options = 1}, later = {.fragment = 0x0064};
 	struct frame frame;
 
-	(void)state;
 	set_service(node, &key, NULL, 0);
 	make(&frame, &web);
 	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
@@ -107,7 +105,7 @@ static void set_dns_as(const struct oxp_service_settings *settings)
 	set_service_as(node, &key, settings, &member, 1);
 }
 
-static void test_clients_outside_of_allowed_networks_count(void **state)
+TEST(test_clients_outside_of_allowed_networks_count)
 {
 	struct oxp_network networks[] = {{address("203.0.113.0"), 24}};
 	struct oxp_service_settings settings = {
@@ -115,7 +113,6 @@ static void test_clients_outside_of_allowed_networks_count(void **state)
 	struct variation later = {.fragment = 0x0064};
 	struct frame frame;
 
-	(void)state;
 	set_dns_as(&settings);
 	make(&frame, &dns);
 	expect_counted(&frame, OXP_DROP_NOT_ALLOWED, &dns);
@@ -123,26 +120,24 @@ static void test_clients_outside_of_allowed_networks_count(void **state)
 	expect_counted(&frame, OXP_DROP_NOT_ALLOWED, &dns);
 }
 
-static void test_sources_that_open_too_fast_count(void **state)
+TEST(test_sources_that_open_too_fast_count)
 {
 	struct oxp_service_settings settings = {
 		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 1};
 	struct frame frame;
 
-	(void)state;
 	set_dns_as(&settings);
 	make(&frame, &dns);
 	expect_forwarded(&frame);
 	expect_counted(&frame, OXP_DROP_RATE, &dns);
 }
 
-static void test_packets_too_big_count_unless_they_are_answered(void **state)
+TEST(test_packets_too_big_count_unless_they_are_answered)
 {
 	struct variation options = {.options = 1}, whole = {.fragment = 0x4000};
 	struct frame frame;
 	uint64_t before;
 
-	(void)state;
 	make_frame(&frame, &web, 1441, NULL);
 	expect_counted(&frame, OXP_DROP_TOO_BIG, &web);
 	make_frame(&frame, &web, 1441, &options);
@@ -161,14 +156,13 @@ static void test_packets_too_big_count_unless_they_are_answered(void **state)
 	assert_int_equal(drops_of(&web), before);
 }
 
-static void test_packets_without_next_hop_count(void **state)
+TEST(test_packets_without_next_hop_count)
 {
 	uint32_t *device = &node->uplinks[node->config->active_uplinks & 1]
 				    .uplink[0]
 				    .ifindex;
 	struct frame frame;
 
-	(void)state;
 	make(&frame, &web);
 	*device += 1000;
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
@@ -182,13 +176,12 @@ static void test_packets_without_next_hop_count(void **state)
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &dns);
 }
 
-static void test_packets_of_no_known_service_count_for_none(void **state)
+TEST(test_packets_of_no_known_service_count_for_none)
 {
 	struct variation later = {.fragment = 0x0064};
 	struct flow sctp = web, tunnel = web;
 	struct frame frame;
 
-	(void)state;
 	sctp.protocol = IPPROTO_SCTP;
 	make_frame(&frame, &sctp, 64, &later);
 	expect_dropped(&frame, OXP_DROP_FRAGMENT);
@@ -202,13 +195,12 @@ static void test_packets_of_no_known_service_count_for_none(void **state)
 	assert_int_equal(drops_of(&dns), 0);
 }
 
-static void test_recreated_service_starts_at_zero(void **state)
+TEST(test_recreated_service_starts_at_zero)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_service list[2];
 	struct frame frame;
 
-	(void)state;
 	set_service(node, &key, NULL, 0);
 	make(&frame, &web);
 	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
@@ -219,18 +211,4 @@ static void test_recreated_service_starts_at_zero(void **state)
 	assert_int_equal(drops_of(&web), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_martian_counts_for_its_service),
-		TEST(test_packets_without_a_member_count),
-		TEST(test_clients_outside_of_allowed_networks_count),
-		TEST(test_sources_that_open_too_fast_count),
-		TEST(test_packets_too_big_count_unless_they_are_answered),
-		TEST(test_packets_without_next_hop_count),
-		TEST(test_packets_of_no_known_service_count_for_none),
-		TEST(test_recreated_service_starts_at_zero),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

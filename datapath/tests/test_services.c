@@ -35,12 +35,11 @@ static int apply(uint64_t check, uint8_t up)
 	return oxp_health_apply(node, &result, 1, error);
 }
 
-static void test_setting_an_equal_service_changes_nothing(void **state)
+TEST(test_setting_an_equal_service_changes_nothing)
 {
 	struct oxp_member members[3], swapped[3];
 	uint8_t changed;
 
-	(void)state;
 	make_members(members, 3, 0, 0);
 	set_service(node, &http, members, 3);
 	assert_int_equal(show().generation, 1);
@@ -59,14 +58,13 @@ static void test_setting_an_equal_service_changes_nothing(void **state)
 	assert_int_equal(show().generation, 2);
 }
 
-static void test_ports_of_one_address_are_separate_members(void **state)
+TEST(test_ports_of_one_address_are_separate_members)
 {
 	struct oxp_member members[4];
 	struct oxp_member_state states[4];
 	uint16_t ports[] = {8081, 80, 8080, 0};
 	uint16_t before[TEST_SLOTS], after[TEST_SLOTS];
 
-	(void)state;
 	make_members(members, 4, 0, 7);
 	for (int i = 0; i < 4; i++) {
 		members[i].address = members[0].address;
@@ -99,13 +97,12 @@ static void test_ports_of_one_address_are_separate_members(void **state)
 }
 
 /* As on nodes from before ports were written. */
-static void test_member_that_gets_a_port_stays_the_same(void **state)
+TEST(test_member_that_gets_a_port_stays_the_same)
 {
 	struct oxp_member members[3];
 	uint16_t before[TEST_SLOTS], after[TEST_SLOTS], old[TEST_SLOTS];
 	uint32_t open; /* as members came up one by one */
 
-	(void)state;
 	make_members(members, 3, 0, 7);
 	set_service(node, &http, members, 3);
 	for (int i = 0; i < 3; i++)
@@ -133,11 +130,10 @@ static void test_member_that_gets_a_port_stays_the_same(void **state)
 	assert_int_equal(member_state(0).port, 9000);
 }
 
-static void test_new_members_with_a_check_are_down(void **state)
+TEST(test_new_members_with_a_check_are_down)
 {
 	struct oxp_member members[2];
 
-	(void)state;
 	make_members(members, 2, 0, 0);
 	members[1].check = 7;
 	set_service(node, &http, members, 2);
@@ -146,11 +142,10 @@ static void test_new_members_with_a_check_are_down(void **state)
 	assert_int_equal(show().enabled, 1);
 }
 
-static void test_health_is_carried_over_with_the_check(void **state)
+TEST(test_health_is_carried_over_with_the_check)
 {
 	struct oxp_member members[2];
 
-	(void)state;
 	make_members(members, 2, 0, 0);
 	set_service(node, &http, members, 1);
 	members[0].check = 7; /* new check: keeps its traffic */
@@ -176,14 +171,13 @@ static void test_health_is_carried_over_with_the_check(void **state)
 	expect_health(0, 1, 0);
 }
 
-static void test_results_of_a_call_switch_a_service_once(void **state)
+TEST(test_results_of_a_call_switch_a_service_once)
 {
 	struct oxp_member members[10];
 	struct oxp_health_result results[12];
 	struct oxp_key https = tcp_key(VIP, 443);
 	uint64_t generation;
 
-	(void)state;
 	make_members(members, 10, 0, 100);
 	set_service(node, &http, members, 10);
 	set_service(node, &https, members, 5);
@@ -214,12 +208,11 @@ static void test_results_of_a_call_switch_a_service_once(void **state)
 	assert_int_equal(show().generation, generation);
 }
 
-static void test_slots_lead_nowhere_without_healthy_members(void **state)
+TEST(test_slots_lead_nowhere_without_healthy_members)
 {
 	struct oxp_member member;
 	uint16_t table[TEST_SLOTS];
 
-	(void)state;
 	make_members(&member, 1, 0, 5);
 	set_service(node, &http, &member, 1);
 	assert_int_equal(apply(5, 1), 1);
@@ -233,13 +226,12 @@ static void test_slots_lead_nowhere_without_healthy_members(void **state)
 }
 
 /* Nodes that saw the same events in another order have equal tables. */
-static void test_table_does_not_depend_on_the_order_of_events(void **state)
+TEST(test_table_does_not_depend_on_the_order_of_events)
 {
 	struct oxp_key https = tcp_key(VIP, 443);
 	uint16_t left[TEST_SLOTS], right[TEST_SLOTS];
 	struct oxp_member members[8];
 
-	(void)state;
 	make_members(members, 8, 0, 10);
 	for (int i = 0; i < 8; i++)
 		members[i].weight = i + 1;
@@ -272,12 +264,11 @@ static void send_packets(int program, int packets)
 		assert_int_equal(run(program, &frame, NULL), XDP_TX);
 }
 
-static void test_counters_stay_with_members(void **state)
+TEST(test_counters_stay_with_members)
 {
 	struct oxp_member members[3];
 	int program = forward_program(node);
 
-	(void)state;
 	make_members(members, 3, 0, 0);
 	set_service(node, &http, members + 1, 1);
 	send_packets(program, 5);
@@ -297,14 +288,13 @@ static void test_counters_stay_with_members(void **state)
 
 /* A flow may be remembered with a removed member: its place is empty, also in
  * the block that had it, or no longer exists. */
-static void test_places_of_removed_members_are_empty(void **state)
+TEST(test_places_of_removed_members_are_empty)
 {
 	static const struct block_member nobody;
 	static const struct member_head nothing;
 	struct oxp_member members[3];
 	struct service_block *block;
 
-	(void)state;
 	make_members(members, 3, 0, 5);
 	set_service(node, &http, members, 3);
 	block = live_block(node, show().index);
@@ -321,20 +311,4 @@ static void test_places_of_removed_members_are_empty(void **state)
 	assert_int_equal(live_block(node, show().index)->members, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_setting_an_equal_service_changes_nothing),
-		TEST(test_ports_of_one_address_are_separate_members),
-		TEST(test_member_that_gets_a_port_stays_the_same),
-		TEST(test_new_members_with_a_check_are_down),
-		TEST(test_health_is_carried_over_with_the_check),
-		TEST(test_results_of_a_call_switch_a_service_once),
-		TEST(test_slots_lead_nowhere_without_healthy_members),
-		TEST(test_table_does_not_depend_on_the_order_of_events),
-		TEST(test_counters_stay_with_members),
-		TEST(test_places_of_removed_members_are_empty),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -82,17 +82,17 @@ static uint32_t count_followed(const struct flow *flow, uint32_t from,
 	return count - (outcome(OXP_FRAGMENT_GUESSED).packets - guessed);
 }
 
-static void test_another_vip_costs_nothing_that_is_there(void **state)
+#define OF_VIPS(name) TEST_WITH(name, set_up_vips, tear_down)
+
+OF_VIPS(test_another_vip_costs_nothing_that_is_there)
 {
-	(void)state;
 	send_first(&victim, 0, FEW);
 	send_first(&greedy, 0, 2 * DATAGRAMS);
 	assert_int_equal(count_followed(&victim, 0, FEW), FEW);
 }
 
-static void test_another_vip_that_filled_it_gives_way(void **state)
+OF_VIPS(test_another_vip_that_filled_it_gives_way)
 {
-	(void)state;
 	send_first(&greedy, 0, 2 * DATAGRAMS);
 	send_first(&victim, 0, FEW);
 	send_first(&greedy, 0, 2 * DATAGRAMS);
@@ -100,9 +100,8 @@ static void test_another_vip_that_filled_it_gives_way(void **state)
 }
 
 /* A VIP that fills the table itself loses its oldest ones. */
-static void test_vip_loses_its_oldest_fragments(void **state)
+OF_VIPS(test_vip_loses_its_oldest_fragments)
 {
-	(void)state;
 	send_first(&greedy, 0, 4 * DATAGRAMS);
 	assert_in_range(count_followed(&greedy, 4 * DATAGRAMS - FEW, FEW),
 			FEW * 9 / 10, FEW);
@@ -126,11 +125,10 @@ static void make_older(int map, uint32_t sets, uint64_t milliseconds)
 }
 
 /* RFC 1122, section 3.3.2: reassembly of a datagram ends after 120 s. */
-static void test_what_is_old_is_not_followed(void **state)
+OF_VIPS(test_what_is_old_is_not_followed)
 {
 	int map = node->map[MAP_FRAGMENTS];
 
-	(void)state;
 	send_first(&victim, 0, FEW);
 	make_older(map, FRAGMENT_SETS, 110000); /* units of 1.05 ms */
 	assert_int_equal(count_followed(&victim, 0, FEW), FEW);
@@ -139,13 +137,12 @@ static void test_what_is_old_is_not_followed(void **state)
 }
 
 /* The fragments of both projects' flows go to one VIP. */
-static void test_another_project_with_nat_costs_nothing(void **state)
+TEST_WITH(test_another_project_with_nat_costs_nothing, set_up_nat, tear_down)
 {
 	struct variation opening = {.tcp_flags = SYN};
 	uint32_t passed = 0;
 	struct frame syn;
 
-	(void)state;
 	make_frame(&syn, &ours, 0, &opening);
 	assert_int_equal(run(program, &syn, NULL), XDP_TX);
 	make_frame(&syn, &theirs, 0, &opening);
@@ -187,12 +184,11 @@ static uint64_t tokens_of(struct oxp_simulation *simulation, uint32_t client)
 
 /* Budgets that sources have used up stay so, whatever another service receives:
  * a forgotten source could use its full budget again. */
-static void test_another_services_sources_lift_no_limit(void **state)
+OF_VIPS(test_another_services_sources_lift_no_limit)
 {
 	struct oxp_simulation *simulation;
 	uint8_t tag[8];
 
-	(void)state;
 	/* too slow to matter during the test */
 	set_one(VIP, 5353, 1, 600);
 	set_one(GREEDY_VIP, 5353, 1, 600);
@@ -206,21 +202,4 @@ static void test_another_services_sources_lift_no_limit(void **state)
 	oxp_simulation_close(simulation);
 }
 
-#define OF_VIPS(name)                                                          \
-	cmocka_unit_test_setup_teardown(name, set_up_vips, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		OF_VIPS(test_another_vip_costs_nothing_that_is_there),
-		OF_VIPS(test_another_vip_that_filled_it_gives_way),
-		OF_VIPS(test_vip_loses_its_oldest_fragments),
-		OF_VIPS(test_what_is_old_is_not_followed),
-		OF_VIPS(test_another_services_sources_lift_no_limit),
-		cmocka_unit_test_setup_teardown(
-			test_another_project_with_nat_costs_nothing, set_up_nat,
-			tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

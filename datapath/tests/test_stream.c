@@ -78,14 +78,13 @@ static char *with_record(const char *stream, size_t *length, uint32_t flags)
 	return out;
 }
 
-static void test_unknown_records_are_skipped_unless_mandatory(void **state)
+PLAIN_TEST(test_unknown_records_are_skipped_unless_mandatory)
 {
 	struct oxp_node *node = some_state();
 	struct import *import;
 	size_t length, optional_length, mandatory_length;
 	char *stream = stream_of(node, &length), *optional, *mandatory;
 
-	(void)state;
 	optional_length = mandatory_length = length;
 	optional = with_record(stream, &optional_length, 0);
 	mandatory = with_record(stream, &mandatory_length, STREAM_MANDATORY);
@@ -100,14 +99,13 @@ static void test_unknown_records_are_skipped_unless_mandatory(void **state)
 	oxp_close(node);
 }
 
-static void test_streams_cut_short_are_refused(void **state)
+PLAIN_TEST(test_streams_cut_short_are_refused)
 {
 	struct oxp_node *node = some_state();
 	struct import *import;
 	size_t length;
 	char *stream = stream_of(node, &length);
 
-	(void)state;
 	for (size_t part = 0; part < length; part += part < 2000 ? 1 : 97) {
 		int status = read_bytes(stream, part, &import);
 
@@ -123,7 +121,7 @@ static void test_streams_cut_short_are_refused(void **state)
 }
 
 /* Elements that grew, and elements of older writers. */
-static void test_elements_of_other_lengths_are_cut_or_padded(void **state)
+PLAIN_TEST(test_elements_of_other_lengths_are_cut_or_padded)
 {
 	const char data[] = "abcdefgh";
 	struct record record = {
@@ -132,7 +130,6 @@ static void test_elements_of_other_lengths_are_cut_or_padded(void **state)
 	};
 	char out[8];
 
-	(void)state;
 	element_of(&record, 1, out, 2);
 	assert_memory_equal(out, "ef", 2);
 	element_of(&record, 1, out, 8);
@@ -142,14 +139,13 @@ static void test_elements_of_other_lengths_are_cut_or_padded(void **state)
 }
 
 /* Any bytes give an error or a state, but never a crash or a torn table. */
-static void test_damaged_streams_never_crash_the_reader(void **state)
+PLAIN_TEST(test_damaged_streams_never_crash_the_reader)
 {
 	struct oxp_node *node = some_state();
 	size_t length;
 	char *stream = stream_of(node, &length);
 	uint32_t refused = 0, read = 0;
 
-	(void)state;
 	srandom(1);
 	for (int round = 0; round < 3000; round++) {
 		size_t at = random() % length;
@@ -173,13 +169,12 @@ static void test_damaged_streams_never_crash_the_reader(void **state)
 }
 
 /* After a death in between, the next process finds the node as it was. */
-static void test_handover_completes_or_is_reverted(void **state)
+PLAIN_TEST(test_handover_completes_or_is_reverted)
 {
 	struct oxp_node *node = some_state(), *other = open_state();
 	struct oxp_info info;
 	int lock_file;
 
-	(void)state;
 	assert_int_equal(oxp_handover_end(node, 0, error), -EINVAL);
 	assert_int_equal(oxp_handover_begin(node, &lock_file, error), 0);
 	assert_true(node->config->dirty);
@@ -246,13 +241,12 @@ static uint32_t member_of(const struct flow_set *set, uint64_t tag)
 
 /* A second copy adds what the first one could not have, and keeps what packets
  * wrote. */
-static void test_second_copy_of_flows_keeps_what_packets_wrote(void **state)
+PLAIN_TEST(test_second_copy_of_flows_keeps_what_packets_wrote)
 {
 	struct oxp_node *node = some_state();
 	struct flow_set *set = map_flows(node);
 	struct import *import;
 
-	(void)state;
 	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
 		set->entry[i] = flow_entry(i + 1, 2, i + 1);
 	import = import_part(node, OXP_PART_FLOWS);
@@ -307,7 +301,7 @@ static ssize_t open_flows_and_write(void *cookie, const char *data,
 }
 
 /* Flows that begin during the export take no room of others. */
-static void test_flows_that_begin_meanwhile_displace_none(void **state)
+PLAIN_TEST(test_flows_that_begin_meanwhile_displace_none)
 {
 	static const cookie_io_functions_t functions = {
 		.write = open_flows_and_write};
@@ -319,7 +313,6 @@ static void test_flows_that_begin_meanwhile_displace_none(void **state)
 	const struct stream_flow *flow = (void *)(record + 1);
 	struct flow_set *sets;
 
-	(void)state;
 	sets = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED,
 		    file.node->map[MAP_FLOWS], 0);
 	assert_true(sets != MAP_FAILED);
@@ -360,7 +353,7 @@ static void add_outcomes(struct oxp_node *node, const struct import *import)
 	assert_int_equal(fill_counters(node, import, adopted, error), 0);
 }
 
-static void test_outcomes_are_added(void **state)
+PLAIN_TEST(test_outcomes_are_added)
 {
 	const struct flow flow = {"127.0.0.1", VIP, 40000, 80, IPPROTO_TCP};
 	struct oxp_node *node = some_state();
@@ -369,7 +362,6 @@ static void test_outcomes_are_added(void **state)
 	struct import *import;
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &flow, 10, NULL);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(run(program, &frame, NULL), XDP_DROP);
@@ -383,21 +375,4 @@ static void test_outcomes_are_added(void **state)
 	oxp_close(node);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_unknown_records_are_skipped_unless_mandatory),
-		cmocka_unit_test(test_streams_cut_short_are_refused),
-		cmocka_unit_test(
-			test_elements_of_other_lengths_are_cut_or_padded),
-		cmocka_unit_test(test_damaged_streams_never_crash_the_reader),
-		cmocka_unit_test(
-			test_second_copy_of_flows_keeps_what_packets_wrote),
-		cmocka_unit_test(test_flows_that_begin_meanwhile_displace_none),
-		cmocka_unit_test(test_outcomes_are_added),
-		cmocka_unit_test(test_handover_completes_or_is_reverted),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -100,7 +100,7 @@ static void prepare(struct oxp_node *node, struct reader *reader,
 	reader->program = forward_program(node);
 }
 
-static void test_packets_never_see_a_mixture_of_tables(void **state)
+PLAIN_TEST(test_packets_never_see_a_mixture_of_tables)
 {
 	struct oxp_node *node = fresh_state();
 	struct oxp_key key = tcp_key(VIP, 80);
@@ -108,7 +108,6 @@ static void test_packets_never_see_a_mixture_of_tables(void **state)
 	static struct reader reader;
 	pthread_t thread;
 
-	(void)state;
 	prepare(node, &reader, &key, sets);
 	pthread_create(&thread, NULL, read_packets, &reader);
 	for (int i = 0; i < 300; i++)
@@ -126,7 +125,7 @@ static void test_packets_never_see_a_mixture_of_tables(void **state)
 }
 
 /* Proof that the reader would notice: the same with tables written in place. */
-static void test_tables_written_in_place_show_mixtures(void **state)
+PLAIN_TEST(test_tables_written_in_place_show_mixtures)
 {
 	struct oxp_node *node = fresh_state();
 	struct oxp_key key = tcp_key(VIP, 80);
@@ -137,7 +136,6 @@ static void test_tables_written_in_place_show_mixtures(void **state)
 	size_t size;
 	int rounds;
 
-	(void)state;
 	prepare(node, &reader, &key, sets);
 	for (int which = 0; which < 2; which++) {
 		set_alternative(node, &key, sets, which);
@@ -225,9 +223,8 @@ static uint64_t disturbed_packets(bool wait)
 	return reader.disturbed;
 }
 
-static void test_blocks_wait_for_packets(void **state)
+PLAIN_TEST(test_blocks_wait_for_packets)
 {
-	(void)state;
 	assert_int_equal(disturbed_packets(true), 0);
 	/* the test would notice */
 	assert_true(disturbed_packets(false) > 0);
@@ -252,7 +249,7 @@ static void *read_own(void *argument)
 	return NULL;
 }
 
-static void test_indices_are_not_reused_while_packets_use_them(void **state)
+PLAIN_TEST(test_indices_are_not_reused_while_packets_use_them)
 {
 	struct flow flow = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
 	struct oxp_key keys[2] = {tcp_key(VIP, 80), tcp_key(VIP, 81)};
@@ -261,7 +258,6 @@ static void test_indices_are_not_reused_while_packets_use_them(void **state)
 	static struct reader reader;
 	pthread_t thread;
 
-	(void)state;
 	make_members(sets[0], 5, 1, 0);
 	make_members(sets[1], 5, 2, 0);
 	make_frame(&reader.frame[0], &flow, 10, NULL);
@@ -280,15 +276,4 @@ static void test_indices_are_not_reused_while_packets_use_them(void **state)
 	oxp_close(node);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_packets_never_see_a_mixture_of_tables),
-		cmocka_unit_test(test_tables_written_in_place_show_mixtures),
-		cmocka_unit_test(test_blocks_wait_for_packets),
-		cmocka_unit_test(
-			test_indices_are_not_reused_while_packets_use_them),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -102,7 +102,7 @@ static uint32_t slots_now(struct oxp_node *opened, const struct oxp_key *key)
 
 /* Sizes grow, shrink, and change again before slots have closed; elements
  * become wide and narrow again. Flows that began in between stay as well. */
-static void test_flows_stay_while_the_number_of_slots_changes(void **state)
+PLAIN_TEST(test_flows_stay_while_the_number_of_slots_changes)
 {
 	static const uint32_t counts[] = {5, 12, 300, 40, 41, 5, 1000, 8};
 	struct oxp_node *opened = open_sized(4, 8192);
@@ -110,7 +110,6 @@ static void test_flows_stay_while_the_number_of_slots_changes(void **state)
 	uint32_t wanted[FLOWS], sizes = 0, slots = 0;
 	int program = forward_program(opened);
 
-	(void)state;
 	make_many(1000);
 	set_members(opened, &key, counts[0]);
 	send_flows(program, 0x02, wanted);
@@ -136,13 +135,12 @@ static void pass_idle_timeout(struct oxp_node *opened)
 	}
 }
 
-static void test_slots_close_together_while_their_number_changes(void **state)
+PLAIN_TEST(test_slots_close_together_while_their_number_changes)
 {
 	struct oxp_node *opened = open_sized(4, 64);
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_service service;
 
-	(void)state;
 	make_many(12);
 	set_members(opened, &key, 5);
 	set_members(opened, &key, 12);
@@ -156,7 +154,7 @@ static void test_slots_close_together_while_their_number_changes(void **state)
 	close_sized(opened);
 }
 
-static void test_service_may_have_4096_members(void **state)
+PLAIN_TEST(test_service_may_have_4096_members)
 {
 	struct oxp_node *opened = open_sized(4, 8192);
 	struct oxp_key key = tcp_key(VIP, 80);
@@ -164,7 +162,6 @@ static void test_service_may_have_4096_members(void **state)
 	uint32_t wanted[FLOWS], found[FLOWS], moved = 0;
 	int program = forward_program(opened);
 
-	(void)state;
 	make_many(OXP_MEMBERS_MAX);
 	set_members(opened, &key, OXP_MEMBERS_MAX);
 	expect_sound(opened);
@@ -199,13 +196,12 @@ static uint64_t bytes_of(struct oxp_node *opened)
 }
 
 /* Freed memory is reused, by this process and by another one. */
-static void test_memory_grows_with_use_and_is_used_again(void **state)
+PLAIN_TEST(test_memory_grows_with_use_and_is_used_again)
 {
 	struct oxp_node *opened = open_sized(2048, 32768), *other;
 	struct oxp_key keys[2048];
 	uint64_t empty = bytes_of(opened), full;
 
-	(void)state;
 	make_many(10);
 	for (uint32_t i = 0; i < 2048; i++) {
 		keys[i] = tcp_key(VIP, 1 + i);
@@ -230,14 +226,13 @@ static void test_memory_grows_with_use_and_is_used_again(void **state)
 
 /* If the kernel has no more memory, the service is not created, or does not
  * change. */
-static void test_services_without_memory_are_refused_whole(void **state)
+PLAIN_TEST(test_services_without_memory_are_refused_whole)
 {
 	struct oxp_node *opened = open_sized(16, 16384);
 	struct oxp_key key = tcp_key(VIP, 80), big = tcp_key(VIP, 81),
 		       more = tcp_key(VIP, 82);
 	int tables = opened->map[MAP_TABLES];
 
-	(void)state;
 	make_many(OXP_MEMBERS_MAX);
 	set_members(opened, &key, 10);
 	set_members(opened, &big, OXP_MEMBERS_MAX);
@@ -282,13 +277,12 @@ static void expect_even(uint32_t count, uint32_t slots)
 	}
 }
 
-static void test_shares_are_right_to_one_percent(void **state)
+PLAIN_TEST(test_shares_are_right_to_one_percent)
 {
 	static const uint32_t counts[] = {1,  2,  3,   7,   10,  11,  40,
 					  41, 97, 163, 255, 256, 1000};
 	static struct block_member wanted[OXP_MEMBERS_MAX];
 
-	(void)state;
 	make_many(OXP_MEMBERS_MAX);
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		for (uint32_t spread = 1; spread <= 3; spread++) {
@@ -304,11 +298,10 @@ static void test_shares_are_right_to_one_percent(void **state)
 		}
 }
 
-static void test_sizes_follow_members_and_weights(void **state)
+PLAIN_TEST(test_sizes_follow_members_and_weights)
 {
 	static struct block_member wanted[OXP_MEMBERS_MAX];
 
-	(void)state;
 	for (uint32_t i = 0; i < OXP_MEMBERS_MAX; i++)
 		wanted[i].weight = 1;
 	assert_int_equal(slot_count(wanted, 0, OXP_SLOTS_LIMIT), 1021);
@@ -324,20 +317,4 @@ static void test_sizes_follow_members_and_weights(void **state)
 	assert_int_equal(slot_count(wanted, 11, OXP_SLOTS_LIMIT), 1021);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_flows_stay_while_the_number_of_slots_changes),
-		cmocka_unit_test(
-			test_slots_close_together_while_their_number_changes),
-		cmocka_unit_test(test_service_may_have_4096_members),
-		cmocka_unit_test(test_memory_grows_with_use_and_is_used_again),
-		cmocka_unit_test(
-			test_services_without_memory_are_refused_whole),
-		cmocka_unit_test(test_shares_are_right_to_one_percent),
-		cmocka_unit_test(test_sizes_follow_members_and_weights),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -88,14 +88,15 @@ static int read_sides(struct oxp_trace *trace,
 	return count;
 }
 
-static void test_packets_are_traced_before_and_after_the_program(void **state)
+#define TRACE(name) TEST_WITH(name, attach, tear_down)
+
+TRACE(test_packets_are_traced_before_and_after_the_program)
 {
 	const struct oxp_trace_packet *side[4];
 	struct flow other = {CLIENT, "192.0.2.9", 1, 80, IPPROTO_TCP};
 	struct oxp_trace *trace = open_trace(1, 2000, 0);
 	struct frame in, out;
 
-	(void)state;
 	make_frame(&in, &other, 5, NULL);
 	pass_frames(&in, 3);
 	make_frame(&in, &web, 100, NULL);
@@ -117,14 +118,13 @@ static void test_packets_are_traced_before_and_after_the_program(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_drops_are_traced_up_to_the_snap_length(void **state)
+TRACE(test_drops_are_traced_up_to_the_snap_length)
 {
 	const struct oxp_trace_packet *side[2];
 	struct flow bad = {"127.0.0.1", VIP, 1, 80, IPPROTO_TCP};
 	struct oxp_trace *trace = open_trace(1, 60, 0);
 	struct frame in;
 
-	(void)state;
 	make_frame(&in, &bad, 100, NULL);
 	assert_int_equal(pass_frames(&in, 1), XDP_DROP);
 	assert_int_equal(read_sides(trace, side, 2), 2);
@@ -134,14 +134,13 @@ static void test_drops_are_traced_up_to_the_snap_length(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_packets_with_vlan_tags_are_traced(void **state)
+TRACE(test_packets_with_vlan_tags_are_traced)
 {
 	static const uint8_t tags[8] = {0x88, 0xa8, 0, 5, 0x81, 0, 0, 6};
 	struct oxp_trace *trace = open_trace(0, 0, 0);
 	const struct oxp_trace_packet *side[2];
 	struct frame in;
 
-	(void)state;
 	make_frame(&in, &web, 0, NULL);
 	memmove(in.data + 20, in.data + 12, in.length - 12);
 	memcpy(in.data + 12, tags, sizeof(tags));
@@ -151,14 +150,13 @@ static void test_packets_with_vlan_tags_are_traced(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_sampling_traces_every_nth_packet(void **state)
+TRACE(test_sampling_traces_every_nth_packet)
 {
 	const struct oxp_trace_packet *side[64];
 	struct oxp_trace *trace;
 	struct frame in;
 	cpu_set_t cpu;
 
-	(void)state;
 	CPU_ZERO(&cpu);
 	CPU_SET(sched_getcpu(), &cpu);
 	assert_int_equal(sched_setaffinity(0, sizeof(cpu), &cpu), 0);
@@ -169,14 +167,13 @@ static void test_sampling_traces_every_nth_packet(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_packets_beyond_the_buffer_are_counted_as_lost(void **state)
+TRACE(test_packets_beyond_the_buffer_are_counted_as_lost)
 {
 	struct oxp_trace *trace = open_trace(1, 1000, 4096);
 	const struct oxp_trace_packet *side[1];
 	struct frame in;
 	int kept;
 
-	(void)state;
 	make_frame(&in, &web, 1000, NULL);
 	pass_frames(&in, 50);
 	kept = read_sides(trace, side, 1);
@@ -186,14 +183,13 @@ static void test_packets_beyond_the_buffer_are_counted_as_lost(void **state)
 }
 
 /* Attaching again replaces the program; the new one is traced, too. */
-static void test_program_that_replaces_another_is_traced(void **state)
+TRACE(test_program_that_replaces_another_is_traced)
 {
 	struct oxp_trace *trace = open_trace(1, 0, 0);
 	const struct oxp_trace_packet *side[8];
 	struct frame in;
 	uint64_t number;
 
-	(void)state;
 	make_frame(&in, &web, 0, NULL);
 	pass_frames(&in, 1);
 	assert_int_equal(read_sides(trace, side, 8), 2);
@@ -224,12 +220,11 @@ static uint32_t tracing_programs(void)
 	return count;
 }
 
-static void test_closing_a_trace_leaves_no_programs(void **state)
+TRACE(test_closing_a_trace_leaves_no_programs)
 {
 	uint32_t before = tracing_programs();
 	struct oxp_trace *trace = open_trace(1, 0, 0);
 
-	(void)state;
 	assert_int_equal(tracing_programs(), before + 2);
 	oxp_trace_close(trace);
 	/* the kernel frees them after a grace period */
@@ -238,12 +233,11 @@ static void test_closing_a_trace_leaves_no_programs(void **state)
 	assert_int_equal(tracing_programs(), before);
 }
 
-static void test_impossible_traces_are_refused(void **state)
+TRACE(test_impossible_traces_are_refused)
 {
 	struct oxp_trace_options options = {.vip = address(VIP)};
 	struct oxp_trace *trace;
 
-	(void)state;
 	options.snaplen_bytes = OXP_TRACE_SNAPLEN_MAX + 1;
 	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
 			 -EINVAL);
@@ -257,13 +251,12 @@ static void test_impossible_traces_are_refused(void **state)
 			 -EINVAL);
 }
 
-static void test_listed_program_is_the_one_attached(void **state)
+TRACE(test_listed_program_is_the_one_attached)
 {
 	struct oxp_simulation *simulation;
 	struct oxp_program one;
 	uint8_t tag[8];
 
-	(void)state;
 	assert_int_equal(oxp_programs_list(node, &one, 1, error), 1);
 	assert_int_equal(one.ifindex, device);
 	assert_string_equal(one.name, "oxp_forward");
@@ -273,21 +266,4 @@ static void test_listed_program_is_the_one_attached(void **state)
 	oxp_simulation_close(simulation);
 }
 
-#define TRACE(name) cmocka_unit_test_setup_teardown(name, attach, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TRACE(test_packets_are_traced_before_and_after_the_program),
-		TRACE(test_drops_are_traced_up_to_the_snap_length),
-		TRACE(test_packets_with_vlan_tags_are_traced),
-		TRACE(test_sampling_traces_every_nth_packet),
-		TRACE(test_packets_beyond_the_buffer_are_counted_as_lost),
-		TRACE(test_program_that_replaces_another_is_traced),
-		TRACE(test_closing_a_trace_leaves_no_programs),
-		TRACE(test_impossible_traces_are_refused),
-		TRACE(test_listed_program_is_the_one_attached),
-	};
-
-	return cmocka_run_group_tests(tests, enter, NULL);
-}
+RUN_TESTS(enter, NULL)

@@ -9,9 +9,8 @@
 
 #define NOBODY SLOT_NOBODY
 
-static void test_flows_keep_their_member_through_transitions(void **state)
+PLAIN_TEST(test_flows_keep_their_member_through_transitions)
 {
-	(void)state;
 	for (int shows_opening = 0; shows_opening < 2; shows_opening++) {
 		uint64_t checked = 0;
 
@@ -28,7 +27,7 @@ static void test_flows_keep_their_member_through_transitions(void **state)
 
 /* The table in slot_transition.c, row by row. Members 1 and 2 stay, 3 does
  * not. */
-static void test_transitions_are_those_of_the_documented_table(void **state)
+PLAIN_TEST(test_transitions_are_those_of_the_documented_table)
 {
 	static const struct {
 		uint16_t slot, before, owner;
@@ -63,7 +62,6 @@ static void test_transitions_are_those_of_the_documented_table(void **state)
 	};
 	bool stays[STAYS] = {[1] = true, [2] = true};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct slot_state next = slot_transition(
 			(struct slot_state){rows[i].slot, rows[i].before},
@@ -76,14 +74,4 @@ static void test_transitions_are_those_of_the_documented_table(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_transitions_are_those_of_the_documented_table),
-		cmocka_unit_test(
-			test_flows_keep_their_member_through_transitions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -89,13 +89,12 @@ static void look(struct seen *out)
 		out->service.members);
 }
 
-static void test_change_of_tunnel_changes_nothing_else(void **state)
+TEST(test_change_of_tunnel_changes_nothing_else)
 {
 	struct oxp_health_result up[MEMBERS];
 	struct oxp_member members[MEMBERS];
 	struct seen before, after;
 
-	(void)state;
 	make_members(members, MEMBERS, 1, 1);
 	set_service(node, &http, members, MEMBERS);
 	for (int i = 0; i < MEMBERS; i++)
@@ -119,12 +118,11 @@ static void test_change_of_tunnel_changes_nothing_else(void **state)
 	assert_memory_equal(before.member, after.member, sizeof(before.member));
 }
 
-static void test_setting_the_same_tunnel_changes_nothing(void **state)
+TEST(test_setting_the_same_tunnel_changes_nothing)
 {
 	struct oxp_member members[MEMBERS];
 	uint8_t changed = 9;
 
-	(void)state;
 	make_members(members, MEMBERS, 1, 0);
 	put_behind(members, MEMBERS, HOST_A, 1);
 	set_service(node, &http, members, MEMBERS);
@@ -141,7 +139,7 @@ static void test_setting_the_same_tunnel_changes_nothing(void **state)
 
 /* Flows found by the table alone, and flows remembered in slots that change
  * owners. */
-static void test_flows_keep_their_member_when_it_moves(void **state)
+TEST(test_flows_keep_their_member_when_it_moves)
 {
 	int program = forward_program(node);
 	struct oxp_member members[MEMBERS];
@@ -149,7 +147,6 @@ static void test_flows_keep_their_member_when_it_moves(void **state)
 	struct way before[FLOWS];
 	int remembered = 0;
 
-	(void)state;
 	make_members(members, MEMBERS, 1, 0);
 	put_behind(members, MEMBERS, HOST_A, 1);
 	set_service(node, &http, members, MEMBERS / 2);
@@ -199,13 +196,12 @@ static void *read_packets(void *argument)
 	return NULL;
 }
 
-static void test_no_packet_has_one_hosts_address_and_anothers_key(void **state)
+TEST(test_no_packet_has_one_hosts_address_and_anothers_key)
 {
 	struct reader reader = {.program = forward_program(node)};
 	struct oxp_member members[2][MEMBERS];
 	pthread_t thread;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		make_members(members[i], MEMBERS, 1, 0);
 		put_behind(members[i], MEMBERS, i ? HOST_B : HOST_A,
@@ -224,12 +220,11 @@ static void test_no_packet_has_one_hosts_address_and_anothers_key(void **state)
 }
 
 /* Two servers of one host, distinguished by their ports. */
-static void test_members_of_one_address_may_keep_the_services_port(void **state)
+TEST(test_members_of_one_address_may_keep_the_services_port)
 {
 	struct oxp_member members[2];
 	struct seen seen;
 
-	(void)state;
 	make_members(members, 2, 1, 0);
 	members[1].address = members[0].address;
 	put_behind(members, 2, HOST_A, 1);
@@ -263,7 +258,7 @@ static void expect_refused(const struct oxp_tunnel *tunnel, int status,
 		fail_msg("'%s', wanted is '%s'", error, why);
 }
 
-static void test_impossible_tunnels_are_refused_by_name(void **state)
+TEST(test_impossible_tunnels_are_refused_by_name)
 {
 	static const struct {
 		const char *host;
@@ -286,7 +281,6 @@ static void test_impossible_tunnels_are_refused_by_name(void **state)
 		{HOST_A, OXP_GRE, 7, -EINVAL, "the key 7"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct oxp_tunnel tunnel = {
 			.address = address(wrong[i].host),
@@ -298,12 +292,11 @@ static void test_impossible_tunnels_are_refused_by_name(void **state)
 	}
 }
 
-static void test_damaged_tunnels_are_found(void **state)
+TEST(test_damaged_tunnels_are_found)
 {
 	struct oxp_member members[2];
 	struct block_member *member;
 
-	(void)state;
 	make_members(members, 2, 1, 0);
 	put_behind(members, 2, HOST_A, 1);
 	members[1].tunnel = (struct oxp_tunnel){
@@ -331,17 +324,4 @@ static void test_damaged_tunnels_are_found(void **state)
 #undef DAMAGE
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_change_of_tunnel_changes_nothing_else),
-		TEST(test_setting_the_same_tunnel_changes_nothing),
-		TEST(test_flows_keep_their_member_when_it_moves),
-		TEST(test_no_packet_has_one_hosts_address_and_anothers_key),
-		TEST(test_members_of_one_address_may_keep_the_services_port),
-		TEST(test_impossible_tunnels_are_refused_by_name),
-		TEST(test_damaged_tunnels_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -47,20 +47,21 @@ static void send_packet(uint8_t tcp_flags)
 	assert_int_equal(run(program, &frame, NULL), XDP_TX);
 }
 
-static void test_slots_of_a_fresh_load_balancer_close(void **state)
+#undef TEST
+#define TEST(name) TEST_WITH(name, set_up_one_member, tear_down)
+
+TEST(test_slots_of_a_fresh_load_balancer_close)
 {
-	(void)state;
 	add_members_one_by_one();
 	assert_true(pass_a_second() <= TEST_SLOTS);
 	assert_int_equal(pass_a_second(), 0);
 	assert_int_equal(oxp_test_verify(node, error), 0);
 }
 
-static void test_slots_stay_open_after_an_earlier_packet(void **state)
+TEST(test_slots_stay_open_after_an_earlier_packet)
 {
 	uint32_t open;
 
-	(void)state;
 	send_packet(2);
 	add_members_one_by_one();
 	open = pass_a_second();
@@ -76,9 +77,8 @@ static void send_while_waiting(void)
 	send_packet(2);
 }
 
-static void test_packet_during_the_change_keeps_slots_open(void **state)
+TEST(test_packet_during_the_change_keeps_slots_open)
 {
-	(void)state;
 	add_members_one_by_one();
 	when_waiting = send_while_waiting;
 	assert_true(pass_a_second() > 0);
@@ -86,9 +86,8 @@ static void test_packet_during_the_change_keeps_slots_open(void **state)
 	assert_true(pass_a_second() > 0);
 }
 
-static void test_changes_after_a_packet_open_slots(void **state)
+TEST(test_changes_after_a_packet_open_slots)
 {
-	(void)state;
 	add_members_one_by_one();
 	pass_a_second();
 	assert_int_equal(pass_a_second(), 0);
@@ -98,18 +97,4 @@ static void test_changes_after_a_packet_open_slots(void **state)
 	assert_true(pass_a_second() > 0);
 }
 
-#undef TEST
-#define TEST(name)                                                             \
-	cmocka_unit_test_setup_teardown(name, set_up_one_member, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_slots_of_a_fresh_load_balancer_close),
-		TEST(test_slots_stay_open_after_an_earlier_packet),
-		TEST(test_packet_during_the_change_keeps_slots_open),
-		TEST(test_changes_after_a_packet_open_slots),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

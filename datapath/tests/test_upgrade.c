@@ -70,13 +70,14 @@ static void end(struct oxp_node *node)
 	oxp_close(node);
 }
 
-static void test_program_of_the_same_layout_is_replaced_once(void **state)
+#define TEST(name) TEST_WITH(name, set_up, tear_down)
+
+TEST(test_program_of_the_same_layout_is_replaced_once)
 {
 	struct oxp_node *node = attached_state();
 	struct oxp_upgrade done;
 	uint32_t own, other;
 
-	(void)state;
 	own = program_id(node);
 	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
 	assert_false(done.changes);
@@ -99,7 +100,7 @@ static void test_program_of_the_same_layout_is_replaced_once(void **state)
 }
 
 /* Each interface is reported separately. */
-static void test_only_interfaces_with_another_program_change(void **state)
+TEST(test_only_interfaces_with_another_program_change)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES], after[DEVICES];
@@ -108,7 +109,6 @@ static void test_only_interfaces_with_another_program_change(void **state)
 	char *path = link_path(node, device[1]);
 	int link = open_link(path, device[1]);
 
-	(void)state;
 	assert_true(link >= 0);
 	assert_int_equal(
 		replace_program(link,
@@ -136,13 +136,12 @@ static void test_only_interfaces_with_another_program_change(void **state)
 }
 
 /* Each interface has its own program object, held only by its link. */
-static void test_refusal_half_way_restores_all_interfaces(void **state)
+TEST(test_refusal_half_way_restores_all_interfaces)
 {
 	struct oxp_node *node = attached_state();
 	struct forward *object = another_program(node);
 	uint32_t before[DEVICES], after[DEVICES];
 
-	(void)state;
 	program_ids(node, before);
 	assert_int_not_equal(before[0], before[1]);
 	for (int at = 0; at < DEVICES; at++) {
@@ -163,14 +162,13 @@ static void test_refusal_half_way_restores_all_interfaces(void **state)
 
 /* If restoring is refused as well, that is reported, and the next upgrade
  * handles the rest. */
-static void test_refused_restoration_is_reported(void **state)
+TEST(test_refused_restoration_is_reported)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES], after[DEVICES];
 	struct oxp_upgrade done;
 	int changed = 0;
 
-	(void)state;
 	attach_another(node);
 	program_ids(node, before);
 	successes = 1;
@@ -208,14 +206,13 @@ static void set_sys_admin(bool on)
 
 /* The kernel does not show other processes the program of a link: without the
  * capability replacing works but restoring does not, which is reported. */
-static void test_missing_capability_to_restore_is_reported(void **state)
+TEST(test_missing_capability_to_restore_is_reported)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES];
 	struct forward *object = another_program(node);
 	int status;
 
-	(void)state;
 	program_ids(node, before);
 	successes = refusals = 1;
 	set_sys_admin(false);
@@ -235,13 +232,12 @@ static void test_missing_capability_to_restore_is_reported(void **state)
 }
 
 /* Between listing the interfaces and switching. */
-static void test_vanished_interfaces_do_not_stop_an_upgrade(void **state)
+TEST(test_vanished_interfaces_do_not_stop_an_upgrade)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES], after[DEVICES];
 	struct oxp_upgrade done;
 
-	(void)state;
 	attach_another(node);
 	program_ids(node, before);
 	strcpy(vanishing, "ip link del up0 && ip link del up2");
@@ -262,7 +258,7 @@ static void test_vanished_interfaces_do_not_stop_an_upgrade(void **state)
 
 /* A link that cannot be opened is not skipped: all or none, however few
  * descriptors there are. */
-static void test_all_links_change_or_none_with_few_descriptors(void **state)
+TEST(test_all_links_change_or_none_with_few_descriptors)
 {
 	struct oxp_node *node = attached_state();
 	struct forward *object = another_program(node);
@@ -270,7 +266,6 @@ static void test_all_links_change_or_none_with_few_descriptors(void **state)
 	struct rlimit all, few;
 	int next = dup(0), failures = 0, status;
 
-	(void)state;
 	assert_true(next >= 0);
 	close(next);
 	program_ids(node, before);
@@ -296,19 +291,4 @@ static void test_all_links_change_or_none_with_few_descriptors(void **state)
 	end(node);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_program_of_the_same_layout_is_replaced_once),
-		TEST(test_only_interfaces_with_another_program_change),
-		TEST(test_refusal_half_way_restores_all_interfaces),
-		TEST(test_refused_restoration_is_reported),
-		TEST(test_missing_capability_to_restore_is_reported),
-		TEST(test_vanished_interfaces_do_not_stop_an_upgrade),
-		TEST(test_all_links_change_or_none_with_few_descriptors),
-	};
-
-	return cmocka_run_group_tests(tests, enter, NULL);
-}
+RUN_TESTS(enter, NULL)

@@ -65,12 +65,13 @@ static uint32_t share_of(const uint16_t *choices, uint16_t vlan)
 	return share;
 }
 
-static void test_choices_are_spread_evenly(void **state)
+#define TEST(name) TEST_WITH(name, set_up, tear_down)
+
+TEST(test_choices_are_spread_evenly)
 {
 	struct oxp_uplink uplinks[OXP_UPLINKS_MAX];
 	uint16_t choices[CHOICES];
 
-	(void)state;
 	for (uint32_t i = 0; i < OXP_UPLINKS_MAX; i++)
 		uplinks[i] = uplink_on(i + 1);
 	for (uint32_t count = 1; count <= OXP_UPLINKS_MAX; count++)
@@ -86,13 +87,12 @@ static void test_choices_are_spread_evenly(void **state)
 }
 
 /* Only as many choices move as necessary. */
-static void test_few_choices_move_when_uplinks_change(void **state)
+TEST(test_few_choices_move_when_uplinks_change)
 {
 	struct oxp_uplink uplinks[5];
 	uint16_t all[CHOICES], fewer[CHOICES], again[CHOICES];
 	uint32_t moved = 0;
 
-	(void)state;
 	for (uint32_t i = 0; i < 5; i++)
 		uplinks[i] = uplink_on(100 + i);
 	set(uplinks, 5, false, all);
@@ -116,12 +116,11 @@ static void test_few_choices_move_when_uplinks_change(void **state)
 }
 
 /* An uplink is the same with an unknown or another next hop. */
-static void test_choices_stay_when_next_hops_change(void **state)
+TEST(test_choices_stay_when_next_hops_change)
 {
 	struct oxp_uplink uplinks[2] = {uplink_on(1), uplink_on(2)};
 	uint16_t before[CHOICES], choices[CHOICES];
 
-	(void)state;
 	set(uplinks, 2, false, before);
 	uplinks[0].next_hop_mac_v4[5] = 9;
 	uplinks[0].mtu = 9000;
@@ -137,14 +136,13 @@ static void test_choices_stay_when_next_hops_change(void **state)
 }
 
 /* Neither set changes: packets may still read the one that is not active. */
-static void test_refused_and_equal_uplinks_change_nothing(void **state)
+TEST(test_refused_and_equal_uplinks_change_nothing)
 {
 	struct oxp_uplink uplinks[OXP_UPLINKS_MAX + 1] = {uplink_on(1),
 							  uplink_on(2)};
 	struct uplink_set before[2];
 	uint64_t active;
 
-	(void)state;
 	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
 	active = node->config->active_uplinks;
 	memcpy(before, node->uplinks, sizeof(before));
@@ -174,13 +172,12 @@ static void look_at_first(void)
 	assert_memory_equal(&node->uplinks[scratch], &first, sizeof(first));
 }
 
-static void test_sets_of_uplinks_wait_for_packets(void **state)
+TEST(test_sets_of_uplinks_wait_for_packets)
 {
 	struct oxp_uplink uplinks[3] = {uplink_on(1), uplink_on(2),
 					uplink_on(3)};
 	uint16_t choices[CHOICES];
 
-	(void)state;
 	set(&uplinks[0], 1, false, choices);
 	first = node->uplinks[node->config->active_uplinks & 1];
 	set(&uplinks[1], 1, false, choices);
@@ -190,17 +187,4 @@ static void test_sets_of_uplinks_wait_for_packets(void **state)
 	assert_int_equal(waits, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_choices_are_spread_evenly),
-		TEST(test_few_choices_move_when_uplinks_change),
-		TEST(test_choices_stay_when_next_hops_change),
-		TEST(test_refused_and_equal_uplinks_change_nothing),
-		TEST(test_sets_of_uplinks_wait_for_packets),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

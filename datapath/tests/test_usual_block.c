@@ -74,9 +74,10 @@ static void expect(uint32_t line, uint32_t slots)
 	assert_int_equal(node->config->usual_slots, slots);
 }
 
-static void test_most_blocks_are_noted(void **state)
+#define TEST(name) TEST_WITH(name, setup, teardown)
+
+TEST(test_most_blocks_are_noted)
 {
-	(void)state;
 	set_services(0, FEW, 3);
 	tick();
 	expect(0, 0); /* few stay in caches */
@@ -89,7 +90,7 @@ static void test_most_blocks_are_noted(void **state)
 	expect(LINES_BEFORE_SLOTS(4), TEST_SLOTS);
 }
 
-static void test_results_do_not_depend_on_the_usual_block(void **state)
+TEST(test_results_do_not_depend_on_the_usual_block)
 {
 	static const uint32_t noted[][2] = {
 		{2, 1}, {11, 1021}, {64, 65521}, {UINT32_MAX, UINT32_MAX}};
@@ -97,7 +98,6 @@ static void test_results_do_not_depend_on_the_usual_block(void **state)
 	const struct variation established = {.tcp_flags = 0x10};
 	int program;
 
-	(void)state;
 	set_services(0, SERVICES, 3);
 	program = forward_program(node);
 	for (int i = 0; i < FLOWS; i++) {
@@ -121,14 +121,4 @@ static void test_results_do_not_depend_on_the_usual_block(void **state)
 	close(program);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_most_blocks_are_noted),
-		TEST(test_results_do_not_depend_on_the_usual_block),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

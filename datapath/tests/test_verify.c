@@ -77,14 +77,15 @@ static void damage(void *at, size_t size, const void *with, const char *text)
 		damage(&(place), sizeof(place), &with, text);                  \
 	} while (0)
 
-static void test_damaged_blocks_are_found(void **state)
+#define TEST(name) TEST_WITH(name, set_up, tear_down)
+
+TEST(test_damaged_blocks_are_found)
 {
 	uint32_t open = 0, closed = 0;
 	uint8_t *before = (uint8_t *)before_of(block);
 	uint8_t *slot = (uint8_t *)slots_of(block);
 	struct member_head *head = (struct member_head *)heads_of(block);
 
-	(void)state;
 	expect_sound();
 	while (!slot_is_open(block, open))
 		open++;
@@ -138,7 +139,7 @@ static void expect_damage_is_survived(uint32_t *word)
 	expect_sound();
 }
 
-static void test_damaged_keys_are_found(void **state)
+TEST(test_damaged_keys_are_found)
 {
 	struct lookup_key key = entry_key(entry);
 	struct lookup_key vip = lookup_key(entry->vip, 0, 0);
@@ -147,7 +148,6 @@ static void test_damaged_keys_are_found(void **state)
 	int64_t place = lookup_find(node, &vip);
 	struct vip_entry *one = &node->vips[entry->vip_index];
 
-	(void)state;
 	assert_int_equal(lookup_find(node, &key), entry->place);
 	/* to the other service, which still has its key */
 	DAMAGE(*value, *value ^ 2, "its key does not lead to it");
@@ -180,7 +180,7 @@ static void test_damaged_keys_are_found(void **state)
 	expect_sound();
 }
 
-static void test_missing_and_stray_quic_servers_are_found(void **state)
+TEST(test_missing_and_stray_quic_servers_are_found)
 {
 	struct oxp_address member = address("10.1.0.2");
 	struct quic_key key = {.server_id = htonl(quic_server_id(&member, 0))};
@@ -188,7 +188,6 @@ static void test_missing_and_stray_quic_servers_are_found(void **state)
 	int map = node->map[MAP_QUIC_SERVERS];
 	__u32 value, wrong = 2;
 
-	(void)state;
 	while (bpf_map_lookup_elem(map, &key, &value))
 		assert_true(++key.service < 16);
 	bpf_map_update_elem(map, &key, &wrong, BPF_ANY);
@@ -213,11 +212,10 @@ static void expect_damaged_networks(uint32_t *number)
 	expect_sound();
 }
 
-static void test_damaged_networks_are_found(void **state)
+TEST(test_damaged_networks_are_found)
 {
 	struct network_list *list = at_line(node, block->networks);
 
-	(void)state;
 	expect_damaged_networks(&list->count);
 	expect_damaged_networks(&list->steps_v4);
 	expect_damaged_networks(&list->inside_v6);
@@ -228,16 +226,4 @@ static void test_damaged_networks_are_found(void **state)
 	expect_damaged_networks((void *)((char *)list + list->networks));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_damaged_blocks_are_found),
-		TEST(test_damaged_keys_are_found),
-		TEST(test_missing_and_stray_quic_servers_are_found),
-		TEST(test_damaged_networks_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

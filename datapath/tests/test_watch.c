@@ -2,9 +2,10 @@
 /* How many flows are alive: what packets note, and what counts. */
 #include "watch_fixture.h"
 
-static void test_each_flow_counts_once_its_client_has_answered(void **state)
+#define WATCHING(name) TEST_WITH(name, set_up_watching, tear_down)
+
+WATCHING(test_each_flow_counts_once_its_client_has_answered)
 {
-	(void)state;
 	for (uint32_t i = 0; i < 500; i++)
 		send_as(i, &web, SYN);
 	assert_int_equal(alive(&web), 0);
@@ -15,9 +16,8 @@ static void test_each_flow_counts_once_its_client_has_answered(void **state)
 	assert_int_equal(alive(&dns), 0);
 }
 
-static void test_flow_ended_by_its_client_is_not_alive(void **state)
+WATCHING(test_flow_ended_by_its_client_is_not_alive)
 {
-	(void)state;
 	open_flows(0, 10);
 	send_as(0, &web, FIN);
 	send_as(1, &web, RST);
@@ -35,14 +35,13 @@ static void test_flow_ended_by_its_client_is_not_alive(void **state)
 	assert_int_equal(alive(&web), 9);
 }
 
-static void test_silent_flow_ends_after_the_idle_timeout(void **state)
+WATCHING(test_silent_flow_ends_after_the_idle_timeout)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.idle_timeout_s = 60};
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_member member;
 
-	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service_as(node, &key, &settings, &member, 1);
 	open_flows(0, 10);
@@ -58,9 +57,8 @@ static void test_silent_flow_ends_after_the_idle_timeout(void **state)
 	assert_int_equal(alive(&web), 4);
 }
 
-static void test_udp_flows_are_alive_until_they_are_silent(void **state)
+WATCHING(test_udp_flows_are_alive_until_they_are_silent)
 {
-	(void)state;
 	for (uint32_t i = 0; i < 20; i++)
 		send_as(i, &dns, 0);
 	assert_int_equal(alive(&dns), 20);
@@ -69,7 +67,7 @@ static void test_udp_flows_are_alive_until_they_are_silent(void **state)
 	assert_int_equal(alive(&dns), 1);
 }
 
-static void test_one_client_may_have_several_flows(void **state)
+WATCHING(test_one_client_may_have_several_flows)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.flags = OXP_SERVICE_SOURCE};
@@ -77,7 +75,6 @@ static void test_one_client_may_have_several_flows(void **state)
 	struct oxp_member member;
 	struct flow flow = web;
 
-	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service_as(node, &key, &settings, &member, 1);
 	for (int i = 0; i < 30; i++, flow.source_port++)
@@ -85,14 +82,13 @@ static void test_one_client_may_have_several_flows(void **state)
 	assert_int_equal(alive(&web), 30);
 }
 
-static void test_fragments_and_errors_note_nothing(void **state)
+WATCHING(test_fragments_and_errors_note_nothing)
 {
 	struct variation first = {
 		.tcp_flags = ACK, .fragment = 0x2000, .id = 7};
 	struct variation later = {.fragment = 0x0064, .id = 7};
 	struct frame frame;
 
-	(void)state;
 	make_frame(&frame, &web, 64, &later);
 	run(program, &frame, NULL);
 	assert_int_equal(alive(&web), 0);
@@ -101,13 +97,12 @@ static void test_fragments_and_errors_note_nothing(void **state)
 	assert_int_equal(alive(&web), 1);
 }
 
-static void test_packets_leave_as_they_do_unwatched(void **state)
+WATCHING(test_packets_leave_as_they_do_unwatched)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct frame frame, watched, unwatched;
 	struct oxp_member member;
 
-	(void)state;
 	for (uint8_t kind = 0; kind < 4; kind++) {
 		struct oxp_service_settings settings = {
 			.slots = TEST_SLOTS, .encapsulation = kind, .dscp = 9};
@@ -141,12 +136,11 @@ static void test_packets_leave_as_they_do_unwatched(void **state)
 	}
 }
 
-static void test_recreated_service_starts_at_zero(void **state)
+WATCHING(test_recreated_service_starts_at_zero)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_member member;
 
-	(void)state;
 	open_flows(0, 10);
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 	make_members(&member, 1, 0, 0);
@@ -156,21 +150,19 @@ static void test_recreated_service_starts_at_zero(void **state)
 	assert_int_equal(alive(&web), 10);
 }
 
-static void test_flows_stay_alive_when_members_change(void **state)
+WATCHING(test_flows_stay_alive_when_members_change)
 {
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_member members[2];
 
-	(void)state;
 	open_flows(0, 10);
 	make_members(members, 2, 0, 0);
 	set_service(node, &key, members, 2);
 	assert_int_equal(alive(&web), 10);
 }
 
-static void test_ageing_slots_starts_watching(void **state)
+TEST(test_ageing_slots_starts_watching)
 {
-	(void)state;
 	assert_int_equal(share(), 0);
 	open_flows(0, 10);
 	assert_int_equal(alive(&web), 0);
@@ -180,23 +172,4 @@ static void test_ageing_slots_starts_watching(void **state)
 	assert_int_equal(alive(&web), 10);
 }
 
-#define WATCHING(name)                                                         \
-	cmocka_unit_test_setup_teardown(name, set_up_watching, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		WATCHING(test_each_flow_counts_once_its_client_has_answered),
-		WATCHING(test_flow_ended_by_its_client_is_not_alive),
-		WATCHING(test_silent_flow_ends_after_the_idle_timeout),
-		WATCHING(test_udp_flows_are_alive_until_they_are_silent),
-		WATCHING(test_one_client_may_have_several_flows),
-		WATCHING(test_fragments_and_errors_note_nothing),
-		WATCHING(test_packets_leave_as_they_do_unwatched),
-		WATCHING(test_recreated_service_starts_at_zero),
-		WATCHING(test_flows_stay_alive_when_members_change),
-		TEST(test_ageing_slots_starts_watching),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -2,11 +2,10 @@
 /* Which flows are watched under load, and the resulting figures. */
 #include "watch_fixture.h"
 
-static void test_fewer_flows_are_watched_under_load(void **state)
+WATCHING(test_fewer_flows_are_watched_under_load)
 {
 	uint64_t before;
 
-	(void)state;
 	assert_int_equal(share(), 64);
 	tick(SECOND, WATCH_RATE / 2);
 	assert_int_equal(share(), 64);
@@ -42,9 +41,8 @@ static void expect_about(uint32_t found, uint32_t truth, uint32_t parts)
 		fail_msg("%u flows alive, there are %u", found, truth);
 }
 
-static void test_figures_are_scaled_to_all_flows(void **state)
+WATCHING(test_figures_are_scaled_to_all_flows)
 {
-	(void)state;
 	open_flows(0, 10000);
 	assert_in_range(alive(&web), 9990, 10000);
 	tick(SECOND, 5 * WATCH_RATE);
@@ -55,9 +53,8 @@ static void test_figures_are_scaled_to_all_flows(void **state)
 	expect_about(alive(&web), 5000, 8);
 }
 
-static void test_added_choices_count_once_they_are_known(void **state)
+WATCHING(test_added_choices_count_once_they_are_known)
 {
-	(void)state;
 	open_flows(0, 5000);
 	tick(SECOND, 3 * WATCH_RATE / 2);
 	assert_int_equal(share(), 32);
@@ -73,14 +70,13 @@ static void test_added_choices_count_once_they_are_known(void **state)
 	assert_in_range(alive(&web), 4995, 5000);
 }
 
-static void test_service_with_many_flows_harms_no_other(void **state)
+WATCHING(test_service_with_many_flows_harms_no_other)
 {
 	struct oxp_key key = tcp_key(VIP, 443);
 	struct flow other = web;
 	struct oxp_member member;
 	const uint32_t many = WATCH_FLOWS + WATCH_FLOWS / 4;
 
-	(void)state;
 	if (is_quick())
 		skip();
 	other.destination_port = 443;
@@ -125,12 +121,11 @@ static void fill(struct oxp_uplink *uplinks, uint32_t count)
 	(offsetof(struct oxp_uplink, vlan) +                                   \
 	 sizeof(((struct oxp_uplink *)NULL)->vlan))
 
-static void test_watching_does_not_change_listed_uplinks(void **state)
+WATCHING(test_watching_does_not_change_listed_uplinks)
 {
 	struct oxp_uplink uplinks[OXP_UPLINKS_MAX], listed[OXP_UPLINKS_MAX];
 	struct oxp_choices choices, again;
 
-	(void)state;
 	for (uint32_t count = 1; count <= OXP_UPLINKS_MAX; count++) {
 		fill(uplinks, count);
 		assert_int_equal(oxp_uplinks_set(node, uplinks, count, error),
@@ -160,15 +155,4 @@ static void test_watching_does_not_change_listed_uplinks(void **state)
 	assert_int_equal(alive(&web), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		WATCHING(test_fewer_flows_are_watched_under_load),
-		WATCHING(test_figures_are_scaled_to_all_flows),
-		WATCHING(test_added_choices_count_once_they_are_known),
-		WATCHING(test_service_with_many_flows_harms_no_other),
-		WATCHING(test_watching_does_not_change_listed_uplinks),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
-}
+RUN_TESTS(enter_namespace, NULL)

@@ -107,8 +107,6 @@ static uint32_t expect_open(const uint16_t *earlier, const uint16_t *now)
 }
 
 #undef TEST
-#define TEST(name)                                                             \
-	cmocka_unit_test_setup_teardown(name, set_up_members,                  \
-					tear_down_and_verify)
+#define TEST(name) TEST_WITH(name, set_up_members, tear_down_and_verify)
 
 #endif

@@ -89,6 +89,6 @@ static inline void expect_dropped(const struct frame *frame,
 	expect_one_more(why, before, frame->length);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) TEST_WITH(name, set_up, tear_down)
 
 #endif

@@ -3,19 +3,9 @@
 #ifndef OXP_HARNESS_H
 #define OXP_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "rooms.h"
 #include "test_interface.h"
+#include "tests.h"
 
 #define VIP "192.0.2.1"
 #define CLIENT "198.51.100.7"

@@ -3,19 +3,9 @@
 #ifndef OXP_HOST_HARNESS_H
 #define OXP_HOST_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "host.h"
 #include "octavia_xdp_host.h"
+#include "tests.h"
 
 #define FOLDER "/mnt/bpf/host"
 #define LO 1
@@ -40,13 +30,12 @@ int enter_host_namespace(void **state);
 
 /* Whether this kernel has tcx (Linux 6.6), without which there is no state. */
 bool has_tcx(void);
+/* A test that skips itself. */
+void skipped(void **state);
 
-/* Skip the test without tcx. */
-#define NEEDS_TCX()                                                            \
-	do {                                                                   \
-		if (!has_tcx())                                                \
-			skip();                                                \
-	} while (0)
+/* A test that is skipped without tcx. */
+#define HOST_TEST(name)                                                        \
+	DEFINE_TEST(name, {#name, has_tcx() ? name : skipped, NULL, NULL, NULL})
 
 /* A new state with only settings and networks. */
 struct oxh_host *fresh_host(const struct oxh_sizes *sizes);

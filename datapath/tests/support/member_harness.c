@@ -10,7 +10,7 @@
 
 #define UNSPEC ((uint32_t)-1)
 
-const char *const program_names[PROGRAMS] = {"xdp", "tc", "tc, old kernel"};
+enum program program_of[PROGRAMS] = {XDP, TC, TC_OLD};
 
 static void put_address(struct bench *bench, const char *text, __u8 what)
 {

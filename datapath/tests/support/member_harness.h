@@ -20,7 +20,7 @@ struct bench {
 	enum program program;
 };
 
-extern const char *const program_names[PROGRAMS];
+extern enum program program_of[PROGRAMS];
 
 /* Load with the VIPs, own addresses and nodes of member_packets.h. */
 void set_up(struct bench *bench, enum program program,
@@ -52,16 +52,11 @@ void expect_dropped(const struct bench *bench, const struct frame *in,
 void expect_out(const struct bench *bench, const struct frame *in,
 		const struct frame *expected);
 
-/* A test by program, in a file that has an end(). */
-#define TEST_OF(prefix, name, which)                                           \
-	{                                                                      \
-		prefix #name, name, NULL, end, &(enum program)                 \
-		{                                                              \
-			which                                                  \
-		}                                                              \
-	}
-#define TEST_XDP(name) TEST_OF("xdp: ", name, XDP)
-#define TEST_TC(name) TEST_OF("tc: ", name, TC)
-#define TEST_OLD_TC(name) TEST_OF("old tc: ", name, TC_OLD)
+/* A test with one of the programs, in a file that has an end(). */
+#define RUN_WITH(prefix, name, which)                                          \
+	{prefix #name, name, NULL, end, &program_of[which]}
+#define WITH_XDP(name) RUN_WITH("xdp: ", name, XDP)
+#define WITH_TC(name) RUN_WITH("tc: ", name, TC)
+#define WITH_OLD_TC(name) RUN_WITH("old tc: ", name, TC_OLD)
 
 #endif

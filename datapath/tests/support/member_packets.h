@@ -6,18 +6,8 @@
 #ifndef OXP_MEMBER_PACKETS_H
 #define OXP_MEMBER_PACKETS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "member.h"
+#include "tests.h"
 
 #define CLIENT "198.51.100.7"
 #define CLIENT6 "2001:db8:c::7"

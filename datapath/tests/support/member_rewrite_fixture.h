@@ -66,6 +66,6 @@ static inline void check_in(const struct packet *sent,
 		expect_decapsulated(&bench, sent, &outer, seen);
 }
 
-#define TEST(name) TEST_XDP(name), TEST_TC(name)
+#define TEST(name) DEFINE_TEST(name, WITH_XDP(name), WITH_TC(name))
 
 #endif

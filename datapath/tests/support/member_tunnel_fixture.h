@@ -51,6 +51,7 @@ static inline bool combine(unsigned int n, struct packet *packet,
 	return bench.program == XDP || !outer->tags;
 }
 
-#define TEST(name) TEST_XDP(name), TEST_TC(name), TEST_OLD_TC(name)
+#define TEST(name)                                                             \
+	DEFINE_TEST(name, WITH_XDP(name), WITH_TC(name), WITH_OLD_TC(name))
 
 #endif

@@ -282,7 +282,6 @@ static inline void age(void)
 	assert_true(oxp_slots_age(node, error) >= 0);
 }
 
-#define NAT_TEST(name)                                                         \
-	cmocka_unit_test_setup_teardown(name, set_up_nat, tear_down)
+#define NAT_TEST(name) TEST_WITH(name, set_up_nat, tear_down)
 
 #endif

@@ -63,6 +63,6 @@ static inline void set_probes(const struct oxp_probe *probes, uint32_t count)
 		fail_msg("set probes: %s", error);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) TEST_WITH(name, set_up, tear_down)
 
 #endif

@@ -35,6 +35,6 @@ static inline struct oxp_service show(void)
 	return service;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) TEST_WITH(name, set_up, tear_down)
 
 #endif

@@ -100,7 +100,6 @@ static inline int share(void)
 	return __builtin_popcountll(live_choices());
 }
 
-#define WATCHING(name)                                                         \
-	cmocka_unit_test_setup_teardown(name, set_up_watching, tear_down)
+#define WATCHING(name) TEST_WITH(name, set_up_watching, tear_down)
 
 #endif
