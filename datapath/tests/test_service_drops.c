@@ -161,15 +161,20 @@ TEST(test_packets_without_next_hop_count)
 	uint32_t *device = &node->uplinks[node->config->active_uplinks & 1]
 				    .uplink[0]
 				    .ifindex;
-	struct frame frame;
+	struct frame frame, out;
 
 	make(&frame, &web);
 	*device += 1000;
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
+	/* before the frame is changed */
+	assert_int_equal(run(program, &frame, &out), XDP_DROP);
+	assert_int_equal(out.length, frame.length);
 	*device -= 1000;
+	/* the kernel forwards nothing from the loopback device to `devices` */
 	set_flags(OXP_NODE_FIB);
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
 	set_flags(0);
+	expect_forwarded(&frame);
 	assert_int_equal(oxp_uplinks_set(node, NULL, 0, error), 0);
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
 	make(&frame, &dns);
@@ -209,6 +214,23 @@ TEST(test_recreated_service_starts_at_zero)
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 	set_service(node, &key, NULL, 0);
 	assert_int_equal(drops_of(&web), 0);
+}
+
+TEST(test_deleted_service_is_left_alone)
+{
+	struct variation with = {.fragment = 0x0064};
+	struct oxp_key keys[] = {tcp_key(VIP, 80), udp_key(VIP, 53)};
+	struct frame frame, fragment;
+
+	make_frame(&frame, &web, 10, NULL);
+	make_frame(&fragment, &web, 10, &with);
+	expect_forwarded(&frame);
+	assert_int_equal(oxp_services_delete(node, keys, 1, error), 1);
+	expect_untouched(&frame);
+	/* the address is still a VIP */
+	expect_dropped(&fragment, OXP_DROP_FRAGMENT);
+	assert_int_equal(oxp_services_delete(node, keys, 2, error), 1);
+	expect_untouched(&fragment);
 }
 
 RUN_TESTS(enter_namespace, NULL)

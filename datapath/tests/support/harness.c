@@ -233,7 +233,7 @@ static void put16(uint8_t *at, uint16_t value)
 	at[1] = value;
 }
 
-void fix_checksum(uint8_t *ip)
+static void fix_checksum(uint8_t *ip)
 {
 	put16(ip + 10, 0);
 	put16(ip + 10, checksum(ip, (ip[0] & 15) * 4));

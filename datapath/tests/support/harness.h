@@ -75,7 +75,6 @@ struct variation {
 
 void make_frame(struct frame *out, const struct flow *flow, size_t payload,
 		const struct variation *variation);
-void fix_checksum(uint8_t *ip_header);
 uint16_t checksum(const void *data, size_t length);
 /* Returns the XDP action. `out` may be NULL. */
 int run(int program, const struct frame *in, struct frame *out);

@@ -15,7 +15,6 @@ from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
-from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import mutation
 from octavia_xdp_provider.tests.packets.support import scenario
 from octavia_xdp_provider.tests.packets.support import split_frames
@@ -41,8 +40,6 @@ class TestHeadersInLaterBuffers(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        if environment.MODEL_ONLY:
-            self.skipTest('needs the program')
         self.compared = FirstBuffer(cases.plain_node(
             echo=True, icmp_rate=1000), flows_max=64)
         self.addCleanup(self.compared.close)
@@ -104,8 +101,6 @@ class TestRandomBuffers(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        if environment.MODEL_ONLY:
-            self.skipTest('needs the program')
         self.compared = split_frames.SplitFrames(cases.plain_node(),
                                                  flows_max=64)
         self.addCleanup(self.compared.close)

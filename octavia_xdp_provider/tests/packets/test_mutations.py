@@ -27,8 +27,6 @@ class TestMutations(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        if environment.MODEL_ONLY:
-            self.skipTest('needs the program')
         # A small memory, so that flows compete for places in it.
         self.compared = compared.Compared(cases.plain_node(), flows_max=64)
         self.addCleanup(self.compared.close)

@@ -15,13 +15,12 @@ from octavia_xdp_provider.tests.packets.support.cases import Outcome
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import AFTER
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import FOUND
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import LAST
+from octavia_xdp_provider.tests.packets.support.nat_peers_case import LONG
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import LOST
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import NOBODY
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import OWN
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import OWNED
 from octavia_xdp_provider.tests.packets.support.nat_peers_case import SEEK
-
-LONG = 1000
 
 
 class DatagramCase(nat_peers_case.PeersCase):
@@ -30,12 +29,8 @@ class DatagramCase(nat_peers_case.PeersCase):
 
     def setUp(self):
         super().setUp()
-        self.addCleanup(self.compared.seek_udp, 0)
         self.compared.seek_udp(self.seconds)
         self.udp_service = self.nat_service(4, protocol=state.UDP)
-
-    def datagram(self, port: int = 40000, **fields):
-        return self.request(4, cases.udp(sport=port), **fields)
 
     def begins_here(self, packet):
         out = self.sent(packet)
@@ -44,22 +39,10 @@ class DatagramCase(nat_peers_case.PeersCase):
         self.assertEqual(nat.State.HALF_OPEN,
                          self.state_of(self.udp_service))
 
-    def has_no_flow(self, port: int = 40000):
-        self.assertIsNone(self.compared.nat_flow(
-            self.udp_service, compared.packed(cases.CLIENT4), port))
-
 
 class TestBefore(DatagramCase):
 
     seconds = LONG
-
-    def test_the_owner_is_sought_and_then_known(self):
-        packet = self.datagram()
-        self.handed_on(packet, SEEK, 1, OWN, AFTER)
-        self.handed_on(self.wrapped(packet, FOUND, 2), OWNED, 3, OWN, LAST)
-        self.handed_on(packet, OWNED, 1, OWN, LAST)
-        self.handed_on(self.datagram(40001), SEEK, 1, OWN, AFTER)
-        self.has_no_flow()
 
     def test_what_nobody_has_begins_here(self):
         packet = self.datagram()
@@ -71,18 +54,6 @@ class TestBefore(DatagramCase):
         self.sent(self.wrapped(packet, NOBODY, 4))
         self.assertEqual(before, self.flow(self.udp_service))
         self.compared.compare_counters()
-
-    def test_an_owner_that_has_it_no_more_is_forgotten(self):
-        packet = self.datagram()
-        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
-        self.handed_on(self.wrapped(packet, LOST, 2), SEEK, 3, OWN, AFTER)
-        self.handed_on(packet, SEEK, 1, OWN, AFTER)
-
-    def test_an_owner_that_is_no_peer_any_more_is_forgotten(self):
-        packet = self.datagram()
-        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
-        self.compared.change_peers(self.peers[:3])
-        self.handed_on(packet, SEEK, 1, OWN, AFTER)
 
     def test_first_fragments_too(self):
         self.handed_on(self.datagram(flags='MF'), SEEK, 1, OWN, AFTER)
@@ -112,7 +83,8 @@ class TestAfter(DatagramCase):
         packet = self.datagram()
         self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
         self.handed_on(packet, OWNED, 1, OWN, LAST)
-        self.has_no_flow()
+        self.assertIsNone(self.compared.nat_flow(
+            self.udp_service, compared.packed(cases.CLIENT4), 40000))
 
     def test_of_one_that_has_it_no_more_it_begins_here(self):
         packet = self.datagram()
@@ -210,61 +182,16 @@ class TestFragments(DatagramCase):
         self.handed_on(later, OWNED, 1, OWN, LAST)
 
 
-class Asked:
-    """By others, whose deadlines may be other ones."""
-
-    def test_a_flow_that_is_sought_and_here_is_told(self):
-        self.begins_here(self.wrapped(self.datagram(), NOBODY))
-        self.handed_on(self.wrapped(self.datagram(), SEEK, 2), FOUND, 3, OWN,
-                       LAST)
-
-    def test_datagrams_for_the_owner_are_as_if_they_had_come_here(self):
-        self.begins_here(self.wrapped(self.datagram(), NOBODY))
-        pool, number, _ = self.flow(self.udp_service)
-        out = self.sent(self.wrapped(self.datagram(), OWNED))
-        self.assertEqual((pool, number), (out.src, out[inet.UDP].sport))
-        self.assertTrue(nat_cases.is_sound(out))
-        self.compared.compare_counters()
-
-    def test_the_search_goes_on(self):
-        self.handed_on(self.wrapped(self.datagram(), SEEK, 2), SEEK, 3, LAST,
-                       AFTER)
-        self.compared.delete_service(self.udp_service)
-        self.handed_on(self.wrapped(self.datagram(), SEEK, 2), SEEK, 3, LAST,
-                       AFTER)
-
-    def test_in_front_of_its_origin_the_search_ends(self):
-        self.handed_on(
-            self.wrapped(self.datagram(), SEEK, 3,
-                         origin=AFTER[self.family]), NOBODY, 4, OWN, AFTER)
-
-    def test_who_is_not_the_owner_says_so(self):
-        self.handed_on(self.wrapped(self.datagram(), OWNED, 2), LOST, 3, OWN,
-                       LAST)
-
-
-class TestAskedBefore(Asked, DatagramCase):
-
-    seconds = LONG
-
-
-class TestAskedAfter(Asked, DatagramCase):
-    pass
-
-
 class TestBeforeIPv6(TestBefore):
 
     family = 6
-    peers = nat_peers_case.all_peers(6)
 
 
 class TestFragmentsIPv6(TestFragments):
 
     family = 6
-    peers = nat_peers_case.all_peers(6)
 
 
 class TestAfterIPv6(TestAfter):
 
     family = 6
-    peers = nat_peers_case.all_peers(6)

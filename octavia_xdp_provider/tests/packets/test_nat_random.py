@@ -19,7 +19,6 @@ from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
-from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import mutation
 from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support import nat_peers_case
@@ -61,8 +60,6 @@ class TestNat(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        if environment.MODEL_ONLY:
-            self.skipTest('needs the program')
         self.compared = self.KIND(cases.plain_node(), flows_max=64)
         self.addCleanup(self.compared.close)
         self.compared.set_pools(list(nat_cases.POOLS))

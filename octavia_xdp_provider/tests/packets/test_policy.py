@@ -292,8 +292,6 @@ class TestSelection(cases.PacketCase):
 
     def test_library_picks_the_member_that_the_program_takes(self):
         """oxp_test_pick() says what the program does."""
-        if not hasattr(self.compared, 'datapath'):
-            self.skipTest('there is no library')
         service = self.service(members=members(8))
         library = self.compared.library
         for port in range(1, 200):
@@ -334,8 +332,6 @@ class TestQuic(cases.PacketCase):
                 bytes((len(connection),)) + connection + b'\0' + bytes(20))
 
     def test_server_ids_are_the_librarys(self):
-        if not hasattr(self.compared, 'datapath'):
-            self.skipTest('there is no library')
         for one in self.compared.datapath.members(self.quic):
             self.assertEqual(
                 quic.server_id(bytes(one.address.bytes)[12:]),

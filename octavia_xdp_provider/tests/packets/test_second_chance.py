@@ -6,7 +6,6 @@ import struct
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
-from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import library
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
@@ -47,11 +46,6 @@ def shim(encapsulation, family, inner, alternative, length, port,
 
 class TestSecondChance(cases.PacketCase):
     """One member, then two: a part of the slots has another owner."""
-
-    def setUp(self):
-        super().setUp()
-        if environment.MODEL_ONLY:
-            self.skipTest('needs the tables of the library')
 
     def changed(self, encapsulation=Encapsulation.GUE, outer=4, vip=None,
                 second=None, first=None, **fields):

@@ -16,7 +16,6 @@ from scapy.packet import Raw
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment
-from octavia_xdp_provider.tests.packets.support import model_only
 
 Action = state.Action
 Encapsulation = state.Encapsulation
@@ -56,9 +55,7 @@ def shared() -> compared.Compared:
     """The program is loaded once for all tests of the process."""
     global _shared
     if _shared is None:
-        kind = (model_only.ModelOnly if environment.MODEL_ONLY else
-                compared.Compared)
-        _shared = kind(plain_node(), flows_max=64)
+        _shared = compared.Compared(plain_node(), flows_max=64)
     return _shared
 
 

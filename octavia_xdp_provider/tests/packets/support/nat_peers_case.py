@@ -5,10 +5,14 @@ There is one node here, which takes all parts: expectations come from scapy,
 the model runs along.
 """
 
+import functools
+import itertools
+
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import nat_cases
@@ -16,6 +20,7 @@ from octavia_xdp_provider.tests.packets.support.cases import Action
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 SEEK, FOUND, OWNED, LOST, NOBODY = 1, 2, 3, 4, 5
+LONG = 1000  # seconds
 HANDED_ON = (Outcome.NAT_HANDED_ON,)
 IP = {4: inet.IP, 6: inet6.IPv6}
 OWN = {4: '203.0.113.0', 6: '2001:db8:f::'}
@@ -34,11 +39,29 @@ def all_peers(family: int) -> tuple[bytes, ...]:
 class PeersCase(nat_cases.NatCase):
 
     family = 4
-    peers = all_peers(4)
 
     def setUp(self):
         super().setUp()
         self.addCleanup(self.compared.set_peers, ())
+        self.addCleanup(self.compared.seek_udp, 0)
+
+    @property
+    def peers(self):
+        return all_peers(self.family)
+
+    def unknown(self, *seconds):
+        """For each protocol and family of clients a function that makes
+        packets of flows that are not here, while peers are asked for
+        datagrams for so long."""
+        for front, longest in itertools.product((4, 6), seconds):
+            self.compared.seek_udp(longest)
+            for protocol, make in ((state.TCP, self.ack),
+                                   (state.UDP, self.datagram)):
+                service = self.nat_service(front, protocol=protocol)
+                with self.subTest(front=front, protocol=protocol,
+                                  seconds=longest):
+                    yield functools.partial(make, front)
+                self.compared.delete_service(service)
 
     def wrapped(self, packet, kind, hops=1, origin=None, target=None,
                 **fields):
@@ -68,4 +91,7 @@ class PeersCase(nat_cases.NatCase):
         return out
 
     def ack(self, front: int, **fields):
-        return self.request(front, cases.tcp(flags='A', **fields))
+        return self.request(front, cases.tcp(**{'flags': 'A', **fields}))
+
+    def datagram(self, front: int = 4, sport: int = 40000, **fields):
+        return self.request(front, cases.udp(sport=sport), **fields)
