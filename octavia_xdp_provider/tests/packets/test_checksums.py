@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checksums that come out as 0 or 0xffff, for all that is written anew."""
 
+import functools
 
 from scapy import utils
 from scapy.layers import inet
@@ -9,6 +10,7 @@ from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import checksums
 from octavia_xdp_provider.tests.packets.support.cases import Action
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
@@ -19,8 +21,12 @@ from octavia_xdp_provider.tests.packets.support.checksums import HEADER
 from octavia_xdp_provider.tests.packets.support.checksums import is_right
 from octavia_xdp_provider.tests.packets.support.checksums import VIPS
 
-ROUNDS = 12
 MEMBERS = {4: cases.MEMBER4, 6: cases.MEMBER6}
+
+
+def with_id(head, word: int):
+    head.id = word
+    return head
 
 
 class TestTunnels(ChecksumCase):
@@ -31,13 +37,10 @@ class TestTunnels(ChecksumCase):
             self.use(cases.plain_node())
             self.service(members=[cases.MEMBER4],
                          encapsulation=encapsulation)
-            for _ in range(ROUNDS):
-                head, data = self.head(4), Raw(self.data())
-
-                def make(word, head=head, data=data):
-                    head.id = word
-                    return head / cases.tcp() / data
-                seen = self.zero(make, 10)
+            for _ in range(checksums.ROUNDS):
+                seen = self.zero(functools.partial(
+                    lambda head, word: with_id(head, word) / cases.tcp(),
+                    self.head(4)), 10)
                 self.assertEqual(0, utils.checksum(seen[:20]))
 
     def test_carried_packets_of_zero_sums_stay(self):
@@ -68,46 +71,29 @@ class TestRewriting(ChecksumCase):
                              encapsulation=Encapsulation.DSCP)
 
     def test_rewritten_ipv4_header_checksum_may_become_0(self):
-        for _ in range(ROUNDS):
-            head = self.head(4)
-
-            def make(word, head=head):
-                head.id = word
-                return head / cases.tcp()
-            self.assertTrue(is_right(self.zero(make, 10), 4))
+        self.zeroes(4, lambda head, data, word:
+                    with_id(head, word) / cases.tcp(), 10)
 
     def test_rewritten_tcp_checksum_may_become_0(self):
         for family in (4, 6):
-            for _ in range(ROUNDS):
-                head, data = self.head(family), Raw(self.data())
-                seen = self.zero(
-                    lambda word, head=head, data=data:
-                    head / cases.tcp(window=word) / data,
-                    HEADER[family] + CHECKSUM[state.TCP])
-                self.assertTrue(is_right(seen, family))
+            self.zeroes(family, lambda head, data, word:
+                        head / cases.tcp(window=word) / data,
+                        HEADER[family] + CHECKSUM[state.TCP])
 
     def test_udp_is_never_sent_with_0(self):
         """It would say that there is no checksum."""
         for family in (4, 6):
-            for _ in range(ROUNDS):
-                head, data = self.head(family), self.data()
-                seen = self.zero(
-                    lambda word, head=head, data=data: head / cases.udp() /
-                    Raw(word.to_bytes(2, 'big') + data),
-                    HEADER[family] + CHECKSUM[state.UDP], 0xffff)
-                self.assertTrue(is_right(seen, family))
+            self.zeroes(family, lambda head, data, word: head / cases.udp() /
+                        Raw(word.to_bytes(2, 'big')) / data,
+                        HEADER[family] + CHECKSUM[state.UDP], 0xffff)
 
     def test_rewritten_icmpv6_checksum_may_become_0(self):
         """Only ICMPv6's checksum covers the addresses."""
         quote = (inet6.IPv6(src=cases.VIP6, dst=cases.CLIENT6) /
                  inet.TCP(sport=cases.PORT, dport=5000))
-        for _ in range(ROUNDS):
-            head = self.head(6)
-            seen = self.zero(
-                lambda word, head=head: head /
-                inet6.ICMPv6PacketTooBig(mtu=0x10000 + word) / quote,
-                HEADER[6] + CHECKSUM[state.ICMPV6])
-            self.assertTrue(is_right(seen, 6))
+        self.zeroes(6, lambda head, data, word: head /
+                    inet6.ICMPv6PacketTooBig(mtu=0x10000 + word) / quote,
+                    HEADER[6] + CHECKSUM[state.ICMPV6])
 
     def test_wrong_checksums_stay_wrong(self):
         """By as much as they were, for the member to see."""
@@ -137,52 +123,35 @@ class TestAnswers(ChecksumCase):
             self.service(vip)
 
     def test_ipv4_header_of_echo_replies(self):
-        for _ in range(ROUNDS):
-            head = self.head(4, ttl=self.rng.randrange(1, 256))
-
-            def make(word, head=head):
-                head.id = word
-                return head / inet.ICMP()
-            self.assertTrue(is_right(self.zero(
-                make, 10, outcome=Outcome.ECHO_REPLY), 4))
+        self.zeroes(4, lambda head, data, word:
+                    with_id(head, word) / inet.ICMP(), 10,
+                    outcome=Outcome.ECHO_REPLY)
 
     def test_echo_reply_checksum_may_become_0(self):
-        for family, make in (
-                (4, lambda word: inet.ICMP(id=word)),
-                (6, lambda word: inet6.ICMPv6EchoRequest(id=word))):
-            for _ in range(ROUNDS):
-                head, data = self.head(family), Raw(self.data())
-                seen = self.zero(
-                    lambda word, head=head, make=make, data=data:
-                    head / make(word) / data, HEADER[family] + 2,
+        self.zeroes(4, lambda head, data, word:
+                    head / inet.ICMP(id=word) / data, HEADER[4] + 2,
                     outcome=Outcome.ECHO_REPLY)
-                self.assertTrue(is_right(seen, family))
+        self.zeroes(6, lambda head, data, word:
+                    head / inet6.ICMPv6EchoRequest(id=word) / data,
+                    HEADER[6] + 2, outcome=Outcome.ECHO_REPLY)
 
     def test_messages_that_are_too_big(self):
         """They quote a word that makes their checksum 0."""
         for family in (4, 6):
-            for _ in range(ROUNDS):
-                head = self.head(family)
-                seen = self.zero(
-                    lambda word, head=head: head /
-                    cases.tcp(window=word, chksum=1) / Raw(bytes(1480)),
-                    HEADER[family] + 2, outcome=Outcome.SENT_TOO_BIG)
-                self.assertTrue(is_right(seen, family))
+            self.zeroes(family, lambda head, data, word: head /
+                        cases.tcp(window=word, chksum=1) / Raw(bytes(1480)),
+                        HEADER[family] + 2, outcome=Outcome.SENT_TOO_BIG)
 
     def test_clamped_segment_sizes(self):
-        for family in (4, 6):
-            for _ in range(ROUNDS):
-                head, data = self.head(family), Raw(self.data())
-                options = self.rng.choice((
-                    [('MSS', 8960)], [('NOP', None), ('MSS', 8960)],
-                    [('NOP', None), ('NOP', None), ('MSS', 65535)]))
-                outer = 20 if family == 4 else 40
-                seen = self.zero(
-                    lambda word, head=head, data=data, options=options:
-                    head / cases.tcp(flags='S', window=word,
-                                     options=options) / data,
-                    outer + HEADER[family] + CHECKSUM[state.TCP])
-                self.assertTrue(is_right(seen[outer:], family))
+        nop = ('NOP', None)
+        for options in ([('MSS', 8960)], [nop, ('MSS', 8960)],
+                        [nop, nop, ('MSS', 65535)]):
+            for family in (4, 6):
+                self.zeroes(family, lambda head, data, word, options=options:
+                            head / cases.tcp(flags='S', window=word,
+                                             options=options) / data,
+                            HEADER[family] + CHECKSUM[state.TCP],
+                            outer=HEADER[family])
 
 
 class TestZeroes(ChecksumCase):

@@ -6,9 +6,11 @@ how much the checksum that leaves is not 0, and sends it again with that much
 more in a word that nothing decides by.
 """
 
+import functools
 import random
 
 from scapy import utils
+from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
@@ -16,6 +18,7 @@ from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 VIPS = {4: cases.VIP4, 6: cases.VIP6}
 HEADER = {4: 20, 6: 40}
+ROUNDS = 12
 CHECKSUM = {state.TCP: 16, state.UDP: 6, state.ICMP: 2, state.ICMPV6: 2}
 
 
@@ -77,3 +80,13 @@ class ChecksumCase(cases.PacketCase):
         seen = self.leaves(make(added(word, by)), outcome)
         self.assertEqual(result, int.from_bytes(seen[at:at + 2], 'big'))
         return seen
+
+    def zeroes(self, family: int, make, at: int, result: int = 0,
+               outcome: Outcome = Outcome.FORWARDED, outer: int = 0):
+        """The same for make(header, data, word) with other addresses and data
+        each time; behind `outer` bytes the packet has to be right."""
+        for _ in range(ROUNDS):
+            head, data = self.head(family), Raw(self.data())
+            seen = self.zero(functools.partial(make, head, data), outer + at,
+                             result, outcome)
+            self.assertTrue(is_right(seen[outer:], family), seen.hex())
