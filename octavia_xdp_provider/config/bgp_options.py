@@ -13,39 +13,38 @@ _COMMUNITIES_MAX = 32
 bgp_opts = [
     cfg.ListOpt('communities',
                 default=[], mutable=True,
-                help='Communities (RFC 1997), as 65000:1 or by name '
-                     '(no-export, …), that each VIP is announced with.'),
+                help='Communities (RFC 1997) with which each VIP is '
+                     'announced, such as 65000:1, or by name (no-export, …).'),
     cfg.ListOpt('large_communities',
                 default=[], mutable=True,
-                help='Large communities (RFC 8092), as 65000:1:2, that each '
-                     'VIP is announced with.'),
+                help='Large communities (RFC 8092) with which each VIP is '
+                     'announced, such as 65000:1:2.'),
     cfg.IntOpt('med', min=0, max=_U32_MAX, mutable=True,
                help='MED (RFC 4271, 5.1.4) of each VIP. Default: none.'),
     cfg.IntOpt('local_preference', min=0, max=_U32_MAX, mutable=True,
-               help='LOCAL_PREF (RFC 4271, 5.1.5) of each VIP; sent in '
-                    'sessions within one AS only. Default: the speaker\'s, '
-                    'which is 100.'),
+               help='LOCAL_PREF (RFC 4271, 5.1.5) of each VIP; sent only in '
+                    'sessions within one AS. Default: the speaker\'s, 100.'),
     cfg.ListOpt('drain_communities',
                 default=['graceful-shutdown'], mutable=True,
-                help='Communities that a VIP is announced with in addition '
-                     'while it is drained from this node. '
-                     'graceful-shutdown is 65535:0 (RFC 8326): a router that '
-                     'is configured for it takes other paths as soon as it '
-                     'has any. Set whatever your routers obey.'),
+                help='Communities that are added to a VIP while it is drained '
+                     'from this node. graceful-shutdown is 65535:0 (RFC '
+                     '8326): a router that is configured for it prefers any '
+                     'other path. Use the communities that your routers act '
+                     'on.'),
     cfg.IntOpt('drain_med', min=0, max=_U32_MAX, mutable=True,
-               help='MED of a VIP while it is drained: higher than that of '
-                    'other nodes, for routers that compare it. Default: as '
+               help='MED of a VIP while it is drained. Set it higher than '
+                    'that of other nodes if your routers compare it. Default: '
                     'med.'),
     cfg.IntOpt('drain_local_preference', min=0, max=_U32_MAX, mutable=True,
-               help='LOCAL_PREF of a VIP while it is drained; sent in '
-                    'sessions within one AS only, for which RFC 8326 '
-                    'recommends 0. Default: as local_preference.'),
+               help='LOCAL_PREF of a VIP while it is drained, for which RFC '
+                    '8326 recommends 0; sent only in sessions within one AS. '
+                    'Default: local_preference.'),
     cfg.IntOpt('drain_as_path_prepend',
                default=0, min=0, max=_AS_PATH_PREPEND_MAX, mutable=True,
-               help='How often the node\'s AS is put in front of the path of '
-                    'a VIP while it is drained. For sessions between ASes '
-                    'only: where a session is within one, the VIP would not '
-                    'be announced, so leave it at 0.'),
+               help='How many times the node\'s AS is prepended to the path '
+                    'of a VIP while it is drained. For sessions between ASes '
+                    'only: leave it at 0 if a session is within one AS, '
+                    'because the VIP would not be announced there.'),
 ]
 
 # Option → number of parts of a value, and the largest value of a part.

@@ -17,79 +17,80 @@ GENEVE, SRV6 = 'geneve', 'srv6'
 host_opts = [
     cfg.ListOpt('underlay_interfaces',
                 default=['eth0'],
-                help='Network interfaces of this hypervisor at which packets '
-                     'of LB nodes arrive. The program is attached to each; '
-                     'everything else that comes in there passes untouched. '
-                     'Where they arrive with a VLAN tag, the VLAN\'s '
-                     'interface; of a bond, the bond. No port of an Open '
-                     'vSwitch bridge with the userspace datapath.'),
+                help='Network interfaces of this hypervisor on which packets '
+                     'of LB nodes arrive. The program is attached to each and '
+                     'passes all other packets unchanged. For packets with a '
+                     'VLAN tag, name the VLAN interface; for a bond, the '
+                     'bond. A port of an Open vSwitch bridge with the '
+                     'userspace datapath does not work.'),
     cfg.ListOpt('encapsulations',
                 item_type=types.String(choices=[GENEVE, SRV6]),
                 default=[GENEVE, SRV6],
-                help='How LB nodes may reach members here: geneve, to '
-                     'local_address and local_address_v6, and srv6, to '
-                     'sid_prefix. What has no address is not offered.'),
+                help='How LB nodes may reach members here: geneve to '
+                     'local_address and local_address_v6, srv6 to sid_prefix. '
+                     'An encapsulation without an address is not offered.'),
     cfg.StrOpt('local_address',
-               help='IPv4 address to which LB nodes send Geneve. It may be '
-                    'the one that OVN uses: both can share it. Default: the '
-                    'first address of the first underlay interface.'),
+               help='IPv4 address to which LB nodes send Geneve packets. It '
+                    'may be the same as OVN\'s. Default: the first address of '
+                    'the first underlay interface.'),
     cfg.StrOpt('local_address_v6',
-               help='The same of IPv6. Default: the first global address of '
+               help='The same for IPv6. Default: the first global address of '
                     'the first underlay interface.'),
     cfg.StrOpt('sid_prefix',
                help='IPv6 network of 96 bits that is routed to this '
-                    'hypervisor, whose addresses are SIDs of members: the '
-                    'last 32 bits are the key. Default: none, and no SRv6.'),
+                    'hypervisor. Its addresses are the SIDs of members; the '
+                    'last 32 bits are the key. Default: none, which disables '
+                    'SRv6.'),
     cfg.StrOpt('reply_interface',
-               help='Network interface by whose routes answers leave to '
-                    'clients; one that is in a VRF uses its table. Default: '
-                    'the first underlay interface.'),
+               help='Network interface whose routes lead replies to clients. '
+                    'For an interface in a VRF, the VRF\'s table is used. '
+                    'Default: the first underlay interface.'),
     cfg.IntOpt('flows_per_port',
                default=500000, min=1, max=2 ** 31 - 1, mutable=True,
-               help='Number of confirmed flows that a Neutron port may have '
-                    'at a time, so that no tenant uses the table alone. '
-                    'Further ones stay half-open, and end sooner.'),
+               help='Maximum number of confirmed flows of a Neutron port, so '
+                    'that no tenant can fill the table. Further flows stay '
+                    'half-open and end sooner.'),
     cfg.IntOpt('ports_max',
                default=512, min=1, max=65535,
-               help='Greatest number of Neutron ports with members on this '
-                    'hypervisor. This, entries_max and flows_max are fixed '
-                    'when the state is made; see the administrator guide.'),
+               help='Maximum number of Neutron ports with members on this '
+                    'hypervisor. This option, entries_max and flows_max take '
+                    'effect only when the maps are created; see the '
+                    'administrator guide.'),
     cfg.IntOpt('entries_max',
                default=4096, min=1, max=65535,
-               help='Greatest number of listeners at members: a member '
-                    'takes one for each listener that uses its pool.'),
+               help='Maximum number of entries: a member takes one for each '
+                    'listener that uses its pool.'),
     cfg.IntOpt('flows_max',
                default=1048576, min=1024, max=2 ** 26,
-               help='Number of confirmed flows of all ports that are '
-                    'remembered.'),
+               help='Maximum number of confirmed flows of all ports '
+                    'together.'),
     cfg.StrOpt('ovsdb',
                default='unix:/run/openvswitch/db.sock',
-               help='Where the hypervisor\'s own Open vSwitch database '
-                    'listens, as ovs-vsctl(8) takes it with --db. It says '
-                    'which interface belongs to which Neutron port.'),
+               help='Connection to the hypervisor\'s own Open vSwitch '
+                    'database, in the form of the --db option of '
+                    'ovs-vsctl(8). It maps interfaces to Neutron ports.'),
     cfg.StrOpt('run_directory',
                default='/run/octavia-xdp-host',
-               help='Directory of the agent\'s own files: what the '
-                    'controller sent last, by which it works while no '
-                    'controller answers, after a restart too.'),
+               help='Directory of the agent\'s own files. They hold the last '
+                    'state received from a controller, which the agent uses '
+                    'while no controller answers, including after a restart.'),
     cfg.StrOpt('library',
                default='liboctavia_xdp_host.so.7',
                help='The hypervisor\'s datapath library: a name that the '
                     'dynamic loader finds, or a path.'),
     cfg.StrOpt('pin_directory',
                default='/sys/fs/bpf/octavia-xdp-host',
-               help='Directory on a bpffs that holds the pinned maps and '
-                    'programs.'),
+               help='Directory on a bpffs for the pinned maps and programs.'),
     cfg.IntOpt('fetch_interval',
                default=5, min=1, max=10,
-               help='Seconds between two questions of the agent to the '
-                    'controller, which take it for dead after some of them '
-                    'are missing. A change is fetched at once.'),
+               help='Seconds between two queries of the controller, which '
+                    'considers the agent dead after several are missing. A '
+                    'change is fetched at once.'),
     cfg.StrOpt('listen',
-               help='Address and port, as 127.0.0.1:9107, where the agent '
-                    'answers GET /metrics for Prometheus and GET '
-                    '/healthcheck. Everybody who can reach it may read them. '
-                    'Default: nothing listens.'),
+               help='Address and port, such as 127.0.0.1:9107, where the '
+                    'agent answers GET /metrics (Prometheus) and GET '
+                    '/healthcheck, without authentication. Default: it does '
+                    'not listen.'),
 ]
 
 

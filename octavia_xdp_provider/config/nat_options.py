@@ -25,43 +25,42 @@ def _timeout(name: str, default: int, text: str) -> cfg.IntOpt:
                       help=f'Seconds without a packet after which {text}')
 
 
-_UNLESS = ('unless the flavor\'s idle_timeout, or a longer '
-           'timeout_client_data or timeout_member_data of the listener, says '
-           'otherwise.')
+_UNLESS = ('unless the flavor sets idle_timeout, or the listener a longer '
+           'timeout_client_data or timeout_member_data.')
 
 nat_opts = [
     cfg.ListOpt('pools',
                 default=[],
-                help='Networks (CIDR) of addresses that belong to this LB '
-                     'node alone, from which it sends packets of load '
-                     'balancers with forwarding nat to their members. The '
-                     'node announces them; each address of them is used, and '
-                     'none may be of a VIP or of a host. At most '
-                     f'{ADDRESSES_MAX} addresses of each IP version, of 8 MiB '
-                     'memory each. Members are reached from a pool of their '
-                     'own IP version. Default: this node does no NAT.'),
+                help='Networks (CIDR) of addresses that only this LB node '
+                     'uses, as source addresses of packets to members of load '
+                     'balancers with forwarding nat. The node announces them '
+                     'and uses every address; none may belong to a VIP or a '
+                     f'host. At most {ADDRESSES_MAX} addresses of each IP '
+                     'version; each takes 8 MiB of memory. Members are '
+                     'reached from a pool of their own IP version. Default: '
+                     'this node does no NAT.'),
     cfg.IntOpt('tenant_share',
                default=50, min=1, max=100,
                help='Percentage of the ports of the node\'s pools that the '
-                    'flows of one project may have at a time; of both IP '
-                    'versions, if there are pools of both, that with the '
-                    'fewer ports counts. New flows beyond it are refused, '
-                    'and counted. Whatever it is, half of the ports is kept '
-                    'in equal parts for each project on the node and one '
-                    'more.'),
+                    'flows of one project may use at the same time. If there '
+                    'are pools of both IP versions, the version with fewer '
+                    'ports counts. Further new flows are refused and counted. '
+                    'Independently of this value, half of the ports are '
+                    'reserved in equal parts, one for each project on the '
+                    'node and one spare.'),
     _timeout('tcp_opening_timeout', 240,
-             'a TCP connection ends whose handshake is not complete.'),
+             'a TCP connection without a complete handshake ends.'),
     _timeout('tcp_established_timeout', 7440,
              f'an established TCP connection ends, {_UNLESS}'),
     _timeout('tcp_closing_timeout', 240,
-             'a TCP connection ends of which one side has sent a FIN, if it '
-             'does not end sooner as an established one.'),
+             'a TCP connection ends if one side has sent a FIN; the timeout '
+             'of an established connection applies if it is shorter.'),
     _timeout('tcp_time_wait_timeout', 60,
-             'the port of a TCP connection that FINs of both sides or a RST '
-             'have ended is free for another one to the same member.'),
+             'the port of a TCP connection that was closed by both sides or '
+             'reset can be used for another one to the same member.'),
     _timeout('udp_opening_timeout', 120,
-             'a UDP flow ends in which not both sides have sent, and the '
-             'client again after the member.'),
+             'a UDP flow ends, until the client has sent again after the '
+             'member\'s first packet.'),
     _timeout('udp_established_timeout', 300,
              f'any other UDP flow ends, {_UNLESS}'),
 ]

@@ -13,71 +13,71 @@ UPLINKS_MAX = 8
 agent_opts = [
     cfg.StrOpt('run_directory',
                default='/run/octavia-xdp',
-               help='Directory of the files by which the processes of a node '
-                    'work together. It should be on a tmpfs: a node that '
-                    'was rebooted must announce nothing before its '
-                    'datapath is loaded.'),
+               help='Directory of the files that the processes of a node '
+                    'exchange. It should be on a tmpfs, because a rebooted '
+                    'node must announce nothing before its datapath is '
+                    'loaded.'),
     cfg.StrOpt('zone', max_length=255,
-               help='Availability zone of this node, as profiles of zones '
-                    'name it ("zone"). Load balancers without a zone are '
-                    'placed on nodes of any.'),
+               help='Availability zone of this node, as availability zone '
+                    'profiles name it ("zone"). Load balancers without a zone '
+                    'are placed on nodes of any zone.'),
     cfg.ListOpt('uplinks',
                 default=['eth0'],
-                help='Network interfaces towards the fabric, at most 8. '
-                     'Flows to members are spread over those that have a '
-                     'carrier and a next hop that answers. The XDP program '
-                     'is attached in driver mode to each, or, where it is a '
-                     'VLAN interface (at most two tags), to the device '
-                     'below.'),
+                help='Network interfaces towards the fabric, at most 8. Flows '
+                     'to members are spread over those that have a carrier '
+                     'and a next hop that answers. The XDP program is '
+                     'attached to each in driver mode; for a VLAN interface '
+                     '(at most two tags), to the underlying device.'),
     cfg.ListOpt('gateways',
                 default=[],
-                help='Next hops of uplinks, as INTERFACE=ADDRESS, one for '
-                     'each uplink and address family at most. Default: the '
-                     'gateways of the default routes through the uplinks.'),
+                help='Next hops of uplinks, as INTERFACE=ADDRESS, at most one '
+                     'for each uplink and IP version. Default: the gateways '
+                     'of the default routes through the uplinks.'),
     cfg.StrOpt('outer_source',
-               help='IPv4 address used as source of encapsulated packets. '
-                    'Default: the first address of the first uplink that '
-                    'has one.'),
+               help='IPv4 source address of encapsulated packets. Default: '
+                    'the first address of the first uplink that has an IPv4 '
+                    'address.'),
     cfg.StrOpt('outer_source_v6',
-               help='IPv6 address used as source of encapsulated packets. '
-                    'Default: the first global address of the first uplink '
-                    'that has one.'),
+               help='IPv6 source address of encapsulated packets. Default: '
+                    'the first global address of the first uplink that has '
+                    'one.'),
     cfg.IntOpt('outer_entropy',
                default=0, min=0, max=16,
-               help='Number of low bits of outer_source that differ from '
-                    'flow to flow, so that routers and the queues of members '
-                    'and hypervisors spread flows that are otherwise '
-                    'encapsulated alike. outer_source must be set and end '
-                    'in that many zero bits; the whole range must be the '
-                    'node\'s, and pass the reverse path filters on the path.'),
+               help='Number of low bits of outer_source that vary from flow '
+                    'to flow, so that routers, and the receive queues of '
+                    'members and hypervisors, spread flows whose outer '
+                    'headers would otherwise be equal. Set outer_source to an '
+                    'address with as many trailing zero bits. The whole range '
+                    'must belong to the node and pass the reverse path '
+                    'filters on the way.'),
     cfg.IntOpt('outer_entropy_v6',
                default=0, min=0, max=32,
                help='The same for outer_source_v6.'),
     cfg.StrOpt('next_hop_v6',
-               help='IPv6 address that is announced as next hop of IPv6 '
-                    'VIPs. Needed where they are announced over an IPv4 BGP '
-                    'session. Default: the node\'s address in each session, '
-                    'which must then be an IPv6 session.'),
+               help='IPv6 next hop with which IPv6 VIPs are announced. '
+                    'Required if they are announced over an IPv4 BGP session. '
+                    'Default: the node\'s address in each session, which must '
+                    'then be an IPv6 session.'),
     cfg.IntOpt('report_interval',
                default=5, min=1,
                help='Seconds between two full comparisons with the '
-                    'controller. A change is fetched at once; this heals '
-                    'what was lost.'),
+                    'controller, which repair whatever was lost. A change is '
+                    'fetched at once.'),
     cfg.StrOpt('listen',
-               help='Address and port, as 127.0.0.1:9105, where the agent '
-                    'answers GET /metrics for Prometheus and GET '
-                    '/healthcheck. Everybody who can reach it may read them. '
-                    'Default: nothing listens.'),
+               help='Address and port, such as 127.0.0.1:9105, where the '
+                    'agent answers GET /metrics (Prometheus) and GET '
+                    '/healthcheck, without authentication. Default: it does '
+                    'not listen.'),
     cfg.BoolOpt('load_balancer_metrics',
                 default=True, mutable=True,
-                help='Whether GET /metrics of the agent has the traffic of '
-                     'each listener: five series for each of its VIPs on '
-                     'this node. Switch it off where Prometheus cannot keep '
-                     'as many.'),
+                help='Whether GET /metrics of the agent includes the traffic '
+                     'of each listener: five series for each of its VIPs on '
+                     'this node. Disable it if Prometheus cannot store that '
+                     'many.'),
     cfg.StrOpt('result_handler_metrics',
-               help='Address and port, as 127.0.0.1:9106, where the result '
-                    'handler answers GET /metrics for Prometheus and GET '
-                    '/healthcheck. Default: nothing listens.'),
+               help='Address and port, such as 127.0.0.1:9106, where the '
+                    'result handler answers GET /metrics (Prometheus) and GET '
+                    '/healthcheck. Default: it does not listen.'),
     cfg.StrOpt('health_scope',
                default='pool',
                choices=[
@@ -92,48 +92,46 @@ agent_opts = [
     cfg.IntOpt('health_panic_percent',
                default=0, min=0, max=100,
                help='Panic threshold: while fewer than this percentage of a '
-                    'pool\'s members are up or unknown, no further one goes '
-                    'down, because the node\'s own network is the likelier '
-                    'fault. 0: disabled.'),
+                    'pool\'s members are up or unknown, no further member is '
+                    'marked down, because the node\'s own network is the more '
+                    'likely fault. 0: disabled.'),
     cfg.BoolOpt('probe_through_datapath',
                 default=False,
-                help='Whether members are probed as clients reach them: at '
-                     'the VIP, inside the encapsulation that traffic gets, '
-                     'so that a member whose decapsulation is broken, or '
-                     'that does not have the VIP, is found down. A monitor '
-                     'with an address or port of its own is obeyed in '
-                     'addition. The health checker must be allowed to mark '
-                     'packets (OCTAVIA_XDP_HC_MARKS=1); see the '
-                     'administrator guide.'),
+                help='Whether members are probed the way clients reach them: '
+                     'at the VIP, inside the same encapsulation as traffic. A '
+                     'member whose decapsulation is broken, or that does not '
+                     'have the VIP, is then found down. A monitor\'s own '
+                     'address or port is probed in addition. The health '
+                     'checker must be allowed to mark packets '
+                     '(OCTAVIA_XDP_HC_MARKS=1); see the administrator guide.'),
     cfg.FloatOpt('recheck_timeout',
                  default=10.0, min=0.0, max=3600.0,
-                 help='Seconds that a VIP stays withdrawn at most, after a '
-                      'time without a working uplink, until each of its '
-                      'members has been probed again and no result is in '
-                      'doubt. A node that announced earlier could send '
-                      'flows to other members than the other nodes do. 0: '
-                      'it announces as soon as an uplink works.'),
+                 help='After an outage of all uplinks, the maximum number of '
+                      'seconds for which a VIP stays withdrawn until each of '
+                      'its members has been probed again and no result is in '
+                      'doubt. A node that announces earlier could send flows '
+                      'to other members than the other nodes do. 0: announce '
+                      'as soon as an uplink works.'),
     cfg.FloatOpt('withdraw_grace',
                  default=0.5, min=0.0, max=60.0, mutable=True,
                  help='Seconds between the withdrawal of a VIP and the '
-                      'removal of its services, in which the fabric stops '
-                      'sending packets.'),
+                      'removal of its services, while the fabric still sends '
+                      'packets.'),
 ]
+
+_PIN = ('Controllers serve every version, so upgrade them first and keep the '
+        'default. Set an older version only on ')
 
 upgrade_opts = [
     cfg.StrOpt('driver',
                default='1.0', choices=['1.0'],
-               help='Version of the interface between the driver and '
-                    'controllers that the driver in octavia-api speaks. '
-                    'Controllers serve all: upgrade them first and leave '
-                    'this as it is. An older one is for a host of '
+               help='Version of the interface to the controllers that the '
+                    f'driver in octavia-api uses. {_PIN}a host of '
                     'octavia-api that is upgraded before them.'),
     cfg.StrOpt('nodes',
                default='1.0', choices=['1.0'],
-               help='Version of the interface between LB nodes and '
-                    'controllers that this LB node speaks. Controllers '
-                    'serve all: upgrade them first and leave this as it '
-                    'is. An older one is for a node that is upgraded before '
+               help='Version of the interface to the controllers that this '
+                    f'LB node uses. {_PIN}a node that is upgraded before '
                     'them.'),
 ]
 
@@ -142,32 +140,32 @@ datapath_opts = [
                default='liboctavia_xdp.so.9',
                help='The datapath library: a name that the dynamic loader '
                     'finds, or a path. Its number is the layout of the '
-                    'tables: see "octavia-xdp-ctl upgrade".'),
+                    'tables; see "octavia-xdp-ctl upgrade".'),
     cfg.StrOpt('pin_directory',
                default='/sys/fs/bpf/octavia-xdp',
-               help='Directory on a bpffs that holds the pinned maps and '
-                    'programs.'),
+               help='Directory on a bpffs for the pinned maps and programs.'),
     cfg.IntOpt('services_max',
                default=1024, min=1, max=65536,
-               help='Greatest number of services (VIP, protocol, port) of '
-                    'this node. Keys and counters are allocated for it at '
+               help='Maximum number of services (VIP, protocol, port) of this '
+                    'node. Keys and counters are allocated for it at the '
                     'first start, tables as they are used; see the '
                     'administrator guide for the memory.'),
     cfg.IntOpt('members_max',
                default=0, min=0, max=2 ** 28,
-               help='Greatest number of members of all services together; '
-                    '0: 16 for each service that there can be.'),
+               help='Maximum number of members of all services together. 0: '
+                    '16 times services_max.'),
     cfg.IntOpt('slots',
                default=0, min=0, max=1048573,
-               help='Slots of a Maglev table, the same on all nodes: a prime '
-                    'for every pool, or 0, each pool as many as keep shares '
-                    'within one per cent.'),
+               help='Slots of a Maglev table. All nodes must use the same '
+                    'value: a prime for every pool, or 0, which gives each '
+                    'pool enough slots to keep the members\' shares within '
+                    'one per cent.'),
     cfg.IntOpt('flows_max',
                default=1048576, min=1024, max=2 ** 30,
                help='Number of flows, a power of two, that are remembered '
-                    'while members come, go or change their weight; 8 bytes '
-                    'each, allocated at first start. With no change under '
-                    'way nothing is remembered.'),
+                    'while members come, go or change their weight. Each '
+                    'takes 8 bytes, allocated at the first start. Nothing is '
+                    'remembered while no change is in progress.'),
     cfg.StrOpt('next_hop',
                default='uplinks', choices=[
                    ('uplinks', 'An uplink\'s next hop, chosen by flow; '
@@ -179,37 +177,35 @@ datapath_opts = [
     cfg.BoolOpt('echo_reply',
                 default=True,
                 help='Whether the node answers echo requests (ping) to VIPs. '
-                     'Otherwise they are left to the kernel, which does not '
-                     'have the address.'),
+                     'Otherwise the kernel receives them, which does not have '
+                     'the address.'),
     cfg.BoolOpt('clamp_mss',
                 default=True,
-                help='Whether the MSS option of clients\' TCP SYNs is '
-                     'lowered to what fits the path to the member with the '
-                     'outer header.'),
+                help='Whether the MSS option of clients\' TCP SYNs is lowered '
+                     'to fit the path to the member with the outer header.'),
     cfg.StrOpt('fragmentable',
                default='drop', choices=[
                    ('drop', 'They are dropped and counted as '
                             'drop_too_big.'),
                    ('pass', 'They are left to the kernel and counted as '
                             'passed_too_big.')],
-               help='What happens to IPv4 packets that may be fragmented '
-                    '(without DF) and do not fit the path to the member. '
-                    'Other packets that do not fit are dropped, and the '
-                    'client gets the MTU by ICMP.'),
+               help='What happens to IPv4 packets without DF that do not fit '
+                    'the path to the member. Other packets that do not fit '
+                    'are dropped, and the client is told the MTU by ICMP.'),
     cfg.IntOpt('icmp_rate',
                default=1000, min=0, max=2 ** 31 - 1,
-               help='Packets per second and CPU that the node makes itself, '
-                    'of each of three kinds: echo replies, ICMP and ICMPv6 '
-                    'that name an MTU, and TCP resets. The eighth part of '
-                    'them at most goes to the same source (IPv6: network of '
-                    '64 bits). 0: none.'),
+               help='Maximum number of packets per second and CPU that the '
+                    'node itself sends, for each of three kinds: echo '
+                    'replies, ICMP and ICMPv6 messages about the MTU, and TCP '
+                    'resets. One source (IPv6: a /64) gets at most an eighth '
+                    'of it. 0: none.'),
     cfg.IntOpt('member_mtu',
                default=0, min=0, max=65535,
-               help='Greatest packet, in bytes with the outer header, that '
-                    'reaches members; 0, or at least 1280. With 0 the agent '
-                    'takes the MTU of the kernel\'s route to each member, '
-                    'also one that the kernel has learnt, and that of the '
-                    'uplink where there is none.'),
+               help='Largest packet, in bytes and with the outer header, that '
+                    'reaches members: 0, or at least 1280. With 0 the agent '
+                    'uses the MTU of the kernel\'s route to each member, '
+                    'including one that path MTU discovery has found, or else '
+                    'that of the uplink.'),
 ]
 
 

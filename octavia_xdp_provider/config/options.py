@@ -38,18 +38,17 @@ default_opts = [
     cfg.StrOpt('host',
                default=socket.gethostname(),
                sample_default='<hostname>',
-               help='Name of this machine: the name under which an LB node '
-                    'is known to the controller, and must be unique. On a '
-                    'hypervisor the name that Neutron has of it '
+               help='Name of this machine. The controllers know an LB node by '
+                    'this name, so it must be unique. On a hypervisor, use '
+                    'the name by which Neutron knows the host '
                     '(binding:host_id).'),
     cfg.FloatOpt('hang_timeout',
                  default=120.0, min=1.0,
-                 help='Seconds after which a loop of controller, agent or '
-                      'result handler that does not come round counts as '
-                      'hanging: GET /healthcheck says so, and systemd, which '
-                      'gets no more signs that the process is alive, ends it '
-                      'after the WatchdogSec of its unit and starts it '
-                      'again.'),
+                 help='Seconds without progress after which a loop of the '
+                      'controller, agent or result handler counts as hanging. '
+                      'GET /healthcheck then reports it, and the process '
+                      'stops notifying systemd, which restarts it after the '
+                      'WatchdogSec of its unit.'),
 ]
 
 GROUPS: dict[str, Sequence[cfg.Opt]] = {

@@ -175,17 +175,17 @@ class Resync:
         misses = self._store.note_missing(missing)
         certain = sorted(
             key for key, (number, since_s) in misses.items()
-            if number >= self._conf.missing_lists
-            and since_s >= self._conf.missing_span)
+            if number >= self._conf.orphan_lists
+            and since_s >= self._conf.orphan_age)
         self._logged_missing &= misses.keys()
-        if len(certain) > self._conf.missing_removals_max:
+        if len(certain) > self._conf.orphan_removals_max:
             if not self._logged_missing.issuperset(certain):
                 LOG.error(
                     'Octavia lacks %s load balancers that are stored here, '
-                    'more than [controller] missing_removals_max (%s) '
+                    'more than [controller] orphan_removals_max (%s) '
                     'allows to remove: they stay. To remove them, run '
                     '"octavia-xdp-manage sync --remove".', len(certain),
-                    self._conf.missing_removals_max)
+                    self._conf.orphan_removals_max)
             self._logged_missing.update(certain)
             return
         for key in certain:

@@ -47,4 +47,4 @@ class AllowRemovals(command.Command):
             raise command.CommandError(
                 f'--count is {arguments.count}; use 1 or more')
         self.store().allow_removals(arguments.count,
-                                    self.conf.placement.removal_budget_span)
+                                    self.conf.placement.removal_budget_period)

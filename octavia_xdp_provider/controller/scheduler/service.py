@@ -81,7 +81,7 @@ class Scheduler:
         self._weighers = _plugins(WEIGHERS, 'weighers', self._conf.weighers)
         # The next decision must see the load that this one adds.
         self._lock = threading.Lock()
-        self._exhausted = _Exhausted(self._conf.removal_budget_span)
+        self._exhausted = _Exhausted(self._conf.removal_budget_period)
 
     def place(self, situation):
         """Store the move that a load balancer needs.
@@ -114,7 +114,7 @@ class Scheduler:
                     and conditions.get(row.host) in clusters.REACHABLE))
             budget = removal_budget.allowance(
                 sum(load.values()), self._conf.removal_budget_percent,
-                self._conf.removal_budget_least)
+                self._conf.removal_budget_min)
             move, deferred = self._within_budget(move, budget)
             if move is None:
                 return Placed(deferred=deferred)
@@ -159,7 +159,7 @@ class Scheduler:
         removals."""
         if not any(why.is_failure for why in move.remove.values()):
             return move, 0
-        span = self._conf.removal_budget_span
+        span = self._conf.removal_budget_period
         used = self._store.removals_since(span)
         moves, deferred = removal_budget.cut([move], budget - used)
         if deferred and self._exhausted.is_news(time.monotonic()):
@@ -181,7 +181,7 @@ class Scheduler:
                 drain=move.drain, withdraw=move.withdraw,
                 restore=move.restore,
                 decided_on=move.decided_on, failed=failed,
-                budget=(budget, self._conf.removal_budget_span)):
+                budget=(budget, self._conf.removal_budget_period)):
             LOG.info('Load balancer %s was placed by another controller '
                      'meanwhile.', move.load_balancer_id)
             return Placed(conflict=True)

@@ -70,17 +70,17 @@ class TestMissing(ResyncTestCase):
 
     def wait_out(self, lists=None):
         """Read as many lists, over as much time, as confirm a removal."""
-        lists = lists or self.options.missing_lists
+        lists = lists or self.options.orphan_lists
         for _ in range(lists):
             self.run_once()
-            self.now += self.options.missing_span / (lists - 1) + 1
+            self.now += self.options.orphan_age / (lists - 1) + 1
 
     def test_empty_list_removes_nothing(self):
         for key in self.keys:
             self.octavia.lose(key)
         self.run_once()
         self.assertEqual(set(self.keys), self.held())
-        self.now += 10 * self.options.missing_span
+        self.now += 10 * self.options.orphan_age
         self.assertEqual(set(self.keys), self.held())
 
     def test_load_balancer_missing_in_several_lists_is_removed(self):
@@ -92,30 +92,30 @@ class TestMissing(ResyncTestCase):
 
     def test_many_lists_within_a_moment_remove_nothing(self):
         self.octavia.lose('lb2')
-        for _ in range(10 * self.options.missing_lists):
+        for _ in range(10 * self.options.orphan_lists):
             self.run_once()
         self.assertEqual(set(self.keys), self.held())
 
     def test_load_balancer_that_comes_back_begins_anew(self):
         lost = self.octavia.trees['lb2']
-        for _ in range(2 * self.options.missing_lists):
+        for _ in range(2 * self.options.orphan_lists):
             self.octavia.lose('lb2')
-            for _ in range(self.options.missing_lists - 1):
+            for _ in range(self.options.orphan_lists - 1):
                 self.run_once()
-                self.now += self.options.missing_span
+                self.now += self.options.orphan_age
             self.octavia.trees['lb2'] = dict(lost)
             self.run_once()
         self.assertEqual(set(self.keys), self.held())
 
     def test_removals_beyond_the_quota_are_logged_instead(self):
-        self.conf.set_override('missing_removals_max', 2, 'controller')
+        self.conf.set_override('orphan_removals_max', 2, 'controller')
         log = self.useFixture(fixtures.FakeLogger())
         for key in self.keys:
             self.octavia.lose(key)
         self.wait_out()
         self.wait_out()
         self.assertEqual(set(self.keys), self.held())
-        self.assertEqual(1, log.output.count('missing_removals_max'))
+        self.assertEqual(1, log.output.count('orphan_removals_max'))
         # With one of them back, the others are within the quota.
         self.commit(document('lb1', 1), 'ACTIVE')
         self.run_once()
@@ -124,9 +124,9 @@ class TestMissing(ResyncTestCase):
     def test_incomplete_list_has_no_effect(self):
         self.octavia.lose('lb2')
         self.octavia.available = False
-        for _ in range(self.options.missing_lists + 1):
+        for _ in range(self.options.orphan_lists + 1):
             self.assertRaises(errors.OctaviaUnavailable, self.run_once)
-            self.now += self.options.missing_span
+            self.now += self.options.orphan_age
         self.octavia.available = True
         self.run_once()
         self.assertEqual(set(self.keys), self.held())

@@ -39,10 +39,10 @@ allowed_networks = 198.18.0.0/15
 [agent]
 withdraw_grace = 0
 [controller]
-missing_span = 60
-missing_removals_max = 100
+orphan_age = 60
+orphan_removals_max = 100
 [placement]
-removal_budget_least = 1000
+removal_budget_min = 1000
 """
 
 
