@@ -155,7 +155,7 @@ def _check(settings):
     if not beds.has_hash_seed():
         raise OSError('this needs Linux 6.11: there is no sysctl '
                       'net.ipv4.fib_multipath_hash_seed, by which the router '
-                      'spreads all connections anew')
+                      'spreads all connections again')
 
 
 def _raise_file_limit(connections, late):

@@ -304,7 +304,7 @@ def group_seconds(group, threads):
                (group / 'cgroup.procs').read_text().split()}
     if not set(threads) <= members:
         raise ProbeError('a thread that receives has ended: a device of this '
-                         'host was set up anew, or removed')
+                         'host was set up again, or removed')
     return stat(group / 'cpu.stat')['usage_usec'] / 1e6
 
 

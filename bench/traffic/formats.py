@@ -69,6 +69,6 @@ class Reader:
         if head.version != constants.FORMAT_VERSION:
             raise errors.BenchError(
                 f'{self._what}: of version {head.version}, not '
-                f'{constants.FORMAT_VERSION}; build octavia-xdp-traffic anew '
+                f'{constants.FORMAT_VERSION}; build octavia-xdp-traffic again '
                 'by "make bench-traffic"')
         return head

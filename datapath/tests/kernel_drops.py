@@ -226,7 +226,7 @@ class XdpTest(unittest.TestCase):
 class EnvironmentTest(unittest.TestCase):
 
     def test_missing_tracefs_is_named_with_the_command_that_mounts_it(self):
-        # Its /sys is mounted anew, as by "ip netns exec".
+        # Its /sys is mounted again, as by "ip netns exec".
         done = subprocess.run(
             ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
              'umount --lazy /sys; mount -t sysfs sysfs /sys; exec "$@"',

@@ -205,7 +205,7 @@ static void run_waves(uint32_t spoofed)
 		failed += open_flows(&world, some);
 		pass_time(node, IDLE * 1000 / 8 + 1000);
 	}
-	print_message("%u flows ended with their members and began anew, "
+	print_message("%u flows ended with their members and started over, "
 		      "%u new ones failed, %llu were not remembered\n",
 		      ended, failed,
 		      (unsigned long long)outcome(node, OXP_MEMORY_FULL));

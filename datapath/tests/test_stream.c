@@ -115,7 +115,7 @@ PLAIN_TEST(test_streams_cut_short_are_refused)
 	free_import(import);
 	stream[10]++; /* next release in the magic */
 	assert_int_equal(read_bytes(stream, length, &import), -EPROTO);
-	assert_non_null(strstr(error, "makes the tables anew"));
+	assert_non_null(strstr(error, "recreates the tables"));
 	free(stream);
 	oxp_close(node);
 }

@@ -128,7 +128,8 @@ class Collector:
                      'have', len(wanted.documents) if wanted else 0)
         yield _gauge('draining', 'Those that it announces as a last resort',
                      len(wanted.draining) if wanted else 0)
-        yield _gauge('failed_load_balancers', 'Those that it cannot make true',
+        yield _gauge('failed_load_balancers',
+                     'Load balancers that it cannot apply',
                      len(result.failed) if result else 0)
         fetched = wanted.as_of if wanted else 0
         done = result.wanted.as_of if result else 0

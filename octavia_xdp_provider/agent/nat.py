@@ -89,7 +89,7 @@ class Nat:
 
         :param peers: messages.NatPeers. If this node is not among them, it
             hands no packets on.
-        :param moving: whether flows are being moved among them by plan.
+        :param moving: whether flows are being moved among them on purpose.
         :returns: whether anything has changed.
         """
         wanted = tuple(peer['address'] for peer in peers)

@@ -6,7 +6,7 @@ the list of the nodes that hold them, or it could only reset them. The other
 nodes must have it on their lists as well, since the next change of routes may
 move connections that began on it to them.
 
-When a node leaves by plan, routers move UDP flows to nodes that ask their
+When a node leaves on purpose, routers move UDP flows to nodes that ask their
 peers for unknown UDP flows only while they are informed of the move.
 """
 

@@ -3,7 +3,7 @@
 
 A datagram does not show whether its flow is new, and asking for each new flow
 would cost one packet per peer. So the node asks its peers only while flows
-are moved by plan, and afterwards for one idle timeout: a flow that is silent
+are moved on purpose, and afterwards for one idle timeout: a flow that is idle
 for longer has ended.
 
 The datapath stores the remaining time, so it survives a restart of the agent.
@@ -55,5 +55,5 @@ class Seeking:
             problem = error.text
             if problem != self._problem:
                 LOG.error('Peers are not asked for unknown UDP flows, which '
-                          'therefore begin anew: %s', problem)
+                          'therefore start over: %s', problem)
         self._problem = problem

@@ -90,7 +90,7 @@ def node_problem(report: Report, doc: spec.Document) -> str | None:
 
 def has_udp(doc: spec.Document) -> bool:
     """Return whether nodes keep UDP flows of a load balancer. They ask each
-    other for unknown ones only while flows are moved by plan, so nodes wait
+    other for unknown ones only while flows are moved on purpose, so nodes wait
     OTHERS_S before they move any."""
     return flavor.is_nat(doc['flavor']) and any(
         listener['protocol'] == 'UDP'

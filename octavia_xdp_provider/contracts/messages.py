@@ -175,7 +175,7 @@ NatPeers = Annotated[list[NatPeer], pydantic.Field(max_length=NAT_PEERS_MAX)]
 @shape.strict
 class NatPeersAnswer(TypedDict):
     """The nodes that forward NAT packets to each other. ``moving``: whether
-    a load balancer is leaving one of them by plan, so that routers move its
+    a load balancer is leaving one of them on purpose, so that routers move its
     flows to others."""
 
     peers: NatPeers

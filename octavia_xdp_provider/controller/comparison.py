@@ -32,7 +32,7 @@ class Comparison:
         """Compare a load balancer that has no pending change.
 
         Nothing is stored if a change arrives meanwhile, which marks the load
-        balancer anew.
+        balancer again.
 
         :raises OctaviaUnavailable: Octavia does not answer.
         """

@@ -149,10 +149,11 @@ def _of_nodes(nodes):
     conditions = _family('node_condition', 'How the leader judges an LB '
                          'node: 1 for the condition that it is in',
                          'host', 'condition')
-    silence = _family('node_silence_seconds', 'Since an LB node was heard',
+    silence = _family('node_silence_seconds',
+                      'Since the last report of an LB node',
                       'host')
     lag = _family('node_lag_generations', 'Generations drawn since the '
-                  'oldest one that an LB node has not made true', 'host')
+                  'oldest one that an LB node has not applied', 'host')
     placements = _family('placements', 'Load balancers on an LB node', 'host',
                          'state')
     sessions = _family('node_bgp_sessions', 'BGP sessions of an LB node',
@@ -181,8 +182,8 @@ def _of_nodes(nodes):
 
 
 def _of_hypervisors(hypervisors):
-    silence = _family('hypervisor_silence_seconds', 'Since the agent of a '
-                      'hypervisor in service was heard', 'host')
+    silence = _family('hypervisor_silence_seconds', 'Since the last call of '
+                      'the agent of a hypervisor in service', 'host')
     ports = _family('hypervisor_ports', 'Ports with members on a hypervisor '
                     'in service', 'host', 'state')
     for hypervisor in hypervisors:

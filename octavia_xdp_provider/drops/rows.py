@@ -61,7 +61,7 @@ class Ledger:
         for row, packets in counters.items():
             first = self._first.get(row, 0)
             if packets < self._last.get(row, 0):
-                # The datapath was created anew, and so its counters.
+                # The datapath was recreated, and so were its counters.
                 self._first[row] = first = 0
                 self._last[row] = 0
             delta = packets - self._last.get(row, 0)

@@ -68,7 +68,7 @@ class Collector:
         held = self._worker.held
         yield _gauge('wanted', 'Ports and address sets that this hypervisor '
                      'shall have', len(held))
-        yield _gauge('failed', 'Those that cannot be made true, or have a '
+        yield _gauge('failed', 'Documents that cannot be applied, or have a '
                      'tap that cannot be served',
                      sum(entry['error'] is not None
                          for entry in held.values()))

@@ -92,8 +92,8 @@ class _Ages:
         """Called by Prometheus' registry."""
         metric = core.GaugeMetricFamily(
             'octavia_xdp_loop_age_seconds',
-            'Since a loop of this process has come round, or for how long it '
-            'has been at one thing', labels=['loop'])
+            'Since the last iteration of a loop of this process, or how long '
+            'it has been at one thing', labels=['loop'])
         for name, age in self._loops.ages().items():
             metric.add_metric([name], age)
         return [metric]

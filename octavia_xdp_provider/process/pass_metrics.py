@@ -14,7 +14,7 @@ class PassMetrics:
     def __init__(self, prefix: str, bounds_s: tuple[float, ...],
                  registry: prometheus_client.CollectorRegistry) -> None:
         self._passes = prometheus_client.Histogram(
-            prefix + 'pass_seconds', 'Passes that make true what is wanted',
+            prefix + 'pass_seconds', 'Passes that apply what is wanted',
             buckets=bounds_s, registry=registry)
         self._failed_passes = prometheus_client.Counter(
             prefix + 'failed_passes', 'Passes that were given up',

@@ -88,7 +88,7 @@ static int split(struct import *import, char *error)
 			       "the state is of another release that hands "
 			       "it over otherwise, or of none: stop the agent, "
 			       "remove the pin directory and start the agent, "
-			       "which makes the tables anew");
+			       "which recreates the tables");
 	do {
 		if (import->length - at < sizeof(record.head))
 			return cut_short(error);

@@ -15,7 +15,7 @@ from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import search
 from octavia_xdp_provider.controller.neutron_ports import turns
 
-# Members that one step looks up in turns: some six requests.
+# Members that one periodic step looks up: some six requests.
 PER_STEP = 200
 # New members and hints that one step looks up: a second or two.
 AT_ONCE = 1000
@@ -60,7 +60,7 @@ class Follower:
              ) -> dict[findings.Wanted, findings.Finding]:
         """Look up some members and return the new or changed findings.
 
-        :param in_turns: whether to look up members in turns as well.
+        :param in_turns: whether to look up members periodically as well.
         :raises NeutronUnavailable: the next step repeats the look-up.
         """
         urgent = set(self._urgent.next(self._at_once))

@@ -4,7 +4,7 @@
 They come from Neutron's own topic exchange through an exclusive queue, which
 takes nothing from other consumers, ends with the connection, and drops its
 oldest messages if they are not read. Changes whose message is lost are found
-when members are looked up in turns.
+when members are looked up periodically.
 
 oslo.messaging's listener is not used: its queues stay and grow without a
 consumer, and it declares Neutron's exchange itself, which fails if that is

@@ -12,7 +12,7 @@ knows nothing, and earlier judgements stand. This ends after a while, as all
 nodes may have died in the outage.
 
 Each controller observes reports, not only the leader, so that a new leader
-that has observed for a while need not begin anew.
+that has observed for a while need not start over.
 """
 
 

@@ -93,7 +93,7 @@ class Plan:
         """Forget keys whose quarantine is over.
 
         A quarantine that ends later than possible began before the clock was
-        set back, and begins anew.
+        set back, and starts over.
         """
         for key in self.keys.quarantined():
             assert key.free_at is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checksums that come out as 0 or 0xffff, for all that is written anew."""
+"""Checksums that come out as 0 or 0xffff, for all that is rewritten."""
 
 import functools
 

@@ -191,7 +191,7 @@ class TestDscp(cases.PacketCase):
                              encapsulation=Encapsulation.DSCP)
 
     def expected(self, inner):
-        """Scapy computes the checksums anew."""
+        """Scapy computes the checksums itself."""
         new = inner.copy()
         if inner.version == 4:
             new.dst, del_fields = cases.MEMBER4, ('chksum',)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NAT within each family and between both, in both directions.
 
-Expectations come from scapy, which computes each checksum anew; the model runs
+Expectations come from scapy, which computes each checksum; the model runs
 along.
 """
 

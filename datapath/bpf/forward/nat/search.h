@@ -152,7 +152,7 @@ __noinline int nat_find_address(__u32 v6, __u32 random)
 	/* avoids overflow */
 	first = random >> 1;
 	for (__u32 i = 0; i < OXP_NAT_ADDRESSES_MAX && i < count; i++) {
-		/* computed anew: the verifier would follow all values of a
+		/* recomputed: the verifier would follow all values of a
 		 * variable that is kept between rounds */
 		__u32 address = nat_address_of(pools, v6, (first + i) % count);
 		__u64 full = READ_ONCE(*nat_full_addresses(groups, address));

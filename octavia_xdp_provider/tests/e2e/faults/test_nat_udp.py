@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDP flows by NAT, which nodes keep while they are moved by plan."""
+"""UDP flows by NAT, which nodes keep while they are moved on purpose."""
 
 import ipaddress
 

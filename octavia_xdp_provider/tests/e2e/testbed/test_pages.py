@@ -169,7 +169,7 @@ class TestPages(base.TestCase):
         self.shows('+    vrf bed2')
         self.picture('diff')
         self.press('Sync')
-        # The page loads itself anew until it is done.
+        # The page reloads itself until it is done.
         self.shows('applied: commit')
         self.shows('done')
         self.follow('Machines')

@@ -134,6 +134,10 @@ class TestSwitch(base.TestCase):
     def setUp(self):
         super().setUp()
         ansible.install()
+        for kernel in KERNELS:  # A guest's own namespace reaches no mirror.
+            subprocess.run([command.CHECKOUT / 'tools/kernel-image', kernel],
+                           check=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT)
         self.folder = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path)
         # Unpacked, for to install it would change this machine's network.

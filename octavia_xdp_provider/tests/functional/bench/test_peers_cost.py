@@ -88,7 +88,7 @@ class TestProcessorTime(CostsTest):
         self.node.run(['ip', 'link', 'set', 'uplink', 'down'])
         error = self.assertRaises(errors.BenchError, self.meter.cpu_seconds)
         self.assertIn(self.node.name, str(error))
-        self.assertIn('set up anew', str(error))
+        self.assertIn('set up again', str(error))
 
 
 class TestMemory(CostsTest):

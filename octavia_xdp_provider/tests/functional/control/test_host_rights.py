@@ -157,7 +157,7 @@ class HostRightsTestCase(waiting.Waiting, base.TestCase):
             self.transport(self.urls[host], host), timeout)
 
     def serve(self):
-        """What controllers serve to hypervisors, once they are heard."""
+        """What controllers serve to hypervisors, once they receive it."""
         conf = self.configuration()
         self.passed_on = []
         servers = node_servers.NodeServers(
@@ -201,7 +201,7 @@ class HostRightsTestCase(waiting.Waiting, base.TestCase):
                 'state': {'geneve': ['192.0.2.99']}}
 
     def rows(self, host):
-        """What controllers have of a hypervisor, but when it was heard."""
+        """Return a hypervisor's rows, but not the time of its last call."""
         return (self.store.host_objects([host]), [
             (one.host, one.state) for one in self.store.hypervisors()
             if one.host == host])

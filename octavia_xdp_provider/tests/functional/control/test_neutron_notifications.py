@@ -128,7 +128,7 @@ class ListenerTestCase(waiting.Waiting, base.TestCase):
         return [port for hint in self.hints for port in sorted(hint.ports)]
 
     def hears(self, notifier):
-        """Something that is sent until it is heard."""
+        """A message that is sent until it is received."""
         port = uuid.uuid4().hex
 
         def attempt():

@@ -42,7 +42,7 @@ class TestVersions(control.ControlTestCase):
                     for name in ('driver', 'nodes')]}))
 
     def restart_driver(self, more=''):
-        """The driver begins anew, as after a restart of octavia-api."""
+        """The driver starts over, as after a restart of octavia-api."""
         path = self.load(
             f'{more}\n{self.configuration_text()}').default_config_files[0]
         self.useFixture(fixtures.EnvironmentVariable(

@@ -20,7 +20,7 @@ Encapsulation = datapath.Encapsulation
 
 
 def slots_before(stream):
-    """How many there were before, of the first service that says so."""
+    """Return the number before, from the first service that has it."""
     record = stream.index(b'before'.ljust(16, b'\0'))
     return int.from_bytes(stream[record + 24:record + 32], 'little')
 

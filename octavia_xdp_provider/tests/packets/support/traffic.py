@@ -4,7 +4,7 @@
 Plain bytes and not scapy: this makes tens of thousands a second. Checksums
 are mostly random, since nothing that forwards may look at them; some are
 right, and of those some become one of the two zeroes where they are written
-anew.
+again.
 """
 
 import random

@@ -49,7 +49,7 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.unmonitored()
 
     def take(self, *documents):
-        """What the controller sends is made true."""
+        """What the controller sends is applied."""
         self.link.wanted = self.wanted(*documents)
         self.run_pass(*documents)
 

@@ -16,7 +16,7 @@ from octavia_xdp_provider.tests.unit import base
 
 SAMPLES = pathlib.Path(__file__).parent / 'samples/datapath.json'
 
-# Less than what a program that is loaded anew may differ from itself.
+# Less than what a program that is loaded again may differ from itself.
 FINE = verdict.Interest(0.03, {'ns': 3.0})
 
 

@@ -113,7 +113,7 @@ class TestHistory(reporting.NodeApiTestCase):
         self.says('a')
         self.assertEqual({}, self.told())
         self.says('a', ADDED)
-        # It begins anew, and has lost the load balancer.
+        # It starts over, and has lost the load balancer.
         self.take(2, 1, 'a')
         self.assertEqual({}, self.told())
         with self.store._read() as session:

@@ -76,7 +76,7 @@ class TestMeter(base.TestCase):
         view = self.view({22: (4, 4, 4), 80: (12, 100, 1)})
         self.assertEqual([(22, 2), (80, 1)],
                          [(row.name.port, row.packets) for row in view.rows])
-        # made anew: its counters began at zero
+        # made again: its counters began at zero
         view = self.view({22: (6, 4, 4), 80: (8, 100, 1)})
         self.assertEqual([(80, 4), (22, 1)],
                          [(row.name.port, row.packets) for row in view.rows])

@@ -55,7 +55,7 @@ class TestEntrySums(base.TestCase):
         names = {1: A, 2: A}
         self.assertEqual({A: 7}, self.update(names, k1=3, k2=4))
         self.assertEqual({A: 9}, self.update({1: A}, k1=5))
-        # The same key anew, and another key of the member.
+        # The same key again, and another key of the member.
         self.assertEqual({A: 10}, self.update({1: A}, k1=1))
         self.assertEqual({A: 12}, self.update({5: A}, k5=2))
 
@@ -76,7 +76,7 @@ class TestEntrySums(base.TestCase):
         self.update({1: A, 2: A}, k1=3, k2=4)
         self.now += 10
         self.counters.ending(self.states(k2=9))
-        # It is made anew with the same key, and an old reading has it.
+        # It is recreated with the same key, and an old reading has it.
         found = self.counters.update(self.states(k1=3, k2=8), self.now - 5)
         self.assertEqual(12, found[A][0])
         self.assertEqual({A: 14}, self.read(k1=3, k2=2))

@@ -81,7 +81,7 @@ class TestWithController(hypervisors.ZeroTouchTestCase):
             {(one.port_id, one.fixed, one.port, one.vip_port)
              for one in entries.values()})
         self.assertEqual(4, len(self.hv1.datapath.pinned()))
-        # an agent that starts anew has nothing to do
+        # an agent that starts again has nothing to do
         self.hv1.start()
         self.hv1.datapath.calls.clear()
         self.hv1.pass_()

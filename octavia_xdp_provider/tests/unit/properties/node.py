@@ -53,7 +53,7 @@ class Tables(reconciling.FakeDatapath):
 
 
 class Worker:
-    """worker.Worker without its thread: makes true what is wanted at once."""
+    """worker.Worker without its thread: applies what is wanted at once."""
 
     problems = ()
 
@@ -156,7 +156,7 @@ class Node:
                 self._heartbeats.heartbeat(self.host)
 
     def turn(self):
-        """Ask, make true, report: as often as the link does by itself."""
+        """Ask, apply, report: as often as the link does by itself."""
         if not (self.running and self.connected):
             return
         with contextlib.suppress(network.Lost):

@@ -182,7 +182,7 @@ class World:
         self._threads.run()
 
     def pass_time(self, seconds):
-        """Nodes that live are heard, and the leader judges them."""
+        """Live nodes report, and the leader judges them."""
         while seconds > 0:
             self.clock.now += min(seconds, STEP_S)
             seconds -= STEP_S

@@ -69,7 +69,7 @@ class TestLiveness(unit.TestCase):
         self.assertEqual(0, self.silence(last_seen=1030))
 
     def test_observation_before_leading_counts(self):
-        """A new leader begins anew only if it has not observed before."""
+        """A new leader starts over only if it has not observed before."""
         self.watch(40)
         watching = self.liveness
         self.start()

@@ -279,7 +279,7 @@ class TestRebalance(SchedulerTestCase):
 
 class TestBudget(SchedulerTestCase):
 
-    OPTIONS = ('removal_budget_percent = 10\nremoval_budget_least = 3\n'
+    OPTIONS = ('removal_budget_percent = 10\nremoval_budget_min = 3\n'
                'removal_budget_period = 150\nrebalance_moves_max = 0\n'
                'replicas = 1\n')
 
