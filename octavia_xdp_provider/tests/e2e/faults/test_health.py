@@ -7,7 +7,6 @@ from lab.fabric import client
 from lab.fabric import members
 from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.e2e.support import shared
-from octavia_xdp_provider.tests.support import form
 
 PAIR = ('member1', 'member2')
 
@@ -73,48 +72,3 @@ class TestHealth(shared.WebTestCase):
             self.wait_active(self.balancer)
             self.wait_all('ONLINE')
         self.assertEqual([], load.answers.failures)
-
-
-@form.in_long_form
-class TestTypes(base.LabTestCase):
-    """What each type of monitor sees of a server that is not there."""
-
-    def wait_one(self, pool):
-        self.wait_statuses(pool, {'member1': 'ERROR', 'member2': 'ONLINE'})
-
-    def test_probes_through_the_datapath_find_a_member_without_the_vip(self):
-        """Only probes that go as traffic does find it."""
-        balancer, _, pool, _ = self.create_web(PAIR)
-        members.remove_vip(self.lab, balancer.vip_address, ['member1'])
-        self.reconfigure({'agent': {'probe_through_datapath': True}})
-        self.wait_one(pool)
-        members.add_vip(self.lab, balancer.vip_address, ['member1'])
-        self.wait_statuses(pool, dict.fromkeys(PAIR, 'ONLINE'))
-
-    def test_tcp_monitor_finds_a_closed_port(self):
-        balancer, _, pool, _ = self.create_web(PAIR, monitor='TCP')
-        self.end_server(members.http_name('member1'))
-        self.wait_one(pool)
-        answers = client.requests(self.lab, self.url(balancer), 50)
-        self.assertEqual([], answers.failures)
-        self.assertEqual({'member2'}, set(answers.count))
-
-    def test_udp_connect_monitor_finds_a_closed_port(self):
-        """A closed port answers with ICMP; silence or an answer is up."""
-        balancer, _, pool, _ = self.create_web(
-            PAIR, port=members.UDP_PORT, protocol='UDP',
-            monitor='UDP-CONNECT',
-            # The least that Octavia's API takes for this type.
-            delay=3)
-        self.end_server(members.udp_name('member1'))
-        self.wait_one(pool)
-        answers = client.udp(self.lab, balancer.vip_address,
-                             members.UDP_PORT, 30)
-        self.assertEqual({'member2': 30}, dict(answers.count))
-
-    def test_ping_monitor_does_not_mind_a_dead_server(self):
-        """A host that is up answers, whatever its server does."""
-        _, _, pool, _ = self.create_web(PAIR, monitor='PING')
-        self.end_server(members.http_name('member1'))
-        self.sleep(base.DELAY * (base.FALL + 1))
-        self.assertEqual(dict.fromkeys(PAIR, 'ONLINE'), self.statuses(pool))

@@ -3,10 +3,7 @@
 
 import hashlib
 import ipaddress
-import json
 import os
-
-from openstack import exceptions
 
 from lab import cloud
 from lab import paths
@@ -67,11 +64,6 @@ class TestNat(ServedCase):
 
     def share_balancer(self):
         return self.create_nat()
-
-    def refused(self, why, call, *arguments, **fields):
-        with self.assertRaises(exceptions.HttpException) as raised:
-            call(*arguments, **fields)
-        self.assertIn(why, str(raised.exception.details))
 
     def statistics(self, balancer):
         """Bytes in and out, connections so far, open ones."""
@@ -173,61 +165,10 @@ class TestNat(ServedCase):
         self.wait('no limit', lambda: not any(shares()))
         self.check_requests(self.balancer)
 
-    def test_what_does_not_go_with_it_is_refused_by_name(self):
-        admin = self.connection(cloud.ADMIN).load_balancer
-        for key, value in (('encapsulation', 'gue'), ('quic', True),
-                           ('member_port', 'rewrite'),
-                           ('zero_touch', 'required')):
-            self.refused(
-                f"key '{key}'", admin.create_flavor_profile,
-                name=self.unique('profile'), provider_name='xdp',
-                flavor_data=json.dumps({'forwarding': 'nat', key: value}))
-        self.refused(
-            'SCTP', self.sdk.create_listener,
-            load_balancer_id=self.balancer.id, protocol='SCTP',
-            protocol_port=81)
-        self.refused(
-            'cannot add to a connection', self.sdk.create_pool,
-            loadbalancer_id=self.balancer.id, protocol='PROXY',
-            lb_algorithm='SOURCE_IP_PORT')
-        self.refused(
-            'none that this member may have',
-            self.sdk.create_member, self.pool,
-            address=str(ipaddress.ip_network(paths.nat_pools(2)[0])[0]),
-            protocol_port=80)
-
-    @form.in_long_form
-    def test_a_member_that_fails_gets_no_new_connections(self):
-        self.end_server(members.http_name('member1'))
-        self.wait_statuses(self.pool, {'member1': 'ERROR',
-                                       'member2': 'ONLINE'})
-        self.wait_enabled(self.balancer, 1)
-        answers = client.requests(self.lab, self.url(self.balancer), 50)
-        self.assertEqual([], answers.failures)
-        self.assertEqual({'member2': 50}, dict(answers.count))
-        self.start_server(members.http_name('member1'))
-        self.wait_enabled(self.balancer, 2)
-        self.check_requests(self.balancer, 50)
-
 
 @form.in_long_form
 class TestOthers(ServedCase):
     """Load balancers of other kinds, and their end."""
-
-    def test_families_of_clients_and_members_may_differ(self):
-        for version, member_version in ((6, 4), (4, 6), (6, 6)):
-            with self.subTest(vip=version, members=member_version):
-                balancer, *_ = self.create_nat(version, member_version)
-                self.check_requests(balancer)
-                self.check_download(balancer)
-
-    def test_datagrams_are_answered(self):
-        balancer, *_ = self.create_nat(
-            protocol='UDP', port=53, member_port=members.UDP_PORT,
-            monitor='UDP-CONNECT', delay=4)  # Octavia's least
-        answers = client.udp(self.lab, balancer.vip_address, 53, 100)
-        self.assertEqual([], answers.failures)
-        self.assertEqual(set(HOSTS), set(answers.count))
 
     def test_a_node_is_drained_under_a_download(self):
         """The node that takes its place hands the client's packets on."""

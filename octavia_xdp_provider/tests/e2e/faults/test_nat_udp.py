@@ -6,7 +6,6 @@ import ipaddress
 from lab import paths
 from lab.fabric import members
 from lab.fabric import nodes
-from lab.fabric import router
 from lab.fabric import topology
 from lab.fabric import udp_flows
 from octavia_xdp_provider.tests.e2e.support import nat
@@ -83,19 +82,3 @@ class TestUdp(nat.NatTestCase):
                 self.check(flows)
             self.assertEqual(began, {node: self.owned(flows, node)
                                      for node in topology.NODES})
-
-    def test_flows_outlive_the_way_to_another_node(self):
-        balancer = self.create(replicas=1)
-        vip = balancer.vip_address
-        old, = router.announced_by(self.lab, vip)
-        new, = set(topology.NODES) - {old}
-        with udp_flows.UdpFlows(self.lab, vip, PORT) as flows:
-            self.go_on(flows)
-            self.assertEqual(set(flows.ports), self.owned(flows, old))
-            self.drain(old)
-            self.wait('end of the announcement', lambda: (
-                router.announced_by(self.lab, vip) == [new]))
-            self.go_on(flows)
-            self.check(flows)
-            self.assertEqual((set(flows.ports), set()), (
-                self.owned(flows, old), self.owned(flows, new)))

@@ -4,18 +4,11 @@
 import json
 import threading
 
-from keystoneauth1 import exceptions as ksa_exceptions
-from openstack import exceptions
-
 from lab import cloud
-from lab import paths
-from lab import processes
-from lab.control import octavia as lab_octavia
 from lab.fabric import client
 from lab.fabric import members
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
-from octavia_xdp_provider.tests.support import form
 
 ONE, OTHER = topology.NODES
 
@@ -105,64 +98,3 @@ class TestZones(PlacementCase):
         self.wait_routes(balancer, hosts=[OTHER])
         self.assertEqual({OTHER}, self.holders(balancer))
         self.check(balancer)
-
-
-@form.in_long_form
-class TestVipSubnets(PlacementCase):
-
-    def configure(self, options):
-        """The driver's options, in an octavia-api that is started again."""
-        lab_octavia.configure_provider(self.lab, options)
-        processes.restart(self.lab, lab_octavia.API,
-                          ready=self.answers_requests)
-
-    def answers_requests(self):
-        try:
-            return list(self.sdk.providers())
-        except (exceptions.SDKException, ksa_exceptions.ClientException):
-            return False
-
-    def test_a_tenants_own_subnet_with_the_operators_addresses(self):
-        """Only VIPs of the named subnets are taken; no port is left."""
-        tenant = self.connection()
-        network = tenant.network.create_network(name=self.unique('own'))
-        self.addCleanup(tenant.network.delete_network, network)
-        subnet = tenant.network.create_subnet(
-            network_id=network.id, ip_version=4, is_dhcp_enabled=False,
-            cidr=str(paths.VIP_NETWORK))
-        self.addCleanup(self.configure, None)
-        self.configure({'vip': {'subnet_ids': self.subnet('vips-v4')}})
-        with self.assertRaises(exceptions.HttpException) as refused:
-            self.sdk.create_load_balancer(
-                name=self.unique('lb'), provider='xdp',
-                vip_subnet_id=subnet.id)
-        self.assertIn('set apart for VIPs', str(refused.exception.details))
-        self.assertEqual([], list(tenant.network.ports(
-            network_id=network.id)))
-        self.create_balancer()
-
-
-@form.in_long_form
-class TestPorts(PlacementCase):
-
-    def test_each_port_of_an_address_is_served(self):
-        flavor = self.create_flavor(replicas=2, member_port='rewrite')
-        balancer = self.create(port=8000, ports=members.HTTP_PORTS,
-                               flavor_id=flavor)
-        members.set_answer_ports(
-            self.lab, balancer.vip_address,
-            dict.fromkeys(members.HTTP_PORTS, 8000), topology.MEMBERS)
-        self.addCleanup(members.set_answer_ports, self.lab,
-                        balancer.vip_address, {}, topology.MEMBERS)
-        self.wait_routes(balancer)
-        self.check(balancer, 8000, 200)
-        packets = {}
-        for node in topology.NODES:
-            with self.datapath(node) as opened:
-                for one in opened.members(self.key(balancer, port=8000)):
-                    packets[one.name] = (packets.get(one.name, 0)
-                                         + one.counters.packets)
-        self.assertEqual(
-            {(members.address(host), local) for host in topology.MEMBERS
-             for local in members.HTTP_PORTS}, set(packets))
-        self.assertNotIn(0, packets.values())

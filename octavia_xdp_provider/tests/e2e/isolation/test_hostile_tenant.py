@@ -210,62 +210,10 @@ class TestHostileTenant(Stranger):
 class TestForeignIds(Stranger):
     """Ids and addresses of others, in calls of the API."""
 
-    def test_what_is_anothers_is_not_there(self):
-        stored = self.of_mine()
-        sdk, pool, balancer = self.stranger, self.pool.id, self.balancer.id
-        monitor = self.sdk.get_pool(pool).health_monitor_id
-        member = next(iter(self.made.values())).id
-        for name, call in {
-                'load balancer': lambda: sdk.get_load_balancer(balancer),
-                'its status': lambda: checked(sdk.get(
-                    f'/lbaas/loadbalancers/{balancer}/status')),
-                'its statistics': lambda:
-                    sdk.get_load_balancer_statistics(balancer),
-                'renaming it': lambda: sdk.update_load_balancer(
-                    balancer, name='mine'),
-                'failover': lambda: checked(sdk.put(
-                    f'/lbaas/loadbalancers/{balancer}/failover')),
-                'deleting it': lambda: sdk.delete_load_balancer(
-                    balancer, ignore_missing=False, cascade=True),
-                'a listener in it': lambda: sdk.create_listener(
-                    load_balancer_id=balancer, protocol='TCP',
-                    protocol_port=8081),
-                'its listener': lambda: sdk.update_listener(
-                    self.listener.id, is_admin_state_up=False),
-                'deleting its listener': lambda: sdk.delete_listener(
-                    self.listener.id, ignore_missing=False),
-                'a pool in it': lambda: sdk.create_pool(
-                    loadbalancer_id=balancer, protocol='TCP',
-                    lb_algorithm='SOURCE_IP_PORT'),
-                'its pool': lambda: sdk.update_pool(
-                    pool, is_admin_state_up=False),
-                'deleting its pool': lambda: sdk.delete_pool(
-                    pool, ignore_missing=False),
-                'a member in its pool': lambda: sdk.create_member(
-                    pool, address=members.address('member1'),
-                    protocol_port=81),
-                'its member': lambda: sdk.update_member(
-                    member, pool, weight=0),
-                'deleting its member': lambda: sdk.delete_member(
-                    member, pool, ignore_missing=False),
-                'all members': lambda: checked(sdk.put(
-                    f'/lbaas/pools/{pool}/members', json={'members': []})),
-                'its monitor': lambda: sdk.update_health_monitor(
-                    monitor, delay=60),
-                'deleting its monitor': lambda: sdk.delete_health_monitor(
-                    monitor, ignore_missing=False)}.items():
-            with self.subTest(name):
-                self.assertIn(self.refusal(call), _REFUSED)
-        self.assertEqual(stored, self.of_mine())
-        self.check_requests(20)
-
     def refusal(self, call):
         with self.assertRaises(exceptions.HttpException) as refused:
             call()
         return refused.exception.status_code
-
-    def of_mine(self):
-        return [row for row in self.stored() if row[0] == self.balancer.id]
 
     def test_its_pool_does_not_serve_anothers_listener(self):
         own = self.create_strangers()

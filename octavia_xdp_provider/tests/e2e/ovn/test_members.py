@@ -4,8 +4,6 @@
 import json
 import pathlib
 
-from openstack import exceptions
-
 from lab import paths
 from lab import processes
 from lab.control import octavia
@@ -61,19 +59,6 @@ class TestMembers(tenants.TenantsTestCase):
             self.assertIn('no port', shown[NOBODY]['reason'])
             # It may be another server's on the fabric.
             self.assertIn('[members] allowed_networks', shown[NOBODY]['why'])
-
-    def test_without_zero_touch_no_member_has_a_vms_address(self):
-        flavor = self.create_flavor(zero_touch='off')
-        balancer = self.create_balancer(flavor_id=flavor, pools=[{
-            'name': 'web', 'protocol': 'TCP',
-            'lb_algorithm': 'SOURCE_IP_PORT'}])
-        pool, = self.sdk.pools(loadbalancer_id=balancer.id)
-        with self.assertRaises(exceptions.HttpException) as refused:
-            self.sdk.create_member(
-                pool, address=self.ADDRESSES['hv1'],
-                protocol_port=vms.HTTP_PORT)
-        self.assertIn('none that this member may have',
-                      str(refused.exception.details))
 
     def test_what_changes_is_seen(self):
         balancer = self.create('red')

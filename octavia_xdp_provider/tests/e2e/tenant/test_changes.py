@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows in progress while members come, go, drain, and change weight."""
 
-from lab.fabric import client
 from lab.fabric import connections
 from lab.fabric import topology
-from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.e2e.support import shared
-from octavia_xdp_provider.tests.support import form
 
 NUMBER = 80
 PAIR = topology.MEMBERS[:2]
@@ -54,46 +51,3 @@ class TestChanges(shared.WebTestCase):
             self.check_requests(100, ['member1'])
         self.wait_statuses(self.pool, {'member1': 'ONLINE',
                                        'member2': 'DRAINING'})
-
-
-@form.in_long_form
-class TestMembersByKind(base.LabTestCase):
-
-    def test_backup_members_get_new_connections_only_without_others(self):
-        balancer, _, pool, made = self.create_web(
-            member_options={'member3': {'backup': True},
-                            'member4': {'backup': True}}, enabled=2)
-        url = self.url(balancer)
-        self.assertEqual({'member1', 'member2'},
-                         set(client.requests(self.lab, url, 100).count))
-        for host in ('member1', 'member2'):
-            self.sdk.update_member(made[host], pool, is_admin_state_up=False)
-            self.wait_active(balancer)
-        answers = client.requests(self.lab, url, 100)
-        self.assertEqual([], answers.failures)
-        self.assertEqual({'member3', 'member4'}, set(answers.count))
-        with connections.Connections(
-                self.lab, balancer.vip_address, number=20) as held:
-            begin = held.ask()
-            self.sdk.update_member(made['member1'], pool,
-                                   is_admin_state_up=True)
-            self.wait_active(balancer)
-            self.wait('member1 takes over', lambda: set(client.requests(
-                self.lab, url, 50).count) == {'member1'})
-            self.assertEqual(begin, held.ask())
-
-    def test_source_ip_sends_a_client_to_one_member(self):
-        for options in ({'lb_algorithm': 'SOURCE_IP'},
-                        {'session_persistence': {
-                            'type': 'SOURCE_IP',
-                            'persistence_timeout': 100,
-                            'persistence_granularity': '255.255.255.0'}}):
-            with self.subTest(options=options):
-                balancer, *_ = self.create_web(
-                    protocol='UDP', port=5353, monitor=None,
-                    pool_options=options)
-                answers = client.udp(
-                    self.lab, balancer.vip_address, 5353, 50)
-                self.assertEqual([], answers.failures)
-                self.assertEqual(1, len(answers.count))
-                self.delete_balancer(balancer)
