@@ -39,8 +39,9 @@ OXP_OUTCOME(FRAGMENT_GUESSED, 4, remark,
 	    "nodes")
 OXP_OUTCOME(MEMORY_FULL, 5, remark,
 	    "new flows that could not be remembered while their slot changed "
-	    "members: they stay with the member from before; where that one "
-	    "drains they are reset. See ``[datapath] flows_max``")
+	    "members: they go where their next packets will go, which is the "
+	    "member from before unless there is a second chance, even if that "
+	    "member drains. See ``[datapath] flows_max``")
 OXP_OUTCOME(PASSED_TOO_BIG, 6, remark,
 	    "left to the kernel, ``[datapath] fragmentable = pass``")
 OXP_OUTCOME(DROP_MALFORMED, 7, dropped,

@@ -94,7 +94,7 @@ MEMBER: tuple[Rule[MemberFacts], ...] = (
     Rule('disabled', lambda m: not m.enabled, lib.OFFLINE),
     Rule('cannot be reached through its hypervisor, as the flavor requires',
          lambda m: m.way == 'none', lib.ERROR,
-         '``octavia-xdp-manage lb members`` shows why'),
+         'only the operator can see why (:doc:`vms`)'),
     Rule('the way to it is not decided yet', lambda m: m.way == 'open',
          lib.OFFLINE, 'its port is being looked up, or its hypervisor is not '
          'ready'),

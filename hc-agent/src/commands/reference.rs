@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 
 /// Escape text for RST, with `words` as literals.
 fn text(help: &str) -> String {
@@ -69,7 +69,11 @@ fn render(command: &mut Command, path: &str, level: usize) -> String {
     }
     page.push('\n');
     for argument in command.get_arguments() {
-        if !matches!(argument.get_id().as_str(), "help" | "version") {
+        // By action: "version" is also the id of an option of probes.
+        if !matches!(
+            argument.get_action(),
+            ArgAction::Help | ArgAction::Version
+        ) {
             let _ = write!(page, ".. option:: {}\n\n", head(argument));
             let _ = write!(page, "   {}\n\n", body(argument));
         }
