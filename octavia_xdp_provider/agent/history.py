@@ -2,10 +2,11 @@
 """Which members of pools took new flows in the past.
 
 A node records the changes of services that forward packets, and reports them.
-A node without state does not know the former owners of slots, so its datapath
-gets the changes that other nodes have reported. They are applied to each
-service again whenever its table changes, until its first packet: before that,
-changes only show that the health of members has become known.
+A node without state does not know the former owners of slots, and no node does
+of a load balancer that is placed on it anew. So its datapath gets the changes
+that other nodes have reported. They are applied to each service again whenever
+its table changes, until its first packet: before that, changes only show that
+the health of members has become known.
 
 Everything is kept in memory. An agent that starts on a node whose tables are
 in use begins with an empty history.
@@ -25,6 +26,8 @@ LOG = logging.getLogger(__name__)
 
 # Pause after a request without an answer.
 RETRY_S = 1.0
+# Requests for load balancers that were placed on a node that forwards packets.
+TRIES_MAX = 30
 
 _ANSWER = shape.Shape(history.Answer)
 
@@ -57,6 +60,8 @@ class _Pool:
 class History:
     """Used by the worker's thread only, except for ``given``.
 
+    What other nodes have reported is kept until a load balancer leaves.
+
     :param tables: tables.Tables.
     :param plans: plans.Plans.
     :param without: called when a service cannot get other nodes' history.
@@ -69,7 +74,9 @@ class History:
         self._without = without
         self._pools = {}    # load balancer id → pool id → _Pool
         self._given = {}    # load balancer id → pool id → PastChange, …
-        self._applied = {}  # key of a service → version of its table
+        self._lock = threading.Lock()  # of _given
+        # load balancer id → key of a service → version of its table
+        self._applied = {}
 
     def given(self, answer):
         """Take the history that other nodes have reported. For any thread.
@@ -77,11 +84,22 @@ class History:
         :param answer: load balancer id → history.Aged, as of now.
         """
         now = history.clock()
-        self._given = {key: {pool_id: [
+        given = {key: {pool_id: [
             {'members': change['members'], 'slots': change['slots'],
              'at': now - change['age']} for change in changes]
             for pool_id, changes in pools.items()}
             for key, pools in answer.items()}
+        with self._lock:
+            self._given = {**self._given, **given}
+
+    def forget(self, ids):
+        """Forget load balancers that this node no longer has."""
+        for key in ids:
+            self._pools.pop(key, None)
+            self._applied.pop(key, None)
+        with self._lock:
+            self._given = {key: pools for key, pools in self._given.items()
+                           if key not in ids}
 
     def look(self, ids):
         """Record which members of load balancers with possibly changed tables
@@ -126,20 +144,22 @@ class History:
         now = history.clock()
         for load_balancer_id, pools in self._given.items():
             plan = self._plans.plans.get(load_balancer_id)
+            applied = self._applied.setdefault(load_balancer_id, {})
             for key, (pool_id, names) in plan.named.items() if plan else ():
                 summary = self._tables.services.get(key)
                 if summary is None or pool_id not in pools or (
-                        self._applied.get(key) in (None, summary.version)
-                        and key in self._applied):
+                        applied.get(key) in (None, summary.version)
+                        and key in applied):
                     continue
-                if self._apply(key, summary, names, pools[pool_id], now):
+                if self._apply(applied, key, summary, names, pools[pool_id],
+                               now):
                     changed = True
                     pool = self._pools.setdefault(
                         load_balancer_id, {}).setdefault(pool_id, _Pool())
                     pool.changes = pools[pool_id]
         return changed
 
-    def _apply(self, key, summary, names, changes, now):
+    def _apply(self, applied, key, summary, names, changes, now):
         """Return whether the datapath has taken the history."""
         by_id = {member_id: name for name, member_id in names.items()}
         recent = [(now - change['at'], change['slots'], {
@@ -148,7 +168,7 @@ class History:
             if member_id in by_id}) for change in changes
             if now - change['at'] <= history.AGE_MAX_S]
         if not recent:
-            self._applied[key] = None  # flows that old have ended
+            applied[key] = None  # flows that old have ended
             return False
         problem = 'it has forwarded packets before they were known'
         try:
@@ -158,18 +178,18 @@ class History:
                 raise
             done, problem = False, f'they are refused: {error.text}'
         if done:
-            if key not in self._applied:
+            if key not in applied:
                 LOG.info('Service %s %s:%s has the earlier owners of its '
                          'slots from other nodes.', *_describe(key))
             # If another process changes the table first, apply it again.
             index, generation, state = summary.version
-            self._applied[key] = index, generation + 1, state
+            applied[key] = index, generation + 1, state
             return True
-        if key not in self._applied:
+        if key not in applied:
             self._without()
             LOG.warning('Service %s %s:%s goes on without the earlier owners '
                         'of its slots: %s.', *_describe(key), problem)
-        self._applied[key] = None  # never again
+        applied[key] = None  # never again
         return False
 
 
@@ -178,21 +198,35 @@ def _describe(key):
 
 
 class Asker:
-    """Requests the history once, in a thread that nothing waits for.
+    """Requests histories, each once, in a thread that nothing waits for.
 
     :param controller: rpc.NodesClient.
-    :param given: called with the answer, see History.given.
+    :param given: called with an answer, see History.given.
     :param is_late: returns whether this node already forwards packets.
-    :param without: called when the request is given up.
+    :param without: called when a request is given up.
+    :param has_state: whether this node forwarded packets before it started.
+        If not, the thread first requests the history of everything.
     """
 
-    def __init__(self, controller, host, given, is_late, without):
+    def __init__(self, controller, host, given, is_late, without,
+                 has_state=False):
         self._controller = controller
         self._host = host
         self._given = given
         self._is_late = is_late
         self._without = without
+        self._has_state = has_state
+        self._lock = threading.Lock()
+        self._ids = set()  # to be requested
+        self._work = threading.Event()
         self._stop = threading.Event()
+
+    def ask(self, ids):
+        """Request the history of load balancers that were placed on this node
+        while it was running. For any thread."""
+        with self._lock:
+            self._ids |= ids
+        self._work.set()
 
     def start(self):
         # A daemon, as a call to an unreachable broker may never return.
@@ -201,13 +235,32 @@ class Asker:
 
     def stop(self):
         self._stop.set()
+        self._work.set()
 
     def run(self):
-        """Repeat the request until it is answered or would be too late."""
+        if not self._has_state:
+            self.request()
+        while True:
+            self._work.wait()
+            if self._stop.is_set():
+                return
+            self._work.clear()
+            with self._lock:
+                ids, self._ids = sorted(self._ids), set()
+            for first in range(0, len(ids), history.PAGE):
+                self.request(ids[first:first + history.PAGE])
+
+    def request(self, ids=None):
+        """Repeat a request until it is answered or would be too late.
+
+        :param ids: at most PAGE; None: of all load balancers of this node.
+        """
+        tries = 0
         while not self._stop.is_set():
             is_over = False
+            tries += 1
             try:
-                self._given(self._ask())
+                self._given(self._ask(ids))
                 return
             except (*rpc.TRANSPORT_ERRORS, errors.Refused) as error:
                 complaint = f'{type(error).__name__}: {error}'
@@ -215,18 +268,20 @@ class Asker:
             except Exception:
                 LOG.exception('The request for owners of slots failed.')
                 complaint = 'see above'
-            if is_over or self._is_late():
+            if is_over or (self._is_late() if ids is None
+                           else tries >= TRIES_MAX):
                 self._without()
                 LOG.warning('This node goes on without the earlier owners of '
-                            'its slots, because no controller has answered '
-                            'in time (%s).', complaint)
+                            'the slots of %s, because no controller has '
+                            'answered in time (%s).', 'its load balancers'
+                            if ids is None else ', '.join(ids), complaint)
                 return
             self._stop.wait(RETRY_S)
 
-    def _ask(self):
+    def _ask(self, ids):
         load_balancers, after = {}, None
         while True:
-            answer = self._controller.history(self._host, after)
+            answer = self._controller.history(self._host, after, ids)
             _ANSWER.check(answer, 'history')
             load_balancers.update(answer['load_balancers'])
             before, after = after, answer['more']

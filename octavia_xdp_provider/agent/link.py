@@ -23,15 +23,21 @@ class Link(link.Link):
     :param state: node_state.NodeState.
     :param files: run_directory.RunDirectory.
     :param nat: nat.Nat, which gets its peers from here.
+    :param added: called with ids of load balancers that are new to this node.
     """
 
     unreadable = datapath.DatapathError
 
-    def __init__(self, *arguments, nat=None, **more):
+    def __init__(self, *arguments, nat=None, added=lambda ids: None, **more):
         super().__init__(*arguments, **more)
         self._nat = nat
+        self._added = added
         if nat is not None and nat.is_wanted:
             self.ask_more_at = float('-inf')
+
+    def added(self, ids):
+        if ids:
+            self._added(ids)
 
     def ask_more(self):
         now = time.monotonic()

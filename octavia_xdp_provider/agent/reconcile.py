@@ -261,6 +261,7 @@ class Reconciler:
         changes = self._plans.update(load_balancers)
         self._changed |= changes.planned | changes.gone
         self._touched |= changes.looked
+        self._history.forget(changes.gone)
         self._owners = {key: load_balancer_id for load_balancer_id, plan
                         in self._plans.plans.items() for key in plan.services}
         planned = {}

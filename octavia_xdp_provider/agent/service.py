@@ -102,7 +102,6 @@ class Agent:
             self._datapath, self._uplinks, through, self._notify_link,
             self.stop, self.metrics, watch('worker'),
             heartbeat.Heartbeat(self._files.agent_heartbeat).beat)
-        self._history = None
         transport = rpc.transport(conf, host=conf.host)
         other_processes = processes.Processes(self._files, announce)
         self._link = self._make_link(transport, node_state.NodeState(
@@ -130,24 +129,23 @@ class Agent:
         host = self._conf.host
         controller = rpc.NodesClient(
             transport, version=self._conf.upgrade_levels.nodes)
-        self._history = self._make_asker(controller)
+        self._history = history.Asker(
+            controller, host, self._worker.given_history,
+            lambda: self._worker.total().packets > 0,
+            self.metrics.without_history, self._has_forwarded())
         fetcher = fetching.Fetcher(controller, host,
                                    wanted.Cache(self._files.wanted))
         return link.Link(host, controller, fetcher, reports.Reporter(),
                          self._worker, state, self._files,
                          self._conf.agent.report_interval,
-                         self.metrics.failed, nat=self._nat)
+                         self.metrics.failed, nat=self._nat,
+                         added=self._history.ask)
 
-    def _make_asker(self, controller):
-        """Return a history.Asker, or None if this node has forwarded packets:
-        its slots have their former owners then."""
-        if any(summary.packets
-               for summary in self._datapath.summaries().values()):
-            return None
-        return history.Asker(
-            controller, self._conf.host, self._worker.given_history,
-            lambda: self._worker.total().packets > 0,
-            self.metrics.without_history)
+    def _has_forwarded(self):
+        """Return whether this node has forwarded packets: its slots have their
+        former owners then."""
+        return any(summary.packets
+                   for summary in self._datapath.summaries().values())
 
     def _check_controller(self):
         return agent_threads.silence(self._link.answered_at, 'the node')
@@ -177,8 +175,7 @@ class Agent:
         """Make ``run`` return. The datapath goes on forwarding."""
         self._threads.stop()
         self._heartbeat.stop()
-        if self._history is not None:
-            self._history.stop()
+        self._history.stop()
 
     def reload(self):
         """Apply changed options; they may change announcements."""
@@ -194,8 +191,7 @@ class Agent:
         self._uplinks.start()
         wakeup.listen(self._files.agent_wakeup, self._wake_worker)
         self._heartbeat.start()
-        if self._history is not None:
-            self._history.start()
+        self._history.start()
         self._threads.run(f'Agent {self._conf.host}')
         self._uplinks.stop()
         return int(self._worker.is_stale)

@@ -14,8 +14,8 @@ nodes      controller   ``fetch(host, since, after)`` → a page of what is
                         ``documents(host, ids)``;
                         ``report(host, epoch, seq, report)``;
                         ``nat_peers(host)`` → messages.NatPeersAnswer;
-                        ``history(host, after)`` → a page of the pools whose
-                        members have changed, history.Answer
+                        ``history(host, after, ids)`` → a page of the pools
+                        whose members have changed, history.Answer
 heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
                         so that it never waits behind anything heavy
 wakeup     each node    ``changed(since, page)``, a cast: what is different
@@ -214,10 +214,10 @@ class NodesClient:
         return cast(messages.NatPeersAnswer, self._client.call(
             {}, 'nat_peers', host=host))
 
-    def history(self, host: str, after: str | None = None
-                ) -> histories.Answer:
+    def history(self, host: str, after: str | None = None,
+                ids: list[str] | None = None) -> histories.Answer:
         return cast(histories.Answer, self._client.call(
-            {}, 'history', host=host, after=after))
+            {}, 'history', host=host, after=after, ids=ids))
 
     def compare(self, host: str, after: str | None = None
                 ) -> messages.CompareAnswer:

@@ -11,6 +11,7 @@ import pydantic
 
 from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import history
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.contracts import shape
@@ -30,7 +31,10 @@ _PEERS_S = 2.0
 
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)
-_HISTORY = shape.arguments(host=messages.Host, after=messages.Id | None)
+_HISTORY = shape.arguments(
+    host=messages.Host, after=messages.Id | None,
+    ids=Annotated[list[messages.Id], pydantic.Field(
+        max_length=history.PAGE)] | None)
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
                          after=messages.Id | None)
 _DOCUMENTS = shape.arguments(
@@ -85,12 +89,12 @@ class NodesEndpoint:
             self._peers = now, answer
         return answer
 
-    def history(self, context, host, after=None):
+    def history(self, context, host, after=None, ids=None):
         """Which members of its pools took new flows before, as most live
         nodes report it: history.Answer, one page."""
-        _HISTORY.check({'host': host, 'after': after})
+        _HISTORY.check({'host': host, 'after': after, 'ids': ids})
         told, more = self._store.histories(
-            host, after, clusters.Condition.DEAD.value)
+            host, after, clusters.Condition.DEAD.value, ids)
         found = {key: majority.agreed(reports.words, reports.members)
                  for key, reports in told.items()}
         return {'load_balancers': {

@@ -133,8 +133,12 @@ class Link:
 
     def _follow(self, find_out):
         before = self._fetcher.wanted
-        self._reporter.again(find_out())
+        mentioned = find_out()
+        self._reporter.again(mentioned)
         wanted = self._fetcher.wanted
+        if before is not None:
+            self.added({key for key in mentioned if key in wanted.documents
+                        and key not in before.documents})
         if (before is None
                 or wanted.documents is not before.documents):
             self._worker.want(wanted)
@@ -195,6 +199,9 @@ class Link:
         else:
             self._failed('link')
         return complaint is None
+
+    def added(self, ids):
+        """Hook for ids whose documents are new to this agent."""
 
     def ask_more(self):
         """Fetch what an agent needs besides documents, if that is due.

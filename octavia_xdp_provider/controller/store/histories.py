@@ -5,6 +5,7 @@ A history is only stored with the node's report of a placement: it draws no
 generation, and does not mark the load balancer.
 """
 
+from collections.abc import Iterable
 from collections.abc import Mapping
 import json
 from typing import Any
@@ -52,19 +53,22 @@ class Histories(base.Base):
             for key, pools in by_id.items()}
 
     def histories(self, host: str, after: str | None, silent: str,
+                  only: Iterable[str] | None = None,
                   limit: int = history.PAGE
                   ) -> tuple[dict[str, Told], str | None]:
         """Return other nodes' histories of a node's load balancers.
 
         :param after: the id that was returned with the previous page.
         :param silent: condition (models.Node) of nodes to be ignored.
+        :param only: ids of the load balancers that are asked for; None: all.
         :returns: by id, and the id after which the next page begins, or None.
         """
         with self._reading_rows() as opened:
             now = self._now(opened)
-            ids = list(opened.execute(_WITH_ONE, {
-                'host': host, 'after': after or '',
-                'limit': limit}).scalars())
+            wanted = {'host': host, 'after': after or '', 'limit': limit}
+            ids = list((opened.execute(_WITH_ONE, wanted) if only is None
+                        else opened.execute(_WITH_ONE_OF, {
+                            **wanted, 'ids': list(only)})).scalars())
             words: dict[str, list[Any]] = {key: [] for key in ids}
             for row in opened.execute(_SAID, {
                     'host': host, 'ids': ids, 'silent': silent}):
@@ -104,6 +108,7 @@ _WITH_ONE = sa.select(_PLACEMENTS.c.load_balancer_id).where(
         _OTHERS.c.host != _HOST, _OTHERS.c.history.is_not(None))).order_by(
             _PLACEMENTS.c.load_balancer_id).limit(
                 sa.bindparam('limit', type_=sa.Integer()))
+_WITH_ONE_OF = _WITH_ONE.where(_PLACEMENTS.c.load_balancer_id.in_(_IDS))
 _SAID = sa.select(
     _PLACEMENTS.c.load_balancer_id, _PLACEMENTS.c.history).join(
         _NODES, _NODES.c.host == _PLACEMENTS.c.host).where(

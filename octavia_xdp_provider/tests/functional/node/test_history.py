@@ -91,7 +91,7 @@ class Node:
         history.Asker(
             types.SimpleNamespace(history=lambda *arguments: api.history(
                 {}, *arguments)), self.host, self.reconciler.given_history,
-            lambda: True, lambda: self.without.append(1)).run()
+            lambda: True, lambda: self.without.append(1)).request()
 
     def send(self, flags, ports=EARLIER):
         """Port → members that its packet may end at, the first first."""

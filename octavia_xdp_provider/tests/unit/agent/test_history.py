@@ -235,6 +235,32 @@ class TestWhatIsGiven(HistoryTestCase):
             {'members': {'m2': 0}, 'slots': 1021, 'at': NOW - 25}],
             self.remembered())
 
+    def test_later_answers_add_to_earlier_ones(self):
+        other = planning.KEY._replace(address='203.0.113.11')
+        self.give()
+        self.history.apply()
+        self.tables.set({'m1': 1}, packets=0, key=other)
+        self.plans.plans['moved'] = types.SimpleNamespace(named=named(other))
+        self.history.given({'moved': {'pool': [
+            {'members': {'m2': 0}, 'slots': 1021, 'age': 7}]}})
+        self.tables.set({'m1': 1, 'm3': 1}, packets=0)
+        self.assertTrue(self.history.apply())
+        self.assertEqual(
+            {(planning.KEY, 25), (other, 7)},
+            {(key, changes[0][0]) for key, changes in self.given()})
+
+    def test_load_balancer_that_leaves_and_returns_gets_the_new_history(self):
+        self.give()
+        self.history.apply()
+        self.history.forget({'lb'})
+        self.tables.set({'m1': 1}, packets=0)
+        self.assertFalse(self.history.apply())
+        self.assertEqual({}, self.history.of('lb'))
+        self.give(age=3)
+        self.assertTrue(self.history.apply())
+        self.assertEqual([25, 3], [changes[0][0]
+                                   for _, changes in self.given()])
+
     def test_what_is_unknown_here_does_no_harm(self):
         self.history.given({
             'foreign': {'pool': []}, 'lb': {'pool2': [], 'pool': [
@@ -267,17 +293,18 @@ class TestAsker(base.TestCase):
         self.controller.history.side_effect = [
             {'load_balancers': {'a': {}}, 'more': 'a'},
             {'load_balancers': {'b': {}}, 'more': None}]
-        self.asker.run()
+        self.asker.request()
         self.assertEqual([{'a': {}, 'b': {}}], self.answers)
-        self.assertEqual([mock.call('host', None), mock.call('host', 'a')],
-                         self.controller.history.call_args_list)
+        self.assertEqual(
+            [mock.call('host', None, None), mock.call('host', 'a', None)],
+            self.controller.history.call_args_list)
 
     def test_it_asks_again_until_it_is_too_late(self):
         def fails(*_arguments):
             self.is_late = self.controller.history.call_count == 3
             raise oslo_messaging.MessagingTimeout()
         self.controller.history.side_effect = fails
-        self.asker.run()
+        self.asker.request()
         self.assertEqual(3, self.controller.history.call_count)
         self.assertEqual([], self.answers)
         self.without.assert_called_once_with()
@@ -285,7 +312,7 @@ class TestAsker(base.TestCase):
     def test_a_controller_that_knows_none_is_asked_once(self):
         self.controller.history.side_effect = (
             oslo_messaging.UnsupportedVersion('1.0'))
-        self.asker.run()
+        self.asker.request()
         self.assertEqual(1, self.controller.history.call_count)
         self.without.assert_called_once_with()
 
@@ -298,9 +325,41 @@ class TestAsker(base.TestCase):
             self.is_late = True
             self.controller.history.side_effect = None
             self.controller.history.return_value = answer
-            self.asker.run()
+            self.asker.request()
         self.assertEqual([], self.answers)
         self.assertEqual(5, self.without.call_count)
+
+    def run_until(self, number, has_state=True):
+        """Run the thread until it has made so many calls."""
+        asker = histories.Asker(
+            self.controller, 'host', self.answers.append, lambda: True,
+            self.without, has_state)
+
+        def answers(host, after, ids):
+            if self.controller.history.call_count == number:
+                asker.stop()
+            return {'load_balancers': {key: {} for key in ids or ('all',)},
+                    'more': None}
+        self.controller.history.side_effect = answers
+        asker.ask({'b', 'a'})
+        asker.run()
+
+    def test_load_balancers_that_are_placed_here_later_are_asked_for(self):
+        self.run_until(1)
+        self.assertEqual([{'a': {}, 'b': {}}], self.answers)
+        self.without.assert_not_called()
+
+    def test_a_node_without_state_asks_for_everything_first(self):
+        self.run_until(2, has_state=False)
+        self.assertEqual([{'all': {}}, {'a': {}, 'b': {}}], self.answers)
+
+    def test_a_node_that_forwards_packets_does_not_ask_for_ever(self):
+        self.is_late = True
+        self.controller.history.side_effect = oslo_messaging.MessagingTimeout
+        self.asker.request(['a'])
+        self.assertEqual(histories.TRIES_MAX,
+                         self.controller.history.call_count)
+        self.without.assert_called_once_with()
 
     def test_it_ends_when_the_agent_does(self):
         self.asker.stop()

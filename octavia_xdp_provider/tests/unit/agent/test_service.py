@@ -84,7 +84,9 @@ class TestAgent(store_base.StoreTestCase):
     def wait_until_reported(self):
         end = time.monotonic() + 60
         while time.monotonic() < end:
-            placement, = self.store.placements(['lb'])
+            placement, = (placement for placement
+                          in self.store.placements(['lb'])
+                          if placement.host == 'node')
             if placement.synced_generation:
                 return placement
             time.sleep(0.05)
@@ -134,35 +136,51 @@ class TestAgent(store_base.StoreTestCase):
         self.wait_for(lambda: len(announce.wanted()) == 2)
         self.assertEqual(['198.51.100.8', '198.51.100.0'], self.node.peers)
 
-    def test_a_node_without_state_is_told_what_others_remember(self):
+    def remember(self):
+        """Another node has reported a change of the load balancer's pool."""
         self.store.create(base.document())
         for host in ('node', 'other'):
             self.store.register_node(host)
-            self.store.place('lb', add=[host])
+        self.store.place('lb', add=['other'])
         node_api.NodesEndpoint(
             self.store, lambda *_: None, lambda: None).report(
                 {}, 'other', 1, 1, reporting.report(clock=50000, held={
                     'lb': {**reporting.held(9), 'history': {'pool': [
                         {'members': {'m2': 0}, 'slots': 1021,
                          'at': 40000}]}}}))
-        self.serve(node_api.NodesEndpoint)
-        self.start()
+
+    def assertHasHistory(self):
         self.wait_for(lambda: self.node.histories)
         key, ((age, slots, members),) = self.node.histories[0]
         self.assertEqual((reconciling.KEY, 1021, {
             datapath.MemberName('198.18.10.12'): 0}), (key, slots, members))
         self.assertLessEqual(10000, age)
 
-    def test_a_node_in_use_asks_for_nothing(self):
-        self.node.set_services({reconciling.KEY: (None, ())})
-        self.serve(node_api.NodesEndpoint)
-        self.store.create(base.document())
-        self.store.register_node('node')
+    def test_a_node_without_state_is_told_what_others_remember(self):
+        self.remember()
         self.store.place('lb', add=['node'])
+        self.serve(node_api.NodesEndpoint)
         self.start()
-        # One that is stopped while it begins leaves a thread behind.
+        self.assertHasHistory()
+
+    def test_a_node_in_use_is_told_of_what_is_placed_on_it(self):
+        asked = []
+
+        class Asked(node_api.NodesEndpoint):
+            def history(self, context, host, after=None, ids=None):
+                asked.append(ids)
+                return super().history(context, host, after, ids)
+
+        self.node.set_services({reconciling.KEY: (None, ())})
+        self.remember()
+        self.serve(Asked)
+        self.start('report_interval = 1\n')
+        agent = self.agents[-1][0]
+        self.wait_for(lambda: agent._link.wanted is not None)
+        self.store.place('lb', add=['node'])
+        self.assertHasHistory()
         self.wait_until_reported()
-        self.assertIsNone(self.agents[-1][0]._history)
+        self.assertEqual([['lb']], asked)
 
     def test_without_a_broker_it_does_what_it_had_and_can_be_stopped(self):
         """Whatever waits for the broker waits for ever."""

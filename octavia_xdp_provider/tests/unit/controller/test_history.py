@@ -90,6 +90,16 @@ class TestHistory(reporting.NodeApiTestCase):
         self.store.place('lb', remove=['boots'])
         self.assertEqual({}, self.told())
 
+    def test_only_load_balancers_that_are_asked_for_are_told(self):
+        self.says('a', ADDED)
+        for ids, found in ((['lb', 'other'], self.aged(25)), (['other'], {}),
+                           ([], {})):
+            answer = self.api.history({}, 'boots', None, ids)
+            self.assertEqual(found, answer['load_balancers'])
+        self.assertRaises(
+            errors.Refused, self.api.history, {}, 'boots', None,
+            [f'n{number}' for number in range(history.PAGE + 1)])
+
     def test_members_of_others_are_not_named(self):
         self.says('a', {**ADDED, 'members': {'m2': 0, 'foreign': 7}})
         self.assertEqual(self.aged(25), self.told())
@@ -140,7 +150,7 @@ class TestHistory(reporting.NodeApiTestCase):
             self.says('a', ADDED, key=key, pool_id=f'pool-{key}')
         found, after = {}, None
         while True:
-            told, after = self.store.histories('boots', after, 'dead', 2)
+            told, after = self.store.histories('boots', after, 'dead', limit=2)
             self.assertLessEqual(len(told), 2)
             found.update(told)
             if after is None:
