@@ -22,6 +22,7 @@ from octavia_xdp_provider.manage import projects
 from octavia_xdp_provider.manage import rebalance
 from octavia_xdp_provider.manage import sync
 from octavia_xdp_provider.manage import top
+from octavia_xdp_provider.manage import vip_ports
 
 PROGRAM = 'octavia-xdp-manage'
 COMMANDS = {
@@ -54,6 +55,7 @@ COMMANDS = {
     'rebalance': rebalance.Rebalance,
     'sync': sync.Sync,
     'top': top.Top,
+    'vip-port orphans': vip_ports.Orphans,
 }
 
 class Application(app.App):

@@ -41,7 +41,7 @@ class Members(names.LoadBalancerArgument, command.List):
                 for way in store.member_ways(document['id'])}
         members = _members(document)
         try:
-            found_ports = search.find(_open_neutron(self.conf), {
+            found_ports = search.find(open_neutron(self.conf), {
                 wanted for _member, wanted in members.values()})
         except errors.NeutronUnavailable as error:
             raise command.CommandError(
@@ -80,7 +80,7 @@ class Watch(names.LoadBalancerArgument, command.Command):
     def take_action(self, arguments):
         store = self.store()
         key = names.find_load_balancer(store, arguments.load_balancer).id
-        port_follower = follower.Follower(_open_neutron(self.conf))
+        port_follower = follower.Follower(open_neutron(self.conf))
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 row = store.load_balancer(key)
@@ -109,7 +109,7 @@ class Watch(names.LoadBalancerArgument, command.Command):
         self.app.stdout.flush()
 
 
-def _open_neutron(conf):
+def open_neutron(conf):
     try:
         return client.Neutron(conf)
     except option_values.ConfigurationError as error:

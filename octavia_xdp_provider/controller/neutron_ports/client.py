@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-only calls of Neutron's API, each with a time limit."""
+"""Calls of Neutron's API, each with a time limit.
+
+Only delete_port changes something; controllers do not use it.
+"""
 
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+import contextlib
 import itertools
 from typing import Any
 from typing import TypeVar
@@ -67,6 +71,15 @@ class Neutron:
             self._network.ports, 'fixed_ips',
             [f'ip_address={address}' for address in addresses], fixed,
             filters)
+
+    def ports_of_owner(self, owner: str) -> list[Row]:
+        """Return the ports with this ``device_owner``."""
+        return self._list(self._network.ports, {
+            'device_owner': owner, 'limit': _PAGE})
+
+    def delete_port(self, port_id: str) -> None:
+        """Delete a port, which may be missing."""
+        self._limited.call(_delete, self._network, port_id)
 
     def gateways(self, subnets: Iterable[Row]) -> list[Row]:
         """Return the ports that have the gateway address of a subnet.
@@ -143,9 +156,20 @@ class Neutron:
 
 def _rows(listed: Callable[..., Iterable[Any]], query: dict[str, Any]
           ) -> list[Row]:
+    with _translated():
+        return [row.to_dict(original_names=True) for row in listed(**query)]
+
+
+def _delete(network: Any, port_id: str) -> None:
+    with _translated():
+        network.delete_port(port_id)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
     from openstack import exceptions as sdk
     try:
-        return [row.to_dict(original_names=True) for row in listed(**query)]
+        yield
     except (exceptions.ClientException, sdk.SDKException, ValueError
             ) as error:
         raise errors.NeutronUnavailable(
