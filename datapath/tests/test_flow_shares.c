@@ -133,7 +133,7 @@ static uint64_t not_remembered(struct oxp_node *node)
 
 	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
-	return all[OXP_MEMORY_FULL].packets;
+	return all[OXP_FLOW_TABLE_FULL].packets;
 }
 
 /* Fill the table with live connections. */

@@ -208,13 +208,13 @@ static void run_waves(uint32_t spoofed)
 	print_message("%u flows ended with their members and started over, "
 		      "%u new ones failed, %llu were not remembered\n",
 		      ended, failed,
-		      (unsigned long long)outcome(node, OXP_MEMORY_FULL));
+		      (unsigned long long)outcome(node, OXP_FLOW_TABLE_FULL));
 	/* the waves had an effect, and slots closed in between */
 	assert_true(ended > some / 4);
 	/* failures are counted, and occur only in a flood */
-	assert_true(failed <= outcome(node, OXP_MEMORY_FULL));
+	assert_true(failed <= outcome(node, OXP_FLOW_TABLE_FULL));
 	if (!spoofed)
-		assert_int_equal(outcome(node, OXP_MEMORY_FULL), 0);
+		assert_int_equal(outcome(node, OXP_FLOW_TABLE_FULL), 0);
 	close_slots(node);
 	close_node(node);
 }

@@ -37,7 +37,7 @@ OXP_OUTCOME(FRAGMENT_GUESSED, 4, remark,
 	    "addresses alone, likely to another member than the first. Seen "
 	    "when fragments of a packet arrive out of order, or at different "
 	    "nodes")
-OXP_OUTCOME(MEMORY_FULL, 5, remark,
+OXP_OUTCOME(FLOW_TABLE_FULL, 5, remark,
 	    "new flows that could not be remembered while their slot changed "
 	    "members: they go where their next packets will go, which is the "
 	    "member from before unless there is a second chance, even if that "
@@ -67,7 +67,7 @@ OXP_OUTCOME(DROP_TOO_BIG, 16, dropped,
 	    "did not fit the path to the member, and no ICMP was sent: they "
 	    "could have been fragmented, or ``[datapath] icmp_rate`` was "
 	    "reached")
-OXP_OUTCOME(DROP_NO_ROOM, 17, dropped,
+OXP_OUTCOME(DROP_NO_HEADROOM, 17, dropped,
 	    "the driver left no room in front of the packet")
 OXP_OUTCOME(DROP_INTERNAL, 18, dropped,
 	    "the maps held what the library never writes: a bug, please "
@@ -86,7 +86,7 @@ OXP_OUTCOME(DROP_NAT_UNTRANSLATABLE, 22, dropped,
 OXP_OUTCOME(NAT_EVICTED, 23, remark,
 	    "NAT: new flows that replaced the tenant's oldest one with an "
 	    "incomplete handshake. Many of them indicate a SYN flood")
-OXP_OUTCOME(DROP_BUFFERS, 24, dropped,
+OXP_OUTCOME(DROP_MULTI_BUFFER, 24, dropped,
 	    "frames of several buffers whose headers the driver did not put "
 	    "into the first one (before Linux 6.18), or for an uplink whose "
 	    "driver sends none. See *MTU* in :doc:`/install/installation`")

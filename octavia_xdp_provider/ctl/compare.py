@@ -9,7 +9,7 @@ Outcome = state.Outcome
 Encapsulation = state.Encapsulation
 
 ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
-REMARKS = (Outcome.FRAGMENT_GUESSED, Outcome.MEMORY_FULL)
+REMARKS = (Outcome.FRAGMENT_GUESSED, Outcome.FLOW_TABLE_FULL)
 _ANSWERS = (Outcome.ECHO_REPLY, Outcome.SENT_TOO_BIG)
 # Outcomes that the kernel's routes may cause for a packet to be forwarded.
 _BY_ROUTES = (Outcome.DROP_NO_NEXT_HOP, Outcome.DROP_TOO_BIG,

@@ -162,7 +162,7 @@ class Explainer:
         decide = model.question(frame, self._ifindex)
         decided = decide()
         run = simulation.run(frame, self._ifindex)
-        if compare.Outcome.MEMORY_FULL in run.outcomes:
+        if compare.Outcome.FLOW_TABLE_FULL in run.outcomes:
             # Only the program sees how full the flow's set is.
             decided = decide(full=True)
         return Explanation(*decided, run, number)

@@ -368,7 +368,7 @@ class Forwarder:
             return self._too_big_nat(packet, is_error, limit, clock, service)
         action = Action.TX if uplink.ifindex == ingress else Action.REDIRECT
         if uplink.cannot_send(packet.split, action):
-            return self._drop(frame, Outcome.DROP_BUFFERS, (), service)
+            return self._drop(frame, Outcome.DROP_MULTI_BUFFER, (), service)
         return Result(
             action, uplink.link(family) + nat_peers.wrapped(packet, onward) +
             frame[packet.end:], Outcome.FORWARDED, (Outcome.NAT_HANDED_ON,))
@@ -427,7 +427,7 @@ class Forwarder:
         if member is None:
             member, other, full = self._select(context, flow, value, opens)
             if full:
-                remarks = (Outcome.MEMORY_FULL,)
+                remarks = (Outcome.FLOW_TABLE_FULL,)
             if not opens and not packet.first:
                 alternative = other
         if packet.first and member != state.NOBODY:
@@ -629,7 +629,7 @@ class Forwarder:
             action = (Action.TX if uplink.ifindex == context.ingress else
                       Action.REDIRECT)
             if uplink.cannot_send(packet.split, action):
-                return self._drop(frame, Outcome.DROP_BUFFERS, remarks,
+                return self._drop(frame, Outcome.DROP_MULTI_BUFFER, remarks,
                                   service)
             link = uplink.link(family)
         if member.written_port:

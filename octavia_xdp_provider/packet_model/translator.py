@@ -192,7 +192,7 @@ class Translator:
         action = (state.Action.TX if uplink.ifindex == ingress else
                   state.Action.REDIRECT)
         if uplink.cannot_send(packet.split, action):
-            return Sent(Outcome.DROP_BUFFERS)
+            return Sent(Outcome.DROP_MULTI_BUFFER)
         length = packet.end - packet.network
         if packet.first:
             self.flows.leave(fragment_key(packet), flow)

@@ -43,7 +43,8 @@ __noinline int pull_headers(struct xdp_md *ctx)
 /* For a packet to a VIP whose headers could not be read. */
 COLD int drop_unread(struct xdp_md *ctx)
 {
-	count(ctx, lacks_headers(ctx) ? OXP_DROP_BUFFERS : OXP_DROP_MALFORMED);
+	count(ctx,
+	      lacks_headers(ctx) ? OXP_DROP_MULTI_BUFFER : OXP_DROP_MALFORMED);
 	return XDP_DROP;
 }
 

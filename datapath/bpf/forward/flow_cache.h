@@ -296,7 +296,7 @@ static __always_inline __u32 take_new(struct xdp_md *ctx,
 	}
 	if (owners->now == SLOT_NOBODY || store(cached, owners->now))
 		return owners->now;
-	count(ctx, OXP_MEMORY_FULL);
+	count(ctx, OXP_FLOW_TABLE_FULL);
 	return owners->full;
 }
 

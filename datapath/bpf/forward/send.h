@@ -47,7 +47,7 @@ static __always_inline int encapsulate(struct xdp_md *ctx,
 
 	if (bpf_xdp_adjust_head(ctx,
 				(int)(selected->l3 - link_length - header)))
-		return OXP_DROP_NO_ROOM;
+		return OXP_DROP_NO_HEADROOM;
 	outer = push_link(ctx, link_length, link);
 	if (!outer)
 		return OXP_DROP_INTERNAL;
@@ -157,7 +157,7 @@ static __always_inline int replace_link(struct xdp_md *ctx,
 	__u16 *to;
 
 	if (bpf_xdp_adjust_head(ctx, (int)(selected->l3 - link_length)))
-		return OXP_DROP_NO_ROOM;
+		return OXP_DROP_NO_HEADROOM;
 	to = at(ctx, 0, LINK_MAX);
 	if (!to)
 		return OXP_DROP_INTERNAL;
@@ -241,7 +241,7 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 		/* the kernel would drop it without a counter */
 		if (!fast_path && length > first_length(ctx) &&
 		    !sends_buffers(ifindex))
-			return drop_of(ctx, OXP_DROP_BUFFERS,
+			return drop_of(ctx, OXP_DROP_MULTI_BUFFER,
 				       view->block->service);
 		action = bpf_redirect_map(&devices, ifindex, XDP_DROP);
 		if (action != XDP_REDIRECT)
@@ -264,8 +264,8 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 			fast_path ? outer : outer_header_length(outer_type),
 			link, link_length);
 	}
-	/* NO_ROOM leaves the frame unchanged. INTERNAL is for the verifier: the
-	 * bytes checked exceed the link header. */
+	/* NO_HEADROOM leaves the frame unchanged. INTERNAL is for the verifier:
+	 * the bytes checked exceed the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop_sent(ctx, outcome, view, fast_path);
 	if (unlikely(config.usual_slots) && amid_flow) {

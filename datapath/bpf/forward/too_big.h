@@ -169,7 +169,7 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 				 : answer_v4(ctx, l3, limit);
 	if (!sent) {
 		/* usually for lack of room, with the frame unchanged */
-		count_bytes(OXP_DROP_NO_ROOM, bytes);
+		count_bytes(OXP_DROP_NO_HEADROOM, bytes);
 		return XDP_DROP;
 	}
 	count_bytes(OXP_SENT_TOO_BIG, bytes);

@@ -20,7 +20,7 @@ from octavia_xdp_provider.tests.packets.support import scenario
 from octavia_xdp_provider.tests.packets.support import split_frames
 
 # Of too long packets the answer's checksum is over several buffers.
-WANTED = {state.Outcome.DROP_BUFFERS, state.Outcome.SENT_TOO_BIG,
+WANTED = {state.Outcome.DROP_MULTI_BUFFER, state.Outcome.SENT_TOO_BIG,
           state.Outcome.ECHO_REPLY}
 PATIENCE = 300
 STEPS = 100

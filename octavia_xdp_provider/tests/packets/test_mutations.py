@@ -85,10 +85,10 @@ class TestMutations(unittest.TestCase):
         self.compared.run = counting
         missing = set(compared.state.Outcome) - {
             # states that the library never makes
-            compared.state.Outcome.DROP_NO_ROOM,
+            compared.state.Outcome.DROP_NO_HEADROOM,
             compared.state.Outcome.DROP_INTERNAL,
             # frames of several buffers: test_buffers
-            compared.state.Outcome.DROP_BUFFERS,
+            compared.state.Outcome.DROP_MULTI_BUFFER,
             # test_nat, test_nat_peers
             compared.state.Outcome.DROP_NO_NAT_FLOW,
             compared.state.Outcome.DROP_NAT_FULL,

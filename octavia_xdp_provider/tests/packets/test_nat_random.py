@@ -117,7 +117,7 @@ class TestSplit(TestNat):
     """Each frame that may be is in several buffers."""
 
     KIND = SplitNat
-    WANTED = TestNat.WANTED | {Outcome.DROP_BUFFERS}
+    WANTED = TestNat.WANTED | {Outcome.DROP_MULTI_BUFFER}
 
 
 class TestPeers(TestNat):
@@ -145,4 +145,4 @@ class TestPeers(TestNat):
 class TestSplitPeers(TestPeers):
 
     KIND = SplitNat
-    WANTED = TestPeers.WANTED | {Outcome.DROP_BUFFERS}
+    WANTED = TestPeers.WANTED | {Outcome.DROP_MULTI_BUFFER}

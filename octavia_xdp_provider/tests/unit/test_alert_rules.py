@@ -56,7 +56,7 @@ WELL = {
     DROPS.format('drop_not_allowed'): '0+90000x60',
     DROPS.format('drop_no_member'): '0+540x60',
     DROPS.format('drop_internal'): '0x60',
-    DROPS.format('memory_full'): '0x60',
+    DROPS.format('flow_table_full'): '0x60',
     DROPS.format('drop_nat_full'): '0x60',
     A + 'services' + LB1: '9000x60',
     A + 'services_max' + LB1: '10000x60',
@@ -117,8 +117,8 @@ FAULTS = {
         {DROPS.format('drop_internal'): '0x9 0+1x50'},
         {'instance': 'lb1', 'outcome': 'drop_internal'}),
     'FlowMemoryFull': (
-        {DROPS.format('memory_full'): '0x9 0+1x50'},
-        {'instance': 'lb1', 'outcome': 'memory_full'}),
+        {DROPS.format('flow_table_full'): '0x9 0+1x50'},
+        {'instance': 'lb1', 'outcome': 'flow_table_full'}),
     'NatFull': (
         {DROPS.format('drop_nat_full'): '0x9 0+1x50'},
         {'instance': 'lb1', 'outcome': 'drop_nat_full'}),

@@ -396,7 +396,7 @@ __noinline int nat_translate_error(struct xdp_md *ctx,
 	header = nat_header_length(what);
 	if (bpf_xdp_adjust_head(ctx, (int)(error->ports - 2 * header -
 					   ICMP_HEADER - link_length)))
-		return OXP_DROP_NO_ROOM;
+		return OXP_DROP_NO_HEADROOM;
 	if (!nat_put_error(ctx, number, what, error))
 		return OXP_DROP_INTERNAL;
 	/* its own checksum is still 0 */

@@ -204,7 +204,7 @@ __noinline int nat_replace_header(struct xdp_md *ctx,
 	if (what & NAT_OUT_V6 && head.fragment)
 		length += sizeof(struct nat_fragment_header);
 	if (bpf_xdp_adjust_head(ctx, (int)(packet->l4 - length - link_length)))
-		return OXP_DROP_NO_ROOM;
+		return OXP_DROP_NO_HEADROOM;
 	if (what & NAT_OUT_V6) {
 		ip = at(ctx, link_length, sizeof(struct ipv6hdr));
 		if (!ip)
@@ -273,7 +273,7 @@ __noinline int nat_correct_header(struct xdp_md *ctx,
 		nat_correct_v4(ip, &ends);
 	}
 	if (bpf_xdp_adjust_head(ctx, (int)(packet->l3 - link_length)))
-		return OXP_DROP_NO_ROOM;
+		return OXP_DROP_NO_HEADROOM;
 	return OXP_FORWARDED;
 }
 

@@ -423,7 +423,7 @@ __noinline int nat_prepare(struct xdp_md *ctx)
 		/* the kernel would drop it without a counter */
 		if (work->frame > first_length(ctx) &&
 		    !sends_buffers(work->exit.ifindex))
-			return nat_drop(work, OXP_DROP_BUFFERS);
+			return nat_drop(work, OXP_DROP_MULTI_BUFFER);
 		work->action = bpf_redirect_map(&devices, work->exit.ifindex,
 						XDP_DROP);
 		if (work->action != XDP_REDIRECT)

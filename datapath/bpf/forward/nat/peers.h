@@ -499,14 +499,14 @@ static __always_inline int nat_send_to_peer(struct xdp_md *ctx,
 	if (work->exit.ifindex != ctx->ingress_ifindex) {
 		if (work->frame > first_length(ctx) &&
 		    !sends_buffers(work->exit.ifindex))
-			return nat_drop_unknown(work, OXP_DROP_BUFFERS);
+			return nat_drop_unknown(work, OXP_DROP_MULTI_BUFFER);
 		work->action = bpf_redirect_map(&devices, work->exit.ifindex,
 						XDP_DROP);
 		if (work->action != XDP_REDIRECT)
 			return nat_drop_unknown(work, OXP_DROP_NO_NEXT_HOP);
 	}
 	if (!nat_wrap(ctx))
-		return nat_drop_unknown(work, OXP_DROP_NO_ROOM);
+		return nat_drop_unknown(work, OXP_DROP_NO_HEADROOM);
 	count_bytes(OXP_NAT_HANDED_ON, work->frame);
 	return NAT_DONE;
 }

@@ -249,11 +249,11 @@ class TestExplain(ctl_node.Node):
                               if one.differences])
         opening, following = found[::2], found[1::2]
         full = [one for one in opening
-                if Outcome.MEMORY_FULL in one.run.outcomes]
+                if Outcome.FLOW_TABLE_FULL in one.run.outcomes]
         self.assertGreater(len(full), 100)
         self.assertLess(len(full), len(opening) - 1000)
         self.assertEqual([], [one.text() for one in following
-                              if Outcome.MEMORY_FULL in one.run.outcomes])
+                              if Outcome.FLOW_TABLE_FULL in one.run.outcomes])
         # remembered or not, a flow stays with its member
         self.assertEqual([one.member for one in opening],
                          [one.member for one in following])

@@ -229,7 +229,7 @@ class TestJumboFrames(routed.MonitoredUplinks):
             client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with client:
             client.sendto(bytes(8000), (VIP[4], PORT))
-        outcome = datapath.Outcome.DROP_BUFFERS
+        outcome = datapath.Outcome.DROP_MULTI_BUFFER
         self.wait('a counted drop', lambda: self.datapath.outcomes()[
             outcome].packets == 1)
         self.assertGreater(self.datapath.outcomes()[outcome].bytes, 8000)

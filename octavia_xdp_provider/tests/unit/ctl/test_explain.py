@@ -274,7 +274,7 @@ class TestOpenSlots(ExplainCase):
                   for port in range(20000, 20200)]
         found = self.explain(*frames)
         full = [one for one in found
-                if Outcome.MEMORY_FULL in one.run.outcomes]
+                if Outcome.FLOW_TABLE_FULL in one.run.outcomes]
         self.assertGreater(len(full), 50)
         self.assertEqual([], [one.text() for one in found
                               if one.differences])
