@@ -181,7 +181,7 @@ static void measure_all(void **state)
 
 int main(int count, char **arguments)
 {
-	const struct CMUnitTest measurements[] = {cmocka_unit_test(measure_all)};
+	const struct CMUnitTest cases[] = {cmocka_unit_test(measure_all)};
 	int status;
 
 	if (count > 1) {
@@ -191,7 +191,7 @@ int main(int count, char **arguments)
 			return 1;
 		}
 	}
-	status = cmocka_run_group_tests(measurements, open_connections,
+	status = cmocka_run_group_tests(cases, open_connections,
 					close_connections);
 	if (json) {
 		fprintf(json, "\n]\n");

@@ -342,7 +342,7 @@ static void bench(void **state)
 
 int main(int count, char **arguments)
 {
-	const struct CMUnitTest measurements[] = {cmocka_unit_test(bench)};
+	const struct CMUnitTest cases[] = {cmocka_unit_test(bench)};
 	const char *path = count > 1 ? arguments[1] : NULL;
 	int status;
 
@@ -350,6 +350,6 @@ int main(int count, char **arguments)
 		quiet_runs_wanted = atoi(arguments[3]);
 	if (begin_cases(path, count > 2 ? arguments[2] : NULL))
 		return 1;
-	status = cmocka_run_group_tests(measurements, enter_namespace, NULL);
+	status = cmocka_run_group_tests(cases, enter_namespace, NULL);
 	return end_cases(path) ? 1 : status;
 }

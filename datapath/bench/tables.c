@@ -311,7 +311,7 @@ static void bench(void **state)
 
 int main(int count, char **arguments)
 {
-	const struct CMUnitTest measurements[] = {cmocka_unit_test(bench)};
+	const struct CMUnitTest cases[] = {cmocka_unit_test(bench)};
 	int status;
 
 	if (count > 2)
@@ -325,7 +325,7 @@ int main(int count, char **arguments)
 		perror(arguments[1]);
 		return 1;
 	}
-	status = cmocka_run_group_tests(measurements, enter_namespace, NULL);
+	status = cmocka_run_group_tests(cases, enter_namespace, NULL);
 	if (fclose(json)) {
 		perror(arguments[1]);
 		return 1;
