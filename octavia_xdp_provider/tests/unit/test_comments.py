@@ -1,11 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the tree that comments name are there."""
+"""Files of the tree that comments and documents name are there.
+
+What each kind of file has is told by its name, or by a first line that is a
+comment: so begin scripts, Makefiles, units, and files with settings.
+"""
 
 import fnmatch
+import functools
+import os
+import pathlib
 import re
 
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit import comments
+from octavia_xdp_provider.tests.unit import documents
+
+ROOT = documents.ROOT
+
+_PYTHON = re.compile(
+    r'''(?P<prefix>^[ \t]*)?[rRbBuUfF]{0,2}
+    (?:(?P<quotes>"""|\'\'\')(?P<text>(?:\\.|[^\\])*?)(?P=quotes)
+       |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    |(?P<comment>\#[^\n]*)''', re.DOTALL | re.MULTILINE | re.VERBOSE)
+# Strings are matched to be passed over: in Rust they may be of several lines.
+_C = re.compile(
+    r'''r(?P<hashes>\#*)".*?"(?P=hashes)
+    |"(?:\\.|[^"\\])*"|'(?:\\[^'\n]+|[^'\\\n])'
+    |(?P<comment>//[^\n]*|/\*.*?\*/)''', re.DOTALL | re.VERBOSE)
+_HASH = re.compile(r'(?:^|(?<=\s))(?P<comment>#[^\n]*)', re.MULTILINE)
+# A literal of a document that may be a path.
+_LITERAL = re.compile(r'[\w*…][\w.*…-]*(?:/[\w.*…-]+)*/?')
+# What begins a line of a comment that goes on.
+_MARGIN = re.compile(r'\n[ \t]*(?:\*(?!/)|//[/!]?|#)?')
+
+
+def _python(text):
+    for match in _PYTHON.finditer(text):
+        if match['comment']:
+            yield match['comment']
+        elif match['text'] and match['prefix'] is not None:
+            yield match['text']
+
+
+def _marked(pattern, text):
+    return (match['comment'] for match in pattern.finditer(text)
+            if match['comment'])
+
+
+def _literals(text):
+    return (literal for literal in re.findall(r'``([^`]+)``', text)
+            if _LITERAL.fullmatch(literal))
+
+
+_c = functools.partial(_marked, _C)
+_hash = functools.partial(_marked, _HASH)
+_KINDS = {'.py': _python, '.c': _c, '.h': _c, '.rs': _c, '.S': _c, '.go': _c,
+          '.dot': _c, '.rst': _literals}
+# Without comments.
+_OTHERS = ('.json', '.png', '.svg', '.html', '.js', '.css')
+
+
+def all_paths():
+    """All files, relative to the root: none that a build or Git has made."""
+    found = []
+    for directory, directories, names in os.walk(ROOT):
+        directories[:] = [
+            name for name in directories
+            if name not in ('build', 'target', '__pycache__', '.git')
+            and not name.endswith(('_cache', '.egg-info'))]
+        found += [str(pathlib.Path(directory, name).relative_to(ROOT))
+                  for name in names]
+    return sorted(found)
+
+
+def comments(name, text):
+    """The comments and docstrings of a file, each with its lines joined."""
+    suffix = pathlib.PurePath(name).suffix
+    if suffix in _OTHERS:
+        return
+    kind = _KINDS.get(suffix)
+    if not kind and text.startswith('#'):
+        first = text[:text.index('\n')]
+        kind = _python if re.match('#!.*python', first) else _hash
+    for comment in kind(text) if kind else ():
+        yield _MARGIN.sub('\n', comment)
+
 
 # How source, and what is read with it, ends.
 SUFFIXES = ('.c', '.h', '.py', '.rs', '.rst', '.toml', '.json', '.yaml',
@@ -15,7 +93,8 @@ SUFFIXES = ('.c', '.h', '.py', '.rs', '.rst', '.toml', '.json', '.yaml',
 PATH = re.compile(
     r'(?<![\w/.<$~@:*…=%&{}\\^+-])[\w*…][\w.*…-]*(?:/[\w.*…-]+)*')
 # Made by a build, or by a run of tests or the lab.
-MADE = ('build/', 'datapath/build/', 'hc-agent/target/')
+MADE = ('build/', 'datapath/build/', 'hc-agent/target/', 'target/',
+        'doc/build/')
 # Of the kernel: its headers, as C includes them, and its documents.
 KERNEL = ('linux/', 'asm/', 'asm-generic/', 'Documentation/')
 # Where else it is, of what comments have in the same form.
@@ -29,6 +108,10 @@ OTHERS = {
     'octavia-xdp/controllers.yaml': "an operator's Prometheus",
     'octavia-xdp/hypervisors.yaml': "an operator's Prometheus",
     'octavia-xdp/nodes.yaml': "an operator's Prometheus",
+    'address-sets.json': 'written by an agent',
+    'common.json': 'written by an agent',
+    'uplinks.json': 'written by an agent',
+    'inventory.yaml': "an operator's", 'rack.yaml': "an operator's",
     'suite.json': 'written by a benchmark',
     'reported.json': 'written by a test', 'wanted.json': 'written by a test',
 }
@@ -75,19 +158,19 @@ class Tree:
         return pattern in self.parts
 
     def missing(self, name, text):
-        return {word for comment in comments.comments(name, text)
+        return {word for comment in comments(name, text)
                 for word in self.names(comment) if not self.has(word)}
 
 
 class TestTree(base.TestCase):
 
-    def test_files_that_comments_name_are_in_the_tree(self):
-        paths = comments.paths()
+    def test_files_that_comments_and_documents_name_are_in_the_tree(self):
+        paths = all_paths()
         tree = Tree(paths)
         wrong, excused = {}, set()
         for path in paths:
             try:
-                text = (comments.ROOT / path).read_text()
+                text = (ROOT / path).read_text()
             except UnicodeDecodeError:
                 continue
             missing = tree.missing(path, text)
@@ -122,6 +205,7 @@ class TestRule(base.TestCase):
                 ('a', '#!/usr/bin/env python3\n"""Of gone/file.py."""\n'),
                 ('a', '#!/bin/sh\necho ${#a} # gone/file.py\n'),
                 ('Makefile', '# A file.\nall: # gone/file.py\n'),
+                ('a.rst', 'See ``gone/file.py``.\n'),
                 ('a.yaml', '# A file.\na: 1  # gone/file.py\n')):
             self.assertEqual({'gone/file.py'}, self.tree.missing(name, text),
                              text)
@@ -134,7 +218,7 @@ class TestRule(base.TestCase):
                 ('a.rs', 'let x = r#"// gone/file.py"#;\n'),
                 ('a.rs', 'let x = "a\n// gone/file.py";\n'),
                 ('a', '#!/bin/sh\necho ${a#gone/file.py}\n'),
-                ('a.rst', 'See gone/file.py.\n')):
+                ('a.rst', 'See gone/file.py, or ``cat gone/file.py``.\n')):
             self.assertEqual(set(), self.tree.missing(name, text), text)
 
     def test_wrong_names_of_the_tree_are_found(self):

@@ -2,9 +2,6 @@
 """What the documents name is in the tree."""
 
 import argparse
-import fnmatch
-import functools
-import os
 import pathlib
 import re
 import typing
@@ -19,96 +16,10 @@ from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit import documents
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
 ROOT = PACKAGE.parent
-# Where documents let paths begin.
-STARTS = (ROOT, PACKAGE, ROOT / 'hc-agent', ROOT / 'datapath')
-# Made by a build, or by a test run.
-MADE = ('build', 'datapath/build', 'hc-agent/target', 'target', 'doc/build')
-SUFFIXES = ('.c', '.h', '.py', '.rs', '.rst', '.toml')
-PATH = re.compile(r'[\w.*…-]+(/[\w.*…-]+)*/?')
 LITERAL = re.compile(r'``([^`]+)``')
-
-
-@functools.cache
-def names():
-    """The names of all files of the tree."""
-    found = set()
-    for _directory, directories, files in os.walk(ROOT):
-        directories[:] = [name for name in directories
-                          if name not in ('build', 'target')
-                          and not name.startswith('.')]
-        found.update(files)
-    return found
-
-
-def tops():
-    """Names with which a path can begin."""
-    return {path.name for start in STARTS for path in start.iterdir()
-            if not path.name.startswith('.')}
-
-
-def named(text):
-    """The paths that a page names in ``literals``.
-
-    A literal without a slash is one if it ends like a file of source code;
-    one with a slash also if it begins with a name that the tree has.
-    """
-    known = tops()
-    for literal in LITERAL.findall(text):
-        if not PATH.fullmatch(literal) or literal.startswith('.'):
-            continue
-        first, slash, _ = literal.partition('/')
-        if not (literal.endswith(SUFFIXES) or (slash and first in known)):
-            continue
-        if not any(f'{literal}/'.startswith(f'{made}/') for made in MADE):
-            yield literal
-
-
-def found(path, page):
-    """Whether a path, with * or … for anything, is in the tree."""
-    pattern = path.replace('…', '*').rstrip('/')
-    if '/' not in pattern and pattern.endswith(SUFFIXES):
-        # The text around it says where.
-        return bool(fnmatch.filter(names(), pattern))
-    return any(any(start.glob(pattern)) for start in (*STARTS, page.parent))
-
-
-def missing(page, text):
-    return sorted({path for path in named(text) if not found(path, page)})
-
-
-class TestPaths(base.TestCase):
-
-    def test_paths_that_the_documents_name_are_in_the_tree(self):
-        wrong = {str(page.relative_to(ROOT)): paths
-                 for page in documents.pages()
-                 if (paths := missing(page, page.read_text()))}
-
-        self.assertEqual({}, wrong)
-
-    def test_a_wrong_path_is_found(self):
-        page = ROOT / 'README.rst'
-        for path in ('driver/nothing.py', 'nowhere/nothing.py', 'nothing.c',
-                     'tools/nothing', 'hc-agent/src/nothing/',
-                     'datapath/bpf/…/nothing.h'):
-            self.assertEqual([path], missing(page, f'See ``{path}``.'))
-
-    def test_paths_and_patterns_of_the_tree_are_found(self):
-        page = ROOT / 'README.rst'
-        for path in ('driver/support.py', 'octavia_xdp_provider/driver',
-                     'support.py', 'tools/*', 'datapath/bpf/', 'lab/…',
-                     'doc/source/*/testing.rst'):
-            self.assertEqual([path], list(named(f'See ``{path}``.')))
-            self.assertEqual([], missing(page, f'See ``{path}``.'))
-
-    def test_what_is_no_path_of_the_tree_is_left_alone(self):
-        text = ('``/etc/octavia-xdp``, ``tcp/udp``, ``build/venv/x.py``, '
-                '``make -C datapath``, ``--json``, ``.deb``, ``1/2``')
-
-        self.assertEqual([], list(named(text)))
 
 
 class TestTables(base.TestCase):

@@ -2,6 +2,11 @@
 """What a node says of itself has its load balancers looked at, if it counts.
 """
 
+import threading
+from unittest import mock
+
+from octavia_xdp_provider.controller import heartbeats
+from octavia_xdp_provider.tests.unit.controller import base
 from octavia_xdp_provider.tests.unit.controller import reporting
 
 # A node that lacks nothing.
@@ -76,3 +81,40 @@ class TestNodeState(reporting.NodeApiTestCase):
         self.seq += 1
         self.take(1, self.seq, as_of=0)
         self.assertEqual(set(), self.finish_all())
+
+
+LIMIT_S = 60
+
+
+class TestHeartbeats(base.StoreTestCase):
+    """Heartbeats of all nodes are stored in batches."""
+
+    def test_heartbeats_are_stored_once_and_together(self):
+        store = mock.Mock()
+        beats = heartbeats.Heartbeats(store)
+        for host in ('b', 'a', 'b'):
+            beats.note_alive(host)
+        beats.store()
+        beats.store()
+        store.heartbeat.assert_called_once_with('a', 'b')
+
+    def test_heartbeats_are_stored_after_an_error(self):
+        log = self.useFixture(base.fixtures.FakeLogger())
+        noted = threading.Event()
+        store = mock.Mock()
+
+        def heartbeat(*hosts):
+            if len(store.mock_calls) < 3:
+                beats.note_alive('a')
+                raise OSError('the database is away')
+            noted.set()
+        store.heartbeat.side_effect = heartbeat
+        with mock.patch.object(heartbeats, 'INTERVAL_S', 0.001):
+            beats = heartbeats.Heartbeats(store)
+            beats.note_alive('a')
+            thread = threading.Thread(target=beats.run)
+            thread.start()
+            self.assertTrue(noted.wait(LIMIT_S))
+            beats.stop()
+            thread.join()
+        self.assertEqual(1, log.output.count('Failed to store heartbeats'))

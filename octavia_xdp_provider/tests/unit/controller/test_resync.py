@@ -219,3 +219,60 @@ class TestComparison(ResyncTestCase):
         self.octavia.trees['lb1']['loadbalancer', 'lb1'] = 'PENDING_DELETE'
         self.compare('lb1', old)
         self.assertIn('lb1', self.held())
+
+
+class TestAdoption(store_base.StoreTestCase):
+    """A comparison keeps attributes that Octavia does not show."""
+
+    def test_zone_and_defaults_of_the_creation_are_kept(self):
+        mine = base.document(availability_zone={'zone': 'east'}, flavor={
+            'algorithms_served_by_hash': ['ROUND_ROBIN']})
+        mine['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
+        self.store.create(mine)
+        theirs = base.document(name='new')
+        theirs['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
+        octavia = mock.Mock()
+        octavia.tree.return_value = {}
+        octavia.document.return_value = theirs
+        comparison.Comparison(self.store, octavia).compare(
+            self.store.load_balancer('lb'))
+        stored = self.store.load_balancer('lb').document
+        self.assertEqual('new', stored['name'])
+        for name in ('flavor', 'availability_zone'):
+            self.assertEqual(mine[name], stored[name])
+
+
+PENDING = {('loadbalancer', 'lb'), ('pool', 'pool')}
+DYING = {('member', 'm9')}
+
+
+class TestStaleComparison(store_base.StoreTestCase):
+    """What Octavia showed as PENDING before a change came may be that change,
+    which no node has applied."""
+
+    def setUp(self):
+        super().setUp()
+        self.generation = self.store.create(base.document())
+        self.store.note_sent('lb', self.generation, statuses={}, active=True,
+                             deleted=True)
+
+    def compared(self):
+        """Return what is due after a comparison that began earlier."""
+        self.store.note_compared('lb', self.generation, 'then', PENDING,
+                                 DYING)
+        row = self.store.load_balancer('lb')
+        return {item[:2] for item in row.unconfirmed}, {
+            item[:2] for item in row.removed}
+
+    def test_pending_objects_are_sent(self):
+        self.assertEqual((PENDING, DYING), self.compared())
+
+    def test_pending_change_is_not_made_active(self):
+        self.store.request(
+            {'object': 'member', 'action': 'update', 'object_id': 'm1',
+             'pool_id': 'pool', 'fields': {'weight': 2}}, 'request')
+        self.assertEqual((set(), set()), self.compared())
+
+    def test_later_change_is_not_made_active(self):
+        self.store.change('lb', lambda document: document)
+        self.assertEqual((set(), set()), self.compared())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An SCTP member with another port than its listener, in each order in which
+"""A member of an SCTP listener has the listener's port, in whichever way
 users of the API can come to it: nobody rewrites ports of SCTP."""
 
 import uuid
@@ -12,6 +12,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 LISTENER = {'protocol': 'SCTP', 'protocol_port': 80}
 GOOD = base.member('198.18.10.11')
 BAD = base.member('198.18.10.11', protocol_port=8080)
+OTHER = dict(BAD, address='198.18.10.12')
 
 
 def pool(**members):
@@ -19,7 +20,51 @@ def pool(**members):
             'members': members}
 
 
-class TestOrders(store_base.StoreTestCase):
+def change(kind, action, key, **more):
+    parent = ({'pool_id': 'p'} if kind == 'member'
+              else {'load_balancer_id': 'lb'})
+    return {'object': kind, 'action': action, 'object_id': key, **parent,
+            **more}
+
+
+BOUND = {**LISTENER, 'default_pool_id': 'p'}
+FORWARDING = {'pools': {'p': pool(m=GOOD)}, 'listeners': {'l': BOUND}}
+# Objects that there are, a change that is refused, and what of it differs in
+# one that is not.
+CASES = {
+    'listener of an existing pool': (
+        {'pools': {'p': pool(m=BAD)}},
+        change('listener', 'create', 'l', fields=BOUND),
+        {'fields': {**BOUND, 'protocol_port': 8080}}),
+    'listener with its pool': (
+        {}, change('listener', 'create', 'l', fields=BOUND,
+                   pools={'p': pool(m=BAD)}),
+        {'pools': {'p': pool(m=GOOD)}}),
+    'pool attached later': (
+        {'pools': {'bad': pool(m=BAD), 'good': pool(m=GOOD)},
+         'listeners': {'l': LISTENER}},
+        change('listener', 'update', 'l', fields={'default_pool_id': 'bad'}),
+        {'fields': {'default_pool_id': 'good'}}),
+    'pool created for its listener': (
+        {'listeners': {'l': LISTENER}},
+        change('pool', 'create', 'p', listener_id='l', fields=pool(m=BAD)),
+        {'fields': pool(m=GOOD)}),
+    'member added later': (
+        FORWARDING, change('member', 'create', 'm2', fields=OTHER),
+        {'fields': dict(OTHER, protocol_port=80)}),
+    # Octavia allows no change of a port; the provider refuses it as well.
+    'member updated': (
+        FORWARDING,
+        change('member', 'update', 'm', fields={'protocol_port': 8080}),
+        {'fields': {'weight': 5}}),
+    'batch of members': (
+        FORWARDING, change('member', 'replace', None,
+                           members={'m': GOOD, 'm2': OTHER}),
+        {'members': {'m': GOOD}}),
+}
+
+
+class TestSctpPorts(store_base.StoreTestCase):
 
     def request(self, change):
         validation.check_change(change)
@@ -27,86 +72,30 @@ class TestOrders(store_base.StoreTestCase):
         stored = self.store.request(change, request, self.store.now() + 30)
         self.store.promote(stored.load_balancer_id, request)
 
-    def begin(self, member_port='rewrite', **objects):
+    def create(self, member_port='rewrite', **objects):
         tree = base.tree(flavor={'member_port': member_port}, listeners={},
                          pools={})
-        self.request({'object': 'loadbalancer', 'action': 'create',
-                      'object_id': 'lb', 'load_balancer_id': 'lb',
-                      'fields': {**tree, **objects}})
+        self.request(change('loadbalancer', 'create', 'lb',
+                            fields={**tree, **objects}))
 
-    def check(self, change, **good):
-        """The change is refused, and the one that differs in ``good`` is
-        not."""
-        error = self.assertRaises(errors.Refused, self.request, change)
-        self.assertEqual('protocol_port', error.option)
+    def refused(self, function, *arguments, **more):
+        error = self.assertRaises(errors.Refused, function, *arguments,
+                                  **more)
+        self.assertEqual('protocol_port', error.option.rpartition('.')[2])
         self.assertIn('8080', error.why)
         self.assertIn('checksum', error.why)
         self.assertIn('let the member listen on the listener\'s port',
                       error.instead)
-        self.request({**change, **good})
 
     def test_creation_with_all_objects_is_checked(self):
         for member_port in ('rewrite', 'rewrite_on_member', 'same'):
-            error = self.assertRaises(
-                errors.Refused, self.begin, member_port,
-                pools={'p': pool(m=BAD)},
-                listeners={'l': {**LISTENER, 'default_pool_id': 'p'}})
-            self.assertIn('checksum', error.why)
-        self.begin(pools={'p': pool(m=GOOD)},
-                   listeners={'l': {**LISTENER, 'default_pool_id': 'p'}})
+            self.refused(self.create, member_port, **{
+                **FORWARDING, 'pools': {'p': pool(m=BAD)}})
 
-    def test_listener_of_an_existing_pool_is_checked(self):
-        self.begin(pools={'p': pool(m=BAD)})
-        change = {'object': 'listener', 'action': 'create', 'object_id': 'l',
-                  'load_balancer_id': 'lb',
-                  'fields': {**LISTENER, 'default_pool_id': 'p'}}
-        self.check(change, fields={**change['fields'],
-                                   'protocol_port': 8080})
-
-    def test_listener_with_its_pool_is_checked(self):
-        change = {'object': 'listener', 'action': 'create', 'object_id': 'l',
-                  'load_balancer_id': 'lb', 'pools': {'p': pool(m=BAD)},
-                  'fields': {**LISTENER, 'default_pool_id': 'p'}}
-        self.begin()
-        self.check(change, pools={'p': pool(m=GOOD)})
-
-    def test_pool_attached_later_is_checked(self):
-        self.begin(pools={'bad': pool(m=BAD), 'good': pool(m=GOOD)},
-                   listeners={'l': LISTENER})
-        self.check({'object': 'listener', 'action': 'update',
-                    'object_id': 'l', 'load_balancer_id': 'lb',
-                    'fields': {'default_pool_id': 'bad'}},
-                   fields={'default_pool_id': 'good'})
-
-    def test_pool_created_for_its_listener_is_checked(self):
-        self.begin(listeners={'l': LISTENER})
-        self.check({'object': 'pool', 'action': 'create', 'object_id': 'p',
-                    'load_balancer_id': 'lb', 'listener_id': 'l',
-                    'fields': pool(m=BAD)}, fields=pool(m=GOOD))
-
-    def forwarding(self):
-        self.begin(pools={'p': pool(m=GOOD)},
-                   listeners={'l': {**LISTENER, 'default_pool_id': 'p'}})
-
-    def test_member_added_later_is_checked(self):
-        self.forwarding()
-        other = dict(BAD, address='198.18.10.12')
-        self.check({'object': 'member', 'action': 'create',
-                    'object_id': 'm2', 'pool_id': 'p', 'fields': other},
-                   fields=dict(other, protocol_port=80))
-
-    def test_member_update_is_checked(self):
-        """Octavia does not allow changes of a port; the provider refuses them
-        as well."""
-        self.forwarding()
-        self.check({'object': 'member', 'action': 'update', 'object_id': 'm',
-                    'pool_id': 'p', 'fields': {'protocol_port': 8080}},
-                   fields={'weight': 5})
-
-    def test_batch_of_members_is_checked(self):
-        self.forwarding()
-        self.check({'object': 'member', 'action': 'replace',
-                    'object_id': None, 'pool_id': 'p',
-                    'members': {'m': GOOD, 'm2': dict(
-                        BAD, address='198.18.10.12')}},
-                   members={'m': GOOD})
+    def test_each_change_is_checked(self):
+        for name, (objects, bad, good) in CASES.items():
+            with self.subTest(name):
+                self.renew()
+                self.create(**objects)
+                self.refused(self.request, bad)
+                self.request({**bad, **good})

@@ -13,6 +13,8 @@ from octavia_xdp_provider.controller.zero_touch import keys
 from octavia_xdp_provider.controller.zero_touch import members
 from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import hypervisors
+from octavia_xdp_provider.tests.unit.controller.cases import several_vips
 
 HOSTS, PORTS, BALANCERS = ('hv1', 'hv2'), ('p1', 'p2'), ('lb1', 'lb2', 'lb3')
 
@@ -122,3 +124,57 @@ class TestIndices(base.TestCase):
                 {member: finding.port for member, finding in model.items()
                  if finding.port and finding.port.id == port},
                 tested.of_port(port))
+
+
+class TestAlternatives(hypervisors.ZeroTouchTestCase):
+
+    def tree(self, **more):
+        tree = super().tree(**more)
+        tree['flavor'] = {'zero_touch': 'required', 'second_chance': True,
+                          'encapsulation': 'gue'}
+        return tree
+
+    def tunnels(self):
+        self.create()
+        self.converge()
+        return [member['tunnel'] for member in self.sent().values()]
+
+    def test_they_are_named(self):
+        for tunnel in self.tunnels():
+            self.assertIs(True, tunnel['takes_alternative'])
+
+    def test_mtu_leaves_room_for_alternatives(self):
+        """The VM's 1442 bytes fit 1,500 with alternatives, but not 1,480."""
+        self.hv1.state['mtu'] = 1480
+        self.hv1.report()
+        for tunnel in self.tunnels():
+            self.assertEqual(1480 - 36 - 12, tunnel['mtu'])
+
+    def test_agents_learn_where_hypervisors_are(self):
+        self.assertEqual(
+            ['198.18.20.0/24', 'fd00:9::/64'],
+            self.hv1.endpoint.fetch({}, host=self.hv1.name, since=0)[
+                'common']['peers'])
+
+
+class TestWithoutSecondChance(hypervisors.ZeroTouchTestCase):
+
+    def test_nothing_names_a_second_member(self):
+        self.create()
+        self.converge()
+        for one in self.sent().values():
+            self.assertNotIn('takes_alternative', one['tunnel'])
+
+
+class TestOneFamily(several_vips.SeveralVipsTestCase):
+
+    ADDITIONAL = ['203.0.113.11']
+
+    def test_both_vips_use_the_members_address(self):
+        self.create()
+        self.converge()
+        entries = self.entries(self.hv1, 'm1')
+        self.assertEqual({several_vips.VIP, '203.0.113.11'}, set(entries))
+        self.assertEqual({hypervisors.ADDRESSES['m1']}, {
+            one['address'] for one in entries.values()})
+        self.assertEqual(2, len({one['key'] for one in entries.values()}))

@@ -163,20 +163,6 @@ class Store(store_base.StoreTestCase):
         self.assertRaises(errors.UnknownObject, self.store.find,
                           pool_id='pool')
 
-    def test_a_removal_counts_only_when_the_node_had_seen_it(self):
-        self.store.create(base.document())
-        self.store.register_node('a')
-        self.store.place('lb', ['a'])
-        before = self.store.generations('a')['as_of']
-        generation = self.store.delete('lb')
-        self.assertEqual({}, self.generations('a'))
-        self.report_held('a', before, {})
-        self.assertEqual(1, len(self.store.placements()))
-        self.report_held('a', generation, {'lb': 1})
-        self.assertEqual(1, len(self.store.placements()))
-        self.assertEqual({'lb'}, self.report_held('a', generation, {}))
-        self.assertEqual([], self.store.placements())
-
     def test_late_node_still_removes_deleted_load_balancers(self):
         self.store.create(base.document())
         self.store.register_node('a')
@@ -222,12 +208,6 @@ class Store(store_base.StoreTestCase):
         self.assertEqual((150, 3), self.count('b', 50, 2))
         self.assertEqual((270, 4), self.count('a', 220, 2))
         self.assertEqual((270, 4), self.count('a', 220, 2))
-
-    def test_counters_that_start_again_do_not_fall(self):
-        self.store.create(base.document())
-        self.count('a', 100, 5)
-        self.assertEqual((107, 6), self.count('a', 7, 1))
-        self.assertEqual((109, 7), self.count('a', 9, 2))
 
     def test_counters_of_removed_listeners_are_deleted(self):
         self.assertIsNone(self.count('a', 1, 1, 'unknown'))

@@ -11,6 +11,7 @@ from keystoneauth1 import _fair_semaphore
 from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.controller.octavia import api
 from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.controller.octavia import limited
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller.octavia import api_server
 
@@ -47,29 +48,20 @@ class ApiTestCase(base.TestCase):
 
 class TestConfiguration(base.TestCase):
 
-    def refused(self, text):
-        return str(self.assertRaises(option_values.ConfigurationError,
-                                     api.Api, self.load(text)))
-
-    def test_missing_credentials_are_named(self):
-        text = self.refused('')
-        for word in ('[octavia] auth_type', 'auth_url', 'username',
-                     'load-balancer_global_observer'):
-            self.assertIn(word, text)
-
-    def test_incomplete_credentials_are_refused(self):
-        self.assertIn('user_domain_name', self.refused(
-            '[octavia]\nauth_type = v3password\nusername = x\n'))
-        self.assertIn('auth_url', self.refused(
-            '[octavia]\nauth_type = v3password\n'))
-
-    def test_unknown_plugin_is_refused(self):
-        self.assertIn('[octavia]', self.refused(
-            '[octavia]\nauth_type = magic\n'))
-
-    def test_invalid_page_size_is_refused(self):
-        self.assertIn('page_size', self.refused(
-            '[octavia]\nauth_type = none\npage_size = 0\n'))
+    def test_missing_or_invalid_options_are_named(self):
+        for options, words in (
+                ('', ('[octavia] auth_type', 'auth_url', 'username',
+                      'load-balancer_global_observer')),
+                ('auth_type = v3password\nusername = x\n',
+                 ['user_domain_name']),
+                ('auth_type = v3password\n', ['auth_url']),
+                ('auth_type = magic\n', ['[octavia]']),
+                ('auth_type = none\npage_size = 0\n', ['page_size'])):
+            error = self.assertRaises(
+                option_values.ConfigurationError, api.Api,
+                self.load(f'[octavia]\n{options}'))
+            for word in words:
+                self.assertIn(word, str(error))
 
 
 class TestClock(ApiTestCase):
@@ -199,13 +191,17 @@ class TestTree(ApiTestCase):
         self.assertIsNone(self.api().tree('other'))
         self.assertIsNone(self.api().provisioning_status('other'))
 
-    def test_foreign_404_is_unavailable(self):
-        for text in (b'<html>lb</html>', b'{"faultstring": "no such path"}',
-                     b'{}', b'[]', b'"lb"', b'{"faultstring": null}'):
-            self.server.meddle = lambda handler, answer=text: (
-                handler.answer(404, answer) or True)
-            self.unavailable(self.api().tree, 'lb')
-            self.unavailable(self.api().provisioning_status, 'lb')
+    def test_foreign_404_or_malformed_answer_is_unavailable(self):
+        for status, texts in (
+                (404, (b'<html>lb</html>', b'{"faultstring": "no such path"}',
+                       b'{}', b'[]', b'"lb"', b'{"faultstring": null}')),
+                (200, (b'{}', b'{"statuses": {}}', b'garbage', b'[]',
+                       b'{"statuses": {"loadbalancer": {"id": "lb"}}}'))):
+            for text in texts:
+                self.server.meddle = lambda handler, answer=(status, text): (
+                    handler.answer(*answer) or True)
+                self.unavailable(self.api().tree, 'lb')
+                self.unavailable(self.api().provisioning_status, 'lb')
 
     def test_wrong_endpoint_is_unavailable(self):
         self.unavailable(self.api(
@@ -222,14 +218,6 @@ class TestTree(ApiTestCase):
         self.add(balancer('lb', provisioning_status='PENDING_CREATE'))
         self.assertEqual('PENDING_CREATE',
                          self.api().provisioning_status('lb'))
-
-    def test_malformed_answers_are_unavailable(self):
-        for text in (b'{}', b'{"statuses": {}}', b'garbage', b'[]',
-                     b'{"statuses": {"loadbalancer": {"id": "lb"}}}'):
-            self.server.meddle = lambda handler, answer=text: (
-                handler.answer(200, answer) or True)
-            self.unavailable(self.api().tree, 'lb')
-            self.unavailable(self.api().provisioning_status, 'lb')
 
 
 class TestFailures(ApiTestCase):
@@ -298,3 +286,35 @@ class TestFailures(ApiTestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(30, len(failures))
+
+
+# Limit of a call that never ends; no test waits for more than two of these.
+_TIMEOUT_S = 0.2
+
+
+class TestLimited(base.TestCase):
+    """Hanging calls count until they end, and limit only their own kind."""
+
+    def setUp(self):
+        super().setUp()
+        self.end = threading.Event()
+        self.addCleanup(self.end.set)
+        self.begun = []
+        self.calls = limited.Limited('what is asked', 2, _TIMEOUT_S)
+
+    def hang(self):
+        self.begun.append(1)
+        self.end.wait()
+
+    def test_hanging_calls_count_until_they_end(self):
+        for _ in range(2):
+            self.assertRaises(errors.OctaviaUnavailable,
+                              self.calls.call, self.hang)
+        self.assertRaises(errors.OctaviaUnavailable,
+                          self.calls.call, self.begun.append, 3)
+        self.assertEqual([1, 1], self.begun)
+
+    def test_other_calls_are_served_meanwhile(self):
+        self.assertRaises(errors.OctaviaUnavailable,
+                          self.calls.call, self.hang)
+        self.assertEqual(5, self.calls.call(sum, (2, 3)))

@@ -204,8 +204,7 @@ class TestNoAnswer(DriverAgentTestCase):
             self.unavailable(agent.set_statuses, STATUSES)
             self.unavailable(agent.load_balancer, 'lb')
             self.unavailable(agent.set_statistics, [])
-
-    def test_answer_without_status_code_is_unavailable(self):
+        # Without a status code.
         agent = self.serve(lambda *_: {'hello': 1})
         self.unavailable(agent.set_statuses, STATUSES)
         self.unavailable(agent.set_statistics, [])

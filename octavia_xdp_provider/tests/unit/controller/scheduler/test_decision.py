@@ -3,6 +3,8 @@
 import random
 
 from octavia_xdp_provider.controller.scheduler import decision
+from octavia_xdp_provider.controller.scheduler import rebalance
+from octavia_xdp_provider.controller.scheduler import removal_budget
 from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller.scheduler import base
 from octavia_xdp_provider.tests.unit.controller.scheduler.base import balancer
@@ -202,3 +204,67 @@ class TestConvergence(unit.TestCase):
                             (seed, conditions, broken, rows))
         self.assertIsNone(base.decider(conditions, rows.values()).decide(
             load_balancer, list(rows.values())), seed)
+
+
+class TestRebalance(unit.TestCase):
+
+    def extremes(self, counts, **more):
+        conditions = more.pop('conditions', dict.fromkeys(counts, base.LIVE))
+        hosts = rebalance.extremes(base.cluster(conditions, [
+            placed(host, f'lb{number}') for host, count in counts.items()
+            for number in range(count)], **more))
+        return hosts and tuple(host.name for host in hosts)
+
+    def test_fullest_gives_to_emptiest(self):
+        self.assertEqual(('b', 'c'), self.extremes({'a': 5, 'b': 9, 'c': 1}))
+
+    def test_small_differences_are_ignored(self):
+        self.assertIsNone(self.extremes({'a': 1, 'b': 2}))
+        self.assertEqual(('b', 'a'), self.extremes({'a': 1, 'b': 3}))
+        self.assertIsNone(self.extremes({'a': 97, 'b': 100}))
+
+    def test_single_node_moves_nothing(self):
+        self.assertIsNone(self.extremes({'a': 9}))
+        self.assertIsNone(self.extremes({'a': 9, 'b': 0}, conditions={
+            'a': base.LIVE, 'b': base.SILENT}))
+
+    def test_full_node_gets_no_moves(self):
+        decider = base.decider('abc', reports={
+            'c': {'services': 9, 'services_max': 9}})
+        movable = [(balancer('x'), ['a', 'b'])]
+        target = decider.cluster.hosts
+        self.assertIsNone(rebalance.move(decider, movable, target['c']))
+        self.assertEqual(
+            ('x', {'a', 'b'}, ('d',)),
+            self.move(base.decider('abd'), movable, 'd'))
+
+    @staticmethod
+    def move(decider, movable, host):
+        move = rebalance.move(decider, movable, decider.cluster.hosts[host])
+        return move.load_balancer_id, set(move.decided_on), move.add
+
+
+def move(key, add=(), **remove):
+    return decision.Move(key, frozenset(), add, remove)
+
+
+class TestRemovalBudget(unit.TestCase):
+
+    def test_allowance_is_a_share_with_a_minimum(self):
+        self.assertEqual(200, removal_budget.allowance(1000, 20, 10))
+        self.assertEqual(10, removal_budget.allowance(30, 20, 10))
+
+    def test_removals_from_failed_nodes_are_limited_by_the_budget(self):
+        moves = [move(f'lb{number}', dead=Reason.DEAD, bad=Reason.FAILING)
+                 for number in range(3)]
+        kept, deferred = removal_budget.cut(moves, 3)
+        self.assertEqual(3, deferred)
+        self.assertEqual([2, 1], [len(move.remove) for move in kept])
+
+    def test_additions_and_requested_removals_are_never_deferred(self):
+        moves = [move('x', ('n',), dead=Reason.DEAD),
+                 move('y', off=Reason.DISABLED),
+                 move('z', full=Reason.SURPLUS)]
+        kept, deferred = removal_budget.cut(moves, 0)
+        self.assertEqual(1, deferred)
+        self.assertEqual([move('x', ('n',)), *moves[1:]], kept)
