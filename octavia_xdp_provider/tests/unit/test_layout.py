@@ -142,14 +142,14 @@ class TestLayout(base.TestCase):
         for path in PACKAGE.rglob('*.py'):
             if 'tests' in path.relative_to(PACKAGE).parts:
                 continue
-            for name in imports.names(path):
+            for name in imported_names(path):
                 self.assertFalse(name.startswith(f'{NAME}.tests'),
                                  f'{path}: {name}')
 
     def test_models_import_nothing_that_they_are_compared_with(self):
         models = f'{NAME}.tests.models'
         for path in (PACKAGE / 'tests/models').rglob('*.py'):
-            for name in imports.names(path):
+            for name in imported_names(path):
                 if name.startswith(NAME):
                     self.assertTrue(name.startswith(models),
                                     f'{path}: {name}')

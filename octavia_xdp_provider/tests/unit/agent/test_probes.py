@@ -116,9 +116,7 @@ class TestProbes(base.TestCase):
         self.index = 1
         for name, fake in (('if_nametoindex', self.index_of),
                            ('if_indextoname', lambda index: f'eth{index}')):
-            patcher = mock.patch.object(socket, name, fake)
-            patcher.start()
-            self.addCleanup(patcher.stop)
+            self.enterContext(mock.patch.object(socket, name, fake))
         self.kernel = FakeKernel(1)
         self.datapath = FakeDatapath()
         self.probes = self.make()

@@ -39,9 +39,7 @@ class TestRecheck(base.TestCase):
         self.patch(recheck.time, 'monotonic_ns', lambda: self.now)
 
     def patch(self, where, name, new):
-        patcher = mock.patch.object(where, name, new)
-        patcher.start()
-        self.addCleanup(patcher.stop)
+        self.enterContext(mock.patch.object(where, name, new))
 
     def start(self, text=''):
         self.look_again = mock.Mock()

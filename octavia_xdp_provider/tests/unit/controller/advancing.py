@@ -36,9 +36,8 @@ class AdvanceTestCase(store_base.StoreTestCase):
     def setUp(self):
         super().setUp()
         self.now = 1_000_000.0
-        patch = mock.patch('time.time', side_effect=lambda: self.now)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(
+            mock.patch('time.time', side_effect=lambda: self.now))
         self.octavia = store_base.FakeOctavia()
         self.notified = set()
         self.restart()

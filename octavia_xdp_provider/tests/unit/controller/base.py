@@ -74,10 +74,8 @@ class StoreTestCase(base.TestCase):
     def hold_time(self):
         """Replace the database's time by self.now, which only tests move."""
         self.now = 1_000_000.0
-        patch = mock.patch.object(store_base.Base, '_now', staticmethod(
-            lambda session: self.now))
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.object(
+            store_base.Base, '_now', staticmethod(lambda session: self.now)))
 
     def set_conditions(self, **conditions):
         """Store conditions as the leader does: host → condition."""

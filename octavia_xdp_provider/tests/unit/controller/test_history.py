@@ -3,13 +3,11 @@
 asks is told."""
 
 import json
-from unittest import mock
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import history
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.controller import majority
-from octavia_xdp_provider.controller.store import base as store_base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import reporting
@@ -25,10 +23,7 @@ class TestHistory(reporting.NodeApiTestCase):
 
     def setUp(self):
         super().setUp()
-        self.now = 1000.0
-        self.enterContext(mock.patch.object(
-            store_base.Base, '_now', staticmethod(
-                lambda _session: self.now)))
+        self.hold_time()
         for host in ('c', 'd', 'boots'):
             self.store.register_node(host)
             self.store.place('lb', add=[host])

@@ -19,10 +19,8 @@ class TestPing(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        clock = mock.patch.object(pool.time, 'monotonic')
-        self.clock = clock.start()
-        self.addCleanup(clock.stop)
-        self.clock.return_value = 0.5
+        self.clock = self.enterContext(
+            mock.patch.object(pool.time, 'monotonic', return_value=0.5))
         self.ask = mock.Mock(return_value=True)
         engine = types.SimpleNamespace(
             dialect=types.SimpleNamespace(

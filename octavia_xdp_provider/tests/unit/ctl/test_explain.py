@@ -40,9 +40,8 @@ class ExplainCase(base.TestCase):
         self.node.add(DNS, '10.1.0.3', allowed=['198.51.100.0/24'],
                       encapsulation=types.Encapsulation.GUE)
         self.node.add(HTTP_V6, '10.1.0.4', 'fd00:1::1')
-        patch = mock.patch.object(links, 'Links', recorded_node.Links)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(
+            mock.patch.object(links, 'Links', recorded_node.Links))
 
     def explain(self, *frames):
         return explain.Explainer(

@@ -59,10 +59,8 @@ class TestControllerClient(base.TestCase):
         self.useFixture(fixtures.EnvironmentVariable(
             options.CONFIG_ENVIRONMENT_VARIABLE, path))
         self.controller = Controller()
-        patch = mock.patch.object(rpc, 'DriverClient',
-                                  lambda transport, version: self.controller)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.object(
+            rpc, 'DriverClient', lambda transport, version: self.controller))
         controller_client.ControllerClient.forget()
         self.addCleanup(controller_client.ControllerClient.forget)
         self.client = controller_client.ControllerClient.get()

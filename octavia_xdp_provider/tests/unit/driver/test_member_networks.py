@@ -25,10 +25,9 @@ class TestMemberNetworks(base.TestCase):
                 policies.POLICY.addresses,
                 member_networks=(ipaddress.ip_network('198.18.0.0/15'),),
                 vm_networks=(ipaddress.ip_network('10.0.0.0/8'),))))
-        patch = mock.patch.object(controller_client.ControllerClient, 'get',
-                                  return_value=self.controller)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.object(
+            controller_client.ControllerClient, 'get',
+            return_value=self.controller))
         self.driver = provider.XdpProviderDriver()
 
     def create(self, mode, *members):

@@ -26,10 +26,9 @@ class TestProvider(base.TestCase):
     def setUp(self):
         super().setUp()
         self.controller = mock.Mock(policy=policies.POLICY)
-        patch = mock.patch.object(controller_client.ControllerClient, 'get',
-                                  return_value=self.controller)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.object(
+            controller_client.ControllerClient, 'get',
+            return_value=self.controller))
         self.driver = provider.XdpProviderDriver()
 
     def requested(self):
@@ -301,12 +300,8 @@ class TestPorts(base.TestCase):
                 (controller_client.ControllerClient, 'get',
                  lambda: self.controller),
                 (vip_port.driver, 'DriverManager', self.drivers)):
-            patch = mock.patch.object(target, name, value)
-            patch.start()
-            self.addCleanup(patch.stop)
-        patch = mock.patch.object(vip_port, 'cfg')
-        patch.start()
-        self.addCleanup(patch.stop)
+            self.enterContext(mock.patch.object(target, name, value))
+        self.enterContext(mock.patch.object(vip_port, 'cfg'))
         self.driver = provider.XdpProviderDriver()
 
     def create_port(self, port_id=None):

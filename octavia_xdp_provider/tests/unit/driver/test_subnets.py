@@ -42,9 +42,8 @@ class TestSubnets(base.TestCase):
                     return_value=types.SimpleNamespace(
                         driver=self.network))),
                 ('cfg', mock.Mock())):
-            patch = mock.patch(f'{subnets.__name__}.{name}', value)
-            patch.start()
-            self.addCleanup(patch.stop)
+            self.enterContext(
+                mock.patch(f'{subnets.__name__}.{name}', value))
         self.subnets = subnets.Subnets()
 
     def policies(self, object_type, object_id):
@@ -179,11 +178,9 @@ class TestDriver(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        patch = mock.patch.object(
+        self.check = self.enterContext(mock.patch.object(
             subnets.ALL, 'check',
-            side_effect=errors.Refused('subnet_id', 'a', 'b'))
-        self.check = patch.start()
-        self.addCleanup(patch.stop)
+            side_effect=errors.Refused('subnet_id', 'a', 'b')))
 
     def refused(self, call, *arguments, check_subnets=False):
         """Return the checked members, and whether addresses were checked."""

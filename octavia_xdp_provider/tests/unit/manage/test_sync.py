@@ -16,10 +16,8 @@ class TestSync(base.ManageTestCase):
     def setUp(self):
         super().setUp()
         self.octavia = store_base.FakeOctavia()
-        patch = mock.patch.object(client, 'Octavia',
-                                  lambda conf: self.octavia)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.object(
+            client, 'Octavia', lambda conf: self.octavia))
         self.document = unit.document()
         self.store.create(self.document)
         self.octavia.commit(self.document)

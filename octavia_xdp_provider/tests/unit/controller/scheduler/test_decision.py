@@ -31,77 +31,62 @@ class TestDecision(unit.TestCase):
             'abc', others=[placed('a', 'other')])
         self.assertEqual(({'b', 'c'}, {}), (set(add), remove))
 
-    def test_nothing_moves_if_enough_nodes_have_it(self):
-        self.assertEqual(((), {}), self.decide(
-            'abc', [placed('a'), placed('b')]))
-
     def test_flavor_sets_the_number_of_nodes(self):
         add, _ = self.decide('abc', load_balancer=balancer(replicas=3))
         self.assertEqual(set('abc'), set(add))
 
-    def test_too_few_nodes_are_all_used(self):
-        self.assertEqual((('a',), {}), self.decide('a'))
-        self.assertEqual(((), {}), self.decide('a', [placed('a')]))
-
-    def test_dead_node_is_left_once_another_has_taken_over(self):
-        nodes = {'a': base.LIVE, 'b': base.LIVE, 'dead': base.DEAD}
-        before = [placed('a'), placed('dead')]
-        self.assertEqual((('b',), {}), self.decide(nodes, before))
-        self.assertEqual(((), {}), self.decide(
-            nodes, [*before, placed('b', synced=0)]))
-        self.assertEqual(((), {'dead': Reason.DEAD}), self.decide(
-            nodes, [*before, placed('b')]))
-
-    def test_unknown_node_counts_as_dead(self):
-        self.assertEqual((('b',), {}), self.decide(
-            'ab', [placed('a'), placed('unknown')]))
-
-    def test_silent_node_keeps_its_load_balancers(self):
-        nodes = {'a': base.LIVE, 'b': base.LIVE, 's': base.SILENT}
-        self.assertEqual(((), {}), self.decide(
-            nodes, [placed('a'), placed('s')]))
-
-    def test_silent_node_gets_no_new_load_balancers(self):
-        add, _ = self.decide({'a': base.LIVE, 's': base.SILENT})
-        self.assertEqual(('a',), add)
-
-    def test_dead_node_without_replacement_keeps_the_vip(self):
-        self.assertEqual(((), {}), self.decide(
-            {'a': base.LIVE, 'dead': base.DEAD},
-            [placed('a'), placed('dead')]))
-
-    def test_failing_node_is_replaced_if_another_is_free(self):
-        self.assertEqual((('c',), {}), self.decide(
-            'abc', [placed('a'), placed('b', error='the map is full')]))
-        self.assertEqual(((), {'b': Reason.FAILING}), self.decide(
-            'abc', [placed('a'), placed('b', error='the map is full'),
-                    placed('c')]))
-
-    def test_surplus_removes_the_failing_node(self):
-        add, remove = self.decide(
-            'abc', [placed('a'), placed('b'), placed('c', error='no')])
-        self.assertEqual(((), {'c': Reason.FAILING}), (add, remove))
-
-    def test_failing_load_balancer_is_not_tried_on_all_nodes(self):
-        tried = [placed(host, error='no') for host in 'abc']
-        self.assertEqual(((), {}), self.decide('abcdef', tried))
+    def test_placements_decide(self):
+        """What is added and what leaves, by (conditions, placements)."""
+        nodes = {'a': base.LIVE, 'b': base.LIVE, 'dead': base.DEAD,
+                 'off': base.DISABLED, 'silent': base.SILENT}
+        full = 'the map is full'
+        for what, hosts, placements, expected in (
+                ('enough nodes have it', 'ab', [placed('a'), placed('b')],
+                 ((), {})),
+                ('too few nodes are all used', 'a', [], (('a',), {})),
+                ('no other node', 'a', [placed('a')], ((), {})),
+                ('no other node than a dead one', ('a', 'dead'),
+                 [placed('a'), placed('dead')], ((), {})),
+                ('dead node', ('a', 'b', 'dead'),
+                 [placed('a'), placed('dead')], (('b',), {})),
+                ('its replacement has not applied it', ('a', 'b', 'dead'),
+                 [placed('a'), placed('dead'), placed('b', synced=0)],
+                 ((), {})),
+                ('its replacement has it', ('a', 'b', 'dead'),
+                 [placed('a'), placed('dead'), placed('b')],
+                 ((), {'dead': Reason.DEAD})),
+                ('unknown node', 'ab', [placed('a'), placed('unknown')],
+                 (('b',), {})),
+                ('silent node keeps it', ('a', 'b', 'silent'),
+                 [placed('a'), placed('silent')], ((), {})),
+                ('silent node gets no new one', ('a', 'silent'), [],
+                 (('a',), {})),
+                ('failing node', 'abc', [placed('a'), placed(
+                    'b', error=full)], (('c',), {})),
+                ('failing node is replaced', 'abc', [
+                    placed('a'), placed('b', error=full), placed('c')],
+                 ((), {'b': Reason.FAILING})),
+                ('fails on as many as it may', 'abcdef', [
+                    placed(host, error=full) for host in 'abc'], ((), {})),
+                ('surplus that is not applied', 'abc', [
+                    placed('a'), placed('b'), placed('c', synced=0)],
+                 ((), {})),
+                ('disabled node', ('a', 'b', 'off'),
+                 [placed('a'), placed('off')], (('b',), {})),
+                ('disabled node is replaced', ('a', 'b', 'off'),
+                 [placed('a'), placed('off'), placed('b')],
+                 ((), {'off': Reason.DISABLED}))):
+            with self.subTest(what):
+                conditions = {host: nodes.get(host, base.LIVE)
+                              for host in hosts}
+                self.assertEqual(expected,
+                                 self.decide(conditions, placements))
 
     def test_fewer_replicas_remove_the_fullest_node(self):
         _, remove = self.decide(
             'ab', [placed('a'), placed('b')],
             [placed('b', 'other')], balancer(replicas=1))
         self.assertEqual({'b': Reason.SURPLUS}, remove)
-
-    def test_no_node_is_surplus_before_all_have_applied_it(self):
-        self.assertEqual(((), {}), self.decide(
-            'abc', [placed('a'), placed('b'), placed('c', synced=0)]))
-
-    def test_disabled_node_is_left_once_another_has_it(self):
-        nodes = {'a': base.LIVE, 'b': base.LIVE, 'off': base.DISABLED}
-        self.assertEqual((('b',), {}), self.decide(
-            nodes, [placed('a'), placed('off')]))
-        self.assertEqual(((), {'off': Reason.DISABLED}), self.decide(
-            nodes, [placed('a'), placed('off'), placed('b')]))
 
     def test_full_node_gets_no_more(self):
         reports = {'a': {'services': 1023, 'services_max': 1024},
