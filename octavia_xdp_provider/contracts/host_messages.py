@@ -124,9 +124,10 @@ class HostState(TypedDict, total=False):
     own addresses to which LB nodes may send it, at most one per IP version.
     ``srv6``: 96-bit network whose addresses are SIDs; null for none. ``mtu``:
     of the underlay, in bytes. ``…_max``: capacities of its tables; ``…``:
-    what is in them. ``drops``: packets by outcome that belong to no port.
-    ``problems``: why it does not apply the wanted state, usually none. A
-    newer agent may report further fields.
+    what is in them. ``flows_full``: packets of flows that could not be
+    confirmed for want of a place. ``drops``: packets by outcome that belong
+    to no port. ``problems``: why it does not apply the wanted state, usually
+    none. A newer agent may report further fields.
     """
 
     agent: Text
@@ -141,6 +142,7 @@ class HostState(TypedDict, total=False):
     ports_max: Integer
     flows: Integer
     flows_max: Integer
+    flows_full: Integer
     drops: dict[Outcome, Integer]
     problems: Annotated[list[Text], pydantic.Field(max_length=64)]
 

@@ -42,6 +42,7 @@ NAT_PROJECTS_MAX = 50
 RESULT_HANDLER = 'octavia-xdp-result-handler'
 SPEAKER = 'octavia-xdp-exabgp'
 _PROCESSES_MAX = 16
+_OUTCOMES_MAX = 256
 
 # The bytes of 800 Gbit/s in four months; higher bits leave room for sums.
 COUNTER_MAX = 2 ** 60
@@ -260,7 +261,8 @@ class NodeState(TypedDict, total=False):
     newest version of documents that it supports.
     ``probe_through_datapath``: whether it sends health checks the way of
     traffic. ``nat``: null without pools. ``processes``: what is wrong with
-    processes other than the checker, or null. A newer node may report more.
+    processes other than the checker, or null. ``outcomes``: packets
+    and bytes by outcome, without those of 0. A newer node may report more.
     """
 
     version: Text
@@ -284,6 +286,8 @@ class NodeState(TypedDict, total=False):
     probe_through_datapath: bool
     nat: NatState | None
     open_slots: OpenSlots
+    outcomes: Annotated[dict[Text, dict[Text, Counter]],
+                        pydantic.Field(max_length=_OUTCOMES_MAX)]
 
 
 @shape.strict

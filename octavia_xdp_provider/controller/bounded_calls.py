@@ -120,7 +120,8 @@ class Dispatcher:
 
 
 class FewLines(python_logging.Filter):
-    """Passes at most LINES_MAX lines in LINES_S seconds."""
+    """Passes at most LINES_MAX lines in LINES_S seconds. The number of those
+    that were left out is logged before the next one that passes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -132,10 +133,15 @@ class FewLines(python_logging.Filter):
     def filter(self, record: python_logging.LogRecord) -> bool:
         with self._lock:
             now = self._clock()
-            if now >= self._until:
+            left_out = max(0, -self._remaining)
+            if is_next := now >= self._until:
                 self._until, self._remaining = now + LINES_S, LINES_MAX
             self._remaining -= 1
-            return self._remaining >= 0
+            passes = self._remaining >= 0
+        if is_next and left_out:
+            LOG.warning('%s further log lines of %s about messages were left '
+                        'out.', left_out, record.name)
+        return passes
 
 
 def limit_lines_about_messages() -> None:

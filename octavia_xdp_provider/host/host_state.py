@@ -43,6 +43,7 @@ class HostState:
             'entries_max': self._options.entries_max,
             'flows': facts.flows,
             'flows_max': self._options.flows_max,
+            'flows_full': facts.outcomes.get('flows_full', 0),
             'drops': facts.unclaimed(),
             'problems': [problem[:messages.TEXT_MAX]
                          for problem in problems[:PROBLEMS_MAX]],

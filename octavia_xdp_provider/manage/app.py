@@ -8,6 +8,7 @@ from cliff import commandmanager
 import pbr.version
 
 from octavia_xdp_provider.config import options
+from octavia_xdp_provider.manage import bounds
 from octavia_xdp_provider.manage import database
 from octavia_xdp_provider.manage import drain
 from octavia_xdp_provider.manage import hosts
@@ -26,6 +27,7 @@ from octavia_xdp_provider.manage import vip_ports
 
 PROGRAM = 'octavia-xdp-manage'
 COMMANDS = {
+    'bounds': bounds.List,
     'broker setup': node_registration.Control,
     'database upgrade': database.Upgrade,
     'host create': hosts.Create,

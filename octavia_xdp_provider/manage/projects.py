@@ -19,12 +19,13 @@ class List(command.List):
 
     def take_action(self, arguments):
         allowed = limits.of(self.conf)
-        rows = [[*usage, ', '.join(_at_limit(usage, allowed))]
+        rows = [[*usage, ', '.join(at_limit(usage, allowed))]
                 for usage in self.store().usage_of_projects()]
         return COLUMNS, sorted(rows, key=lambda row: (-row[3], row[0]))
 
 
-def _at_limit(usage, allowed):
+def at_limit(usage, allowed):
+    """Yield the options of [limits] of which nine tenths are used."""
     for option, number in (
             ('project_members', usage.members),
             ('project_bytes', usage.bytes),

@@ -99,11 +99,17 @@ class TestFewLines(base.TestCase):
     def test_lines_beyond_the_limit_are_dropped(self):
         clock = clocks.Clock()
         few = bounded_calls.FewLines(clock)
-        record = logging.makeLogRecord({})
+        record = logging.makeLogRecord({'name': 'server'})
         passed = sum(few.filter(record) for _ in range(1000))
         self.assertEqual(bounded_calls.LINES_MAX, passed)
         clock.now += bounded_calls.LINES_S
-        self.assertTrue(few.filter(record))
+        with self.assertLogs(bounded_calls.LOG.logger) as logs:
+            self.assertTrue(few.filter(record))
+        self.assertIn(f'{1000 - passed} further log lines of server',
+                      logs.output[0])
+        clock.now += bounded_calls.LINES_S
+        with self.assertNoLogs(bounded_calls.LOG.logger):
+            self.assertTrue(few.filter(record))
 
 
 class TestRate(base.TestCase):
