@@ -45,7 +45,7 @@ static const struct bench_case {
 	bool named;       /* names an alternative */
 	bool from_member; /* was handed on by it */
 	bool goes_on;
-} cases[] = {
+} own_tests[] = {
 	{"its own, no alternative", HERE, .named = false},
 	{"its own, names an alternative", HERE, .named = true},
 	{"another's, handed on", OTHER, .named = true, .goes_on = true},
@@ -173,15 +173,15 @@ static void measure_all(void **state)
 	       "tc after it, least | median | tc alone, least | median |\n"
 	       "|---|---|---|---|---|---|---|---|\n");
 	for (size_t n = 0; n < LENGTH(encapsulations); n++)
-		for (size_t i = 0; i < LENGTH(cases); i++)
-			measure_case(n, &cases[i]);
+		for (size_t i = 0; i < LENGTH(own_tests); i++)
+			measure_case(n, &own_tests[i]);
 	member_floor__destroy(nothing);
 	tear_down(&member);
 }
 
 int main(int count, char **arguments)
 {
-	const struct CMUnitTest cases[] = {cmocka_unit_test(measure_all)};
+	const struct CMUnitTest own_tests[] = {cmocka_unit_test(measure_all)};
 	int status;
 
 	if (count > 1) {
@@ -191,7 +191,7 @@ int main(int count, char **arguments)
 			return 1;
 		}
 	}
-	status = cmocka_run_group_tests(cases, open_connections,
+	status = cmocka_run_group_tests(own_tests, open_connections,
 					close_connections);
 	if (json) {
 		fprintf(json, "\n]\n");

@@ -116,7 +116,7 @@ FAULTS = {
     'InternalDrops': (
         {DROPS.format('drop_internal'): '0x9 0+1x50'},
         {'instance': 'lb1', 'outcome': 'drop_internal'}),
-    'FlowMemoryFull': (
+    'FlowTableFull': (
         {DROPS.format('flow_table_full'): '0x9 0+1x50'},
         {'instance': 'lb1', 'outcome': 'flow_table_full'}),
     'NatFull': (
