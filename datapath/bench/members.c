@@ -45,7 +45,7 @@ static const struct bench_case {
 	bool named;       /* names an alternative */
 	bool from_member; /* was handed on by it */
 	bool goes_on;
-} own_tests[] = {
+} cases[] = {
 	{"its own, no alternative", HERE, .named = false},
 	{"its own, names an alternative", HERE, .named = true},
 	{"another's, handed on", OTHER, .named = true, .goes_on = true},
@@ -173,8 +173,8 @@ static void measure_all(void **state)
 	       "tc after it, least | median | tc alone, least | median |\n"
 	       "|---|---|---|---|---|---|---|---|\n");
 	for (size_t n = 0; n < LENGTH(encapsulations); n++)
-		for (size_t i = 0; i < LENGTH(own_tests); i++)
-			measure_case(n, &own_tests[i]);
+		for (size_t i = 0; i < LENGTH(cases); i++)
+			measure_case(n, &cases[i]);
 	member_floor__destroy(nothing);
 	tear_down(&member);
 }
