@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop takes steps, comes round, and goes on after failures."""
+"""A loop takes steps, repeats, and continues after failures."""
 
 import logging
 import threading
