@@ -3,13 +3,12 @@
 
 A node records the changes of services that forward packets, and reports them.
 A node without state does not know the former owners of slots, and no node does
-of a load balancer that has just been placed on it. So its datapath gets the changes
-that other nodes have reported. They are applied to each service again whenever
-its table changes, until its first packet: before that, changes only show that
-the health of members has become known.
-
-Everything is kept in memory. An agent that starts on a node whose tables are
-in use begins with an empty history.
+of a load balancer that has just been placed on it. So its datapath gets the
+changes that other nodes have reported. They are applied to each service again
+whenever its table changes, until its first packet: before that, changes only
+show that the health of members has become known. Everything is kept in memory.
+An agent that starts on a node whose tables are in use begins with an empty
+history.
 """
 
 import threading
