@@ -136,14 +136,6 @@ def at_node(lab, node, expression=''):
     return Capture(lab, links.ROUTER, node, expression)
 
 
-def at_member(lab, member, expression=''):
-    """Capture packets between a member and the fabric.
-
-    `outgoing` packets go to the member.
-    """
-    return Capture(lab, links.ROUTER, member, expression)
-
-
 def packets_to(lab, node):
     """Return how many packets the router has sent to an LB node."""
     with namespaces.link(lab, links.ROUTER) as netlink:

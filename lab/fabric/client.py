@@ -5,7 +5,6 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
-import errno
 import http.client
 import socket
 import time
@@ -17,11 +16,6 @@ from lab import processes
 from lab.fabric import links
 
 CLIENT = 'client'
-
-# From linux/in.h and linux/in6.h; the socket module lacks them.
-IP_MTU_DISCOVER, IP_MTU = 10, 14
-IPV6_MTU_DISCOVER, IPV6_MTU = 23, 24
-PMTUDISC_DO = 2
 
 # Requests of one curl process, each on its own connection.
 _PER_PROCESS = 50
@@ -182,29 +176,6 @@ class Connections:
         """Close this number of connections."""
         for _ in range(number):
             self._opened.pop().close()
-
-
-def path_mtu(lab, address, port, timeout=10):
-    """Return the path MTU by ICMP; raise LabError if no message comes."""
-    version = 6 if ':' in str(address) else 4
-    level, discover, mtu = {
-        4: (socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_MTU),
-        6: (socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_MTU)}[version]
-    with _udp_socket(lab, address, port, 0.2) as client:
-        client.setsockopt(level, discover, PMTUDISC_DO)
-        payload = bytes(links.CLIENT_MTU - (48 if version == 6 else 28))
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            try:
-                client.send(payload)
-                client.recv(65535)
-            except TimeoutError:
-                continue
-            except OSError as error:
-                if error.errno != errno.EMSGSIZE:
-                    raise
-                return client.getsockopt(level, mtu)
-    raise paths.LabError(f'no ICMP message with the path MTU to {address}')
 
 
 def _portion(lab, url, number, timeout):

@@ -49,17 +49,15 @@ def create(lab, member, hands_on=False, udp=True, vips=(), prepared=True):
     lab.state.put('addresses', member, {'uplink': own})
     if prepared:
         lab.state.put('members', member, {
-            'vips': [*vips], 'dscp': {}, 'mss': 'auto', 'hands_on': hands_on})
+            'vips': [*vips], 'hands_on': hands_on})
         _set_up(lab, member)
     _start(lab, member, udp)
 
 
-def add_vip(lab, vip, members, dscp=None):
-    """Let members take packets to a VIP, and those with a DSCP if given."""
+def add_vip(lab, vip, members):
+    """Let members take packets to a VIP."""
     def change(options):
         options['vips'] = sorted({*options['vips'], str(vip)})
-        if dscp is not None:
-            options['dscp'][str(dscp)] = str(vip)
     _change(lab, members, change)
 
 
@@ -67,27 +65,7 @@ def remove_vip(lab, vip, members, later=False):
     """Undo add_vip(); `later`: apply it with the next change, to save time."""
     def change(options):
         options['vips'] = sorted({*options['vips']} - {str(vip)})
-        options['dscp'] = {dscp: other
-                           for dscp, other in options['dscp'].items()
-                           if other != str(vip)}
     _change(lab, members, change, later)
-
-
-def set_answer_ports(lab, vip, ports, members):
-    """Rewrite the source port of answers to the listener's port.
-
-    :param ports: TCP port of a server → port of its listener.
-    """
-    def change(options):
-        options.setdefault('answer_ports', {})[str(vip)] = sorted(
-            f'{vip}:{listener}/tcp={local}'
-            for local, listener in ports.items())
-    _change(lab, members, change)
-
-
-def set_mss(lab, mss, members):
-    """Set the MSS that members offer: 'auto', 'off' or a number."""
-    _change(lab, members, lambda options: options.update(mss=mss))
 
 
 def http_name(member):
@@ -118,7 +96,7 @@ def _change(lab, members, change, later=False):
 
 def _set_up(lab, member):
     options = lab.state.section('members')[member]
-    words = [links.DECAPSULATE, 'setup', '--mss', options['mss']]
+    words = [links.DECAPSULATE, 'setup']
     for network in (paths.UPLINK_NETWORK, paths.UPLINK_NETWORK_V6):
         words += ['--node', str(network)]
     if options.get('hands_on'):
@@ -126,11 +104,6 @@ def _set_up(lab, member):
             words += ['--member', str(network)]
     for vip in options['vips']:
         words += ['--vip', vip]
-    for dscp, vip in options['dscp'].items():
-        words += ['--dscp', f'{dscp}={vip}']
-    for rules in options.get('answer_ports', {}).values():
-        for rule in rules:
-            words += ['--answer-port', rule]
     processes.run(lab, member, [*words, links.UPLINK])
 
 

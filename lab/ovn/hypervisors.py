@@ -143,25 +143,6 @@ def start_controller(lab, hypervisor):
                ready=lambda: has_bridge(lab, hypervisor, INTEGRATION_BRIDGE))
 
 
-def stop_switch(lab, hypervisor):
-    """Terminate ovs-vswitchd."""
-    processes.stop(lab, process(hypervisor, SWITCH))
-
-
-def stop_controller(lab, hypervisor):
-    """Stop ovn-controller as its package does.
-
-    It leaves OVN's databases, so its ports are DOWN in Neutron.
-    """
-    host = ovsdb.Host(lab, hypervisor)
-    name = process(hypervisor, CONTROLLER)
-    pid = processes.find(lab, name).pid
-    host.run('ovn-appctl', '-t',
-             host.run_directory / f'ovn-controller.{pid}.ctl', 'exit')
-    processes.wait_for(f'end of {name}',
-                       lambda: not processes.alive(lab, name), 30)
-
-
 def vsctl(lab, hypervisor, *arguments, **options):
     """Run ovs-vsctl, which waits for Open vSwitch, and return its output."""
     host = ovsdb.Host(lab, hypervisor)

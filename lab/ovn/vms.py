@@ -117,11 +117,6 @@ def delete(lab, vm):
     lab.state.remove('addresses', vm)
 
 
-def hypervisor_of(lab, vm):
-    """Return the hypervisor on which a VM runs."""
-    return _record(lab, vm)['hypervisor']
-
-
 def announce(lab, vm):
     """Announce the VM's MAC address by RARP, like QEMU."""
     mac = bytes.fromhex(_record(lab, vm)['port']['mac'].replace(':', ''))

@@ -121,7 +121,6 @@ class Matrix:
         for tenant in self._tenants.values():
             tenant.fault_s = strikes.STRIKES[strike]
         struck = strikes.Strike(self._lab, victim, strike)
-        struck.prepare()
         begin = time.monotonic()
         steady = self._webs['steady']
         with client.Load(self._lab, f'http://{steady.vip}/',
@@ -140,9 +139,6 @@ class Matrix:
         result.cells['traffic'] = _said(
             lambda: self._check_traffic(load, steady))
         result.seconds = time.monotonic() - begin
-        if struck.problem:
-            result.cells['at rest'] = struck.problem
-        struck.clean()
         self._put_right(new)
         return result
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What befalls a process: it is killed, stands still, is cut off, or its
-clock jumps; and messages that come again."""
+"""What befalls a process: it is killed, stands still, or is cut off."""
 
 import contextlib
 import pathlib
@@ -8,8 +7,6 @@ import signal
 import threading
 
 from lab import processes
-from octavia_xdp_provider.tests.faults import clocks
-from octavia_xdp_provider.tests.faults import messages
 from octavia_xdp_provider.tests.faults import victims
 
 TABLE = 'octavia_xdp_faults'
@@ -18,24 +15,15 @@ _LOOK_S = 0.2
 _LISTENS = '0A'
 
 # Name → seconds for which it lasts.
-STRIKES = {'kill': 0, 'pause': 20, 'cut 10 s': 10, 'cut 3 min': 180,
-           'clock +1 h': 20, 'clock -1 h': 20, 'messages again': 20}
-_JUMPS = {'clock +1 h': clocks.JUMP_S, 'clock -1 h': -clocks.JUMP_S}
+STRIKES = {'kill': 0, 'pause': 20, 'cut 10 s': 10, 'cut 3 min': 180}
 
 
 def possible(victim, strike):
-    if strike in _JUMPS:
-        return bool(victim.clock and clocks.library())
-    if strike == 'messages again':
-        return victim.name == 'rabbitmq'
     return not (victim.alone and strike.startswith('cut'))
 
 
 class Strike:
-    """A ``with`` block: at its end the process is there again.
-
-    :ivar problem: why it was no strike, or None.
-    """
+    """A ``with`` block: at its end the process is there again."""
 
     def __init__(self, lab, victim, strike):
         self._lab = lab
@@ -43,22 +31,6 @@ class Strike:
         self._strike = strike
         self._ended = threading.Event()
         self._controllers = victims.count_controllers(lab)
-        self.problem = None
-        self._clock = None
-        if strike in _JUMPS:
-            self._clock = clocks.Clock(lab, victim.clock)
-
-    def prepare(self):
-        """What has to be there before anything is struck."""
-        if self._clock:
-            self._clock.take()
-            victims.wait_back(self._lab, self._controllers)
-
-    def clean(self):
-        """The reverse, once nothing fails any more."""
-        if self._clock:
-            self._clock.give_back()
-            victims.wait_back(self._lab, self._controllers)
 
     def __enter__(self):
         if self._strike == 'kill':
@@ -66,11 +38,6 @@ class Strike:
         elif self._strike == 'pause':
             self._paused = victims.pids(self._lab, self._victim)
             victims.send(self._paused, signal.SIGSTOP)
-        elif self._clock:
-            self._clock.set(_JUMPS[self._strike])
-        elif self._strike == 'messages again':
-            self._again = messages.Again(self._lab)
-            self._again.start()
         else:
             self._numbers = victims.pids(self._lab, self._victim)
             self._cut()
@@ -84,12 +51,6 @@ class Strike:
             victims.revive(self._lab, self._victim, self._controllers)
         elif self._strike == 'pause':
             victims.send(self._paused, signal.SIGCONT)
-        elif self._clock:
-            self._clock.set(0)
-        elif self._strike == 'messages again':
-            self._again.stop()
-            if not self._again.count:
-                self.problem = 'no message came again'
         else:
             self._thread.join()
             self._nft('')

@@ -20,8 +20,6 @@ NODE = 'lb1'
 NUMBER_OF_CONTROLLERS = 2
 # All of them at once.
 CONTROLLERS = 'controllers'
-# Seconds until a process is started again that has ended, as systemd does.
-RESTART_S = 2
 _CONTROLLER = (b'octavia_xdp_provider.cmd.controller',
                b'/octavia-xdp-controller')
 
@@ -32,8 +30,7 @@ class Victim:
 
     ``process``: its name in the lab; None: a controller that something else
     starts, or all of them. ``ports``: TCP ports by which it is cut off; none:
-    what it has open. ``alone``: nobody is spoken to over TCP. ``clock``: the
-    process of the lab whose clock can be set, if any.
+    what it has open. ``alone``: nobody is spoken to over TCP.
     """
 
     name: str
@@ -41,34 +38,27 @@ class Victim:
     process: str | None
     ports: tuple[int, ...] = ()
     alone: bool = False
-    clock: str | None = None
 
 
 def all_of():
     """The victims by name."""
     found = [
-        Victim('octavia-api', paths.CONTROL, octavia.API,
-               clock=octavia.API),
+        Victim('octavia-api', paths.CONTROL, octavia.API),
         Victim('driver-agent', paths.CONTROL, octavia.DRIVER_AGENT,
-               alone=True, clock=octavia.DRIVER_AGENT),
+               alone=True),
         *(Victim(f'controller-{number}', paths.CONTROL, None)
           for number in range(1, NUMBER_OF_CONTROLLERS + 1)),
-        Victim(CONTROLLERS, paths.CONTROL, None,
-               clock=octavia.SECOND_CONTROLLER),
+        Victim(CONTROLLERS, paths.CONTROL, None),
         Victim('rabbitmq', paths.CONTROL, rabbitmq.NAME,
                (rabbitmq.PORT, rabbitmq.TLS_PORT)),
-        Victim('mariadb', paths.CONTROL, mariadb.NAME, (mariadb.PORT,),
-               clock=mariadb.NAME),
+        Victim('mariadb', paths.CONTROL, mariadb.NAME, (mariadb.PORT,)),
         Victim('agent', NODE, nodes.name(NODE, nodes.AGENT),
-               (rabbitmq.PORT, rabbitmq.TLS_PORT),
-               clock=nodes.name(NODE, nodes.AGENT)),
+               (rabbitmq.PORT, rabbitmq.TLS_PORT)),
         Victim('result-handler', NODE,
-               nodes.name(NODE, nodes.RESULT_HANDLER), alone=True,
-               clock=nodes.name(NODE, nodes.RESULT_HANDLER)),
+               nodes.name(NODE, nodes.RESULT_HANDLER), alone=True),
         Victim('hc-agent', NODE, nodes.name(NODE, nodes.HEALTH_CHECKER),
-               (80,), clock=nodes.name(NODE, nodes.HEALTH_CHECKER)),
-        Victim('exabgp', NODE, nodes.name(NODE, nodes.EXABGP), (179,),
-               clock=nodes.name(NODE, nodes.EXABGP)),
+               (80,)),
+        Victim('exabgp', NODE, nodes.name(NODE, nodes.EXABGP), (179,)),
     ]
     return {victim.name: victim for victim in found}
 
@@ -144,13 +134,6 @@ def revive(lab, victim, controllers):
         processes.wait_for('database server', lambda: mariadb.listening(
             lab, mariadb.ADDRESS, mariadb.PORT), 60)
         keep_commits(lab)
-    wait_back(lab, controllers)
-
-
-def wait_back(lab, controllers):
-    """Wait until there are so many controllers, and a database."""
-    processes.wait_for('database server', lambda: mariadb.listening(
-        lab, mariadb.ADDRESS, mariadb.PORT), 60)
     processes.wait_for('controllers', lambda: (
         len(_controllers(lab)) >= controllers), 60)
 

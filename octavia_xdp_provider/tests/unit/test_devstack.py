@@ -32,7 +32,7 @@ FUNCTIONS = PLUGIN / 'tests' / 'functions.sh'
 CONTRACT = json.loads((PLUGIN / 'tests' / 'contract.json').read_text())
 # Of bindep.txt, what DevStack's own services bring, or a lab alone needs.
 NOT_ITS_OWN = {'mariadb-server', 'rabbitmq-server', 'postgresql',
-               'libfaketime', 'tcpdump', 'frr'}
+               'tcpdump', 'frr'}
 
 # Instead of lab.devstack: prints what it was called with.
 _PYTHON = """\

@@ -10,7 +10,7 @@ from lab.fabric import members
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
 
-ONE, OTHER = topology.NODES
+OTHER = topology.NODES[1]
 
 
 class PlacementCase(base.LabTestCase):

@@ -61,18 +61,23 @@ def packets(address, port):
         chooser.randrange(1024, 65536))) for number in range(PACKETS)]
 
 
-def main(address, port, rate):
-    made = packets(address, port)
+def send(made, rate, send_one):
+    """Send packets in turn, so many a second, ten minutes at most."""
     print('sending', flush=True)
     begin, sent = time.monotonic(), 0
+    while (passed := time.monotonic() - begin) < SECONDS_MAX:
+        if sent >= passed * rate:
+            time.sleep(BATCH / rate)
+        for number in range(sent, sent + BATCH):
+            send_one(made[number % len(made)])
+        sent += BATCH
+
+
+def main(address, port, rate):
     with socket.socket(socket.AF_INET, socket.SOCK_RAW,
                        socket.IPPROTO_RAW) as sender:
-        while (passed := time.monotonic() - begin) < SECONDS_MAX:
-            if sent >= passed * rate:
-                time.sleep(BATCH / rate)
-            for number in range(sent, sent + BATCH):
-                sender.sendto(made[number % PACKETS], (address, 0))
-            sent += BATCH
+        send(packets(address, port), rate,
+             lambda packet: sender.sendto(packet, (address, 0)))
 
 
 if __name__ == '__main__':

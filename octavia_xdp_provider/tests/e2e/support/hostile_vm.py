@@ -12,20 +12,19 @@ import json
 import re
 import socket
 import sys
-import time
 
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 from scapy.packet import Raw
 
+from octavia_xdp_provider.tests.e2e.support import flood
+
 LISTENER, MEMBER_PORT = 80, 8080
 GENEVE, GUE = 6081, 6080
 NIC = 'eth0'
 # So many of each kind, with other ports and numbers.
 EACH = 40
-SECONDS_MAX = 600
-BATCH = 25
 _MARK = re.compile(rb'<hostile ([^|>]+)\|([^>]+)>')
 
 
@@ -271,17 +270,9 @@ def _frame(aims, kind, packet, to):
 
 
 def main(aims, rate):
-    made = frames(aims)
-    print('sending', flush=True)
-    begin, sent = time.monotonic(), 0
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
         sender.bind((NIC, 0))
-        while (passed := time.monotonic() - begin) < SECONDS_MAX:
-            if sent >= passed * rate:
-                time.sleep(BATCH / rate)
-            for number in range(sent, sent + BATCH):
-                sender.send(made[number % len(made)])
-            sent += BATCH
+        flood.send(frames(aims), rate, sender.send)
 
 
 if __name__ == '__main__':

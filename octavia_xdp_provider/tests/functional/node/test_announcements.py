@@ -9,7 +9,6 @@ import signal
 from lab import processes
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp.route import Route
-from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.tests.functional.support import bgp
 
 FIRST, SECOND, THIRD = (f'203.0.113.{i}/32' for i in (10, 11, 12))
@@ -44,58 +43,6 @@ class TestAnnouncements(bgp.BgpCase):
         self.wait_status({FIRST, THIRD})
         self.want({})
         self.wait_routes({})
-
-    def test_attributes_reach_the_router_and_change_in_place(self):
-        with_community, with_med = (
-            Route.parse(FIRST, bgp.NODE_ADDRESS, **attributes) for attributes
-            in ({'communities': ('65000:1', 'graceful-shutdown'),
-                 'as_path_prepend': 2}, {'med': 5}))
-        self.wanted.set([with_community])
-        self.start_exabgp()
-        self._wait_attributes(with_community)
-        self.wanted.set([with_med])
-        self._wait_attributes(with_med)
-        self.wait_status({FIRST})
-        # A new announcer knows nothing of what the last one commanded.
-        worker = self.worker()
-        os.kill(worker, signal.SIGSTOP)
-        self.wanted.set([with_community])
-        os.kill(worker, signal.SIGKILL)
-        self._wait_attributes(with_community)
-        self.want({})
-        self.wait_routes({})
-
-    def _wait_attributes(self, route):
-        self.wait(f'{route}', lambda: self.routes_with_attributes() == {
-            str(route.prefix): route})
-
-    def test_nothing_before_the_file_is_there(self):
-        self.start_exabgp()
-        self.wait_session()
-
-        self.assertEqual({}, self.routes())
-        self.assertIn('there is no', self.wanted.status().error)
-        self.want({FIRST: None})
-        self.wait_routes({FIRST: bgp.NODE_ADDRESS})
-        self.assertIsNone(self.wait_status({FIRST}).error)
-
-    def test_unusable_file_changes_nothing(self):
-        self.want({FIRST: None})
-        self.start_exabgp()
-        self.wait_status({FIRST})
-        file = self.directory / announcements.FILE_NAME
-        good = file.read_bytes()
-
-        for bad in (good[:-20], b'', b'{"version": 3}'):
-            atomic_file.replace(file, bad)
-            self.wait('error', lambda: self.wanted.status().error)
-            self.assertEqual({FIRST: bgp.NODE_ADDRESS}, self.routes())
-            self.kill_announcer()
-            self.wait('error after a restart', lambda: (
-                (status := self.wanted.status()) and status.error))
-            self.assertEqual({FIRST: bgp.NODE_ADDRESS}, self.routes())
-            atomic_file.replace(file, good)
-            self.wait_status({FIRST})
 
     def test_killed_announcer_withdraws_afterwards(self):
         self.want({FIRST: None, SECOND: None})
@@ -153,31 +100,6 @@ class TestAnnouncements(bgp.BgpCase):
         self.start_bird()
         self.wait_routes({SECOND: bgp.NODE_ADDRESS})
 
-    def test_route_outside_the_networks_is_reported_as_failed(self):
-        outside = '198.51.100.1/32'
-        announcements.Announcements(
-            self.directory, ['0.0.0.0/0']).set(
-                map(Route.parse, (FIRST, outside)))
-        self.start_exabgp()
-
-        status = self.wait_status({FIRST})
-        self.assertEqual([outside], list(map(str, status.failed)))
-        self.wait_routes({FIRST: bgp.NODE_ADDRESS})
-
-    def test_route_that_no_neighbour_carries_is_reported(self):
-        prefix = '2001:db8::1/128'
-        announcements.Announcements(
-            self.directory, ['::/0', bgp.NETWORK]).set(
-                map(Route.parse, (prefix, FIRST)))
-        self.write_exabgp_config(networks=[bgp.NETWORK, '::/0'])
-        self.start_exabgp()
-
-        self.wait('report', lambda: (
-            (status := self.wanted.status()) and status.failed))
-        status = self.wait_status({FIRST})
-        self.assertEqual([prefix], list(map(str, status.failed)))
-        self.assertIn('ipv6 unicast', *status.failed.values())
-
     def test_router_that_does_not_take_ipv6_is_named(self):
         self.write_exabgp_config([dataclasses.replace(
             bgp.SESSION, families=('ipv4 unicast', 'ipv6 unicast'))])
@@ -209,27 +131,6 @@ class TestAnnouncements(bgp.BgpCase):
         self.want({FIRST_V6: None})
         self.wait_routes({FIRST_V6: bgp.NODE_V6})
         self.wait_status({FIRST_V6})
-
-    def test_ipv6_in_an_ipv4_session_needs_a_next_hop(self):
-        self.start_bird(bgp.BIRD_BOTH)
-        self.write_exabgp_config([dataclasses.replace(
-            bgp.SESSION, families=('ipv4 unicast', 'ipv6 unicast'))])
-        self.want({FIRST: None, FIRST_V6: None})
-        self.start_exabgp()
-
-        status = self.wait_status({FIRST})
-        self.assertEqual([FIRST_V6], list(map(str, status.failed)))
-        self.assertIn('next_hop_v6', *status.failed.values())
-        self.want({FIRST: None, FIRST_V6: bgp.NODE_V6})
-        self.wait_routes({FIRST: bgp.NODE_ADDRESS, FIRST_V6: bgp.NODE_V6})
-        self.wait_status({FIRST, FIRST_V6})
-        # A new announcer does not know the next hop of what it withdraws.
-        worker = self.worker()
-        os.kill(worker, signal.SIGSTOP)
-        self.want({FIRST: None})
-        os.kill(worker, signal.SIGKILL)
-        self.wait_routes({FIRST: bgp.NODE_ADDRESS})
-        self.wait_status({FIRST})
 
     def wait_session(self):
         self.wait('session', lambda: (

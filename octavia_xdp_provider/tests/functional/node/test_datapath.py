@@ -109,12 +109,6 @@ class TestServices(private_node.PrivateState):
         self.assertIsNone(self.datapath.service(HTTP))
         self.assertEqual(1, self.datapath.info().services)
 
-    def test_no_member_takes_traffic(self):
-        self.set(HTTP, [datapath.Member('10.1.0.1', check=5)])
-        self.assertEqual(0, self.datapath.service(HTTP).enabled)
-        self.assertEqual([None] * SLOTS, self.datapath.table(HTTP))
-        self.assertIsNone(self.datapath.pick(HTTP, '198.51.100.1', 1024))
-
     def test_what_the_result_handler_asks(self):
         self.set(HTTP, [datapath.Member('10.1.0.1', check=1),
                         datapath.Member('10.1.0.2', check=2)])
@@ -127,20 +121,6 @@ class TestServices(private_node.PrivateState):
         after = self.datapath.generations()
         changed = [index for index in before if before[index] != after[index]]
         self.assertEqual([self.datapath.service(HTTP).index], changed)
-
-    def test_many_tables_at_once(self):
-        keys = [HTTP._replace(port=port) for port in range(1, 17)]
-        for number, key in enumerate(keys):
-            self.set(key, [
-                datapath.Member(f'10.1.{number}.{host}', check=host)
-                for host in (1, 2, 3)])
-        for up in (True, False, True):
-            switched = self.datapath.apply_health(
-                [(check, up) for check in (1, 2, 3)])
-            self.assertEqual(len(keys), switched)
-            self.assertEqual([], self.datapath.faults())
-            self.assertEqual({3 * up}, {
-                service.enabled for service in self.datapath.services()})
 
     def test_health_switches_all_tables_of_a_check(self):
         self.set(HTTP, [datapath.Member('10.1.0.1', check=1),
@@ -157,27 +137,6 @@ class TestServices(private_node.PrivateState):
         self.assertEqual(2, self.datapath.apply_health([(1, False)]))
         self.assertEqual(0, self.datapath.service(DNS).enabled)
         self.assertEqual([], self.datapath.faults())
-
-    def test_refused_services_leave_nothing_behind(self):
-        one = datapath.Member('10.1.0.1')
-        self.assert_fails(errno.EINVAL, self.set, HTTP, [one, one])
-        self.assert_fails(errno.EINVAL, self.set, HTTP, [one], 1000)
-        self.assert_fails(errno.EINVAL, self.set, HTTP, [one], 13313)
-        for settings, member in (
-                ({'encapsulation': datapath.Encapsulation.DSCP, 'dscp': 5},
-                 '2001:db8::1'),
-                ({'encapsulation': datapath.Encapsulation.SRV6},
-                 '10.1.0.1')):
-            self.assert_fails(errno.EAFNOSUPPORT, self.set, HTTP,
-                              [datapath.Member(member)], **settings)
-        self.assert_fails(errno.EPROTONOSUPPORT, self.set,
-                          datapath.Key(VIP, 'DCCP', 80), [one])
-        self.assert_fails(errno.ENOENT, self.datapath.members, HTTP)
-        self.assert_fails(
-            errno.E2BIG, self.set, HTTP,
-            [datapath.Member(f'10.1.{n // 250}.{n % 250}')
-             for n in range(4097)])
-        self.assertEqual([], self.datapath.services())
 
     def test_every_setting_comes_back(self):
         for key, settings in (
@@ -211,40 +170,6 @@ class TestServices(private_node.PrivateState):
         self.assertTrue(self.set(HTTP, [], allowed=None))
         self.assertEqual([], self.datapath.allowed(HTTP))
 
-    def test_backup_members_take_flows_while_no_other_can(self):
-        members = [datapath.Member('10.1.0.1', check=1, mtu=1400),
-                   datapath.Member('2001:db8:1::1', backup=True)]
-        self.set(HTTP, members)
-        self.assertEqual({'2001:db8:1::1'},
-                         set(self.datapath.table(HTTP)))
-        self.datapath.apply_health([(1, True)])
-        first, second = self.datapath.members(HTTP)
-        if first.backup:
-            first, second = second, first
-        self.assertEqual((1400, True, False, True), (
-            first.mtu, first.takes_flows, second.takes_flows,
-            second.backup))
-        library = instrumented.Library()
-        self.assertEqual(
-            [library.quic_server_id(one.address)
-             for one in (first, second)],
-            [first.quic_server_id, second.quic_server_id])
-
-    def test_flows_of_a_drained_member_have_somewhere_to_stay(self):
-        both = [datapath.Member('10.1.0.1'), datapath.Member('10.1.0.2')]
-        self.set(HTTP, both)
-        first, same = self.datapath.tables(HTTP)
-        self.assertEqual(first, same)
-        self.assertEqual(0, self.datapath.tick())
-        self.set(HTTP, [both[0], both[1]._replace(weight=0)])
-        now, before = self.datapath.tables(HTTP)
-        self.assertEqual({'10.1.0.1'}, set(now))
-        self.assertEqual(first, before)
-        # Slots that the first had already do not change owners.
-        moving = first.count('10.1.0.2')
-        self.assertEqual(moving, self.datapath.service(HTTP).open_slots)
-        self.assertEqual(moving, self.datapath.tick())
-
     def test_many_services_in_one_call(self):
         keys = [HTTP._replace(port=port) for port in range(1, 9)]
         good = (datapath.Settings(slots=SLOTS, allowed=('192.0.2.0/24',)),
@@ -267,22 +192,6 @@ class TestServices(private_node.PrivateState):
                 one.address for one in self.datapath.members(key)])
             self.assertEqual(['192.0.2.0/24'], self.datapath.allowed(key))
         self.assertEqual((set(), {}), self.datapath.set_services({}))
-
-    def test_full_tables_name_what_is_full(self):
-        for number in range(16):
-            self.set(datapath.Key(VIP, 'TCP', number + 1), [])
-        text = self.assert_fails(errno.ENOSPC, self.set, DNS, [])
-        self.assertIn('16 services', text)
-        members = [datapath.Member(f'10.1.0.{number}')
-                   for number in range(64)]
-        self.set(datapath.Key(VIP, 'TCP', 1), members)
-        text = self.assert_fails(
-            errno.ENOSPC, self.set, datapath.Key(VIP, 'TCP', 2),
-            members[:1])
-        self.assertIn('64 members', text)
-        self.set(datapath.Key(VIP, 'TCP', 1), members[1:])
-        self.set(datapath.Key(VIP, 'TCP', 2), members[:1])
-        self.assertEqual([], self.datapath.faults())
 
     def test_threads_may_share_one_datapath(self):
         def work(number):

@@ -6,16 +6,9 @@ import json
 import socket
 
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support.private_node import command
-from octavia_xdp_provider.tests.functional.support.private_node import DNS
 from octavia_xdp_provider.tests.functional.support.private_node import NODE
-from octavia_xdp_provider.tests.functional.support.private_node import OWN_MAC
-from octavia_xdp_provider.tests.functional.support.private_node import SLOTS
-from octavia_xdp_provider.tests.functional.support.private_node import VIP
-from octavia_xdp_provider.tests.functional.support.private_node import XDP_PASS
-from octavia_xdp_provider.tests.functional.support.private_node import XDP_TX
 
 
 class TestInterfaces(private_node.TwoNamespaces):
@@ -110,50 +103,3 @@ class TestInterfaces(private_node.TwoNamespaces):
 
     def test_interface_that_is_not_there_is_an_error(self):
         self.assert_fails(errno.ENODEV, self.datapath.attach, 0x7ffffff)
-
-    def test_packets_are_forwarded_and_counted(self):
-        members = [f'10.1.0.{number}' for number in range(1, 6)]
-        self.datapath.set_service(
-            DNS, [datapath.Member(address) for address in members],
-            datapath.Settings(slots=SLOTS))
-        self.attach()
-        peer = self.socket()
-        ethernet = bytes.fromhex((
-            OWN_MAC + private_node.NEXT_HOP_MAC
-            ).replace(':', '')) + b'\x08\x00'
-        reply = ethernet[6:12] + ethernet[:6] + b'\x08\x00'
-        client = '198.51.100.7'
-        for port in range(1024, 1024 + 200):
-            packet = frames.udp_packet(client, VIP, port, 53, b'question')
-            peer.send(ethernet + packet)
-            frame = peer.recv(2048)
-            while frame[:12] != reply[:12]:
-                frame = peer.recv(2048)
-            self.assertEqual(reply, frame[:14])
-            outer, inner = frame[14:34], frame[34:]
-            self.assertEqual(packet, inner)
-            self.assertEqual(0, frames.checksum(outer))
-            self.assertEqual(4, outer[9])
-            self.assertEqual(NODE, socket.inet_ntoa(outer[12:16]))
-            self.assertEqual(self.datapath.pick(DNS, client, port),
-                             socket.inet_ntoa(outer[16:]))
-        counters = self.datapath.service(DNS).counters
-        self.assertEqual((200, 200 * 36, 0), counters)
-        shares = [one.counters.packets
-                  for one in self.datapath.members(DNS)]
-        self.assertEqual(200, sum(shares))
-        self.assertTrue(all(shares))
-
-        other = ethernet + frames.udp_packet(client, VIP, 1024, 54,
-                                             b'question')
-        with self.inside(self.node):
-            results = self.datapath.run([
-                (ethernet + packet, self.uplink.ifindex),
-                (other, self.uplink.ifindex)])
-        self.assertEqual([(XDP_TX, frame), (XDP_PASS, other)], results)
-
-        self.datapath.set_uplinks([])
-        peer.send(ethernet + packet)
-        drops = self.datapath.outcomes()
-        self.assertEqual((1, len(ethernet + packet)),
-                         drops[datapath.Outcome.DROP_NO_NEXT_HOP])

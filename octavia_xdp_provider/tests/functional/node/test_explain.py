@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl explain against what happens to packets: needs root."""
 
-import dataclasses
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 
 from scapy import utils
-from scapy.layers import inet
-from scapy.layers import inet6
 from scapy.layers import l2
 
 from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import ctl_node
 from octavia_xdp_provider.tests.functional.support import private_node as base
 from octavia_xdp_provider.tests.functional.support.ctl_node import SOON
@@ -178,38 +172,6 @@ class TestExplain(ctl_node.Node):
         self.check(frame, Outcome.FORWARDED)
 
     @form.in_long_form
-    def test_fragments_are_explained_by_what_the_node_saw(self):
-        for wanted in (dataclasses.replace(UDP, length=100),
-                       dataclasses.replace(TCP_V6, length=100)):
-            later = with_(wanted, fragment='later')
-            found = self.check(later, Outcome.FORWARDED)
-            self.assertIn(Outcome.FRAGMENT_GUESSED, found.run.outcomes)
-            self.check(with_(wanted, fragment='first'), Outcome.FORWARDED)
-            found = self.check(later, Outcome.FORWARDED)
-            self.assertNotIn(Outcome.FRAGMENT_GUESSED, found.run.outcomes)
-        self.check(with_(TCP_V6, destination=VIP_V6, protocol='sctp',
-                         fragment='later'), Outcome.DROP_FRAGMENT)
-
-    @form.in_long_form
-    def test_icmp_errors_are_explained_by_their_quote(self):
-        link = l2.Ether(dst=base.OWN_MAC, src=base.NEXT_HOP_MAC)
-        quote = inet.IP(src=VIP, dst=CLIENT) / inet.TCP(sport=80, dport=40000)
-        error = inet.IP(src='203.0.113.9', dst=VIP) / inet.ICMP(
-            type=3, code=4, nexthopmtu=1400)
-        expected, = self.explain(with_(TCP))
-        self.check(bytes(link / error / quote), Outcome.FORWARDED,
-                   expected.value()['member'])
-        quote.src = '192.0.2.99'
-        self.check(bytes(link / error / quote), Outcome.DROP_ICMP)
-        quote = inet6.IPv6(src=VIP_V6, dst=CLIENT_V6) / inet.TCP(
-            sport=80, dport=40000)
-        error = inet6.IPv6(src='2001:db8:9::9',
-                           dst=VIP_V6) / inet6.ICMPv6PacketTooBig(mtu=1400)
-        expected, = self.explain(with_(TCP_V6))
-        self.check(bytes(link / error / quote), Outcome.FORWARDED,
-                   expected.value()['member'])
-
-    @form.in_long_form
     def test_flows_of_open_slots_are_explained(self):
         """New, old and remembered flows while a member comes."""
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
@@ -234,69 +196,6 @@ class TestExplain(ctl_node.Node):
         self.assertEqual(3, moved)
         self.assertNotEqual(now, before)
 
-    @form.in_long_form
-    def test_new_flows_are_forwarded_when_the_memory_is_full(self):
-        """More new flows than can be remembered.
-
-        The second packet of each confirms it: however slow the run is, no
-        flow makes room for a newer one.
-        """
-        self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
-        found = self.explain(*(
-            with_(TCP, source_port=port, syn=syn)
-            for port in range(20000, 26000) for syn in (True, False)))
-        self.assertEqual([], [one.text() for one in found
-                              if one.differences])
-        opening, following = found[::2], found[1::2]
-        full = [one for one in opening
-                if Outcome.FLOW_TABLE_FULL in one.run.outcomes]
-        self.assertGreater(len(full), 100)
-        self.assertLess(len(full), len(opening) - 1000)
-        self.assertEqual([], [one.text() for one in following
-                              if Outcome.FLOW_TABLE_FULL in one.run.outcomes])
-        # remembered or not, a flow stays with its member
-        self.assertEqual([one.member for one in opening],
-                         [one.member for one in following])
-
-    @form.in_long_form
-    def test_quic_connections_are_explained_by_server_id(self):
-        key = datapath.Key(VIP, 'UDP', 443)
-        members = [f'10.1.0.{number}' for number in range(1, 6)]
-        self.set(key, members, flags=datapath.ServiceFlag.QUIC)
-        for member in members:
-            server = instrumented.Library().quic_server_id(member)
-            self.check(with_(UDP, destination_port=443, payload=bytes.fromhex(
-                f'4000{server:08x}0011')), Outcome.FORWARDED, member)
-        found = self.check(with_(
-            UDP, destination_port=443, payload=bytes.fromhex(
-                '400001020304')), Outcome.FORWARDED)
-        self.assertIn('no member', dict(found.steps)['QUIC'])
-
-    @form.in_long_form
-    def test_packets_left_to_the_stack_are_explained(self):
-        self.datapath.set_node(datapath.NodeSettings(
-            '10.0.0.0', flags=datapath.NodeFlag.PASS_TOO_BIG))
-        found, = self.explain(with_(TCP, length=1500, may_fragment=True))
-        self.assertEqual((Outcome.PASSED_TOO_BIG, []),
-                         (found.outcome, found.differences))
-        # nobody is answered, and there is no outer source of IPv6
-        for frame, outcome in (
-                (with_(TCP, length=1500), Outcome.DROP_TOO_BIG),
-                (with_(packet.Wanted('icmp', CLIENT, VIP)), Outcome.PASS),
-                (with_(TCP_V6, protocol='udp', destination_port=53),
-                 Outcome.DROP_NO_NEXT_HOP)):
-            found, = self.explain(frame)
-            self.assertEqual((outcome, []),
-                             (found.outcome, found.differences))
-
-    @form.in_long_form
-    def test_routes_of_the_kernel_leave_the_action_open(self):
-        self.datapath.set_node(datapath.NodeSettings(
-            '10.0.0.0', 'fd00::1', flags=datapath.NodeFlag.FIB))
-        found, = self.explain(with_(TCP))
-        self.assertEqual(([], True), (found.differences,
-                                      found.result.action is None))
-
     def test_command_explains_a_packet_in_words(self):
         text = self.ctl('explain', 'tcp', f'{CLIENT}:40000', f'{VIP}:80',
                         '--syn').stdout
@@ -304,27 +203,6 @@ class TestExplain(ctl_node.Node):
         self.ctl('explain', 'tcp', CLIENT, f'{VIP}:80', status=2)
         self.ctl('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80',
                  '--interface', 'nowhere', status=2)
-
-    @form.in_long_form
-    def test_missing_capabilities_are_named(self):
-        words = self.words('explain', 'tcp', f'{CLIENT}:40000',
-                           f'{VIP}:80', '--interface', 'up0')
-        shell = words.index(sys.executable)
-        for kept, named, absent in (
-                ('-all,+dac_override', ('CAP_BPF',), 'CAP_SYS'),
-                ('-all,+dac_override,+bpf',
-                 ('CAP_NET_ADMIN and CAP_PERFMON are missing',), 'CAP_BPF'),
-                ('-all,+dac_override,+bpf,+net_admin',
-                 ('CAP_PERFMON is missing',), 'CAP_NET_ADMIN')):
-            done = subprocess.run(
-                [*words[:shell], 'setpriv', '--bounding-set', kept,
-                 '--no-new-privs', '--', *words[shell:]],
-                capture_output=True, text=True, timeout=SOON)
-            self.assertEqual(2, done.returncode, done.stdout + done.stderr)
-            for name in named:
-                self.assertIn(name, done.stderr)
-            self.assertNotIn('libbpf', done.stderr)
-            self.assertNotIn(absent, done.stderr)
 
     @form.in_long_form
     def test_command_explains_the_packets_of_a_file(self):

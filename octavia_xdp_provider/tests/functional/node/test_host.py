@@ -14,7 +14,6 @@ from lab import namespaces
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
-from octavia_xdp_provider.tests.functional.support.hypervisor import ALL
 from octavia_xdp_provider.tests.functional.support.hypervisor import FAMILIES
 from octavia_xdp_provider.tests.functional.support.hypervisor import LIBRARY
 
@@ -90,43 +89,6 @@ class TestHost(hypervisor.HypervisorWithVm):
         self.assertEqual(fabric.CLIENT, flow.client)
         self.exchange(*self.connect(server, 4))
 
-    def test_rule_that_goes_ends_flows_and_comes_back(self):
-        server = self.server(self.vm, 4)
-        client, accepted = self.connect(server, 4)
-        self.host.set_port(types.Port(self.vm.port, self.vm.ifindex), ())
-        client.sendall(b'held back')
-        accepted.settimeout(0.3)
-        self.assertRaises(TimeoutError, accepted.recv, 100)
-        accepted.settimeout(120)
-        self.host.set_port(types.Port(self.vm.port, self.vm.ifindex), ALL)
-        self.assertEqual(b'held back', accepted.recv(100))
-
-    def test_hypervisor_reaches_the_member_directly_at_the_same_time(self):
-        fabric.command('ip', '-n', self.member, 'address', 'add',
-                       f'{hypervisor.SUBNET_GATEWAY}/24', 'dev', self.vm.tap)
-        fabric.command('ip', '-n', self.member, 'link', 'set', self.vm.tap,
-                       'address', hypervisor.ROUTER_MAC)
-        server = self.server(self.vm, 4)
-        through, accepted = self.connect(server, 4)
-        direct = self.socket(self.member, socket.AF_INET, socket.SOCK_STREAM)
-        direct.connect((hypervisor.FIXED, hypervisor.LOCAL))
-        directly_accepted, peer = server.accept()
-        self.addCleanup(directly_accepted.close)
-        self.assertEqual(hypervisor.SUBNET_GATEWAY, peer[0])
-        self.exchange(direct, directly_accepted)
-        self.exchange(through, accepted)
-        self.assertEqual(1, len(self.host.flows(types.Table.CONFIRMED)))
-
-    def test_trace_shows_what_the_programs_took(self):
-        self.host.trace(self.vm.port)
-        self.exchange(*self.connect(self.server(self.vm, 4), 4))
-        self.host.trace(self.vm.port, on=False)
-        traced = self.host.traced(1000)
-        self.assertEqual({'IN', 'OUT'},
-                         {outcome.name for _, outcome, _, _ in traced})
-        self.assertEqual({self.keys[fabric.VIP, 'tcp']},
-                         {key for _, _, key, _ in traced})
-
     def test_drops_are_shown_as_those_of_an_lb_node(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
@@ -156,12 +118,3 @@ class TestHost(hypervisor.HypervisorWithVm):
             if found.get(('NOT_ALLOWED', self.vm.port)) == 3:
                 break
         self.assertEqual({('NOT_ALLOWED', self.vm.port): 3}, found)
-
-    def test_nothing_is_left_when_a_port_goes(self):
-        self.exchange(*self.connect(self.server(self.vm, 4), 4))
-        self.assertTrue(self.host.delete_port(self.vm.port))
-        self.assertEqual(([], [], []), (
-            self.host.ports(), self.host.entries(),
-            self.host.flows(types.Table.CONFIRMED)))
-        self.assertEqual([], self.host.flows(types.Table.HALF_OPEN))
-        self.assertFalse(self.host.delete_port(self.vm.port))

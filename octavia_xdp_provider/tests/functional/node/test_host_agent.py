@@ -11,7 +11,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from lab.ovn import packages
 from octavia_xdp_provider.cmd import host as host_command
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
-from octavia_xdp_provider.tests.functional.support import datagrams
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import forked
 from octavia_xdp_provider.tests.functional.support import host_agent
@@ -264,32 +262,6 @@ class TestAgent(AgentTestCase):
         self.exchange(client, accepted)
 
     @form.in_long_form
-    def test_no_datagram_is_lost_while_it_ends_and_starts(self):
-        self.plug(self.vm)
-        self.want(self.port(self.vm, rules=[{
-            'ip_version': 4, 'protocol': None, 'ports': None,
-            'remote_network': None, 'address_set': None}]))
-        self.start()
-        self.wait_served(self.vm)
-        server = self.server(self.vm, 4, socket.SOCK_DGRAM)
-        client = self.socket(self.client, socket.AF_INET, socket.SOCK_DGRAM)
-        with datagrams.Echo(server), datagrams.Asking(
-                client, (fabric.VIP, hypervisor.LISTENER)) as asking:
-            for number in signal.SIGKILL, signal.SIGTERM:
-                self.wait_for(asking.more(100))
-                self.end(number)
-                self.wait_for(asking.more(100))
-                self.start()
-                self.wait_served(self.vm)
-                # Another document, and all that an agent does at its start.
-                self.want(self.port(self.vm, rules=[
-                    {'ip_version': 4, 'protocol': protocol, 'ports': None,
-                     'remote_network': None, 'address_set': None}
-                    for protocol in (6, 17)]))
-                self.wait_for(asking.more(100))
-        self.assertEqual([], asking.lost)
-
-    @form.in_long_form
     def test_tables_of_another_layout_forward_until_they_are_removed(self):
         server = self.served()
         client, accepted = self.connect(server, 4)
@@ -343,16 +315,6 @@ class TestAgent(AgentTestCase):
         self.exchange(*self.connect(self.server(self.vm, 4), 4))
 
     @form.in_long_form
-    def test_document_for_an_unknown_tap_waits(self):
-        self.want(self.port(self.vm))
-        self.start()
-        self.wait_reported(self.vm, None)
-        self.assertIn('-', self.command('show', 'ports'))
-        self.plug(self.vm)
-        self.wait_served(self.vm)
-        self.exchange(*self.connect(self.server(self.vm, 4), 4))
-
-    @form.in_long_form
     def test_open_vswitch_restarts(self):
         server = self.served()
         client, accepted = self.connect(server, 4)
@@ -395,48 +357,6 @@ class TestAgent(AgentTestCase):
         self.assertEqual({'in', 'out'}, {one['outcome'] for one in lines})
         self.assertIn(f'{hypervisor.FIXED}:{hypervisor.LOCAL}',
                       lines[0]['packet'])
-
-    @form.in_long_form
-    def test_contents_that_differ_in_no_number_are_named(self):
-        group = '33333333-3333-4333-8333-333333333333'
-        kind, document = self.port(self.vm)
-        self.want((kind, {**document, 'rules': [
-            *document['rules'], {**document['rules'][0],
-                                 'address_set': group}]}),
-                  ('address_set', {'version': 1, 'id': group,
-                                   'networks': ['10.5.0.0/16']}))
-        self.plug(self.vm)
-        self.start()
-        self.wait_served(self.vm)
-        self.assertIn('all is as wanted', self.command('verify'))
-        self.end(signal.SIGTERM)
-        host = datapath.Datapath(self.folder, str(hypervisor.LIBRARY))
-        self.addCleanup(host.close)
-        rules = host.rules(self.vm.port)
-        state, = host.ports()
-        host.set_port(types.Port(state.id, state.ifindex, state.open,
-                                 state.flows_max), [
-            rules[0]._replace(ports=(22, 22)), *rules[1:]])
-        (number, _), = host.address_sets().items()
-        host.set_address_set(number, ['10.6.0.0/16'])
-        host.set_networks(['10.0.0.0/25', '2001:db8::/48'])
-        host.set_settings(host.settings()._replace(reply_ifindex=0))
-        faults = json.loads(self.command('verify', '-f', 'json', status=1))
-        texts = {one['fault']: one['port'] for one in faults['faults']}
-        for words, where in (
-                ('the rule "tcp to ports 22 from 0.0.0.0/0 (IPv4)" is there',
-                 self.vm.port),
-                ('the rule "tcp to ports 0-65535 from 0.0.0.0/0 (IPv4)" is '
-                 'wanted', self.vm.port),
-                ('missing: 10.5.0.0/16', group),
-                ('not wanted: 10.6.0.0/16', group),
-                ('of LB nodes: networks that are missing: 10.0.0.0/24', None),
-                ('the interface by which answers leave is none', None)):
-            self.assertEqual([where], [port for text, port in texts.items()
-                                       if words in text], words)
-        self.start()
-        self.wait_for(lambda: self.reported(self.vm) is not None)
-        self.assertIn('all is as wanted', self.command('verify'))
 
     def test_refused_by_name(self):
         self.vsctl('add-br', 'br-int', '--', 'add-port', 'br-int', 'vhu0',

@@ -191,29 +191,6 @@ class TestBulk(Servers):
                 with self.subTest(' '.join(words), version=version):
                     self.both_ways(version)
 
-    @form.in_long_form
-    def test_segments_received_together(self):
-        """GRO puts a tunnel's segments together before tc sees them."""
-        self.setup_member(*PORTS, '--tc')
-        self.offloads(self.member, 'eth0', 'gro', 'on')
-        # veth skips GRO for a peer that hands over large packets itself
-        self.offloads(self.client, 'gw0', 'tso', 'off')
-        # They wait for the next one for 5 ms.
-        self.run_in(self.member, 'sh', '-c', 'echo 5000000 > '
-                    '/sys/class/net/eth0/gro_flush_timeout')
-        for version in fabric.FAMILIES:
-            for outer in fabric.FAMILIES:
-                with self.subTest(outer=outer, inner=version):
-                    self.outer = outer
-                    taken = self.counters()['taken_ipip']
-                    self.sent = 0
-                    client, server = self.tcp_pair(version)
-                    self.send_bulk(client, server,
-                                   form.repeats(4, 16) << 16)
-                    # each is counted once, however many segments it has
-                    self.assertLess(self.counters()['taken_ipip'] - taken,
-                                    self.sent)
-
     def test_segments_fit_the_tunnel(self):
         self.setup_member(*PORTS)
         for version in fabric.FAMILIES:
@@ -227,77 +204,6 @@ class TestBulk(Servers):
                 room = fabric.MTU - (20 if outer == 4 else 0)
                 self.assertEqual(room, self.largest)
         self.assertFalse(self.did_not_fit.is_set())
-
-    def test_without_the_clamp_segments_are_too_big(self):
-        """What the clamp is good for: full segments do not fit."""
-        self.setup_member(*PORTS, '--mss', 'off')
-        client, _server = self.tcp_pair(4)
-        client.sendall(bytes(1 << 16))
-        self.assertTrue(self.did_not_fit.wait(20))
-
-
-class TestOnTheWire(Servers):
-
-    def answers(self, wire, version):
-        """Answers of the member on the wire, without link header."""
-        kind = {4: b'\x08\x00', 6: b'\x86\xdd'}[version]
-        mac = bytes.fromhex(fabric.MEMBER_MAC.replace(':', ''))
-        wire.setblocking(False)
-        while True:
-            try:
-                frame = wire.recv(65536)
-            except BlockingIOError:
-                return
-            if frame[6:12] == mac and frame[12:14] == kind:
-                packet = fabric.parsed(frame[14:])
-                if packet.src in (fabric.VIP, fabric.VIP6):
-                    yield packet
-
-    def test_answers_come_from_the_listeners_port(self):
-        self.setup_member(*PORTS)
-        self.offloads(self.member, 'eth0', 'tx', 'off', 'tso', 'off', 'gso',
-                      'off')
-        for version in fabric.FAMILIES:
-            wire = self.packets(self.client, 'gw0')
-            client, server = self.tcp_pair(version)
-            self.send_bulk(server, client, 1 << 18)
-            self.udp_echo(version)
-            offered, tcp, udp = [], 0, 0
-            for packet in self.answers(wire, version):
-                if inet.TCP in packet:
-                    tcp += 1
-                    self.assertEqual(LISTENER, packet[inet.TCP].sport)
-                    options = dict(
-                        option for option in packet[inet.TCP].options)
-                    if 'S' in packet[inet.TCP].flags:
-                        offered.append(options['MSS'])
-                elif inet.UDP in packet:
-                    udp += 1
-                    self.assertEqual(LISTENER, packet[inet.UDP].sport)
-                    if packet.version == 4 and packet[inet.IP].flags.MF:
-                        continue  # its checksum covers the other fragments
-                    if inet6.IPv6ExtHdrFragment in packet:
-                        continue
-                else:
-                    continue
-                self.assertEqual(bytes(fabric.recomputed(packet)),
-                                 bytes(packet))
-            self.assertEqual([{4: 1500 - 56 - 40, 6: 1500 - 56 - 60}[version]],
-                             offered)
-            self.assertGreater(tcp, 100)
-            self.assertGreater(udp, 1)
-
-    def test_a_closed_port_is_refused_in_the_listeners_name(self):
-        """The member's ICMP error speaks of the listener's port."""
-        self.setup_member(*PORTS)
-        for version in fabric.FAMILIES:
-            family, vip = fabric.FAMILIES[version]
-            client = self.socket(self.client, family, socket.SOCK_DGRAM)
-            client.connect((vip, LISTENER))
-            client.send(b'anybody?')
-            with self.assertRaises(ConnectionRefusedError):
-                client.recv(100)
-        self.assertEqual(2, self.counters()['error_out'])
 
 
 class TestErrors(Servers):
@@ -354,20 +260,3 @@ class TestErrors(Servers):
 
     def test_a_smaller_path_mtu_is_learnt_in_tc(self):
         self.learns('--tc')
-
-
-class TestRefused(Servers):
-
-    def test_an_outer_source_that_is_no_node_is_dropped(self):
-        self.setup_member(*PORTS)
-        family, vip = fabric.FAMILIES[4]
-        server = self.socket(self.member, family, socket.SOCK_DGRAM)
-        server.bind((vip, LOCAL))
-        inner = bytes(inet.IP(src=fabric.CLIENT, dst=vip) / inet.UDP(
-            sport=4000, dport=LISTENER) / b'forged')
-        good = bytes(inet.IP(src=fabric.CLIENT, dst=vip) / inet.UDP(
-            sport=4000, dport=LISTENER) / b'good')
-        self.send(fabric.tunnel(inner, 'ipip', 4, '10.0.1.17'))
-        self.send(fabric.tunnel(good, 'ipip', 4))
-        self.assertEqual(b'good', server.recv(100))
-        self.assertEqual(1, self.counters()['drop_source'])

@@ -85,17 +85,6 @@ class TestMovingMembers(probed.Probed):
         self.give(**moved)
         self.assert_stays(**away)
 
-    @form.in_long_form
-    def test_one_that_is_dead_is_taken_out_when_patience_is_over(self):
-        self.wait_states(others='up')
-        self.give(patience=60)
-        self.reach('add')
-        self.wait_states(**{MOVING: 'up', 'others': 'down'})
-        self.wait_states(others='down')
-        self.reach('del')
-        # It comes back as ever, while it is still said to be moving.
-        self.wait_states(others='up')
-
     def test_one_that_is_not_said_to_move_any_more_is_judged_at_once(self):
         self.wait_states(others='up')
         self.give(patience=LONG)

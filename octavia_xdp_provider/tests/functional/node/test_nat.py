@@ -3,7 +3,6 @@
 the client's packets: needs root."""
 
 from concurrent import futures
-import errno
 import hashlib
 import itertools
 import os
@@ -103,30 +102,6 @@ class TestTcp(NatCase):
                 self.nodes['n1'].delete_services([key])
                 self.nodes['n2'].delete_services([key])
 
-    def test_flows_outlive_the_process(self):
-        key = self.serve(4, 6)
-        client, accepted = self.connect(Served(self, 6), 4)
-        self.assertTrue(transfer(accepted, client))
-        self.nodes['n1'].close()
-        self.assertTrue(transfer(accepted, client))
-        self.nodes['n1'] = self.open('n1')
-        self.assertTrue(transfer(client, accepted))
-        self.assertEqual(1, self.nodes['n1'].service(key).active)
-        self.assertEqual({}, self.dropped())
-
-    def test_a_member_that_drains_keeps_its_flows(self):
-        key = self.serve(4, 4)
-        client, accepted = self.connect(Served(self, 4), 4)
-        self.nodes['n1'].set_service(
-            key, [datapath.Member(nat_bed.address(nat_bed.MEMBER, 4),
-                                  port=nat_bed.LOCAL, weight=0)],
-            datapath.Settings(slots=1009, flags=datapath.ServiceFlag.NAT))
-        self.assertTrue(transfer(accepted, client))
-        other = self.socket(nat_bed.CLIENT, 4)
-        other.settimeout(1)
-        self.assertRaises(TimeoutError, other.connect,
-                          (nat_bed.VIP[4], nat_bed.PORT))
-
 
 class TestShown(NatCase):
 
@@ -191,19 +166,6 @@ class TestDatagrams(NatCase):
                 self.assertEqual({}, self.dropped())
                 self.nodes['n1'].delete_services([key])
 
-    def test_clients_learn_that_nobody_listens(self):
-        for front, back in PAIRS:
-            with self.subTest(front=front, back=back):
-                key = self.serve(front, back, 'UDP')
-                client = self.socket(nat_bed.CLIENT, front,
-                                     socket.SOCK_DGRAM)
-                client.connect((nat_bed.VIP[front], nat_bed.PORT))
-                client.send(b'x')
-                with self.assertRaises(ConnectionRefusedError) as caught:
-                    client.recv(1)
-                self.assertEqual(errno.ECONNREFUSED, caught.exception.errno)
-                self.nodes['n1'].delete_services([key])
-
 
 class TestMoved(NatCase):
     """Routers send a client's packets to the node that does not know it."""
@@ -248,16 +210,6 @@ class TestMoved(NatCase):
         for node in nat_bed.NODES:
             self.assertLessEqual(self.dropped(node).keys(),
                                  {'NAT_HANDED_ON'})
-
-    def test_new_connections_begin_where_they_come(self):
-        key = self.serve(4, 4)
-        server = Served(self, 4)
-        self.move_vips('n2')
-        client, accepted = self.connect(server, 4)
-        self.assertTrue(transfer(client, accepted))
-        self.assertEqual(1, self.nodes['n2'].service(key).active)
-        self.assertEqual(0, self.nodes['n1'].service(key).active)
-        self.assertEqual(0, self.handed_on('n2'))
 
     def datagrams(self, back):
         """(the member's socket, function by which a client asks it, and which
@@ -312,41 +264,6 @@ class TestMoved(NatCase):
         for node in nat_bed.NODES:
             self.assertLessEqual(self.dropped(node).keys(),
                                  {'NAT_HANDED_ON'})
-
-    def test_what_no_node_has_begins_after_it_was_sought(self):
-        key = self.serve(4, 4, 'UDP')
-        _, ask = self.datagrams(4)
-        for node in self.nodes.values():
-            node.seek_udp(10000)
-        self.move_vips('n2')
-        client = self.asker(4)
-        source = ask(client)
-        self.assertEqual(1, self.nodes['n2'].service(key).active)
-        self.assertEqual((1, 1), (self.handed_on('n1'), self.handed_on('n2')))
-        self.assertEqual(source, ask(client))
-        self.assertEqual((1, 1), (self.handed_on('n1'), self.handed_on('n2')))
-
-    def test_others_begin_anew(self):
-        self.serve(4, 4, 'UDP')
-        _, ask = self.datagrams(4)
-        self.move_vips('n1')
-        client = self.asker(4)
-        source = ask(client)
-        self.move_vips('n2')
-        self.assertNotEqual(source, ask(client))
-        self.assertEqual(0, self.handed_on('n2'))
-
-    def test_a_flow_that_nobody_has_is_reset(self):
-        """By the node: the member hears nothing, and no port is used."""
-        key = self.serve(4, 4)
-        client, accepted = self.connect(Served(self, 4), 4)
-        self.lose()
-        client.sendall(b'x')
-        self.assertRaises(ConnectionResetError, client.recv, 1)
-        accepted.setblocking(False)
-        self.assertRaises(BlockingIOError, accepted.recv, 1)
-        self.assertEqual(0, self.nodes['n1'].service(key).active)
-        self.assertEqual(1, self.dropped()['SENT_RESET'])
 
     def lose(self):
         """All flows, as a node that boots."""

@@ -104,17 +104,6 @@ class TestNatPools(private_node.PrivateState):
             self.make(POOLS).refresh()
         again.assert_not_called()
 
-    def test_time_outs_that_cannot_be_are_refused(self):
-        before = self.datapath.nat_timeouts()
-        for name, wrong in (('tcp_opening', 9), ('udp_opening', 16001)):
-            with self.assertRaises(datapath.DatapathError) as refused:
-                self.datapath.set_nat_timeouts(
-                    before._replace(**{name: wrong}))
-            self.assertEqual(errno.EINVAL, refused.exception.errno)
-            self.assertIn(f'{name}_s of NAT is {wrong} s',
-                          refused.exception.text)
-        self.assertEqual(before, self.datapath.nat_timeouts())
-
     def test_services_are_as_planned(self):
         one = self.make(POOLS)
         one.refresh()
@@ -192,24 +181,3 @@ class TestPeers(private_node.PrivateState):
         self.datapath.set_nat_peers(self.PEERS)
         self.datapath.set_nat_pools([])
         self.assertEqual(list(self.PEERS), self.datapath.nat_peers())
-
-
-class TestSeekUdp(private_node.PrivateState):
-
-    def test_it_is_kept_for_the_next_process(self):
-        with self.open() as one:
-            self.assertEqual(0, one.seeks_udp_s())
-            one.seek_udp(300)
-        with self.open() as other:
-            self.assertIn(other.seeks_udp_s(), range(200, 301))
-            other.seek_udp(0)
-            self.assertEqual(0, other.seeks_udp_s())
-
-    def test_what_is_too_long_is_refused(self):
-        with self.open() as one:
-            one.seek_udp(86400)
-            with self.assertRaisesRegex(datapath.DatapathError,
-                                        '86401 s: wanted is 86400') as wrong:
-                one.seek_udp(86401)
-            self.assertEqual(errno.EINVAL, wrong.exception.errno)
-            self.assertGreater(one.seeks_udp_s(), 10000)

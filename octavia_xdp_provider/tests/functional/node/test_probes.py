@@ -4,14 +4,10 @@ node's pass, checker, result handler, datapath, a router and a member."""
 
 import copy
 import functools
-import socket
 
-from lab import namespaces
-from lab import paths
 from lab import processes
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import probed
-from octavia_xdp_provider.tests.support import form
 
 
 class TestProbes(probed.Probed):
@@ -68,59 +64,3 @@ class TestProbes(probed.Probed):
         opened = self.connected(vip)
         opened.sendall(b'GET / HTTP/1.0\r\n\r\n')
         self.assertIn(b' 200 ', opened.recv(65536)[:20])
-
-    @form.in_long_form
-    def test_switched_off_and_on(self):
-        self.wait_states(others='up')
-        for number in range(len(probed.TUNNELS)):
-            # Nothing else could probe them.
-            del self.balancers[f'lb{len(probed.KINDS) + 1 + number}']
-        self.reconciler = self.make_reconciler(enabled=False)
-        self.run_pass()
-        self.run_pass()
-        self.wait_states(others='up')
-        self.assertEqual({}, self.datapath.probes())
-        self.assertNotIn('oxp_probe', self.filters())
-        self.reconciler = self.make_reconciler()
-        self.run_pass()
-        marks = self.marks()
-        self.assertEqual({document['vip_address'] for _generation, document
-                          in self.balancers.values()}, set(marks))
-        self.assertIn('oxp_probe', self.filters())
-        with namespaces.inside(self.lab, probed.NODE):
-            opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.addCleanup(opened.close)
-        unknown = max(marks.values()) + 1
-        opened.setsockopt(socket.SOL_SOCKET, probed.SO_MARK, unknown)
-        opened.sendto(b'x', (self.vips[0], probed.UDP_PORT))
-        self.assertEqual(1, self.datapath.probe_outcomes()[
-            datapath.ProbeOutcome.DROP_UNKNOWN])
-
-
-@form.in_long_form
-class TestVlan(probed.Probed):
-    """The node's uplink is a VLAN interface."""
-
-    uplink = 'eth0.100'
-
-    def ends(self, host):
-        if host != probed.NODE:
-            return super().ends(host)
-        for end, name in ((probed.NODE, 'eth0'), (probed.ROUTER, probed.NODE)):
-            # Tags must be in the packets that XDP sees.
-            processes.run(self.lab, end, ['ethtool', '-K', name, 'rxvlan',
-                                          'off', 'txvlan', 'off'])
-            try:
-                processes.run(self.lab, end, [
-                    'ip', 'link', 'add', f'{name}.100', 'link', name, 'type',
-                    'vlan', 'id', '100'])
-            except paths.LabError as error:
-                self.skipTest(f'the kernel knows no VLANs: {error}')
-            namespaces.up(self.lab, end, f'{name}.100')
-        return self.uplink, f'{probed.NODE}.100'
-
-    def test_truth_about_the_address(self):
-        self.wait_states(others='up')
-        self.address_on_lo('del', self.vips[0])
-        self.wait_states(others='up', lb0='down')
-        self.assertIn('oxp_probe', self.filters())

@@ -20,7 +20,6 @@ from octavia_xdp_provider.tests.support.clients import TCP
 from octavia_xdp_provider.tests.support.clients import TCP_V6
 from octavia_xdp_provider.tests.support.clients import UDP
 from octavia_xdp_provider.tests.support.clients import VIP
-from octavia_xdp_provider.tests.support.clients import VIP_V6
 from octavia_xdp_provider.tests.support.clients import with_
 
 
@@ -93,16 +92,6 @@ class TestTrace(ctl_node.Node):
             self.assertLess(abs(float(first.time) - time.time()), 3600)
         self.wait_traced(0)
 
-    def test_packets_of_ipv6_are_written_to_a_pipe(self):
-        process = self.start(VIP_V6, '-w', '-', '--count', '1',
-                             stdout=subprocess.PIPE)
-        self.addCleanup(process.stdout.close)
-        self.send(with_(TCP), with_(TCP_V6))
-        seen = list(utils.PcapNgReader(process.stdout))
-        self.assertEqual(0, process.wait(SOON))
-        self.assertEqual(with_(TCP_V6), seen[0].original)
-        self.assertEqual(2, len(seen))
-
     def test_text_is_written_until_a_signal(self):
         process = self.start(VIP, '--seconds', '86400',
                              stdout=subprocess.PIPE)
@@ -123,16 +112,6 @@ class TestTrace(ctl_node.Node):
         process.wait(SOON)
         self.wait_traced(0)
         self.assertEqual(compare.Action.TX, self.send(with_(TCP))[0][0])
-
-    def test_our_own_files_are_explained(self):
-        with tempfile.NamedTemporaryFile(suffix='.pcapng') as file:
-            process = self.start(VIP, '-w', file.name, '--count', '2')
-            self.send(with_(TCP), with_(UDP))
-            self.assertEqual(0, process.wait(SOON))
-            result = self.ctl('explain', '--file', file.name, '--json')
-        found = json.loads(result.stdout)['packets']
-        self.assertEqual(['forwarded'] * 2, [one['outcome'] for one in found])
-        self.assertIn('2 packets that went out', result.stderr)
 
 
 class TestTraceRefused(ctl_node.Node):

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries of different layouts hand the node to each other: needs root."""
 
-import contextlib
 import errno
 import json
 import os
 import signal
-import socket
 import time
 
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support import upgrading
@@ -149,33 +146,6 @@ class TestStillNode(upgrading.UpgradeCase):
                           upgrading.MEMBERS)
         self.assert_fails(errno.EPROTO, self.open)
 
-    def test_same_library_changes_nothing(self):
-        program = self.program()
-        done = self.upgrade(upgrading.LAYOUT)
-        self.assertFalse(done.changes)
-        self.assertEqual(done.interfaces[0].tag_before, done.tag_after)
-        self.assertEqual(program, self.program())
-
-    def test_restarted_user_changes_nothing(self):
-        before, program = self.exported(), self.program()
-        self.node_state.close()
-        with self.open() as again, self.inside(self.node):
-            index = socket.if_nametoindex('up0')
-            self.set_members(again, upgrading.MEMBERS)
-            again.attach(index)
-        self.assertEqual((before, program), (self.exported(), self.program()))
-
-    def test_library_that_is_not_there_is_an_error(self):
-        with self.inside(self.node):
-            text = self.assert_fails(
-                errno.ELIBACC, upgrade.upgrade, self.pins, self.lock,
-                self.libraries[1001], from_library='/nonexistent.so')
-        self.assertIn(f'layout {upgrading.LAYOUT}', text)
-
-    def test_upgrade_of_nothing_is_an_error(self):
-        self.assert_fails(errno.ENOENT, upgrade.upgrade, self.pins + '-no',
-                          self.lock, upgrading.OWN)
-
     def test_tool_upgrades_and_reports(self):
         words = self.tool_words(1001)
         text = private_node.command(*words, '--dry-run')
@@ -226,16 +196,6 @@ class TestWithPackets(upgrading.WithPackets):
             self.stream.send(port)
         with self.stream:
             time.sleep(0.3)
-        self.assert_nothing_lost()
-        self.assert_counted()
-
-    @form.in_long_form
-    def test_failed_upgrades_lose_no_packet(self):
-        with self.stream:
-            for _ in range(5):
-                with contextlib.suppress(datapath.DatapathError):
-                    self.upgrade(1003)
-                self.upgrade(1001, dry_run=True)
         self.assert_nothing_lost()
         self.assert_counted()
 

@@ -3,14 +3,11 @@
 
 import contextlib
 import itertools
-import pathlib
 import socket
 
 from lab import namespaces
 from octavia_xdp_provider.agent.uplinks import path_mtu
-from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
-from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import routed
 from octavia_xdp_provider.tests.functional.support.routed import NODE
 from octavia_xdp_provider.tests.functional.support.routed import ROUTERS
@@ -82,59 +79,6 @@ class TestUplinkMonitor(routed.MonitoredUplinks):
         self.wait('new MAC', lambda: set(self.next_hops().values()) == {
             '02:00:00:00:00:99'})
 
-    def test_packets_take_the_uplinks_that_are_left(self):
-        key = datapath.Key('203.0.113.10', 'UDP', 53)
-        self.datapath.set_service(key, [datapath.Member(MEMBER)],
-                                  datapath.Settings(slots=1009))
-        self.start()
-        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
-        macs = [self.mac(router, 'node') for router in ROUTERS]
-        self.assertEqual(set(macs), self.destinations(key))
-        self.ip(ROUTERS[0], 'link', 'set', 'node', 'down')
-        self.wait_next_hops(('eth2', 4), ('eth2', 6))
-        self.assertEqual({macs[1]}, self.destinations(key))
-
-    def destinations(self, key):
-        """MACs that packets of different flows, in by eth1, leave to."""
-        index = self.index('eth1')
-        ethernet = bytes.fromhex('020000000001' '020000000002' '0800')
-        with namespaces.inside(self.lab, NODE):
-            results = self.datapath.run([(
-                ethernet + frames.udp_packet(
-                    '192.0.2.7', key.address, port, key.port, b'question'),
-                index) for port in range(1024, 1024 + 100)])
-        return {frame[:6].hex(':') for _action, frame in results}
-
-    def test_where_the_kernel_may_forward(self):
-        self.forwarding(4, 'eth1', True)
-        self.forwarding(4, 'eth2', True)
-        monitor = self.start('uplinks = eth1, eth2\n'
-                            '[datapath]\nnext_hop = routes\n')
-        self.assertEqual({4}, monitor.ready)
-        self.forwarding(6, 'eth1', True)
-        self.forwarding(6, 'eth2', True)
-        self.wait('IPv6', lambda: monitor.ready == {4, 6})
-        self.forwarding(4, 'eth2', False)
-        self.wait('no IPv4', lambda: monitor.ready == {6})
-        self.assertEqual([[4, 6], [6]], [
-            list(one['forwards']) for one in monitor.report()['uplinks']])
-        self.ip(NODE, 'link', 'set', 'eth2', 'down')
-        self.wait('IPv4 by the other', lambda: monitor.ready == {4, 6})
-
-    def forwarding(self, version, link, on):
-        with namespaces.inside(self.lab, NODE):
-            pathlib.Path(f'/proc/sys/net/ipv{version}/conf/{link}/'
-                         'forwarding').write_text(f'{on:d}')
-
-    def test_route_comes_and_goes(self):
-        self.start()
-        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
-        self.ip(NODE, '-4', 'route', 'del', 'default', 'dev', 'eth2')
-        self.wait_next_hops(('eth1', 4), ('eth1', 6), ('eth2', 6))
-        self.ip(NODE, 'route', 'add', 'default', 'via', '198.51.102.1',
-                'metric', '7')
-        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
-
     def test_interface_comes_later_and_again(self):
         self.start('uplinks = eth1, eth3\ngateways = eth3=198.51.103.1\n')
         self.assertIn('no such interface', self.monitor.states[1].problem)
@@ -147,19 +91,6 @@ class TestUplinkMonitor(routed.MonitoredUplinks):
             self.assertEqual({'eth1', 'eth3'}, self.attached())
             self.ip(NODE, 'link', 'del', 'eth3')
             self.wait_next_hops(('eth1', 4), ('eth1', 6))
-
-    def test_device_that_is_no_uplink_any_more(self):
-        self.start().stop()
-        self.assertEqual({'eth1', 'eth2'}, self.attached())
-        self.start('uplinks = eth2\n')
-        self.assertEqual({'eth2'}, self.attached())
-
-    def test_device_that_takes_frames_to_others(self):
-        self.start('uplinks = eth1, eth2\n')
-        for word, wanted in (('on', [True, False]), ('off', [False] * 2)):
-            self.ip(NODE, 'link', 'set', 'eth1', 'promisc', word)
-            self.wait(f'promisc {word}', lambda wanted=wanted: wanted == [
-                uplink.promiscuous for uplink in self.monitor.states])
 
 
 class TestPathMtu(routed.Routed):
@@ -190,12 +121,6 @@ class TestPathMtu(routed.Routed):
         self.assertEqual(1300, self.paths.of('198.18.10.12'))
         self.ip(NODE, 'route', 'del', '198.18.0.0/16')
         self.assertEqual((0, 1400), self.mtus())
-
-    def test_refusals_of_the_kernel_are_os_errors(self):
-        self.ip(NODE, 'route', 'add', 'unreachable', f'{MEMBER}/32')
-        self.assertRaises(OSError, self.kernel.path_mtu, MEMBER)
-        self.assertRaises(OSError, self.kernel.resolve, 12345,
-                          '198.51.101.1')
 
     def test_mtu_is_learnt_from_a_router(self):
         self.add_hosts('member')

@@ -24,7 +24,7 @@ NODE = '10.0.0.1'
 OWN_MAC = '02:00:00:00:00:01'
 NEXT_HOP_MAC = '02:00:00:00:00:02'
 SLOTS = 1009
-XDP_PASS, XDP_TX = 2, 3
+XDP_TX = 3
 
 
 def command(*words):

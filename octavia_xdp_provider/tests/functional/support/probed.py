@@ -86,7 +86,6 @@ class Probed(hosts.HostsCase):
     """Node, router, and a member that serves everything."""
 
     SOON = 240
-    uplink = 'eth0'
 
     def setUp(self):
         super().setUp()
@@ -125,17 +124,12 @@ class Probed(hosts.HostsCase):
             processes.run(self.lab, end, ['ethtool', '-K', name, 'tx', 'off'])
             processes.run(self.lab, end, ['ip', 'link', 'set', name, 'mtu',
                                           '1600'])
-        near, far = self.ends(host)
         for version, pattern in NETWORKS[host].items():
-            namespaces.address(self.lab, host, near, pattern.format(own))
-            namespaces.address(self.lab, ROUTER, far, pattern.format(1))
+            namespaces.address(self.lab, host, 'eth0', pattern.format(own))
+            namespaces.address(self.lab, ROUTER, host, pattern.format(1))
             processes.run(self.lab, host, [
                 'ip', f'-{version}', 'route', 'add', 'default', 'via',
                 pattern.format(1).partition('/')[0], 'mtu', '1500'])
-
-    def ends(self, host):
-        """The interfaces that have the addresses of a cable."""
-        return 'eth0', host
 
     def start_member(self):
         documents = self.lab.run_directory / 'documents'
@@ -174,7 +168,7 @@ class Probed(hosts.HostsCase):
         self.configuration.write_text(
             '[vip]\nallowed_networks = 203.0.113.0/24, 2001:db8:113::/64\n'
             f'[agent]\nrun_directory = {run}\n'
-            f'uplinks = {self.uplink}\n'
+            'uplinks = eth0\n'
             'withdraw_grace = 0\nprobe_through_datapath = true\n'
             f'[datapath]\nlibrary = {private_node.library_path()}\n'
             f'pin_directory = {run}/bpf/pins\nservices_max = 64\n'
@@ -208,9 +202,9 @@ class Probed(hosts.HostsCase):
             handoff.checker_path(), 'run', '--checks', self.files.checks,
             '--queue', self.files.queue])
 
-    def make_reconciler(self, enabled=True):
-        self.probes = probes.Probes(self.datapath, self.kernel, [self.uplink],
-                                    enabled)
+    def make_reconciler(self):
+        self.probes = probes.Probes(self.datapath, self.kernel, ['eth0'],
+                                    True)
         policy = address_policy.AddressPolicy(
             tuple(option_values.networks(self.conf, 'vip',
                                          'allowed_networks')),
@@ -265,7 +259,3 @@ class Probed(hosts.HostsCase):
         opened.settimeout(self.SOON)
         opened.connect((vip, HTTP_PORT))
         return opened
-
-    def filters(self):
-        return processes.run(self.lab, NODE, [
-            'tc', 'filter', 'show', 'dev', self.uplink, 'egress']).stdout
