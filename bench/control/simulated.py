@@ -20,11 +20,12 @@ from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.config import options
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.node import run_directory
-from octavia_xdp_provider.process import fetching
 from octavia_xdp_provider.process import interrupts
-from octavia_xdp_provider.process import link as common_link
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import fetching
+from octavia_xdp_provider.process.agents import heartbeat
+from octavia_xdp_provider.process.agents import reporting
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import wanted
 
 # Seconds between two lines that report what all nodes hold.
 REPORT_S = 0.25
@@ -56,6 +57,10 @@ class NullReconciler:
     def leaving_s(self):
         """Nothing has to wait before it is removed."""
 
+    @property
+    def facts(self):
+        return self
+
     def counters(self):
         return {}
 
@@ -66,9 +71,12 @@ def _monitored(document):
 
 
 class Null:
-    """Stub of datapath, uplinks and probes."""
+    """Stub of the agent's parts: datapath, uplinks and probes."""
 
     ready = frozenset((4, 6))
+
+    def __init__(self):
+        self.datapath = self.uplinks = self.probes = self
 
     def info(self):
         """There is a datapath."""
@@ -99,16 +107,17 @@ class Node:
         controller = rpc.NodesClient(transport, timeout=60)
         self.reconciler = NullReconciler()
         self._worker = worker.Worker(
-            self.reconciler, Null(), Null(), Null(),
-            lambda: self._link.report_soon(), self.stop,
-            metrics.Metrics(prometheus_client.CollectorRegistry()))
+            self.reconciler, Null(),
+            metrics.Metrics(prometheus_client.CollectorRegistry()),
+            lambda: self._link.report_soon(), self.stop)
         self._link = link.Link(
-            conf.host, controller,
-            fetching.Fetcher(controller, conf.host, wanted.Cache(
-                files.wanted)),
-            reports.Reporter(), self._worker, NullState(), files,
+            reporting.Ends(
+                conf.host, controller,
+                fetching.Fetcher(controller, conf.host, wanted.Cache(
+                    files.wanted)),
+                reports.Reporter(), self._worker, NullState(), files),
             conf.agent.report_interval)
-        self._heartbeat = common_link.Heartbeat(
+        self._heartbeat = heartbeat.Heartbeat(
             conf.host, rpc.HeartbeatClient(transport),
             reported_at=lambda: self._link.reported_at)
         self._server = rpc.server(

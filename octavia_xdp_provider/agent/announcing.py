@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps 1 and 5 of a pass: withdraw VIPs, announce VIPs."""
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Set
 import time
+from typing import Any
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
+from octavia_xdp_provider.agent import files as agent_files
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp.route import Route
+from octavia_xdp_provider.contracts.address_policy import Network
 
 LOG = logging.getLogger(__name__)
+
+Attributes = dict[str, Any]
 
 # Addresses that one log line lists.
 _NAMED_MAX = 20
@@ -21,8 +31,6 @@ WITHDRAW_TIMEOUT = 3.0
 class Announcing:
     """Withdraws and announces VIPs. Used by the worker's thread only.
 
-    :param announce: bgp.announcements.Announcements.
-    :param errors: files.FileErrors.
     :param conf: provides the groups ``agent`` and ``bgp``.
     :param pools: returns the NAT pools. They are announced as long as they
         are configured: flows of withdrawn VIPs may still use them.
@@ -30,24 +38,28 @@ class Announcing:
         before the change can attract packets to the node.
     """
 
-    def __init__(self, announce, errors, conf, pools=tuple,
-                 moves=lambda vips: None):
+    def __init__(self, announce: announcements.Announcements,
+                 errors: agent_files.FileErrors, conf: cfg.ConfigOpts,
+                 pools: Callable[[], tuple[Network, ...]] = tuple,
+                 moves: Callable[[Set[str]], None] = lambda vips: None
+                 ) -> None:
         self._announce = announce
         self._errors = errors
         self._conf = conf
         self._pools = pools
         self._moves = moves
-        self._last = None  # inputs of the last file, and its signature
-        self._routes = {}  # VIP → attributes, route
+        # Inputs of the last file, and its signature.
+        self._last: tuple[Any, ...] = ()
+        self._routes: dict[str, tuple[Attributes, Route]] = {}  # by VIP
         # Withdrawn VIP → monotonic time when its services may be deleted.
-        self._leaving = {}
+        self._leaving: dict[str, float] = {}
 
-    def withdraw(self, vips):
+    def withdraw(self, vips: Set[str]) -> set[str]:
         """Withdraw every announced VIP that is not in ``vips``.
 
         Packets to those may still arrive for a while, see ``leaving``.
 
-        :returns: set of VIPs (str) that could not be withdrawn.
+        :returns: the VIPs that could not be withdrawn.
         """
         now = time.monotonic()
         self._leaving = {vip: until for vip, until in self._leaving.items()
@@ -80,18 +92,19 @@ class Announcing:
         return set()
 
     @property
-    def leaving(self):
+    def leaving(self) -> set[str]:
         """The VIPs withdrawn less than [agent] withdraw_grace ago."""
         now = time.monotonic()
         return {vip for vip, until in self._leaving.items() if until > now}
 
-    def leaving_s(self):
+    def leaving_s(self) -> float | None:
         """Return the seconds until the first of them has left, or None."""
         until = min(self._leaving.values(), default=None)
         return None if until is None else max(0.0, until - time.monotonic())
 
-    def announce(self, able, ready, draining=frozenset(),
-                 staying=frozenset()):
+    def announce(self, able: Mapping[str, Iterable[frozenset[int]]],
+                 ready: frozenset[int], draining: Set[str] = frozenset(),
+                 staying: Set[str] = frozenset()) -> None:
         """Announce these VIPs and no others.
 
         :param able: VIP → sets of outer packet families, one set for each
@@ -143,12 +156,12 @@ class Announcing:
                      _describe(held.keys() - now.keys()))
         self._last = (wanted, self._announce.signature())
 
-    def _pool_route(self, pool, attributes):
+    def _pool_route(self, pool: Network, attributes: Attributes) -> Route:
         return Route.parse(
             str(pool), self._conf.agent.next_hop_v6 if pool.version == 6
             else None, **attributes)
 
-    def _attributes(self):
+    def _attributes(self) -> tuple[Attributes, Attributes]:
         """Return the attributes of usual and of last-resort routes."""
         conf = self._conf.bgp
         usual = {'communities': tuple(conf.communities),
@@ -164,7 +177,7 @@ class Announcing:
             'communities': (*conf.communities, *conf.drain_communities),
             'as_path_prepend': conf.drain_as_path_prepend}
 
-    def _route(self, vip, attributes):
+    def _route(self, vip: str, attributes: Attributes) -> Route:
         """Return the host route of a VIP.
 
         :raises AnnouncementError: the VIP may not be announced.
@@ -180,13 +193,14 @@ class Announcing:
         return route
 
 
-def _host_route(prefixes, routes):
+def _host_route(prefixes: Iterable[Network], routes: Mapping[Network, Route]
+                ) -> Route | None:
     """Return the host route among an address' prefixes, or None."""
     return next((routes[prefix] for prefix in prefixes
                  if prefix.num_addresses == 1), None)
 
 
-def _describe(addresses):
+def _describe(addresses: Set[str]) -> str:
     """Format addresses for the log; a long list is cut."""
     named = ' '.join(sorted(addresses)[:_NAMED_MAX])
     more = len(addresses) - _NAMED_MAX

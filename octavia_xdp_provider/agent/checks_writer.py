@@ -7,33 +7,40 @@ the keys of the checks and the files their definitions, so an agent that was
 started after the last good plan keeps them too.
 """
 
+from collections.abc import Set
+from typing import Any
+
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import checks_directory
 from octavia_xdp_provider.agent import checks_file
+from octavia_xdp_provider.agent import files as agent_files
+from octavia_xdp_provider.agent import plans as agent_plans
+from octavia_xdp_provider.agent import probes as agent_probes
+from octavia_xdp_provider.node import run_directory
 
 LOG = logging.getLogger(__name__)
 
 
 class ChecksWriter:
-    """Writes checks files. Used by the worker's thread only.
+    """Writes checks files. Used by the worker's thread only."""
 
-    :param plans: plans.Plans.
-    :param probes: probes.Probes, or None.
-    :param errors: files.FileErrors.
-    """
-
-    def __init__(self, files, plans, probes, errors):
+    def __init__(self, files: run_directory.RunDirectory,
+                 plans: agent_plans.Plans, probes: agent_probes.Probes | None,
+                 errors: agent_files.FileErrors) -> None:
         self._directory = checks_directory.ChecksDirectory(files.checks)
         self._plans = plans
         self._probes = probes
         self._errors = errors
-        self._unwritten = set()  # ids whose files do not match their plans
-        self._left = {}          # id without a plan → `kept` of its file
-        self._marks = {}         # id → probe marks in its file
+        # Ids whose files do not match their plans.
+        self._unwritten: set[str] = set()
+        # Id without a plan → `kept` of its file.
+        self._left: dict[str, frozenset[str]] = {}
+        self._marks: dict[str, set[int]] = {}  # id → probe marks in its file
         self._made = False
 
-    def write(self, changed, kept, partly=frozenset()):
+    def write(self, changed: set[str], kept: frozenset[str],
+              partly: Set[str] = frozenset()) -> None:
         """Update the files to match the plans.
 
         :param changed: ids whose plans have changed or are gone.
@@ -51,7 +58,7 @@ class ChecksWriter:
         if self._probes and written is not None:
             self._probes.written(set().union(*self._marks.values()))
 
-    def _write_files(self, kept, partly):
+    def _write_files(self, kept: frozenset[str], partly: Set[str]) -> int:
         """Return how many files have changed."""
         if not self._made:
             self._directory.make()
@@ -80,7 +87,7 @@ class ChecksWriter:
             del self._marks[name]
         return number
 
-    def _select(self, name, kept):
+    def _select(self, name: str, kept: frozenset[str]) -> dict[str, Any]:
         """Return the part of a file that determines the states of keys."""
         if not kept:
             return {}
@@ -92,7 +99,7 @@ class ChecksWriter:
                       '(%s).', name, error)
             return {}
 
-    def _reduce(self, name, part):
+    def _reduce(self, name: str, part: dict[str, Any]) -> int:
         """Reduce the file of a load balancer without a plan to ``part``."""
         if not part.get('checks'):
             self._directory.remove(name)
@@ -104,13 +111,13 @@ class ChecksWriter:
         self._note_marks(name, document)
         return self._directory.write(name, document)
 
-    def _note_marks(self, name, document):
+    def _note_marks(self, name: str, document: dict[str, Any]) -> None:
         if self._probes:
             self._marks[name] = {check['mark'] for check
                                  in document['checks'] if 'mark' in check}
 
 
-def _merge(document, part):
+def _merge(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     """Merge a planned document with the checks that have to stay."""
     kept = {
         name: [*{entry.get('key', entry.get('name')): entry for entry in (

@@ -5,26 +5,46 @@ An unchanged entry stays the same object, so the reporter sees by identity
 that there is nothing to report.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Set
+
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import plans as agent_plans
+from octavia_xdp_provider.agent import tables as agent_tables
+from octavia_xdp_provider.agent import totals
+from octavia_xdp_provider.contracts import history as history_messages
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import types
+from octavia_xdp_provider.process.agents.wanted import Entry
+
+Services = list[tuple[types.Key, types.Summary]]
+Traffic = list[tuple[str, str, types.Key, types.Summary]]
 
 
 class Facts:
     """Derives reports from plans and tables, in the worker's thread.
 
-    :ivar held: id → messages.Held.
+    :ivar held: id → messages.Held. Replaced, never modified.
+    :ivar as_of: generation of the fetch that the tables reflect.
     """
 
-    def __init__(self, plans, tables, history=lambda _id: {}):
+    def __init__(self, plans: agent_plans.Plans, tables: agent_tables.Tables,
+                 history: Callable[[str], history_messages.History]
+                 = lambda _id: {}) -> None:
         """:param history: returns history.History of a load balancer id."""
         self._plans = plans
         self._history = history
         self._tables = tables
-        self._announced = frozenset()  # addresses
-        self._errors = {}
-        self.held = {}
+        self._announced: frozenset[str] = frozenset()  # addresses
+        self._errors: dict[str, str] = {}
+        self.held: dict[str, messages.Held] = {}
+        self.as_of = 0
 
-    def update(self, entries, ids, errors, announced, leaving=frozenset()):
+    def update(self, entries: Mapping[str, Entry], ids: Iterable[str],
+               errors: dict[str, str], announced: frozenset[str],
+               leaving: Set[str | None] = frozenset()) -> None:
         """Update the entries of load balancers that may have changed.
 
         :param entries: id → (generation, document), of all load balancers.
@@ -57,7 +77,8 @@ class Facts:
                     held[key] = fact
         self.held = held
 
-    def _fact_of(self, key, generation, error):
+    def _fact_of(self, key: str, generation: int, error: str | None
+                 ) -> messages.Held:
         plan = self._plans.plans.get(key)
         if error and len(error) > messages.TEXT_MAX:
             error = f'{error[:messages.TEXT_MAX - 1]}…'
@@ -72,7 +93,7 @@ class Facts:
                 for member_id, (name, member) in plan.monitored.items()},
             'announced': bool(vips) and self._announced.issuperset(vips)}
 
-    def counters(self):
+    def counters(self) -> dict[str, dict[str, messages.Counters]]:
         """Return id → listener id → messages.Counters. For any thread."""
         services = self._tables.services
         return {
@@ -84,7 +105,8 @@ class Facts:
             # Iterate over a copy: the worker's thread changes the plans.
             for load_balancer_id, plan in list(self._plans.plans.items())}
 
-    def _counters(self, plan, services):
+    def _counters(self, plan: forwarding.Plan, services: Services
+                  ) -> messages.Counters:
         """Sum the counters of a listener's (datapath.Key, datapath.Summary).
 
         Flows of a VIP that is not announced are not active here: other nodes
@@ -101,7 +123,7 @@ class Facts:
             summary.active for key, summary in services
             if key.address in self._announced)}
 
-    def nat_flows(self):
+    def nat_flows(self) -> dict[str, int]:
         """Return project → live flows by NAT. For any thread."""
         services = self._tables.services
         flows = {}
@@ -112,7 +134,7 @@ class Facts:
                     if key in services)
         return flows
 
-    def traffic(self):
+    def traffic(self) -> Traffic:
         """Return the counters of each service for metrics. For any thread.
 
         Unlike ``counters`` nothing is summed: the counters of one service
@@ -135,12 +157,13 @@ class Facts:
                     rows.append((load_balancer_id, listener_id, key, summary))
         return rows
 
-    def total(self):
+    def total(self) -> totals.Total:
         """Return totals.Total of the node. For any thread."""
         return self._tables.totals.now()
 
-    def open_slots(self):
-        """Return messages.OpenSlots without ``as_of``. For any thread."""
+    def open_slots(self) -> messages.OpenSlots:
+        """Return the open slots of the node. For any thread."""
+        as_of = self.as_of  # read first, so that the tables are no older
         services = self._tables.services
         open_slots = {}
         for load_balancer_id, plan in list(self._plans.plans.items()):
@@ -154,9 +177,9 @@ class Facts:
         return {'slots': sum(summary.open_slots
                              for summary in services.values()),
                 'load_balancers': {key: open_slots[key] for key in ids},
-                'more': len(open_slots) - len(ids)}
+                'more': len(open_slots) - len(ids), 'as_of': as_of}
 
-    def active_flows(self):
+    def active_flows(self) -> dict[str, int]:
         """Return transport protocol → live flows of all services that have
         an announced VIP or use NAT. For any thread."""
         flows = dict.fromkeys(types.PROTOCOLS, 0)
@@ -169,7 +192,8 @@ class Facts:
         return flows
 
 
-def _state(member, moves):
+def _state(member: types.MemberState | None, moves: bool
+           ) -> messages.MemberState:
     if member is None:
         return 'unknown'
     # A moving member gets new checks: until one of them has a result, the

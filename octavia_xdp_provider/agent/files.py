@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the files that a pass writes."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
+ResultT = TypeVar('ResultT')
 
-class FileErrors(dict):
+
+class FileErrors(dict[str, str]):
     """Maps the kind of a file to the error of its last write."""
 
-    def write(self, what, write):
+    def write(self, what: str, write: Callable[[], ResultT]
+              ) -> ResultT | None:
         """Call a function that writes a file, and keep and log its error.
 
         :returns: the result of ``write``, or None after an OSError.

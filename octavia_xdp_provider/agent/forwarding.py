@@ -5,16 +5,21 @@ All functions are pure. The node validates documents again, so that a mistake
 of the control host does not reach the fabric.
 """
 
+from collections.abc import Callable
+from collections.abc import Mapping
 import dataclasses
 import functools
 import ipaddress
-import typing
+from typing import Any
+from typing import NamedTuple
 
 from octavia_xdp_provider.agent import checks_file
+from octavia_xdp_provider.agent import nat as agent_nat
 from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.api import nat as nat_rules
 from octavia_xdp_provider.api import rules
 from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import expected_codes
 from octavia_xdp_provider.contracts import flavor
@@ -28,13 +33,13 @@ POOL = 'pool'
 LOAD_BALANCER = 'load_balancer'
 
 
-class Service(typing.NamedTuple):
+class Service(NamedTuple):
     """The datapath's part of one listener at one VIP."""
 
     settings: datapath.Settings
-    members: tuple
+    members: tuple[datapath.Member, ...]
 
-    def families(self, vip):
+    def families(self, vip: str) -> frozenset[int]:
         """Return the IP versions of the service's packets: outer packets to
         members and, with NAT, packets to clients of the VIP."""
         versions = frozenset(ipaddress.ip_address(
@@ -50,62 +55,61 @@ class Plan:
     """Services and checks of one load balancer on a node.
 
     ``vips``: all its VIPs, each of which has a service for each listener.
-    ``services``: datapath.Key → Service.
-    ``listeners``: listener id → tuple of datapath.Key.
-    ``checks``: list of checks_file.Check.
-    ``conditions``: list of checks_file.Condition, for members with several
-    checks.
-    ``pools``: pool id → keys of the checks or conditions of its members.
-    ``monitored``: member id → (datapath.Key, datapath.MemberName), for
-    members with health checks.
+    ``listeners``: by listener id. ``conditions``: for members with several
+    checks. ``pools``: pool id → keys of the checks or conditions of its
+    members. ``monitored``: by id, the members with health checks.
     ``moving``: ids of the monitored members that are moving.
     ``patience``: key of a moving member's check → seconds.
-    ``named``: datapath.Key → (pool id, datapath.MemberName → member id).
+    ``named``: by service: (pool id, name → id of its members).
     ``nat_project``: the project that flows by NAT count for, or None.
     """
 
-    vips: tuple
-    services: dict
-    listeners: dict
-    checks: list
-    conditions: list
-    pools: dict
-    monitored: dict
+    vips: tuple[str, ...]
+    services: dict[datapath.Key, Service]
+    listeners: dict[str, tuple[datapath.Key, ...]]
+    checks: list[checks_file.Check]
+    conditions: list[checks_file.Condition]
+    pools: dict[str, set[str]]
+    monitored: dict[str, tuple[datapath.Key, datapath.MemberName]]
     nat_project: str | None = None
-    moving: set = dataclasses.field(default_factory=set)
-    patience: dict = dataclasses.field(default_factory=dict)
-    named: dict = dataclasses.field(default_factory=dict)
+    moving: set[str] = dataclasses.field(default_factory=set)
+    patience: dict[str, int] = dataclasses.field(default_factory=dict)
+    named: dict[datapath.Key, tuple[str, dict[datapath.MemberName, str]]] = (
+        dataclasses.field(default_factory=dict))
 
     @property
-    def check_keys(self):
+    def check_keys(self) -> frozenset[str]:
         """The keys of all checks and conditions of its members."""
         return frozenset().union(
             *self.pools.values(),
             *(condition.checks for condition in self.conditions))
 
 
-class _Use(typing.NamedTuple):
+class _Use(NamedTuple):
     """The use of a pool by one service."""
 
-    document: dict
+    document: spec.Document
     listener_id: str
     key: datapath.Key
     pool_id: str
-    pool: dict
+    pool: spec.Pool
     settings: datapath.Settings
 
-    def name_of(self, member):
+    def name_of(self, member: spec.Member) -> datapath.MemberName:
         return datapath.MemberName(
             _canonical(member['address']),
             rules.port_on_node(self.document, self.key.protocol, member))
 
-    def tunnel_of(self, member):
-        """datapath.Tunnel, or None."""
+    def tunnel_of(self, member: spec.Member) -> datapath.Tunnel | None:
         return service_settings.tunnel(self.document, member,
                                        self.listener_id, self.key.address)
 
 
-class Through(typing.NamedTuple):
+# (Service, pool id, member id) → checks of a monitored member.
+Asked = dict[tuple[datapath.Key, str, str], list[checks_file.Check]]
+
+
+class Through(NamedTuple):
     """A probe inside the member's encapsulation: it goes to the address and
     port of the service and carries this mark."""
 
@@ -113,7 +117,8 @@ class Through(typing.NamedTuple):
     service: datapath.Key
 
 
-def checks(monitor, member, through=None):
+def checks(monitor: spec.HealthMonitor, member: spec.Member,
+           through: Through | None = None) -> list[checks_file.Check]:
     """Return the checks of a member; it is up if all of them are.
 
     With ``through``, a monitor of the port that clients use is probed inside
@@ -141,12 +146,10 @@ def checks(monitor, member, through=None):
     return wanted
 
 
-def _check_probes(monitor, member, through):
+def _check_probes(monitor: spec.HealthMonitor, member: spec.Member,
+                  through: Through | None) -> None:
     """Refuse probes to the own address of a member with a tunnel: in the
-    underlay that address is unused or belongs to another host.
-
-    :param through: Through or None.
-    """
+    underlay that address is unused or belongs to another host."""
     if 'tunnel' not in member or member['monitor_address'] not in (
             None, '', member['address']):
         return
@@ -168,7 +171,8 @@ _CONNECT = {'TCP': 'tcp', 'UDP': 'udp-connect', 'SCTP': 'sctp'}
 _PROTOCOLS = {'UDP-CONNECT': 'UDP', 'SCTP': 'SCTP'}  # others are TCP
 
 
-def _probes_same_port(monitor, member, service):
+def _probes_same_port(monitor: spec.HealthMonitor, member: spec.Member,
+                      service: datapath.Key) -> bool:
     """Return whether the monitor probes the port that clients use."""
     if member['monitor_address'] not in (None, '', member['address']):
         return False
@@ -181,7 +185,8 @@ def _probes_same_port(monitor, member, service):
         or _PROTOCOLS.get(monitor['type'], 'TCP') == service.protocol)
 
 
-def check(monitor, member):
+def check(monitor: spec.HealthMonitor, member: spec.Member
+          ) -> checks_file.Check:
     """Return the check of a member by its pool's health monitor."""
     kind = monitor['type']
     http = tls = None
@@ -204,42 +209,58 @@ def check(monitor, member):
 
 
 @functools.lru_cache(1 << 16)
-def _canonical(text):
+def _canonical(text: str) -> str:
     """Return the address in canonical form."""
     return str(ipaddress.ip_address(text))
 
 
-def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
-         keys=checks_file.UNKEYED, nat=None, host=''):
+# Arguments of a call for a mark: VIP, member, settings and tunnel.
+MarkTarget = tuple[str, datapath.MemberName, datapath.Settings,
+                   datapath.Tunnel | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What plans of this node depend on besides documents.
+
+    ``policy``: with the addresses of this node. ``path_mtu``: function from
+    an address to the size in bytes of the greatest outer packet that reaches
+    it, 0 for the uplink's MTU. ``scope``: which monitors decide the state of
+    a member: that of its POOL, or those of all pools of its LOAD_BALANCER
+    with its address. ``mark``: function from a MarkTarget to the mark of
+    probes inside the member's encapsulation, or None for no such probes.
+    ``share``: function from a document with forwarding nat to its nat.Share.
+    ``host``: this node, as named in a document's ``announcing``.
+    """
+
+    policy: address_policy.AddressPolicy
+    path_mtu: Callable[[str], int] | None = None
+    scope: str = POOL
+    mark: Callable[..., int | None] | None = None
+    keys: checks_file.Keys = checks_file.UNKEYED
+    share: Callable[[spec.Document], agent_nat.Share] | None = None
+    host: str = ''
+
+
+def plan(given: Mapping[str, Any], context: Context) -> Plan:
     """Return the Plan of a load balancer for this node.
 
-    :param document: as the controller sent it.
-    :param policy: AddressPolicy with the addresses of this node.
-    :param path_mtu: function from an address to the size in bytes of the
-        greatest outer packet that reaches it, 0 for the uplink's MTU.
-    :param scope: which monitors decide the state of a member: that of its
-        POOL, or those of all pools of its LOAD_BALANCER with its address.
-    :param mark: function from VIP, datapath.MemberName, datapath.Settings and
-        datapath.Tunnel or None to the mark of probes inside the member's
-        encapsulation, or None for no such probes.
-    :param keys: checks_file.Keys of this node.
-    :param nat: function from a document with forwarding nat to its nat.Share.
-    :param host: this node, as named in the document's ``announcing``.
+    :param given: the document as the controller sent it.
     :raises Refused: this node must not or cannot serve the load balancer.
     """
-    document = validation.read(document, policy)
+    document = validation.read(given, context.policy)
     vips = tuple(spec.vips(document))
-    share = None
+    share, mark = None, context.mark
     if flavor.is_nat(document['flavor']):
-        if nat is None:
+        if context.share is None:
             raise errors.Refused('flavor', 'this node does no NAT',
                                  'set [nat] pools on it')
-        share = nat(document)
+        share = context.share(document)
         # Probes and packets to members both follow the kernel's routes.
         mark = None
     result = Plan(vips, {}, {}, [], [], {}, {},
-                  share and nat_rules.project(document))
-    uses = []
+                  nat_rules.project(document) if share else None)
+    uses: list[_Use] = []
     for listener_id, listener, pool in spec.forwarded(document):
         services = tuple(datapath.Key(
             vip, rules.transport(listener['protocol']),
@@ -248,21 +269,22 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
         uses += [_Use(document, listener_id, key,
                       listener['default_pool_id'], pool,
                       service_settings.of(document, listener, pool,
-                                          key.address, share, host))
+                                          key.address, share,
+                                          context.host))
                  for key in services]
     asked = _collect_checks(uses, mark or (lambda *_target: None))
-    _note_patience(result, document, asked, keys)
-    if scope == LOAD_BALANCER:
+    _note_patience(result, document, asked, context.keys)
+    if context.scope == LOAD_BALANCER:
         asked = _share_checks(uses, asked)
     for use in uses:
-        _plan_service(result, use, asked, path_mtu or (lambda _address: 0),
-                      keys)
+        _plan_service(result, use, asked, context)
     return result
 
 
-def _collect_checks(uses, mark):
+def _collect_checks(uses: list[_Use], mark: Callable[..., int | None]
+                    ) -> Asked:
     """Return (Key, pool id, member id) → checks for monitored members."""
-    wanted = {}
+    wanted: Asked = {}
     for use in uses:
         monitor = use.pool['healthmonitor']
         if not (monitor and monitor['admin_state_up']):
@@ -272,14 +294,15 @@ def _collect_checks(uses, mark):
                 continue
             number = mark(use.key.address, use.name_of(member),
                           use.settings, use.tunnel_of(member))
-            through = number and Through(number, use.key)
+            through = Through(number, use.key) if number else None
             _check_probes(monitor, member, through)
             wanted[use.key, use.pool_id, member_id] = checks(
                 monitor, member, through)
     return wanted
 
 
-def _note_patience(result, document, asked, keys):
+def _note_patience(result: Plan, document: spec.Document, asked: Asked,
+                   keys: checks_file.Keys) -> None:
     """Collect all checks of moving members: while a VM cannot be reached,
     none of its addresses can."""
     for (_key, pool_id, member_id), wanted in asked.items():
@@ -293,18 +316,19 @@ def _note_patience(result, document, asked, keys):
                     patience, result.patience.get(key, 0))
 
 
-def _share_checks(uses, asked):
+def _share_checks(uses: list[_Use], asked: Asked) -> Asked:
     """Give each member the checks of all members with its name."""
     names = {(use.key, use.pool_id, member_id): use.name_of(member)
              for use in uses
              for member_id, member in use.pool['members'].items()}
-    by_name = {}
+    by_name: dict[datapath.MemberName, list[checks_file.Check]] = {}
     for member, wanted in asked.items():
         by_name.setdefault(names[member], []).extend(wanted)
     return {member: by_name[names[member]] for member in asked}
 
 
-def _plan_service(result, use, asked, path_mtu, check_keys):
+def _plan_service(result: Plan, use: _Use, asked: Asked, context: Context
+                  ) -> None:
     """Add a service, and the checks and conditions of its members."""
     keys = set()
     members = []
@@ -315,7 +339,7 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
         check_id = 0
         wanted = asked.get((use.key, use.pool_id, member_id))
         if wanted:
-            key = _add_checks(result, wanted, check_keys)
+            key = _add_checks(result, wanted, context.keys)
             keys.add(key)
             # The member's state is the same in all services: use the first.
             result.monitored.setdefault(member_id, (use.key, name))
@@ -323,7 +347,8 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
         members.append(datapath.Member(
             name.address, member['weight'], check_id,
             member['admin_state_up'], member['backup'],
-            _mtu(use, member, path_mtu), name.port, use.tunnel_of(member)))
+            _mtu(use, member, context.path_mtu), name.port,
+            use.tunnel_of(member)))
     if result.nat_project is None:
         result.named[use.key] = use.pool_id, names
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
@@ -331,20 +356,23 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
         result.pools.setdefault(use.pool_id, set()).update(keys)
 
 
-def _mtu(use, member, path_mtu):
+def _mtu(use: _Use, member: spec.Member,
+         path_mtu: Callable[[str], int] | None) -> int:
     """Return the greatest outer packet in bytes, or 0: the uplink's MTU."""
     tunnel = use.tunnel_of(member)
     path = path_mtu(service_settings.outer_address(
-        use.settings, _canonical(member['address']), tunnel))
+        use.settings, _canonical(member['address']), tunnel)) if (
+            path_mtu) else 0
     inner = member['tunnel'].get('mtu') if tunnel else None
-    if inner is None:
+    if inner is None or tunnel is None:
         return path
     taken = min(inner + service_settings.overhead(use.settings, tunnel),
                 _MTU_MAX)
     return min(path, taken) if path else taken
 
 
-def _add_checks(result, wanted, keys):
+def _add_checks(result: Plan, wanted: list[checks_file.Check],
+                keys: checks_file.Keys) -> str:
     """Add checks; return the key whose state is their conjunction."""
     result.checks.extend(wanted)
     check_keys = frozenset(keys.of(wanted_check) for wanted_check in wanted)

@@ -11,10 +11,16 @@ An agent that starts on a node whose tables are in use begins with an empty
 history.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
 import threading
+from typing import Any
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.agent import plans as agent_plans
+from octavia_xdp_provider.agent import tables as agent_tables
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import history
 from octavia_xdp_provider.contracts import rpc
@@ -22,6 +28,10 @@ from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
+
+Weights = dict[str, int]
+# Service → version of its table when a history was applied; None: never again.
+Applied = dict[datapath.Key, tuple[int, int, int] | None]
 
 # Pause after a request without an answer.
 RETRY_S = 1.0
@@ -36,20 +46,23 @@ class _Pool:
     ``slots``: size of their table. ``changes``: list of history.PastChange,
     newest first."""
 
-    def __init__(self):
-        self.members, self.slots, self.changes = None, 0, []
+    def __init__(self) -> None:
+        self.members: Weights | None = None
+        self.slots = 0
+        self.changes: list[history.PastChange] = []
 
-    def is_now(self, members, slots):
+    def is_now(self, members: Weights, slots: int) -> None:
         self.members, self.slots = members, slots
 
-    def changes_to(self, members, slots, now):
-        before = self.members
+    def changes_to(self, members: Weights, slots: int, now: int) -> None:
+        before = self.members or {}
         if (before, self.slots) == (members, slots):
             return
         weights = {key: before.get(key, 0)
                    for key in before.keys() | members.keys()
                    if before.get(key, 0) != members.get(key, 0)}
-        change = {'members': weights, 'slots': self.slots, 'at': now}
+        change: history.PastChange = {
+            'members': weights, 'slots': self.slots, 'at': now}
         # Older changes are useless without one that is too big to report.
         self.changes = ([] if len(weights) > history.WEIGHTS_MAX else
                         [change, *self.changes[:history.CHANGES_MAX - 1]])
@@ -61,37 +74,38 @@ class History:
 
     What other nodes have reported is kept until a load balancer leaves.
 
-    :param tables: tables.Tables.
-    :param plans: plans.Plans.
     :param without: called when a service cannot get other nodes' history.
     """
 
-    def __init__(self, dataplane, tables, plans, without=lambda: None):
+    def __init__(self, dataplane: datapath.Datapath,
+                 tables: agent_tables.Tables, plans: agent_plans.Plans,
+                 without: Callable[[], None] = lambda: None) -> None:
         self._datapath = dataplane
         self._tables = tables
         self._plans = plans
         self._without = without
-        self._pools = {}    # load balancer id → pool id → _Pool
-        self._given = {}    # load balancer id → pool id → PastChange, …
+        # By load balancer id and pool id.
+        self._pools: dict[str, dict[str, _Pool]] = {}
+        self._given: dict[str, dict[str, list[history.PastChange]]] = {}
         self._lock = threading.Lock()  # of _given
-        # load balancer id → key of a service → version of its table
-        self._applied = {}
+        self._applied: dict[str, Applied] = {}  # by load balancer id
 
-    def given(self, answer):
+    def given(self, answer: Mapping[str, history.Aged]) -> None:
         """Take the history that other nodes have reported. For any thread.
 
         :param answer: load balancer id → history.Aged, as of now.
         """
         now = history.clock()
-        given = {key: {pool_id: [
-            {'members': change['members'], 'slots': change['slots'],
-             'at': now - change['age']} for change in changes]
-            for pool_id, changes in pools.items()}
+        given: dict[str, dict[str, list[history.PastChange]]] = {
+            key: {pool_id: [
+                {'members': change['members'], 'slots': change['slots'],
+                 'at': now - change['age']} for change in changes]
+                for pool_id, changes in pools.items()}
             for key, pools in answer.items()}
         with self._lock:
             self._given = {**self._given, **given}
 
-    def forget(self, ids):
+    def forget(self, ids: set[str]) -> None:
         """Forget load balancers that this node no longer has."""
         for key in ids:
             self._pools.pop(key, None)
@@ -100,14 +114,14 @@ class History:
             self._given = {key: pools for key, pools in self._given.items()
                            if key not in ids}
 
-    def look(self, ids):
+    def look(self, ids: Iterable[str]) -> None:
         """Record which members of load balancers with possibly changed tables
         take new flows."""
         now = history.clock()
         for load_balancer_id in ids:
             plan = self._plans.plans.get(load_balancer_id)
             before = self._pools.pop(load_balancer_id, {})
-            pools = {}
+            pools: dict[str, _Pool] = {}
             for key, (pool_id, names) in plan.named.items() if plan else ():
                 summary = self._tables.services.get(key)
                 # The first service of a pool stands for all of them.
@@ -124,9 +138,10 @@ class History:
             if pools:
                 self._pools[load_balancer_id] = pools
 
-    def of(self, load_balancer_id):
+    def of(self, load_balancer_id: str) -> history.History:
         """Return the recorded history.History, which may be empty."""
-        room, changes = history.WEIGHTS_MAX, {}
+        room = history.WEIGHTS_MAX
+        changes: history.History = {}
         for pool_id, pool in sorted(
                 self._pools.get(load_balancer_id, {}).items()):
             for change in pool.changes:
@@ -136,7 +151,7 @@ class History:
                 changes.setdefault(pool_id, []).append(change)
         return changes
 
-    def apply(self):
+    def apply(self) -> bool:
         """Give the datapath other nodes' history of services without packets
         so far. Return whether any table has changed."""
         changed = False
@@ -158,7 +173,10 @@ class History:
                     pool.changes = pools[pool_id]
         return changed
 
-    def _apply(self, applied, key, summary, names, changes, now):
+    def _apply(self, applied: Applied, key: datapath.Key,
+               summary: datapath.Summary,
+               names: dict[datapath.MemberName, str],
+               changes: list[history.PastChange], now: int) -> bool:
         """Return whether the datapath has taken the history."""
         by_id = {member_id: name for name, member_id in names.items()}
         recent = [(now - change['at'], change['slots'], {
@@ -192,14 +210,13 @@ class History:
         return False
 
 
-def _describe(key):
+def _describe(key: datapath.Key) -> tuple[str, str, int]:
     return key.protocol, key.address, key.port
 
 
 class Asker:
     """Requests histories, each once, in a thread that nothing waits for.
 
-    :param controller: rpc.NodesClient.
     :param given: called with an answer, see History.given.
     :param is_late: returns whether this node already forwards packets.
     :param without: called when a request is given up.
@@ -207,8 +224,10 @@ class Asker:
         If not, the thread first requests the history of everything.
     """
 
-    def __init__(self, controller, host, given, is_late, without,
-                 has_state=False):
+    def __init__(self, controller: rpc.NodesClient, host: str,
+                 given: Callable[[dict[str, history.Aged]], None],
+                 is_late: Callable[[], bool], without: Callable[[], None],
+                 has_state: bool = False) -> None:
         self._controller = controller
         self._host = host
         self._given = given
@@ -216,27 +235,27 @@ class Asker:
         self._without = without
         self._has_state = has_state
         self._lock = threading.Lock()
-        self._ids = set()  # to be requested
+        self._ids: set[str] = set()  # to be requested
         self._work = threading.Event()
         self._stop = threading.Event()
 
-    def ask(self, ids):
+    def ask(self, ids: set[str]) -> None:
         """Request the history of load balancers that were placed on this node
         while it was running. For any thread."""
         with self._lock:
             self._ids |= ids
         self._work.set()
 
-    def start(self):
+    def start(self) -> None:
         # A daemon, as a call to an unreachable broker may never return.
         threading.Thread(target=self.run, name='history',
                          daemon=True).start()
 
-    def stop(self):
+    def stop(self) -> None:
         self._stop.set()
         self._work.set()
 
-    def run(self):
+    def run(self) -> None:
         if not self._has_state:
             self.request()
         while True:
@@ -249,7 +268,7 @@ class Asker:
             for first in range(0, len(ids), history.PAGE):
                 self.request(ids[first:first + history.PAGE])
 
-    def request(self, ids=None):
+    def request(self, ids: list[str] | None = None) -> None:
         """Repeat a request until it is answered or would be too late.
 
         :param ids: at most PAGE; None: of all load balancers of this node.
@@ -277,8 +296,9 @@ class Asker:
                 return
             self._stop.wait(RETRY_S)
 
-    def _ask(self, ids):
-        load_balancers, after = {}, None
+    def _ask(self, ids: list[str] | None) -> dict[str, history.Aged]:
+        load_balancers: dict[str, history.Aged] = {}
+        after: Any = None
         while True:
             answer = self._controller.history(self._host, after, ids)
             _ANSWER.check(answer, 'history')

@@ -7,7 +7,16 @@ its VIPs, and shows the datapath's counter: it grows across restarts of the
 agent, and ends with the service.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
+from oslo_config import cfg
+import prometheus_client
 from prometheus_client import core
+
+from octavia_xdp_provider.agent import facts as agent_facts
+from octavia_xdp_provider.process.agents import link as agent_link
+from octavia_xdp_provider.process.agents import wanted as wanted_state
 
 PREFIX = 'octavia_xdp_agent_listener_'
 LABELS = ('project', 'load_balancer', 'listener', 'vip')
@@ -30,20 +39,19 @@ class Collector:
     """Collects the series when Prometheus scrapes.
 
     :param conf: [agent] load_balancer_metrics may change at any time.
-    :param link: link.Link.
-    :param worker: worker.Worker.
     """
 
-    def __init__(self, conf, link, worker):
+    def __init__(self, conf: cfg.ConfigOpts, link: agent_link.Link,
+                 facts: agent_facts.Facts) -> None:
         self._conf = conf
         self._link = link
-        self._worker = worker
+        self._facts = facts
 
-    def describe(self):
+    def describe(self) -> list[prometheus_client.Metric]:
         """Return nothing, so that registering collects nothing."""
         return []
 
-    def collect(self):
+    def collect(self) -> Iterator[prometheus_client.Metric]:
         """Called by Prometheus' registry."""
         if not self._conf.agent.load_balancer_metrics:
             return
@@ -52,7 +60,7 @@ class Collector:
         wanted = self._link.wanted
         documents = wanted.documents if wanted else {}
         for (load_balancer_id, listener_id, key,
-             summary) in self._worker.traffic():
+             summary) in self._facts.traffic():
             labels = (_project(documents.get(load_balancer_id)),
                       load_balancer_id, listener_id, key.address)
             for name, family in families.items():
@@ -60,14 +68,11 @@ class Collector:
         yield from families.values()
 
 
-def _project(entry):
-    """Return the project's id, or '' if the document has none.
-
-    :param entry: (generation, document) or None.
-    """
+def _project(entry: wanted_state.Entry | None) -> str:
+    """Return the project's id, or '' if the document has none."""
     return (entry[1].get('project_id') if entry else None) or ''
 
 
-def _family(name, grows, text):
+def _family(name: str, grows: bool, text: str) -> Any:
     kind = core.CounterMetricFamily if grows else core.GaugeMetricFamily
     return kind(PREFIX + _NAMES.get(name, name), text, labels=LABELS)

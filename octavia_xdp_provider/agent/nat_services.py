@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """When announcements of VIPs of services with NAT may change."""
 
+from collections.abc import Mapping
+from collections.abc import Set
+from typing import Any
+
+from octavia_xdp_provider.agent import nat as agent_nat
 from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.node import datapath
 
@@ -8,18 +13,20 @@ from octavia_xdp_provider.node import datapath
 class NatServices:
     """The node's services with NAT, used by the worker's thread only.
 
-    :param nat: nat.Nat; None if there are no such services.
+    :param nat: None if there are no such services.
     """
 
-    def __init__(self, nat):
+    def __init__(self, nat: agent_nat.Nat | None) -> None:
         self._nat = nat
-        self._keys = set()
-        self._udp_idle = {}  # key → idle timeout in seconds
-        self._udp_vips = frozenset()
+        self._keys: set[datapath.Key] = set()
+        # key → idle timeout in seconds
+        self._udp_idle: dict[datapath.Key, int] = {}
+        self._udp_vips: frozenset[str] = frozenset()
         self._leave_wait = peers_wait.LeaveWait()
 
-    def update(self, planned, keys):
-        """:param planned: key → Settings, of services with a new plan.
+    def update(self, planned: Mapping[datapath.Key, datapath.Settings],
+               keys: Set[datapath.Key]) -> None:
+        """:param planned: settings of services with a new plan.
         :param keys: keys of all planned services.
         """
         for key, settings in planned.items():
@@ -37,29 +44,30 @@ class NatServices:
         if self._nat:
             self._nat.seeking.longest(self._udp_idle.values())
 
-    def waiting_for_peers(self, held):
+    def waiting_for_peers(self, held: Mapping[str, Any]) -> Set[datapath.Key]:
         """Return the keys of services whose VIPs must not be announced yet.
 
         :param held: VIPs that are announced.
         """
-        if not self._keys or self._nat.wait.is_over:
+        if not self._nat or not self._keys or self._nat.wait.is_over:
             return frozenset()
         new = {key for key in self._keys if key.address not in held}
         return frozenset() if not new or self._nat.wait.ends() else new
 
-    def waiting_to_leave(self, held, leaving):
+    def waiting_to_leave(self, held: Mapping[str, Any], leaving: Set[str]
+                         ) -> frozenset[str]:
         """Return the VIPs whose announcements must not change yet, because
         other nodes do not ask their peers for unknown UDP flows yet.
 
         :param held: VIPs that are announced.
         :param leaving: VIPs that are to be a last resort or withdrawn.
         """
-        if not self._udp_vips or not self._nat.has_others:
+        if not self._nat or not self._udp_vips or not self._nat.has_others:
             return frozenset()
         return self._leave_wait.wait_for(
             self._udp_vips & leaving & held.keys())
 
-    def moves(self, vips):
+    def moves(self, vips: Set[str]) -> None:
         """Prepare for routers that move flows of these VIPs here."""
-        if not self._udp_vips.isdisjoint(vips):
+        if self._nat and not self._udp_vips.isdisjoint(vips):
             self._nat.seek_udp()

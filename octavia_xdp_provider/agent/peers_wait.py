@@ -10,6 +10,8 @@ When a node leaves on purpose, routers move UDP flows to nodes that ask their
 peers for unknown UDP flows only while they are informed of the move.
 """
 
+from collections.abc import Callable
+from collections.abc import Set
 import time
 
 from oslo_log import log as logging
@@ -32,20 +34,20 @@ class PeersWait:
     :param gave_up: called when the wait ends without a list of peers.
     """
 
-    def __init__(self, is_over, gave_up):
+    def __init__(self, is_over: bool, gave_up: Callable[[], None]) -> None:
         self.is_over = is_over
         self._gave_up = gave_up
-        self._until = None     # monotonic
-        self._found_at = None  # monotonic
+        self._until: float | None = None     # monotonic
+        self._found_at: float | None = None  # monotonic
 
-    def found(self, number):
+    def found(self, number: int) -> None:
         """Note that a list of so many nodes, this one included, is there."""
         if self._found_at is None:
             self._found_at = time.monotonic()
         if number == 1:
             self.is_over = True
 
-    def ends(self):
+    def ends(self) -> bool:
         """Start waiting if necessary; return whether VIPs may be announced."""
         if self.is_over:
             return True
@@ -72,10 +74,10 @@ class LeaveWait:
     drain it is withdrawn without another wait.
     """
 
-    def __init__(self):
-        self._since = {}  # VIP → monotonic start of its wait
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}  # VIP → monotonic start of its wait
 
-    def wait_for(self, vips):
+    def wait_for(self, vips: Set[str]) -> frozenset[str]:
         """Return those of the VIPs whose announcements must not change yet.
 
         :param vips: all VIPs that are to be a last resort or withdrawn.

@@ -9,13 +9,18 @@ after ``[agent] recheck_timeout``. The same applies after a boot, when no
 state is known yet.
 """
 
+from collections.abc import Callable
 import os
 import threading
 import time
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
+from octavia_xdp_provider.agent import uplinks_file
+from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.node import run_directory
 
 LOG = logging.getLogger(__name__)
 
@@ -27,28 +32,31 @@ _DELTA = '.delta'
 class Recheck:
     """Decides for each VIP between ``begin`` and ``end``.
 
-    :param uplinks: monitor.UplinkMonitor.
-    :param files: run_directory.RunDirectory.
     :param sessions: returns {neighbour: 'up' or 'down'}, empty if unknown.
     :param look_again: called from a timer's thread while VIPs are held back.
     :ivar allows_all: whether every VIP is allowed since ``begin``.
     """
 
-    def __init__(self, conf, uplinks, files, sessions, look_again):
+    def __init__(self, conf: cfg.ConfigOpts, uplinks: monitor.UplinkMonitor,
+                 files: run_directory.RunDirectory,
+                 sessions: Callable[[], dict[str, str]],
+                 look_again: Callable[[], None]) -> None:
         self._timeout_ns = int(conf.agent.recheck_timeout * 1e9)
         self._uplinks = uplinks
         self._files = files
         self._sessions = sessions
         self._look_again = look_again
-        self._first_ns = None   # time of the first pass with wanted state
-        self._held_back = set()
-        self._families = {}
+        # Time of the first pass with wanted state.
+        self._first_ns: int | None = None
+        self._held_back: set[str] = set()
+        self._missing: set[str] = set()
+        self._families: dict[int, uplinks_file.Family] = {}
         self._isolated = False
-        self._settling = None
+        self._settling: checker_status.Settling | None = None
         self._now_ns = 0
         self.allows_all = False
 
-    def begin(self, is_wanted_known):
+    def begin(self, is_wanted_known: bool) -> None:
         """Begin a look at all VIPs."""
         self._now_ns = time.monotonic_ns()
         if is_wanted_known and self._first_ns is None:
@@ -62,7 +70,8 @@ class Recheck:
             not any(self._is_out(family) or self._is_recent(family)
                     for family in self._families))
 
-    def allows(self, vip, held, families, checks):
+    def allows(self, vip: str, held: bool, families: frozenset[int],
+               checks: frozenset[str]) -> bool:
         """Return whether a VIP may be announced now.
 
         :param held: whether it is announced already.
@@ -86,7 +95,7 @@ class Recheck:
         self._missing.add(vip)
         return False
 
-    def end(self):
+    def end(self) -> None:
         """End a look: log new delays, and schedule another look."""
         held_back, self._held_back = self._held_back, self._missing
         for vip in sorted(self._missing - held_back):
@@ -97,11 +106,11 @@ class Recheck:
             timer.daemon = True
             timer.start()
 
-    def _is_out(self, family):
+    def _is_out(self, family: int) -> bool:
         state = self._families.get(family)
         return state is not None and state.since_ns is None
 
-    def _is_recent(self, family):
+    def _is_recent(self, family: int) -> bool:
         """Return whether uplinks of a family, or this agent, have worked for
         less than the timeout."""
         state = self._families.get(family)
@@ -110,11 +119,12 @@ class Recheck:
         return self._now_ns < self._timeout_ns + max(
             state.since_ns, self._first_ns or self._now_ns)
 
-    def _is_isolated(self):
+    def _is_isolated(self) -> bool:
         sessions = self._sessions()
         return bool(sessions) and 'up' not in sessions.values()
 
-    def _is_settled(self, families, checks):
+    def _is_settled(self, families: list[int], checks: frozenset[str]
+                    ) -> bool:
         if not checks:
             return True
         if self._settling is None:
@@ -127,7 +137,7 @@ class Recheck:
             and settling.number == len(settling.keys)
             and not settling.keys & checks)
 
-    def _read(self):
+    def _read(self) -> checker_status.Settling | None:
         """Return the checker's unsettled checks, or None while the result
         handler has results to apply."""
         settling = checker_status.settling(self._files.checker_socket)

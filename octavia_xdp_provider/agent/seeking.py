@@ -10,6 +10,8 @@ The datapath stores the remaining time, so it survives a restart of the agent.
 The agent only ever extends it, since the agent may end at any instant.
 """
 
+from collections.abc import Iterable
+
 from oslo_log import log as logging
 
 from octavia_xdp_provider.api import nat
@@ -29,17 +31,17 @@ class Seeking:
     :param idle_s: least idle timeout of UDP flows to allow for.
     """
 
-    def __init__(self, dataplane, idle_s):
+    def __init__(self, dataplane: datapath.Datapath, idle_s: int) -> None:
         self._datapath = dataplane
         self._least_idle_s = idle_s
         self._idle_s = idle_s
-        self._problem = None
+        self._problem: str | None = None
 
-    def longest(self, idle_times):
+    def longest(self, idle_times: Iterable[int]) -> None:
         """Allow for the longest of the services' idle timeouts."""
         self._idle_s = max((self._least_idle_s, *idle_times))
 
-    def extend(self):
+    def extend(self) -> None:
         """Ask the peers from now on: their flows may move here.
 
         :raises DatapathError: another library took over.

@@ -10,6 +10,10 @@ checker cannot pass on results. The node then reports every load balancer with
 that error and no member as up or down, so that nothing depends on it.
 """
 
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
 import oslo_messaging
 
 from octavia_xdp_provider.agent import checks_file
@@ -19,6 +23,8 @@ from octavia_xdp_provider.agent import listener_metrics
 from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import nat
 from octavia_xdp_provider.agent import node_state
+from octavia_xdp_provider.agent import parts
+from octavia_xdp_provider.agent import plans
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import processes
 from octavia_xdp_provider.agent import recheck
@@ -31,18 +37,19 @@ from octavia_xdp_provider.agent.uplinks import path_mtu
 from octavia_xdp_provider.config import nat_options
 from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import reserve
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
-from octavia_xdp_provider.process import agent_threads
-from octavia_xdp_provider.process import fetching
-from octavia_xdp_provider.process import link as common_link
-from octavia_xdp_provider.process import monitoring
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import fetching
+from octavia_xdp_provider.process.agents import heartbeat as agents_heartbeat
+from octavia_xdp_provider.process.agents import reporting
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import service
+from octavia_xdp_provider.process.agents import wanted
 
 # Room for a second announcements file of 5,000 prefixes while it is replaced.
 RESERVE_BYTES = 1 << 20
@@ -54,144 +61,133 @@ class WakeupEndpoint:
     target = oslo_messaging.Target(namespace=rpc.WAKEUP_NAMESPACE,
                                    version=rpc.VERSION)
 
-    def __init__(self, notified):
+    def __init__(self, notified: Callable[[Any, Any], None]) -> None:
         """:param notified: see Link.wake."""
         self._notified = notified
 
-    def changed(self, context, since=None, page=None):
+    def changed(self, context: Any, since: Any = None, page: Any = None
+                ) -> None:
         self._notified(since, page)
 
 
-class Agent:
+class Agent(service.Agent):
     """Creates the parts; ``run`` serves until ``stop`` is called."""
 
-    def __init__(self, conf):
-        self._conf = conf
+    title, check, machine = 'Agent', 'node', 'node'
+    _worker: worker.Worker
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf, 'agent')
         self._files = run_directory.RunDirectory(conf)
         self._files.make()
-        self._datapath = self._files.open_datapath(create=True)
-        self._own_addresses = frozenset()  # as of the last pass
-        self._announce = announce = announcements.Announcements(
-            conf.agent.run_directory,
+        self._kernel = netlink.Kernel()  # the worker's
+        # As of the last pass.
+        self._own_addresses: frozenset[str] = frozenset()
+        registry, loops = self._monitoring.registry, self._monitoring.loops
+        self.metrics = metrics.Metrics(registry)
+        self._parts = self._make_parts()
+        self._worker = worker.Worker(
+            self._make_reconciler(), self._parts, self.metrics,
+            self._report_soon, self.stop, loops.watch('worker'),
+            heartbeat.Heartbeat(self._files.agent_heartbeat).beat)
+        controller = rpc.NodesClient(
+            self._transport, version=conf.upgrade_levels.nodes)
+        self._history = history.Asker(
+            controller, conf.host, self._worker.given_history,
+            lambda: self._worker.facts.total().packets > 0,
+            self.metrics.without_history, self._has_forwarded())
+        self._link = link.Link(
+            reporting.Ends(
+                conf.host, controller,
+                fetching.Fetcher(controller, conf.host,
+                                 wanted.Cache(self._files.wanted)),
+                reports.Reporter(), self._worker,
+                node_state.NodeState(conf, self._parts, self._worker.facts,
+                                     lambda: self._own_addresses),
+                self._files),
+            self._options.report_interval, self.metrics.failed,
+            self._parts.nat, self._history.ask)
+        self._heartbeat = agents_heartbeat.Heartbeat(
+            conf.host, rpc.HeartbeatClient(self._transport),
+            self.metrics.failed, lambda: self._link.reported_at)
+        registry.register(metrics.Collector(
+            self._parts, self._link, self._worker))
+        registry.register(listener_metrics.Collector(
+            conf, self._link, self._worker.facts))
+        self._server = rpc.server(
+            self._transport, rpc.NODE_TOPIC, conf.host,
+            [WakeupEndpoint(self._link.wake)])
+
+    def _make_parts(self) -> parts.Parts:
+        conf = self._conf
+        dataplane = self._files.open_datapath(create=True)
+        announce = announcements.Announcements(
+            self._options.run_directory,
             [*option_values.networks(conf, 'vip', 'allowed_networks'),
              *nat_options.pools(conf)],
             reserve.Reserve(self._files.reserve, RESERVE_BYTES))
-        self._kernel = netlink.Kernel()  # the worker's
-        through = probes.Probes(
-            self._datapath, self._kernel, conf.agent.uplinks,
-            conf.agent.probe_through_datapath)
-        self._monitoring = monitoring.Monitoring(conf, 'agent')
-        self.metrics = metrics.Metrics(self._monitoring.registry)
-        watch = self._monitoring.loops.watch
-        self._uplinks = monitor.UplinkMonitor(
-            conf, self._datapath, self._wake_worker, watch('uplinks'))
-        self._nat = nat.Nat(conf, self._datapath,
-                            self._kernel.own_addresses,
-                            self.metrics.announced_without_peers)
-        self._worker = worker.Worker(
-            reconcile.Reconciler(
-                conf, self._files, self._datapath, announce,
+        return parts.Parts(
+            self._files, dataplane, announce,
+            monitor.UplinkMonitor(
+                conf, dataplane, self._wake_worker,
+                self._monitoring.loops.watch('uplinks')),
+            probes.Probes(
+                dataplane, self._kernel, self._options.uplinks,
+                self._options.probe_through_datapath),
+            nat.Nat(conf, dataplane, self._kernel.own_addresses,
+                    self.metrics.announced_without_peers),
+            processes.Processes(self._files, announce))
+
+    def _make_reconciler(self) -> reconcile.Reconciler:
+        return reconcile.Reconciler(
+            self._conf, self._files, self._parts.datapath,
+            self._parts.announce,
+            plans.Inputs(
                 self._allowed_addresses,
-                path_mtu.PathMtu(self._kernel, conf.datapath.member_mtu),
-                through,
-                recheck.Recheck(conf, self._uplinks, self._files,
-                                self._sessions, self._wake_worker),
+                path_mtu.PathMtu(self._kernel,
+                                 self._conf.datapath.member_mtu),
+                self._parts.probes,
                 checks_file.Keys(
                     secret_file.load(self._files.checks_secret)),
-                self._nat, self.metrics.without_history),
-            self._datapath, self._uplinks, through, self._notify_link,
-            self.stop, self.metrics, watch('worker'),
-            heartbeat.Heartbeat(self._files.agent_heartbeat).beat)
-        transport = rpc.transport(conf, host=conf.host)
-        other_processes = processes.Processes(self._files, announce)
-        self._link = self._make_link(transport, node_state.NodeState(
-            conf, self._files, self._datapath, announce, self._uplinks,
-            through, other_processes, lambda: self._own_addresses,
-            self._worker.open_slots, self._worker.nat_state))
-        self._heartbeat = common_link.Heartbeat(
-            conf.host, rpc.HeartbeatClient(transport), self.metrics.failed,
-            lambda: self._link.reported_at)
-        self._monitoring.registry.register(metrics.Collector(
-            self._datapath, self._link, self._worker, self._uplinks,
-            announce, other_processes))
-        self._monitoring.registry.register(listener_metrics.Collector(
-            conf, self._link, self._worker))
-        for name, check in (('controller', self._check_controller),
-                            ('node', self._check_node)):
-            self._monitoring.health.add(name, check)
-        self._threads = agent_threads.AgentThreads(
-            self._monitoring, self._worker, self._link,
-            rpc.server(transport, rpc.NODE_TOPIC, conf.host,
-                       [WakeupEndpoint(self._wake_link)]),
-            conf.agent.report_interval)
+                self._parts.nat),
+            recheck.Recheck(self._conf, self._parts.uplinks, self._files,
+                            self._sessions, self._wake_worker),
+            self.metrics.without_history)
 
-    def _make_link(self, transport, state):
-        host = self._conf.host
-        controller = rpc.NodesClient(
-            transport, version=self._conf.upgrade_levels.nodes)
-        self._history = history.Asker(
-            controller, host, self._worker.given_history,
-            lambda: self._worker.total().packets > 0,
-            self.metrics.without_history, self._has_forwarded())
-        fetcher = fetching.Fetcher(controller, host,
-                                   wanted.Cache(self._files.wanted))
-        return link.Link(host, controller, fetcher, reports.Reporter(),
-                         self._worker, state, self._files,
-                         self._conf.agent.report_interval,
-                         self.metrics.failed, nat=self._nat,
-                         added=self._history.ask)
-
-    def _has_forwarded(self):
+    def _has_forwarded(self) -> bool:
         """Return whether this node has forwarded packets: its slots have their
         former owners then."""
-        return any(summary.packets
-                   for summary in self._datapath.summaries().values())
+        return any(summary.packets for summary
+                   in self._parts.datapath.summaries().values())
 
-    def _check_controller(self):
-        return agent_threads.silence(self._link.answered_at, 'the node')
-
-    def _check_node(self):
+    def _check_machine(self) -> str | None:
         return '; '.join(filter(None, (
-            *self._worker.problems, self._nat and self._nat.problem))) or None
+            super()._check_machine(), self._parts.nat.problem))) or None
 
-    def _wake_worker(self):
-        self._worker.wake()
-
-    def _wake_link(self, since=None, page=None):
-        self._link.wake(since, page)
-
-    def _notify_link(self):
-        self._link.report_soon()
-
-    def _sessions(self):
-        status = self._announce.status()
+    def _sessions(self) -> dict[str, str]:
+        status = self._parts.announce.status()
         return status.neighbours if status else {}
 
-    def _allowed_addresses(self):
+    def _allowed_addresses(self) -> address_policy.AddressPolicy:
         self._own_addresses = frozenset(self._kernel.own_addresses())
         return options.allowed_addresses(self._conf, self._own_addresses)
 
-    def stop(self):
-        """Make ``run`` return. The datapath goes on forwarding."""
-        self._threads.stop()
+    def stop(self) -> None:
+        super().stop()
         self._heartbeat.stop()
         self._history.stop()
 
-    def reload(self):
-        """Apply changed options; they may change announcements."""
-        self._worker.wake()
+    def run(self) -> int:
+        """See service.Agent; also returns if another library takes over. The
+        exit status is not 0 then."""
+        super().run()
+        return int(self._worker.is_stale)
 
-    def run(self):
-        """Serve until ``stop`` is called, or another library takes over.
-
-        :returns: the exit status, which is not 0 in the second case.
-        :raises ConfigurationError: it cannot listen as configured.
-        """
-        self._monitoring.start()
-        self._uplinks.start()
+    def _start(self) -> None:
+        self._parts.uplinks.start()
         wakeup.listen(self._files.agent_wakeup, self._wake_worker)
         self._heartbeat.start()
         self._history.start()
-        self._threads.run(f'Agent {self._conf.host}')
-        self._uplinks.stop()
-        return int(self._worker.is_stale)
+
+    def _end(self) -> None:
+        self._parts.uplinks.stop()

@@ -5,8 +5,11 @@ The document has passed ``validation.read``, so all values are in range; the
 datapath would truncate them silently.
 """
 
+from collections.abc import Iterable
 import ipaddress
+from typing import Any
 
+from octavia_xdp_provider.agent import nat as agent_nat
 from octavia_xdp_provider.api import connections
 from octavia_xdp_provider.api import rules
 from octavia_xdp_provider.api import tunnels
@@ -26,19 +29,22 @@ _IP_HEADER = {4: 20, 6: 40}
 _NOBODY = {4: ('0.0.0.0/32',), 6: ('::/128',)}
 
 
-def of(document, listener, pool, vip, share=None, host=''):
+def of(document: spec.Document, listener: spec.Listener, pool: spec.Pool,
+       vip: str, share: agent_nat.Share | None = None, host: str = ''
+       ) -> datapath.Settings:
     """Return the settings of a listener's service, without its slots.
 
     :param vip: the address of the service; a listener may have several.
-    :param share: nat.Share of a load balancer with forwarding nat.
+    :param share: of a load balancer with forwarding nat.
     :param host: this node, to get its share of the connection limit.
     """
     version = ipaddress.ip_address(vip).version
     flavor = document['flavor']
     allowed = listener['allowed_cidrs']
-    common = {'new_flow_rate': flavor.get('new_flow_rate', 0),
-              'new_flow_burst': flavor.get('new_flow_burst', 0),
-              'allowed': _select_family(allowed, version) if allowed else None}
+    common: dict[str, Any] = {
+        'new_flow_rate': flavor.get('new_flow_rate', 0),
+        'new_flow_burst': flavor.get('new_flow_burst', 0),
+        'allowed': _select_family(allowed, version) if allowed else None}
     flags = datapath.ServiceFlag(0)
     limit = connections.share(document, listener, host, vip)
     if limit:
@@ -75,22 +81,24 @@ def of(document, listener, pool, vip, share=None, host=''):
         **lengths, **common)
 
 
-def _idle_time(document, listener):
+def _idle_time(document: spec.Document, listener: spec.Listener) -> int:
     """Return seconds, or 0 for the default, which the library shares."""
     wanted = spec.idle_time(document, listener)
     return 0 if wanted == flavor_keys.value({}, 'idle_timeout') else wanted
 
 
-def _nat_idle_time(document, listener, share):
+def _nat_idle_time(document: spec.Document, listener: spec.Listener,
+                   share: agent_nat.Share) -> int:
     """Return seconds: the flavor's value, or else the share's, but no less
     than either end of the listener's connections may be silent."""
     if 'idle_timeout' in document['flavor']:
-        return document['flavor']['idle_timeout']
+        return int(document['flavor']['idle_timeout'])
     return max(share.idle_times[rules.transport(listener['protocol'])],
                spec.longest_silence(listener))
 
 
-def tunnel(document, member, listener_id, vip):
+def tunnel(document: spec.Document, member: spec.Member, listener_id: str,
+           vip: str) -> datapath.Tunnel | None:
     """Return the datapath.Tunnel from a listener to a member. None stands for
     the settings' encapsulation to the member's own address.
 
@@ -106,7 +114,7 @@ def tunnel(document, member, listener_id, vip):
         spec.is_keyed(member), wanted.get('takes_alternative', False))
 
 
-def overhead(settings, found):
+def overhead(settings: datapath.Settings, found: datapath.Tunnel) -> int:
     """Return the bytes that a datapath.Tunnel adds to a packet, including
     the alternative member where the tunnel can carry it."""
     version = ipaddress.ip_address(found.address).version
@@ -117,24 +125,23 @@ def overhead(settings, found):
     return taken
 
 
-def outer_address(settings, member, found=None):
-    """Return the outer destination address of packets to a member.
-
-    :param found: its datapath.Tunnel, or None.
-    """
+def outer_address(settings: datapath.Settings, member: str,
+                  found: datapath.Tunnel | None = None) -> str:
+    """Return the outer destination address of packets to a member."""
     if found:
         address = ipaddress.ip_address(found.address)
         if found.encapsulation == datapath.Encapsulation.SRV6:
             address += found.key
         return str(address)
     if settings.sid_function:
-        address = int(ipaddress.IPv6Address(member))
         return str(ipaddress.IPv6Address(
-            address & ~0xffff | settings.sid_function))
+            int(ipaddress.IPv6Address(member)) & ~0xffff
+            | settings.sid_function))
     return member
 
 
-def _select_family(networks, version):
+def _select_family(networks: Iterable[str], version: int
+                   ) -> tuple[str, ...]:
     """Return those of the networks that have the VIP's family.
 
     If there are none, the result matches no client, as an empty list would
@@ -145,7 +152,8 @@ def _select_family(networks, version):
                          if network.version == version})) or _NOBODY[version]
 
 
-def _source_length(granularity, vip_version):
+def _source_length(granularity: str | None, vip_version: int
+                   ) -> dict[str, int]:
     """Return the setting for the prefix length of clients. A granularity of
     the other family is ignored, so the whole address counts."""
     if granularity is None:

@@ -6,25 +6,27 @@ import typing
 from octavia_xdp_provider.agent import totals
 from octavia_xdp_provider.node import datapath
 
+Members = dict[datapath.MemberName, datapath.MemberState]
+
 
 class Look(typing.NamedTuple):
     """Keys of services that are new, changed or gone since the last look."""
 
-    changed: set
-    gone: set
+    changed: set[datapath.Key]
+    gone: set[datapath.Key]
 
 
 class Tables:
     """Summaries of all services, and their members on demand; ``look`` and
     ``members`` are for the worker's thread only."""
 
-    def __init__(self, dataplane):
+    def __init__(self, dataplane: datapath.Datapath) -> None:
         self._datapath = dataplane
-        self._members = {}  # key → MemberName → MemberState
-        self.services = {}  # key → datapath.Summary
+        self._members: dict[datapath.Key, Members] = {}
+        self.services: dict[datapath.Key, datapath.Summary] = {}
         self.totals = totals.Totals()
 
-    def look(self):
+    def look(self) -> Look:
         """Read the summaries; return the Look of what has changed.
 
         :raises DatapathError: the datapath cannot be reached at all.
@@ -40,9 +42,8 @@ class Tables:
             self._members.pop(key, None)
         return Look(changed, gone)
 
-    def members(self, key):
-        """Return datapath.MemberName → datapath.MemberState; empty if there is
-        no such service."""
+    def members(self, key: datapath.Key) -> Members:
+        """Return the members of a service; empty if there is none."""
         members = self._members.get(key)
         if members is None:
             try:

@@ -5,7 +5,12 @@ The plain sum of the services' counters would decrease whenever a load
 balancer is deleted, because counters are deleted with their service.
 """
 
+from collections.abc import Iterable
 import typing
+
+from octavia_xdp_provider.node import datapath
+
+Services = dict[datapath.Key, datapath.Summary]
 
 
 class Total(typing.NamedTuple):
@@ -19,13 +24,13 @@ class Total(typing.NamedTuple):
 class Totals:
     """Updated by the worker's thread, read by any."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         # The services, and the Total to add to their sum. One tuple, so that
         # readers in other threads get both from the same look.
-        self._state = None
+        self._state: tuple[Services, Total] | None = None
 
-    def look(self, services):
-        """Take the current services, key → datapath.Summary."""
+    def look(self, services: Services) -> None:
+        """Take the current services."""
         if self._state is None:
             # Begin at 0, as a restarted process does. Beginning with the
             # current counters would look like a decrease, as those of deleted
@@ -39,7 +44,7 @@ class Totals:
                 extra = _sum([extra, *ended])
         self._state = services, extra
 
-    def now(self):
+    def now(self) -> Total:
         """Return the Total since the first look."""
         if self._state is None:
             return Total()
@@ -47,11 +52,12 @@ class Totals:
         return _sum([extra, *services.values()])
 
 
-def _sum(counters):
-    return Total(*(sum(getattr(counter, name) for counter in counters)
+def _sum(counters: Iterable[Total | datapath.Summary]) -> Total:
+    listed = list(counters)
+    return Total(*(sum(getattr(counter, name) for counter in listed)
                    for name in Total._fields))
 
 
-def _has_ended(new, old):
+def _has_ended(new: datapath.Summary | None, old: datapath.Summary) -> bool:
     """Return whether a service was deleted or replaced since ``old``."""
     return new is None or new.packets < old.packets

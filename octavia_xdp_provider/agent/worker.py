@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that applies the wanted state and maintains announcements.
+"""The thread that applies the wanted state and maintains announcements."""
 
-It never waits for the controller, so one that does not answer cannot delay
-the withdrawal of a VIP.
-"""
-
+from collections.abc import Callable
 import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.agent import facts as agent_facts
+from octavia_xdp_provider.agent import metrics as agent_metrics
+from octavia_xdp_provider.agent import parts as agent_parts
+from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.contracts import history
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.process import passes
+from octavia_xdp_provider.process.agents import worker
 
 LOG = logging.getLogger(__name__)
 
@@ -21,122 +24,81 @@ TICK_S = 1.0
 FULL_PASS_S = 10.0
 
 
-class Worker(passes.Passes):
-    """Runs passes, whose results are reconcile.PassResult.
+class Worker(worker.Worker[reconcile.PassResult]):
+    """Runs passes.
 
-    :param uplinks: uplinks.monitor.UplinkMonitor.
-    :param notify: called when there is something to report.
     :param ended: called when another library has taken over.
-    :param metrics: metrics.Metrics.
-    :param come_round: see Loops.watch.
-    :param beat: called after each successful round, see node/heartbeat.py.
+    :param beat: called after each successful turn, see node/heartbeat.py.
+    :ivar is_stale: whether another library has taken over.
     """
 
-    def __init__(self, reconciler, dataplane, uplinks, probes, notify, ended,
-                 metrics, come_round=lambda: None, beat=lambda: None):
-        super().__init__()
-        self._metrics = metrics
-        self._come_round = come_round
-        self._beat = beat
-        self._reconciler = reconciler
-        self._datapath = dataplane
-        self._uplinks = uplinks
-        self._probes = probes
-        self._notify = notify
+    tick_s = TICK_S
+    facts: agent_facts.Facts
+    _metrics: agent_metrics.Metrics
+    _reconciler: reconcile.Reconciler
+
+    def __init__(self, reconciler: reconcile.Reconciler,
+                 parts: agent_parts.Parts, metrics: agent_metrics.Metrics,
+                 notify: Callable[[], None], ended: Callable[[], None],
+                 come_round: Callable[[], None] = lambda: None,
+                 beat: Callable[[], None] = lambda: None) -> None:
+        super().__init__(reconciler, metrics, notify, come_round)
+        self.facts = reconciler.facts
+        self._parts = parts
         self._ended = ended
-        self._held = None  # as of the link's last notification
-        self.problems = []  # errors of files that are not as wanted
-        self.is_stale = False  # whether another library has taken over
+        self._beat = beat
+        # As of the link's last notification.
+        self._notified: dict[str, messages.Held] | None = None
+        self._turns = 0  # since the last whole pass
+        self.is_stale = False
 
-    @property
-    def held(self):
-        """The reported state: id → messages.Held."""
-        return self._reconciler.held
-
-    def counters(self):
-        """See facts.Facts."""
-        return self._reconciler.counters()
-
-    def traffic(self):
-        """See facts.Facts."""
-        return self._reconciler.traffic()
-
-    def total(self):
-        """See facts.Facts."""
-        return self._reconciler.total()
-
-    def nat_state(self):
-        """Return messages.NatState or None."""
-        return self._reconciler.nat_state()
-
-    def given_history(self, answer):
+    def given_history(self, answer: dict[str, dict[str, list[history.Aged]]]
+                      ) -> None:
         """See history.History.given; the answer is applied at once."""
-        self._reconciler.given_history(answer)
+        self._reconciler.history.given(answer)
         self.wake()
 
-    def open_slots(self):
-        """See facts.Facts."""
-        return self._reconciler.open_slots()
+    def turn(self, asked: bool) -> float:
+        self._turns += 1
+        self._parts.datapath.info()
+        wanted, ready = self._wanted, self._parts.uplinks.ready
+        self._parts.probes.attach()
+        if wanted is None:
+            self._reconciler.announce(frozenset())
+        elif (not self.has_made_true(wanted)
+              or self._turns >= FULL_PASS_S / TICK_S
+              or self._reconciler.leaving_s() == 0.0):
+            self._pass(wanted, ready)
+        else:
+            self._reconciler.announce(ready)
+        self._notify_link()
+        self._beat()
+        due_s = self._reconciler.leaving_s()
+        return TICK_S if due_s is None else min(TICK_S, due_s)
 
-    def active_flows(self):
-        """See facts.Facts."""
-        return self._reconciler.active_flows()
+    def is_end(self, error: Exception) -> bool:
+        self.is_stale = datapath.is_stale(error)
+        if self.is_stale:
+            LOG.warning('%s. The agent exits to be started again.',
+                        getattr(error, 'text', error))
+            self._ended()
+        return self.is_stale
 
-    def run(self):
-        """Run until ``stop`` is called or another library takes over."""
-        done = None  # documents of the last whole pass
-        ticks = 0
-        while not self._stop.is_set():
-            pause_s = TICK_S
-            self._work.clear()
-            self._come_round()
-            ticks += 1
-            try:
-                self._datapath.info()
-                wanted, ready = self._wanted, self._uplinks.ready
-                self._probes.attach()
-                if wanted is None:
-                    self._reconciler.announce(frozenset())
-                elif (wanted.documents is not done
-                      or ticks >= FULL_PASS_S / TICK_S
-                      or self._reconciler.leaving_s() == 0.0):
-                    begun = time.monotonic()
-                    result = self._reconcile(wanted, ready)
-                    self._metrics.passed(time.monotonic() - begun)
-                    done, ticks = wanted.documents, 0
-                    self._has_passed(result)
-                else:
-                    self._reconciler.announce(ready)
-                self._notify_link()
-                self._beat()
-                due_s = self._reconciler.leaving_s()
-                if due_s is not None:
-                    pause_s = min(TICK_S, due_s)
-            except Exception as error:
-                if datapath.is_stale(error):
-                    LOG.warning('%s. The agent exits to be started again.',
-                                error.text)
-                    self.is_stale = True
-                    self._ended()
-                    return
-                self._metrics.pass_failed()
-                LOG.exception('A pass failed and is tried again.')
-            self._work.wait(pause_s)
-
-    def _reconcile(self, wanted, ready):
-        began = time.thread_time()
+    def _pass(self, wanted: reconcile.Wanted, ready: frozenset[int]) -> None:
+        began, began_cpu = time.monotonic(), time.thread_time()
         result = self._reconciler.reconcile(wanted, ready)
         LOG.debug('A pass over %s load balancers with %s changed took %.1f '
                   'ms of CPU.', len(wanted.documents), result.changed,
-                  (time.thread_time() - began) * 1000)
-        return result
+                  (time.thread_time() - began_cpu) * 1000)
+        self._metrics.passed(time.monotonic() - began)
+        self._turns = 0
+        self._has_passed(result)
 
-    def _notify_link(self):
+    def _notify_link(self) -> None:
         """Make the link report changes at once."""
-        held = self._reconciler.held
-        problems = self._reconciler.problems
-        if held is not self._held:
-            self._metrics.held(self._held, held)
-        if held is not self._held or problems != self.problems:
-            self._held, self.problems = held, problems
+        held, problems = self.held, self._reconciler.problems
+        if held is not self._notified:
+            self._metrics.held(self._notified, held)
+        if held is not self._notified or problems != self.problems:
+            self._notified, self.problems = held, problems
             self._notify()

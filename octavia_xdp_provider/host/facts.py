@@ -3,9 +3,9 @@
 
 import dataclasses
 import time
-import typing
 
 from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 
 # Prefix of outcomes that drop the packet.
@@ -58,8 +58,8 @@ class Facts:
         return {name: packets for name, packets in rest.items() if packets}
 
 
-def read(dataplane: typing.Any) -> Facts:
-    """:param dataplane: datapath.Datapath of the calling thread.
+def read(dataplane: datapath.Datapath) -> Facts:
+    """:param dataplane: of the calling thread.
 
     :raises HostError: the datapath cannot be read.
     """

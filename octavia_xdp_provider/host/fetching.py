@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches from the controller what this hypervisor should have.
 
-Works as on LB nodes (process/fetching.py). Each answer also carries the data
-common to all hypervisors, which is cached in a file of its own.
+Works as on LB nodes (process/agents/fetching.py). Each answer also carries the
+data common to all hypervisors, which is cached in a file of its own.
 """
 
 import json
@@ -17,8 +17,8 @@ from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.process import atomic_file
-from octavia_xdp_provider.process import fetching
-from octavia_xdp_provider.process import wanted as wanted_state
+from octavia_xdp_provider.process.agents import fetching
+from octavia_xdp_provider.process.agents import wanted as wanted_state
 
 LOG = logging.getLogger(__name__)
 

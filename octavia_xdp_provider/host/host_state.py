@@ -2,7 +2,6 @@
 """What the agent reports about itself and its hypervisor."""
 
 import os
-import typing
 
 from oslo_config import cfg
 import pbr.version
@@ -10,25 +9,25 @@ import pbr.version
 from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.host import worker
 
 PROBLEMS_MAX = 64
 
 
 class HostState:
-    """Collects the report from the parts of the agent.
+    """Collects the report from the parts of the agent."""
 
-    :param worker: worker.Worker.
-    """
-
-    def __init__(self, conf: cfg.ConfigOpts, worker: typing.Any) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, agent_worker: worker.Worker
+                 ) -> None:
         self._options = conf.host_agent
-        self._worker = worker
+        self._worker = agent_worker
         self._version = pbr.version.VersionInfo(
             'octavia-xdp-provider').release_string()
 
     def read(self, problems: list[str]) -> host_messages.HostState:
         """:param problems: why the wanted state is not reached."""
         settings, facts = self._worker.settings, self._worker.facts
+        assert settings is not None  # nothing is reported before a pass
         sid = settings.datapath.sid
         return {
             'agent': self._version,

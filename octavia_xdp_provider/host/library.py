@@ -29,7 +29,7 @@ class Library:
     def call(self, function: typing.Any, *arguments: typing.Any) -> int:
         """:raises HostError: the library's error."""
         error = self.ffi.new('char[]', self.api.OXH_ERROR_LENGTH)
-        status = function(*arguments, error)
+        status: int = function(*arguments, error)
         if status < 0:
             raise HostError(-status, self.ffi.string(error).decode())
         return status

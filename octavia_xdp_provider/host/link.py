@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection of a hypervisor's agent to the controller."""
 
-import typing
-
 from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.contracts import host_rpc
-from octavia_xdp_provider.contracts import rpc
+from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host.library import HostError
-from octavia_xdp_provider.process import link
-from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process.agents import link
+from octavia_xdp_provider.process.agents import reporting
+from octavia_xdp_provider.process.agents import reports
 
 # How much fits into one report.
 HOSTS = reports.Sizes(
@@ -19,31 +18,19 @@ HOSTS = reports.Sizes(
 
 
 class Link(link.Link):
-    """Fetches and reports, and sends flows of ports that have left.
-
-    :param controller: host_rpc.HostsClient.
-    :param fetcher: fetching.Fetcher.
-    :param worker: worker.Worker.
-    :param state: host_state.HostState.
-    :param files: run_directory.RunDirectory.
-    """
+    """Fetches and reports, and sends flows of ports that have left."""
 
     unreadable = HostError
 
-    def report(self) -> None:
-        super().report()
-        self._worker.leaving.send(self._controller, self._host)
+    def __init__(self, ends: reporting.Ends, interval_s: float,
+                 failed: link.Failed, leaving: moved_flows.Leaving) -> None:
+        super().__init__(ends, interval_s, failed)
+        self._leaving = leaving
 
-    def _report_news(self) -> None:
-        super()._report_news()
-        self._worker.leaving.send(self._controller, self._host)
+    def unsupported(self) -> str:
+        return ('The controller does not know version '
+                f'{host_rpc.VERSION} of the interface for hypervisors; '
+                'upgrade it first. Going on with what it sent last.')
 
-    def complain(self, error: Exception) -> str:
-        if rpc.is_unsupported_version(error):
-            return ('The controller does not know version '
-                    f'{host_rpc.VERSION} of the interface for '
-                    'hypervisors; upgrade it first. Going on with what it '
-                    'sent last.')
-        if rpc.is_refused(error):
-            return f'The controller refuses a message of this agent: {error}'
-        return typing.cast(str, super().complain(error))
+    def send_more(self) -> None:
+        self._leaving.send(self._ends.controller, self._ends.host)

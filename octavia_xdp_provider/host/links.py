@@ -5,6 +5,7 @@ A netlink socket belongs to one thread, so each thread has its own ``Links``.
 """
 
 import contextlib
+import dataclasses
 import ipaddress
 import typing
 
@@ -22,7 +23,8 @@ _UNSUITABLE_SOURCE = (
     | ifaddrmsg.IFA_F_DADFAILED | ifaddrmsg.IFA_F_DEPRECATED)
 
 
-class Link(typing.NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Link:
     """``kind``: the driver's name for it ("tun", "veth", "bridge"), None for
     hardware. ``port_name``: set for representors of a hardware switch, such
     as "pf0vf3"; see devlink-port(8)."""
@@ -43,7 +45,7 @@ class Snapshot(typing.NamedTuple):
 
     def address(self, name: str, version: int) -> str | None:
         link = self.links.get(name)
-        return link and self.addresses.get((link.index, version))
+        return self.addresses.get((link.index, version)) if link else None
 
 
 class Links:

@@ -2,14 +2,18 @@
 """Prometheus metrics of a hypervisor's agent and its datapath."""
 
 import collections.abc
-import time
 import typing
 
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.host import facts as facts_module
+from octavia_xdp_provider.host import link as agent_link
 from octavia_xdp_provider.host import member_counters
-from octavia_xdp_provider.process import pass_metrics
+from octavia_xdp_provider.host import watch as watch_module
+from octavia_xdp_provider.process.agents import metrics
+
+Families = collections.abc.Iterator[prometheus_client.Metric]
 
 PREFIX = 'octavia_xdp_host_'
 # Seconds that a pass takes.
@@ -29,7 +33,7 @@ _PORTS = {
     'bytes_out': 'Bytes of members of a port'}
 
 
-class Metrics(pass_metrics.PassMetrics):
+class Metrics(metrics.Metrics):
 
     def __init__(self, registry: prometheus_client.CollectorRegistry
                  ) -> None:
@@ -38,63 +42,55 @@ class Metrics(pass_metrics.PassMetrics):
             PREFIX + 'rpc_failures', 'Talks with the controller that failed',
             registry=registry)
 
-    def failed(self, _kind: str) -> None:
-        """Count a failed call to the controller."""
+    def failed(self, kind: str) -> None:
         self._failures.inc()
 
 
-class Collector:
-    """Reads the values when Prometheus scrapes.
+class Collector(metrics.Collector):
+    """Adds values of the worker and the watch.
 
-    :param link: link.Link.
     :param worker: worker.Worker.
-    :param watch: watch.Watch.
     """
 
-    def __init__(self, link: typing.Any, worker: typing.Any,
-                 watch: typing.Any) -> None:
-        self._link = link
+    prefix = PREFIX
+
+    def __init__(self, link: agent_link.Link, worker: typing.Any,
+                 watch: watch_module.Watch, carried: member_counters.Carried
+                 ) -> None:
+        super().__init__(link)
         self._worker = worker
         self._watch = watch
+        self._carried = carried
 
-    def describe(self) -> list[typing.Any]:
-        """Return nothing, so that registering does not collect."""
-        return []
-
-    def collect(self) -> collections.abc.Iterator[typing.Any]:
-        """Yield all metric families; called by the registry."""
-        yield _gauge('controller_silence_seconds', 'Since a controller has '
-                     'answered', time.monotonic() - self._link.answered_at)
-        held = self._worker.held
-        yield _gauge('wanted', 'Ports and address sets that this hypervisor '
-                     'shall have', len(held))
-        yield _gauge('failed', 'Documents that cannot be applied, or have a '
-                     'tap that cannot be served',
-                     sum(entry['error'] is not None
-                         for entry in held.values()))
-        yield _gauge('taps', 'Ports that have a tap here', sum(
-            entry['ifindex'] is not None for entry in held.values()))
-        yield _gauge('open_vswitch_known', 'Whether Open vSwitch\'s database '
-                     'has answered', float(self._watch.is_known))
-        facts = self._worker.facts
+    def collect(self) -> Families:
+        yield from super().collect()
+        held, facts = self._worker.held, self._worker.facts
         for name, text, value in (
+                ('wanted', 'Ports and address sets that this hypervisor '
+                 'shall have', len(held)),
+                ('failed', 'Documents that cannot be applied, or have a tap '
+                 'that cannot be served',
+                 sum(entry['error'] is not None for entry in held.values())),
+                ('taps', 'Ports that have a tap here', sum(
+                    entry['ifindex'] is not None for entry in held.values())),
+                ('open_vswitch_known', 'Whether Open vSwitch\'s database has '
+                 'answered', float(self._watch.is_known)),
                 ('ports', 'Ports in the datapath', len(facts.ports)),
                 ('entries', 'Listeners at members in the datapath',
                  len(facts.entries)),
                 ('flows', 'Confirmed flows', facts.flows)):
-            yield _gauge(name, text, value)
+            yield self.gauge(name, text, value)
         yield from _packet_counters(facts)
-        carried = self._worker.carried
         yield from _sums(
-            carried.ports.update(facts.entries, facts.read_at), 'port',
+            self._carried.ports.update(facts.entries, facts.read_at), 'port',
             _PORTS, ['port'])
         yield from _sums(
-            carried.members.update(facts.entries, facts.read_at), 'member',
-            _MEMBERS, ['load_balancer', 'member'])
+            self._carried.members.update(facts.entries, facts.read_at),
+            'member', _MEMBERS, ['load_balancer', 'member'])
 
 
 def _sums(sums: typing.Any, kind: str, texts: dict[str, str],
-          labels: list[str]) -> collections.abc.Iterator[typing.Any]:
+          labels: list[str]) -> Families:
     for place, counter in enumerate(member_counters.COUNTERS):
         if counter not in texts:
             continue
@@ -105,8 +101,8 @@ def _sums(sums: typing.Any, kind: str, texts: dict[str, str],
         yield family
 
 
-def _packet_counters(facts: typing.Any
-                     ) -> collections.abc.Iterator[typing.Any]:
+def _packet_counters(facts: facts_module.Facts
+                     ) -> Families:
     packets = core.CounterMetricFamily(
         PREFIX + 'packets', 'Packets by what happened to them',
         labels=['outcome'])
@@ -120,7 +116,3 @@ def _packet_counters(facts: typing.Any
         for outcome, count in sorted(outcomes.items()):
             drops.add_metric([port, outcome], count)
     yield drops
-
-
-def _gauge(name: str, text: str, value: float) -> typing.Any:
-    return core.GaugeMetricFamily(PREFIX + name, text, value=value)

@@ -19,6 +19,7 @@ but set again in the first pass and every few minutes.
 """
 
 import collections.abc
+import functools
 import time
 import typing
 
@@ -29,6 +30,7 @@ from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.host import address_sets
+from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.host import pins as pins_module
 from octavia_xdp_provider.host import plans
@@ -37,7 +39,7 @@ from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.library import HostError
 from octavia_xdp_provider.host.taps import Tap
 from octavia_xdp_provider.host.taps import Taps
-from octavia_xdp_provider.process.wanted import Wanted
+from octavia_xdp_provider.process.agents.wanted import Wanted
 
 LOG = logging.getLogger(__name__)
 
@@ -65,7 +67,6 @@ class _Held(typing.NamedTuple):
 class Reconciler:
     """Runs the steps of a pass; not thread-safe.
 
-    :param dataplane: datapath.Datapath.
     :param numbers: numbers of address sets.
     :param pin_directory: pin directory of the datapath.
     :param flows_per_port: returns the present limit.
@@ -76,7 +77,7 @@ class Reconciler:
     :ivar left: ids of ports with entries but without a tap.
     """
 
-    def __init__(self, dataplane: typing.Any,
+    def __init__(self, dataplane: datapath.Datapath,
                  numbers: address_sets.Numbers, pin_directory: str,
                  flows_per_port: collections.abc.Callable[[], int],
                  ending: collections.abc.Callable[
@@ -90,7 +91,7 @@ class Reconciler:
         self._ending = ending
         self._clock = clock
         self._again_at = 0.0
-        self._networks: typing.Any = None
+        self._networks: host_spec.Common | None = None
         self._sets: dict[str, int] = {}  # id → generation that was set
         self._set_rules: dict[str, tuple[types.Rule, ...]] = {}
         self._set_taps: dict[str, int] = {}
@@ -115,8 +116,7 @@ class Reconciler:
         if common is not None:
             attempts.append(lambda: self._set_networks(common))
         attempts += [
-            lambda ifindex=ifindex: self._datapath.attach(
-                types.Hook.NIC, ifindex)
+            functools.partial(self._datapath.attach, types.Hook.NIC, ifindex)
             for ifindex in settings.underlay]
         attempts.append(lambda: self._detach(
             {types.Hook.NIC}, frozenset(settings.underlay)))
@@ -233,13 +233,14 @@ class Reconciler:
                           if state.entry.key in entries
                           or state.entry.port_id in ports])
         for port_id in sorted(ports):
-            self._attempt(failed, port_id,
-                          lambda uid=port_id: self._datapath.delete_port(uid))
+            self._attempt(failed, port_id, functools.partial(
+                self._datapath.delete_port, port_id))
             self._set_rules.pop(port_id, None)
             self._set_taps.pop(port_id, None)
         for key in entries:
             self._attempt(failed, now.entries.pop(key).port_id,
-                          lambda key=key: self._datapath.delete_entry(key))
+                          functools.partial(
+                              self._datapath.delete_entry, key))
 
     @staticmethod
     def _superfluous(now: _Held, wanted: Wanted,

@@ -7,7 +7,7 @@ from oslo_config import cfg
 
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
-from octavia_xdp_provider.process import run_directory
+from octavia_xdp_provider.process.agents import run_directory
 
 _MODE = 0o700
 

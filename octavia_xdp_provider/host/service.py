@@ -29,10 +29,10 @@ from octavia_xdp_provider.host import run_directory
 from octavia_xdp_provider.host import settings
 from octavia_xdp_provider.host import watch
 from octavia_xdp_provider.host import worker
-from octavia_xdp_provider.process import agent_threads
-from octavia_xdp_provider.process import monitoring
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import reporting
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import service
+from octavia_xdp_provider.process.agents import wanted
 
 LOG = logging.getLogger(__name__)
 
@@ -63,59 +63,59 @@ class WakeupEndpoint:
         self._arriving.put(port, flows)
 
 
-class HostAgent:
+class HostAgent(service.Agent):
     """The agent; runs from ``run`` until ``stop``.
 
     :raises HostError: for example, the kernel is too old or bpffs is missing.
     """
 
+    title, check, machine = 'Agent of hypervisor', 'host', 'hypervisor'
+
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
+        super().__init__(conf, 'host_agent')
         self._files = run_directory.RunDirectory(conf)
         self._files.make()
         if self._files.create_datapath():
             LOG.info('Created the datapath\'s state in %s.',
-                     conf.host_agent.pin_directory)
-        self._monitoring = monitoring.Monitoring(conf, 'host_agent')
-        self.metrics = metrics.Metrics(self._monitoring.registry)
-        watched = self._monitoring.loops.watch
+                     self._options.pin_directory)
+        registry, loops = self._monitoring.registry, self._monitoring.loops
+        self.metrics = metrics.Metrics(registry)
         self._watch = watch.Watch(
-            conf.host_agent.ovsdb, settings.interfaces(conf), self._port_ids,
-            self._wake_worker, watched('taps'))
-        dataplane = self._files.open_datapath()
-        arriving = moved_flows.Arriving(dataplane, self._wake_worker)
-        carried = member_counters.Carried()
-        self._worker = worker.Worker(
-            reconcile.Reconciler(
-                dataplane,
-                address_sets.Numbers(self._files.address_sets),
-                conf.host_agent.pin_directory,
-                lambda: conf.host_agent.flows_per_port, carried.ending),
-            dataplane, links.Links(),
-            lambda snapshot: settings.find(conf, snapshot), self._watch,
-            lambda: self._fetcher.common, self._report_soon, self.metrics,
-            moved_flows.Leaving(dataplane), arriving, carried,
-            watched('worker'))
-        transport = rpc.transport(conf, host=conf.host)
-        controller = host_rpc.HostsClient(transport)
+            self._options.ovsdb, settings.interfaces(conf), self._port_ids,
+            self._wake_worker, loops.watch('taps'))
+        controller = host_rpc.HostsClient(self._transport)
         self._fetcher = fetching.Fetcher(
             controller, conf.host, wanted.Cache(self._files.wanted),
             self._files.common, self._wake_worker)
+        parts = self._make_parts()
+        self._worker = worker.Worker(
+            reconcile.Reconciler(
+                parts.datapath,
+                address_sets.Numbers(self._files.address_sets),
+                self._options.pin_directory,
+                lambda: self._options.flows_per_port, parts.carried.ending),
+            parts, self.metrics, self._report_soon, loops.watch('worker'))
         self._link = link.Link(
-            conf.host, controller, self._fetcher,
-            reports.Reporter(sizes=link.HOSTS), self._worker,
-            host_state.HostState(conf, self._worker), self._files,
-            conf.host_agent.fetch_interval, self.metrics.failed)
-        self._monitoring.registry.register(
-            metrics.Collector(self._link, self._worker, self._watch))
-        for name, check in (('controller', self._check_controller),
-                            ('host', self._check_host)):
-            self._monitoring.health.add(name, check)
-        self._threads = agent_threads.AgentThreads(
-            self._monitoring, self._worker, self._link,
-            rpc.server(transport, host_rpc.HOST_TOPIC, conf.host,
-                       [WakeupEndpoint(self._link.wake, arriving)]),
-            conf.host_agent.fetch_interval)
+            reporting.Ends(
+                conf.host, controller, self._fetcher,
+                reports.Reporter(sizes=link.HOSTS), self._worker,
+                host_state.HostState(conf, self._worker), self._files),
+            self._options.fetch_interval, self.metrics.failed, parts.leaving)
+        registry.register(metrics.Collector(
+            self._link, self._worker, self._watch, parts.carried))
+        self._server = rpc.server(
+            self._transport, host_rpc.HOST_TOPIC, conf.host,
+            [WakeupEndpoint(self._link.wake, parts.arriving)])
+
+    def _make_parts(self) -> worker.Parts:
+        dataplane, own_links = self._files.open_datapath(), links.Links()
+        return worker.Parts(
+            dataplane,
+            lambda: settings.find(self._conf, own_links.snapshot()),
+            self._watch, lambda: self._fetcher.common,
+            moved_flows.Leaving(dataplane),
+            moved_flows.Arriving(dataplane, self._wake_worker),
+            member_counters.Carried())
 
     def _port_ids(self) -> list[str]:
         known = self._fetcher.wanted
@@ -126,33 +126,10 @@ class HostAgent:
     def _check_controller(self) -> str | None:
         if self._fetcher.refused:
             return f'the controller refuses this host: {self._fetcher.refused}'
-        return agent_threads.silence(self._link.answered_at,
-                                     'the hypervisor')
+        return super()._check_controller()
 
-    def _check_host(self) -> str | None:
-        return '; '.join(self._worker.problems) or None
-
-    def _wake_worker(self) -> None:
-        self._worker.wake()
-
-    def _report_soon(self) -> None:
-        self._link.report_soon()
-
-    def stop(self) -> None:
-        """Ask ``run`` to return; the datapath keeps forwarding."""
-        self._threads.stop()
-
-    def reload(self) -> None:
-        """Apply changed options."""
-        self._worker.wake()
-
-    def run(self) -> int:
-        """Serve until ``stop`` is called.
-
-        :raises ConfigurationError: it cannot listen at the given address.
-        """
-        self._monitoring.start()
+    def _start(self) -> None:
         self._watch.start()
-        self._threads.run(f'Agent of hypervisor {self._conf.host}')
+
+    def _end(self) -> None:
         self._watch.stop()
-        return 0

@@ -5,19 +5,23 @@ Only this thread changes the datapath. It never blocks on the controller or on
 Open vSwitch's database.
 """
 
+from collections.abc import Callable
+import dataclasses
 import time
-import typing
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.contracts import host_messages
+from octavia_xdp_provider.contracts import host_spec
+from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import facts as facts_module
-from octavia_xdp_provider.host import links as links_module
 from octavia_xdp_provider.host import member_counters
+from octavia_xdp_provider.host import metrics as metrics_module
 from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host import reconcile
 from octavia_xdp_provider.host import settings as settings_module
-from octavia_xdp_provider.process import passes
+from octavia_xdp_provider.host import watch as watch_module
+from octavia_xdp_provider.process.agents import wanted as wanted_state
+from octavia_xdp_provider.process.agents import worker
 
 LOG = logging.getLogger(__name__)
 
@@ -29,103 +33,71 @@ PASS_S = 10.0
 FACTS_S = 5.0
 
 
-class Worker(passes.Passes[reconcile.PassResult]):
-    """Runs passes.
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The parts that a turn works with.
 
-    :param dataplane: datapath.Datapath of this thread.
-    :param links: links.Links of this thread.
-    :param find_settings: returns settings.Settings for a links.Snapshot.
-    :param watch: watch.Watch.
-    :param common: returns host_spec.Common, or None.
-    :param notify: called when there is something to report.
-    :param metrics: metrics.Metrics.
-    :param leaving: moved_flows.Leaving.
-    :param arriving: moved_flows.Arriving.
-    :param carried: member_counters.Carried, shared with the reconciler.
-    :param come_round: see Loops.watch.
-    :ivar problems: texts of why the wanted state is not reached.
-    :ivar settings: settings.Settings of the last pass.
-    :ivar facts: facts.Facts, a few seconds old.
-    :ivar leaving: moved_flows.Leaving, for the link.
+    ``datapath``: of this thread. ``find_settings``: returns the settings as
+    of now. ``common``: returns the data common to all hypervisors, or None.
+    ``carried``: shared with the reconciler. Of ``leaving`` and ``carried``
+    other threads have their share, see there.
     """
 
-    def __init__(self, reconciler: reconcile.Reconciler,
-                 dataplane: typing.Any, links: links_module.Links,
-                 find_settings: typing.Callable[
-                     [links_module.Snapshot], settings_module.Settings],
-                 watch: typing.Any, common: typing.Callable[[], typing.Any],
-                 notify: typing.Callable[[], None], metrics: typing.Any,
-                 leaving: moved_flows.Leaving, arriving: moved_flows.Arriving,
-                 carried: member_counters.Carried,
-                 come_round: typing.Callable[[], None] = lambda: None
-                 ) -> None:
-        super().__init__()
-        self._reconciler = reconciler
-        self._datapath = dataplane
-        self._links = links
-        self._find_settings = find_settings
-        self._watch = watch
-        self._common = common
-        self._notify = notify
-        self._metrics = metrics
-        self.leaving, self._arriving = leaving, arriving
-        self.carried = carried
-        self._learned: typing.Any = None
-        self._come_round = come_round
-        self.problems: list[str] = []
+    datapath: datapath.Datapath
+    find_settings: Callable[[], settings_module.Settings]
+    watch: watch_module.Watch
+    common: Callable[[], host_spec.Common | None]
+    leaving: moved_flows.Leaving
+    arriving: moved_flows.Arriving
+    carried: member_counters.Carried
+
+
+class Worker(worker.Worker[reconcile.PassResult]):
+    """Runs passes.
+
+    :ivar settings: settings.Settings of the last pass.
+    :ivar facts: facts.Facts, a few seconds old.
+    """
+
+    tick_s = TICK_S
+    facts: facts_module.Facts
+    _reconciler: reconcile.Reconciler
+
+    def __init__(self, reconciler: reconcile.Reconciler, parts: Parts,
+                 metrics: metrics_module.Metrics,
+                 notify: Callable[[], None],
+                 come_round: Callable[[], None] = lambda: None) -> None:
+        super().__init__(reconciler, metrics, notify, come_round)
+        self._parts = parts
+        self._learned: wanted_state.Wanted | None = None
+        self._pass_at = self._tick_at = self._facts_at = 0.0
         self.settings: settings_module.Settings | None = None
         self.facts = facts_module.Facts()
 
-    @property
-    def held(self) -> dict[str, host_messages.Held]:
-        """Reconciler.held, for reports."""
-        return self._reconciler.held
-
-    def documents(self) -> list[typing.Any]:
-        """Return the wanted documents, as cached."""
-        wanted = self._wanted
-        return ([document for _generation, document
-                 in wanted.documents.values()] if wanted else [])
-
-    def counters(self) -> dict[str, host_messages.PortCounters]:
-        """Return counters by port id."""
-        return self.facts.counters()
-
-    def run(self) -> None:
-        """Run passes until ``stop`` is called."""
-        pass_at = tick_at = facts_at = 0.0
-        while not self._stop.is_set():
-            asked = self._work.is_set()
-            self._work.clear()
-            self._come_round()
-            now = time.monotonic()
-            try:
-                if now >= tick_at:
-                    tick_at = now + TICK_S
-                    self._datapath.tick()
-                if asked or now >= pass_at:
-                    pass_at = now + PASS_S
-                    self._pass()
-                    self.leaving.look(self._reconciler.left)
-                    self._arriving.take()
-                if self.leaving.is_waiting:
-                    self._notify()
-                if asked or now >= facts_at:
-                    facts_at = now + FACTS_S
-                    self.facts = facts_module.read(self._datapath)
-            except Exception:
-                self._metrics.pass_failed()
-                LOG.exception('A pass failed and is tried again.')
-            self._work.wait(TICK_S)
+    def turn(self, asked: bool) -> float:
+        now = time.monotonic()
+        if now >= self._tick_at:
+            self._tick_at = now + TICK_S
+            self._parts.datapath.tick()
+        if asked or now >= self._pass_at:
+            self._pass_at = now + PASS_S
+            self._pass()
+            self._parts.leaving.look(self._reconciler.left)
+            self._parts.arriving.take()
+        if self._parts.leaving.is_waiting:
+            self._notify()
+        if asked or now >= self._facts_at:
+            self._facts_at = now + FACTS_S
+            self.facts = facts_module.read(self._parts.datapath)
+        return TICK_S
 
     def _pass(self) -> None:
         begun = time.monotonic()
-        before = self.settings
-        self.settings = settings = self._find_settings(
-            self._links.snapshot())
-        problems = self._reconciler.prepare(settings, self._common())
-        wanted, taps = self._wanted, self._watch.taps
-        if taps is not None and not self._watch.is_known:
+        watch, before = self._parts.watch, self.settings
+        self.settings = settings = self._parts.find_settings()
+        problems = self._reconciler.prepare(settings, self._parts.common())
+        wanted, taps = self._wanted, watch.taps
+        if taps is not None and not watch.is_known:
             problems.append(
                 'Open vSwitch\'s database does not answer ([host_agent] '
                 'ovsdb): taps are found by their names alone')
@@ -138,7 +110,9 @@ class Worker(passes.Passes[reconcile.PassResult]):
             self._reconciler.reconcile(wanted, taps)
             if self._learned is not wanted:
                 # Not before: removed entries are counted by their old names.
-                self.carried.learn(self.documents())
+                self._parts.carried.learn([
+                    document for _generation, document
+                    in wanted.documents.values()])
                 self._learned = wanted
             self._has_passed(reconcile.PassResult(wanted))
         self._metrics.passed(time.monotonic() - begun)

@@ -75,7 +75,8 @@ def of_sets(wanted: collections.abc.Mapping[str,
                    f'is not wanted (number {number})')
 
 
-def of_lists(should: set[str], has: set[str]) -> Texts:
+def of_lists(should: collections.abc.Set[str], has: collections.abc.Set[str]
+             ) -> Texts:
     for text, some in (('missing', should - has),
                        ('not wanted', has - should)):
         if some:

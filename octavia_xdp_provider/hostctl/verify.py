@@ -21,7 +21,7 @@ from octavia_xdp_provider.hostctl import place as place_module
 from octavia_xdp_provider.hostctl import show
 from octavia_xdp_provider.process import output
 from octavia_xdp_provider.process import stdout
-from octavia_xdp_provider.process import wanted as wanted_module
+from octavia_xdp_provider.process.agents import wanted as wanted_module
 
 _TAP_HOOKS = (types.Hook.TAP_IN, types.Hook.TAP_OUT)
 HOST = '(host)'

@@ -10,7 +10,7 @@ import os
 from oslo_config import cfg
 
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.process import run_directory
+from octavia_xdp_provider.process.agents import run_directory
 
 
 class RunDirectory(run_directory.RunDirectory):

@@ -10,6 +10,9 @@ import ipaddress
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.contracts.address_policy import Network
+from octavia_xdp_provider.node import netlink
+
 LOG = logging.getLogger(__name__)
 
 _MTU_MAX = 65535
@@ -22,15 +25,16 @@ class PathMtu:
     :param fixed: MTU for all members in place of the kernel's; 0: none.
     """
 
-    def __init__(self, kernel, fixed=0):
+    def __init__(self, kernel: netlink.Kernel, fixed: int = 0) -> None:
         self._kernel = kernel
         self._fixed = fixed
-        self._known = {}  # network → MTU
-        self._networks = []  # those with more than one address
-        self._cache = {}
+        self._known: dict[Network, int] = {}
+        # Those with more than one address.
+        self._networks: list[Network] = []
+        self._cache: dict[str, int] = {}
         self.version = 0  # changes whenever results of ``of`` may change
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Read the MTUs of routes, and drop the cache if they changed."""
         if self._fixed:
             return
@@ -43,7 +47,7 @@ class PathMtu:
             self._cache = {}
             self.version += 1
 
-    def of(self, address):
+    def of(self, address: str) -> int:
         """Return the greatest outer packet in bytes, or 0: the uplink's."""
         if self._fixed or not self._known:
             return self._fixed
@@ -51,7 +55,7 @@ class PathMtu:
             self._cache[address] = self._look_up(address)
         return self._cache[address]
 
-    def _look_up(self, address):
+    def _look_up(self, address: str) -> int:
         parsed = ipaddress.ip_address(address)
         if ipaddress.ip_network(parsed) not in self._known and not any(
                 parsed in network for network in self._networks):

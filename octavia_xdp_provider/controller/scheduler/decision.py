@@ -22,12 +22,12 @@ from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.process import ages
-from octavia_xdp_provider.process import link
+from octavia_xdp_provider.process.agents import reporting
 
 # Seconds between two checks of whether NAT flows have ended, and from the
-# withdrawal to the first check: nodes report flows every link.FIGURES_S.
+# withdrawal to the first check: nodes report flows every reporting.FIGURES_S.
 FLOWS_CHECK_S = 10.0
-FLOWS_SETTLE_S = 2 * link.FIGURES_S
+FLOWS_SETTLE_S = 2 * reporting.FIGURES_S
 
 
 class Reason(enum.Enum):

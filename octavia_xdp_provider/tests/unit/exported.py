@@ -47,18 +47,17 @@ def _agent():
     registry = prometheus_client.CollectorRegistry()
     agent_metrics.Metrics(registry)
     worker = mock.Mock(result=None)
-    worker.active_flows.return_value = {}
-    worker.total.return_value = totals.Total()
-    worker.traffic.return_value = []
+    worker.facts.active_flows.return_value = {}
+    worker.facts.total.return_value = totals.Total()
+    worker.facts.traffic.return_value = []
     link = mock.Mock(wanted=None, answered_at=0.0)
-    announce = mock.Mock()
-    announce.status.return_value = None
-    announce.wanted.return_value = {}
-    registry.register(agent_metrics.Collector(
-        mock.Mock(), link, worker, mock.Mock(ready=()), announce,
-        mock.Mock(work=dict)))
+    parts = mock.Mock(uplinks=mock.Mock(ready=()),
+                      processes=mock.Mock(work=dict))
+    parts.announce.status.return_value = None
+    parts.announce.wanted.return_value = {}
+    registry.register(agent_metrics.Collector(parts, link, worker))
     registry.register(listener_metrics.Collector(
-        mock.Mock(), link, worker))
+        mock.Mock(), link, worker.facts))
     # Of each process, as the others are not.
     registry.register(monitoring._Ages(loops.Loops(60)))
     return registry
@@ -81,8 +80,8 @@ def _host():
                       read_at=0.0)
     registry.register(host_metrics.Collector(
         mock.Mock(answered_at=0.0), mock.Mock(
-            held={}, facts=facts, carried=member_counters.Carried()),
-        types.SimpleNamespace(is_known=True)))
+            held={}, facts=facts), types.SimpleNamespace(is_known=True),
+        member_counters.Carried()))
     return registry
 
 

@@ -16,13 +16,14 @@ from scapy.layers import inet
 from scapy.layers import l2
 
 from octavia_xdp_provider.agent import history
+from octavia_xdp_provider.agent import plans
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process.agents import reports
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import reporting
@@ -73,7 +74,8 @@ class Node:
                 checks=f'{directory}/checks',
                 handler_wakeup=f'{directory}/handler.wakeup'),
             self.datapath, announcements.Announcements(directory, [NETWORK]),
-            lambda: address_policy.AddressPolicy((NETWORK,), ()),
+            plans.Inputs(
+                lambda: address_policy.AddressPolicy((NETWORK,), ())),
             without_history=lambda: self.without.append(1))
 
     def make(self, document):
@@ -90,7 +92,7 @@ class Node:
     def ask(self, api):
         history.Asker(
             types.SimpleNamespace(history=lambda *arguments: api.history(
-                {}, *arguments)), self.host, self.reconciler.given_history,
+                {}, *arguments)), self.host, self.reconciler.history.given,
             lambda: True, lambda: self.without.append(1)).request()
 
     def send(self, flags, ports=EARLIER):

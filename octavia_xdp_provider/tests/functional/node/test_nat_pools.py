@@ -41,7 +41,8 @@ class TestNatPools(private_node.PrivateState):
     def plan(self, one, **more):
         document = base.document(flavor={'forwarding': 'nat'}, **more)
         document['pools']['pool']['members']['m1']['protocol_port'] = 8080
-        return forwarding.plan(document, POLICY, nat=one.share)
+        return forwarding.plan(
+            document, forwarding.Context(POLICY, share=one.share))
 
     def test_pools_are_set_once_and_stay_for_the_next_agent(self):
         one = self.make(POOLS)

@@ -36,7 +36,8 @@ class TestWidePools(private_node.PrivateState):
                 address=address, protocol_port=port)
             for number, (address, port) in enumerate(names)}
         # As it goes through the broker.
-        return forwarding.plan(spec.for_node(document), POLICY)
+        return forwarding.plan(spec.for_node(document),
+                               forwarding.Context(POLICY))
 
     def set(self, plan):
         ((key, service),) = plan.services.items()

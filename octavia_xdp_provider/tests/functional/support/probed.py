@@ -12,6 +12,7 @@ import types
 from lab import namespaces
 from lab import paths
 from lab import processes
+from octavia_xdp_provider.agent import plans
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
@@ -215,7 +216,7 @@ class Probed(hosts.HostsCase):
                 handler_wakeup=self.files.handler_wakeup),
             self.datapath, announcements.Announcements(
                 str(self.lab.run_directory), policy.vip_networks),
-            lambda: policy, probes=self.probes)
+            plans.Inputs(lambda: policy, probes=self.probes))
 
     def run_pass(self):
         with namespaces.inside(self.lab, NODE):

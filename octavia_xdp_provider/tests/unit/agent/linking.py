@@ -8,8 +8,9 @@ import fixtures
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.node import run_directory
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import reporting
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit import base
 
 
@@ -37,15 +38,17 @@ class LinkTestCase(base.TestCase):
         self.worker.has_made_true.side_effect = lambda one: (
             one.documents
             is self.worker.result.wanted.documents)
-        self.worker.counters.return_value = {}
+        self.worker.facts.counters.return_value = {}
         self.state = mock.Mock()
         self.state.read.side_effect = lambda problems: {
             'problems': list(problems)}
         self.link = self.make(reports.Reporter(1))
 
     def make(self, reporter):
-        return link.Link('host', self.controller, self.fetcher, reporter,
-                         self.worker, self.state, self.files, 3600)
+        self.ends = reporting.Ends(
+            'host', self.controller, self.fetcher, reporter, self.worker,
+            self.state, self.files)
+        return link.Link(self.ends, 3600)
 
     def take(self, host, epoch, seq, report):
         self.reports.append(report)

@@ -16,6 +16,11 @@ POLICY = address_policy.AddressPolicy(
 KEY = datapath.Key(base.VIP, 'TCP', 80)
 
 
+def plan(document, policy=POLICY, *arguments, **context):
+    return forwarding.plan(
+        document, forwarding.Context(policy, *arguments, **context))
+
+
 class PlanTestCase(base.TestCase):
 
     def setUp(self):
@@ -25,4 +30,4 @@ class PlanTestCase(base.TestCase):
         self.members = self.pool['members']
 
     def plan(self, *arguments):
-        return forwarding.plan(self.document, POLICY, *arguments)
+        return plan(self.document, POLICY, *arguments)

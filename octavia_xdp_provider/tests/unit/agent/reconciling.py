@@ -8,6 +8,7 @@ import pathlib
 import types
 from unittest import mock
 
+from octavia_xdp_provider.agent import plans
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.contracts import address_policy
@@ -163,12 +164,13 @@ class ReconcilerTestCase(base.TestCase):
         self.reconciler = self.make(self.conf)
         self.document = base.document()
 
-    def make(self, conf, **more):
+    def make(self, conf, recheck=None, **inputs):
         return reconcile.Reconciler(
             conf, types.SimpleNamespace(
                 checks=f'{self.directory}/checks',
                 handler_wakeup=f'{self.directory}/handler.wakeup'),
-            self.datapath, self.announce, lambda: self.policy, **more)
+            self.datapath, self.announce,
+            plans.Inputs(lambda: self.policy, **inputs), recheck)
 
     def wanted(self, *documents):
         return reconcile.Wanted(7, {

@@ -8,7 +8,7 @@ from octavia_xdp_provider.agent import facts
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process.agents import reports
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning
 
@@ -88,7 +88,8 @@ class TestFacts(planning.PlanTestCase):
 
     def test_open_slots_of_load_balancers_without_a_second_chance(self):
         self.assertEqual(
-            {'slots': 145, 'load_balancers': {'b': 30, 'a': 15}, 'more': 0},
+            {'slots': 145, 'load_balancers': {'b': 30, 'a': 15}, 'more': 0,
+             'as_of': 0},
             self.open_slots(a=[(10, False), (5, False), (7, True)],
                             b=[(30, False)], c=[(93, True)],
                             d=[(0, False)]))

@@ -11,8 +11,8 @@ import fixtures
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.process import atomic_file
-from octavia_xdp_provider.process import fetching
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import fetching
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit import base
 
 

@@ -121,8 +121,8 @@ class TestPlan(planning.PlanTestCase):
     def plan_through(self, marks=None):
         """With a mark for each member, 1 and on."""
         marks = {} if marks is None else marks
-        return forwarding.plan(
-            self.document, POLICY,
+        return planning.plan(
+            self.document,
             mark=lambda *target: marks.setdefault(
                 target, len(marks) + 1))
 
@@ -205,7 +205,7 @@ class TestPlan(planning.PlanTestCase):
              for vip, member, settings, _tunnel in marks})
 
     def test_without_a_mark_the_own_address_is_probed(self):
-        plan = forwarding.plan(self.document, POLICY,
+        plan = planning.plan(self.document,
                                mark=lambda *_way: None)
         self.assertEqual(self.plan(), plan)
 
@@ -219,7 +219,7 @@ class TestPlan(planning.PlanTestCase):
     def test_all_monitors_of_a_load_balancer_decide(self):
         self.add_pool('other', 443, {'n1': '198.18.10.11',
                                      'n3': '198.18.10.13'}, type='TCP')
-        plan = forwarding.plan(self.document, POLICY,
+        plan = planning.plan(self.document,
                                scope=forwarding.LOAD_BALANCER)
         keys = {(check.type, check.address): check.key
                 for check in plan.checks}
@@ -249,7 +249,7 @@ class TestPlan(planning.PlanTestCase):
                        lambda: others['members']['n1'].update(
                            admin_state_up=False)):
             change()
-            plan = forwarding.plan(self.document, POLICY,
+            plan = planning.plan(self.document,
                                    scope=forwarding.LOAD_BALANCER)
             self.assertEqual([], plan.conditions)
             self.assertEqual(self.plan(), plan)
@@ -262,7 +262,7 @@ class TestPlan(planning.PlanTestCase):
         for pool, member in (('pool', 'm1'), ('other', 'n1')):
             self.document['pools'][pool]['members'][member].update(
                 monitor_port=8080)
-        plan = forwarding.plan(self.document, POLICY,
+        plan = planning.plan(self.document,
                                scope=forwarding.LOAD_BALANCER)
         self.assertEqual([], plan.conditions)
         self.assertEqual(self.decided_by(plan, 80, '198.18.10.11'),

@@ -66,7 +66,7 @@ class TestPorts(planning.PlanTestCase):
         def mark(vip, member, *_way):
             asked.append((vip, member))
             return len(asked)
-        plan = forwarding.plan(self.document, POLICY, mark=mark)
+        plan = planning.plan(self.document, mark=mark)
         self.assertEqual({(base.VIP, name) for name in NAMES.values()},
                          set(asked))
         # To the listener's port: the program for probes writes the member's.
@@ -75,7 +75,7 @@ class TestPorts(planning.PlanTestCase):
                           for check in plan.checks})
 
     def test_health_of_a_load_balancer_is_that_of_address_and_port(self):
-        plan = forwarding.plan(self.document, POLICY,
+        plan = planning.plan(self.document,
                                scope=forwarding.LOAD_BALANCER)
         self.assertEqual([], plan.conditions)
         self.assertEqual(2, len({one.check for one

@@ -11,6 +11,7 @@ from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import planning
 
 POLICY = address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),), (), frozenset())
@@ -30,7 +31,7 @@ class TestTunnels(base.TestCase):
     def planned(self, tunnel, path_mtu=None, listener='listener'):
         """The service's member m1."""
         self.member['tunnel'] = tunnel
-        plan = forwarding.plan(self.document, POLICY, path_mtu)
+        plan = planning.plan(self.document, POLICY, path_mtu)
         key, = plan.listeners[listener]
         found, = (one for one in plan.services[key].members
                   if one.address == '198.18.10.11')
@@ -78,7 +79,7 @@ class TestTunnels(base.TestCase):
         policy = address_policy.AddressPolicy(
             (*POLICY.vip_networks, ipaddress.ip_network('2001:db8::/32')),
             (), frozenset())
-        plan = forwarding.plan(self.document, policy, mark=mark)
+        plan = planning.plan(self.document, policy, mark=mark)
         self.assertEqual({base.VIP: 7, '2001:db8:100::10': 9}, asked)
         self.assertEqual(asked, {
             key.address: service.members[0].tunnel.key
@@ -117,7 +118,7 @@ class TestTunnels(base.TestCase):
     def test_uplinks_are_needed_of_the_outer_family(self):
         self.pool['members'].pop('m2')
         self.member['tunnel'] = dict(GENEVE, address='fd00:9::1')
-        plan = forwarding.plan(self.document, POLICY)
+        plan = planning.plan(self.document, POLICY)
         service, = plan.services.values()
         self.assertEqual({6}, service.families(base.VIP))
 
@@ -127,7 +128,7 @@ class TestTunnels(base.TestCase):
         self.pool['healthmonitor'].update(monitor)
         self.pool['members'].pop('m2')
         self.pool['members']['m1'].update(tunnel=GENEVE)
-        return forwarding.plan(self.document, POLICY, mark=mark)
+        return planning.plan(self.document, POLICY, mark=mark)
 
     def test_probes_go_through_the_tunnel_and_nowhere_else(self):
         seen = []
@@ -148,7 +149,7 @@ class TestTunnels(base.TestCase):
         members['m1'].update(tunnel=dict(GENEVE, patience=30),
                              monitor_address='198.18.10.99')
         members['m2'].update(tunnel=dict(GENEVE, key=8))
-        plan = forwarding.plan(
+        plan = planning.plan(
             self.document, POLICY,
             mark=lambda _vip, _name, _settings, tunnel: tunnel.key)
         keys = {(one.address, one.mark): one.key for one in plan.checks}
@@ -156,7 +157,7 @@ class TestTunnels(base.TestCase):
                           keys[base.VIP, 7]: 30}, plan.patience)
         # Nothing else of the plan is another one: no service is set.
         del members['m1']['tunnel']['patience']
-        still = forwarding.plan(
+        still = planning.plan(
             self.document, POLICY,
             mark=lambda _vip, _name, _settings, tunnel: tunnel.key)
         self.assertEqual({}, still.patience)
@@ -174,7 +175,7 @@ class TestTunnels(base.TestCase):
             default_pool_id='other')
         for pool, patience in (('pool', {'patience': 30}), ('other', {})):
             pools[pool]['members']['m1']['tunnel'] = {**GENEVE, **patience}
-        plan = forwarding.plan(
+        plan = planning.plan(
             self.document, POLICY, scope=forwarding.LOAD_BALANCER,
             mark=lambda *_way: 7)
         own, = {one.key for one in plan.checks if one.delay != 9}
@@ -200,7 +201,7 @@ class TestTunnels(base.TestCase):
         pool['healthmonitor'].update(monitor)
         pool['members'].pop('m2')
         pool['members']['m1'].update(tunnel=GENEVE, protocol_port=8080)
-        return forwarding.plan(document, POLICY, mark=mark)
+        return planning.plan(document, POLICY, mark=mark)
 
     def test_what_is_probed_elsewhere_is_probed_there_too(self):
         self.document = base.document()
@@ -208,7 +209,7 @@ class TestTunnels(base.TestCase):
         pool['members'].pop('m2')
         pool['members']['m1'].update(
             tunnel=GENEVE, monitor_address='198.18.10.99')
-        plan = forwarding.plan(self.document, POLICY, mark=lambda *_way: 7)
+        plan = planning.plan(self.document, POLICY, mark=lambda *_way: 7)
         self.assertEqual({'198.18.10.99', base.VIP},
                          {check.address for check in plan.checks})
 

@@ -11,7 +11,7 @@ from octavia_xdp_provider.contracts import history
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process.agents import reports
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning
 

@@ -11,10 +11,10 @@ import threading
 
 import oslo_messaging
 
-from octavia_xdp_provider.process import fetching
-from octavia_xdp_provider.process import link as common_link
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import fetching
+from octavia_xdp_provider.process.agents import link as common_link
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit.agent import linking
 
 # One attempt each RETRY_S and report_interval.
@@ -62,14 +62,15 @@ class TestHoursAlone(linking.LinkTestCase):
         """Members change, counters count, and the link tries to say so."""
         self.now += TURN_S
         self.worker.held = {'a': linking.held(state=next(self.states))}
-        self.link._figures_at = 0.0
+        self.link._reporting._figures_at = 0.0
         return self.link._try(self.link._turn)
 
     def kept(self):
         """Bytes of what the link keeps."""
+        reporting = self.link._reporting
         return len(pickle.dumps((
-            self.reporter.__dict__, self.link._facts, self.fetcher.wanted,
-            self.fetcher._unsaved, self.link._problems)))
+            self.reporter.__dict__, reporting._facts, self.fetcher.wanted,
+            self.fetcher._unsaved, reporting._problems)))
 
     def check(self):
         before = self.fetcher.wanted

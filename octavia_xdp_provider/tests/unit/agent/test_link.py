@@ -18,9 +18,9 @@ from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.process import link as common_link
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import heartbeat
+from octavia_xdp_provider.process.agents import link as common_link
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import linking
 from octavia_xdp_provider.tests.unit.agent.linking import held
@@ -34,9 +34,7 @@ class TestPeersOfNat(linking.LinkTestCase):
         self.controller.nat_peers.side_effect = lambda host: {
             'peers': self.peers, 'moving': True}
         self.nat = mock.Mock(is_wanted=True)
-        self.link = link.Link(
-            'host', self.controller, self.fetcher, reports.Reporter(1),
-            self.worker, self.state, self.files, 3600, nat=self.nat)
+        self.link = link.Link(self.ends, 3600, nat=self.nat)
         self.now = 100.0
         self.enterContext(mock.patch.object(
             link.time, 'monotonic', lambda: self.now))
@@ -60,9 +58,7 @@ class TestPeersOfNat(linking.LinkTestCase):
 
     def test_a_node_without_pools_does_not_ask(self):
         for nat in mock.Mock(is_wanted=False), None:
-            link.Link('host', self.controller, self.fetcher,
-                      reports.Reporter(1), self.worker, self.state,
-                      self.files, 3600, nat=nat).ask_more()
+            link.Link(self.ends, 3600, nat=nat).ask_more()
         self.controller.nat_peers.assert_not_called()
 
     def test_they_are_asked_for_between_two_fetches(self):
@@ -329,9 +325,10 @@ class TestWorker(base.TestCase):
         self.metrics = metrics.Metrics(self.registry)
         self.come_round = mock.Mock()
         self.worker = worker.Worker(
-            self.reconciler, self.datapath, mock.Mock(ready=frozenset({4})),
-            mock.Mock(), self.notified, self.ended, self.metrics,
-            self.come_round)
+            self.reconciler, mock.Mock(
+                datapath=self.datapath,
+                uplinks=mock.Mock(ready=frozenset({4}))),
+            self.metrics, self.notified, self.ended, self.come_round)
 
     def test_ends_when_another_library_took_over(self):
         self.datapath.info.side_effect = datapath.DatapathError(
@@ -380,8 +377,8 @@ class TestWorker(base.TestCase):
                           'members': members}}
         for some in (None, held(m='unknown'), held(m='up', n='up'),
                      held(m='down', n='up'), held(m='down')):
-            self.metrics.held(self.worker._held, some or {})
-            self.worker._held = some
+            self.metrics.held(self.worker._notified, some or {})
+            self.worker._notified = some
         self.assertEqual((1, 1, 0), tuple(self.registry.get_sample_value(
             'octavia_xdp_agent_health_transitions_total', {'to': state})
             for state in ('up', 'down', 'unknown')))
@@ -391,7 +388,7 @@ class TestWorker(base.TestCase):
         self.reconciler.reconcile.side_effect = [
             OSError('once'), reconcile.PassResult(one, {})]
         self.worker.want(one)
-        with mock.patch.object(worker, 'TICK_S', 0.01):
+        with mock.patch.object(worker.Worker, 'tick_s', 0.01):
             thread = threading.Thread(target=self.worker.run)
             thread.start()
             self.assertTrue(self.worker.wait_for(one, 30))
@@ -418,15 +415,15 @@ class TestHeartbeat(base.TestCase):
         calls = iter([oslo_messaging.MessageDeliveryFailure('no'),
                       ValueError('no'), None])
 
-        def heartbeat(host):
+        def send(host):
             error = next(calls, None)
             if error is None:
                 enough.set()
                 return
             raise error
-        client.heartbeat.side_effect = heartbeat
-        beat = common_link.Heartbeat('host', client)
-        with mock.patch.object(common_link, 'HEARTBEAT_S', 0.01):
+        client.heartbeat.side_effect = send
+        beat = heartbeat.Heartbeat('host', client)
+        with mock.patch.object(heartbeat, 'HEARTBEAT_S', 0.01):
             beat.start()
             self.assertTrue(enough.wait(30))
             beat.stop()
@@ -440,14 +437,14 @@ class TestHeartbeat(base.TestCase):
                 reports.append(time.monotonic())
             return reports[19] if len(reports) > 19 else reports[-1]
 
-        def heartbeat(host):
+        def send(host):
             if not heard.is_set():
                 reports.append('heartbeat')
                 heard.set()
-        client.heartbeat.side_effect = heartbeat
-        beat = common_link.Heartbeat('host', client,
+        client.heartbeat.side_effect = send
+        beat = heartbeat.Heartbeat('host', client,
                                      reported_at=reported_at)
-        with mock.patch.object(common_link, 'HEARTBEAT_S', 0.01):
+        with mock.patch.object(heartbeat, 'HEARTBEAT_S', 0.01):
             beat.start()
             self.assertTrue(heard.wait(60))
             beat.stop()

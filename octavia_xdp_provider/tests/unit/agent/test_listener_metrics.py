@@ -45,7 +45,7 @@ class TestCollector(reconciling.ReconcilerTestCase):
             frozenset(self.announce.wanted()), {'router': 'up'})
         self.registry = prometheus_client.CollectorRegistry()
         self.registry.register(listener_metrics.Collector(
-            self.conf, self.link, self.reconciler))
+            self.conf, self.link, self.reconciler.facts))
         self.unmonitored()
 
     def take(self, *documents):

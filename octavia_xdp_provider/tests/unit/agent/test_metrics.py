@@ -34,12 +34,12 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.announce.status = lambda: announcements.Status(
             frozenset(self.announce.wanted()), {'router': 'up'})
         self.registry.register(metrics.Collector(
-            self.datapath, mock.Mock(wanted=None, answered_at=0.0),
-            mock.Mock(result=None,
-                      active_flows=self.reconciler.active_flows,
-                      total=self.reconciler.total),
-            mock.Mock(ready=frozenset({4})), self.announce,
-            mock.Mock(work=lambda: {'octavia-xdp-hc': False})))
+            mock.Mock(
+                datapath=self.datapath, announce=self.announce,
+                uplinks=mock.Mock(ready=frozenset({4})),
+                processes=mock.Mock(work=lambda: {'octavia-xdp-hc': False})),
+            mock.Mock(wanted=None, answered_at=0.0),
+            mock.Mock(result=None, facts=self.reconciler.facts)))
 
     def value(self, name, **labels):
         return self.registry.get_sample_value(

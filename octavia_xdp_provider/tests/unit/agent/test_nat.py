@@ -7,7 +7,6 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import nat
 from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.config import nat_options
@@ -239,7 +238,7 @@ class TestServices(base.TestCase):
     idle_times = {'TCP': 7440, 'UDP': 300}
 
     def plan(self, found, **more):
-        return forwarding.plan(found, planning.POLICY, nat=lambda _doc: (
+        return planning.plan(found, share=lambda _document: (
             nat.Share(7, 1000, self.idle_times)), **more)
 
     def test_limits_of_connections(self):
@@ -310,8 +309,7 @@ class TestServices(base.TestCase):
         self.assertEqual(7440, idle(idle_timeout=7440))
 
     def test_a_node_without_pools_refuses_it(self):
-        error = self.assertRaises(errors.Refused, forwarding.plan,
-                                  document(), planning.POLICY)
+        error = self.assertRaises(errors.Refused, planning.plan, document())
         self.assertEqual('flavor', error.option)
 
     def test_others_are_as_before(self):
@@ -391,6 +389,9 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.nat = nat.Nat(self.conf, self.datapath, lambda: self.own,
                            self.gave_up)
         self.reconciler = self.make(self.conf, nat=self.nat)
+
+    def nat_state(self):
+        return self.nat.report(self.reconciler.facts.nat_flows())
 
     def boot(self):
         """Nothing is known of peers; `now` is what clocks say."""
@@ -532,7 +533,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         result = self.run_pass(self.document)
         self.assertIn('198.51.100.1', result.failed['lb'])
         self.assertEqual({'pools': [], 'problem': self.nat.problem},
-                         self.reconciler.nat_state())
+                         self.nat_state())
         self.assertEqual(set(), self.announced())
 
     def test_a_problem_of_nat_is_one_of_what_uses_it_alone(self):
@@ -545,12 +546,11 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual([self.nat.problem, None], [
             self.reconciler.held[key]['error'] for key in ('lb', 'other')])
         # What was there before goes on.
-        self.assertEqual([POOL], self.reconciler.nat_state()['pools'])
-        self.assertIn(self.nat.problem,
-                      self.reconciler.nat_state()['problem'])
+        self.assertEqual([POOL], self.nat_state()['pools'])
+        self.assertIn(self.nat.problem, self.nat_state()['problem'])
         self.own = set()
         self.assertEqual({}, self.run_pass(self.document, other).failed)
-        self.assertNotIn('problem', self.reconciler.nat_state())
+        self.assertNotIn('problem', self.nat_state())
 
     def test_flows_and_bytes_are_counted_also_when_it_is_withdrawn(self):
         self.run_pass(self.document)
@@ -561,12 +561,12 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual(
             {'bytes': 1500, 'flows': 1, 'drops': 0, 'active': 5,
              'bytes_out': 999},
-            self.reconciler.counters()['lb']['listener'])
+            self.reconciler.facts.counters()['lb']['listener'])
         self.assertEqual({'TCP': 5, 'UDP': 0, 'SCTP': 0},
-                         self.reconciler.active_flows())
-        ((_, _, _, traffic),) = self.reconciler.traffic()
+                         self.reconciler.facts.active_flows())
+        ((_, _, _, traffic),) = self.reconciler.facts.traffic()
         self.assertEqual(5, traffic.active)
         self.assertEqual(
             {'pools': [POOL], 'ports': 4 * 64512, 'flows': 5,
              'share': 2 * 64512, 'peers': 0, 'projects': {'p': 5}},
-            self.reconciler.nat_state())
+            self.nat_state())

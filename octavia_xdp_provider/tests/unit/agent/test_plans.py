@@ -34,9 +34,9 @@ class PlansTestCase(base.TestCase):
                        'b': (2, self.document('b', 11))}
 
     def make(self, keys=checks_file.UNKEYED, probes=None):
-        return plans.Plans(
-            forwarding.POOL, 0, lambda: address_policy.AddressPolicy(
-                self.networks, self.denied), self.path_mtu, probes, keys)
+        return plans.Plans(self.load(''), plans.Inputs(
+            lambda: address_policy.AddressPolicy(self.networks, self.denied),
+            self.path_mtu, probes, keys))
 
     def document(self, key, number, delay=5):
         document = base.document(vip_address=f'203.0.113.{number}')

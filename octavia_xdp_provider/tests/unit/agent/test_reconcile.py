@@ -36,17 +36,17 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.assertEqual(7, outcome.wanted.as_of)
 
     def test_open_slots_are_as_of_the_last_pass_that_ended(self):
-        self.assertEqual(0, self.reconciler.open_slots()['as_of'])
+        self.assertEqual(0, self.reconciler.facts.open_slots()['as_of'])
         self.unmonitored()
         seen = []
         announce = self.reconciler._announce_tables
         with mock.patch.object(
                 self.reconciler, '_announce_tables', lambda ready: (
-                    seen.append(self.reconciler.open_slots()['as_of']),
+                    seen.append(self.reconciler.facts.open_slots()['as_of']),
                     announce(ready))):
             self.run_pass(self.document)
         self.assertEqual([0, 7], [*seen,
-                                  self.reconciler.open_slots()['as_of']])
+                                  self.reconciler.facts.open_slots()['as_of']])
 
     def test_result_handler_is_notified_of_changed_services(self):
         with wakeup.bind(f'{self.directory}/handler.wakeup') as receiver:
@@ -289,7 +289,7 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.run_pass(self.document)
         self.assertEqual({'lb': {'listener': {
             'bytes': 1500, 'flows': 1, 'drops': 0, 'active': 0}}},
-                         self.reconciler.counters())
+                         self.reconciler.facts.counters())
 
     def test_what_is_not_rechecked_is_withdrawn_or_waits(self):
         self.unmonitored()

@@ -65,7 +65,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
     def test_a_refused_change_keeps_what_is_there(self):
         self.unmonitored()
         self.run_pass(self.document)
-        self.reconciler._policy = lambda: address_policy.AddressPolicy(
+        self.policy = address_policy.AddressPolicy(
             (NETWORK,), (ipaddress.ip_network('198.18.0.0/15'),),
             frozenset())
         outcome = self.run_pass(self.document)

@@ -14,8 +14,8 @@ from octavia_xdp_provider.agent import service
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.process import agent_threads
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import service as agent_threads
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
 from octavia_xdp_provider.tests.unit.controller import base as store_base
@@ -126,7 +126,7 @@ class TestAgent(store_base.StoreTestCase):
         self.store.register_node('node')
         self.store.place('lb', add=['node'])
         self.start(f'[nat]\npools = {pool}\n')
-        announce = self.agents[-1][0]._announce
+        announce = self.agents[-1][0]._parts.announce
         self.wait_for(lambda: self.wait_until_reported() and
                       pool in announce.wanted())
         self.assertEqual([reconciling.KEY], list(self.node.held))

@@ -11,8 +11,8 @@ from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.host import fetching
 from octavia_xdp_provider.host import link
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit.controller import base
 from octavia_xdp_provider.tests.unit.controller import network as networks
 

@@ -8,9 +8,9 @@ from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import pages
-from octavia_xdp_provider.process import fetching
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import fetching
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.controller import network as networks

@@ -7,7 +7,7 @@ import pathlib
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.library import HostError
-from octavia_xdp_provider.process.wanted import Wanted
+from octavia_xdp_provider.process.agents.wanted import Wanted
 
 PORT = '11111111-1111-4111-8111-111111111111'
 OTHER = '22222222-2222-4222-8222-222222222222'

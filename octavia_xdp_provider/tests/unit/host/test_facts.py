@@ -8,7 +8,7 @@ from octavia_xdp_provider.contracts.host_messages import PortCounters
 from octavia_xdp_provider.host import facts
 from octavia_xdp_provider.host import link
 from octavia_xdp_provider.host import types
-from octavia_xdp_provider.process import reports
+from octavia_xdp_provider.process.agents import reports
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.host import fakes
 

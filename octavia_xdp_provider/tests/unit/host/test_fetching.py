@@ -8,7 +8,7 @@ import fixtures
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.host import documents
 from octavia_xdp_provider.host import fetching
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.host import fakes
 

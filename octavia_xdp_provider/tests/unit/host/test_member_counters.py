@@ -97,12 +97,12 @@ class TestEntrySums(base.TestCase):
         carried = member_counters.Carried()
         carried.learn([fakes.port(fakes.entry(1), fakes.entry(2))])
         worker = python_types.SimpleNamespace(
-            held={}, carried=carried,
+            held={},
             facts=facts.Facts(entries=(entry(1, 3), entry(2, 4))))
         registry = prometheus_client.CollectorRegistry()
         registry.register(metrics.Collector(
             python_types.SimpleNamespace(answered_at=0.0), worker,
-            python_types.SimpleNamespace(is_known=True)))
+            python_types.SimpleNamespace(is_known=True), carried))
         text = prometheus_client.generate_latest(registry).decode()
         for name, value in (('packets_in', 7), ('bytes_out', 2100),
                             ('flows', 2), ('drops', 0)):

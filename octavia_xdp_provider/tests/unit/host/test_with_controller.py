@@ -9,8 +9,8 @@ from octavia_xdp_provider.host import fetching
 from octavia_xdp_provider.host import link
 from octavia_xdp_provider.host import reconcile
 from octavia_xdp_provider.host.taps import Tap
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit.controller import hypervisors
 from octavia_xdp_provider.tests.unit.host import fakes
 

@@ -16,9 +16,9 @@ class TestReports(base.TestCase):
         reconciler.prepare.return_value = []
         found = settings.Settings(types.Settings(), (2,), 1500, ())
         one = worker.Worker(
-            reconciler, mock.Mock(), mock.Mock(), lambda _snapshot: found,
-            mock.Mock(taps=None), mock.Mock(), notify, mock.Mock(),
-            mock.Mock(), mock.Mock(), mock.Mock())
+            reconciler, mock.Mock(find_settings=lambda: found,
+                                  watch=mock.Mock(taps=None)),
+            mock.Mock(), notify)
         one._pass()
         notify.reset_mock()
         one._pass()

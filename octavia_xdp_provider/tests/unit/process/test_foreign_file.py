@@ -10,7 +10,7 @@ from octavia_xdp_provider.agent import uplinks_file
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.process import foreign_file
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit import base
 
 

@@ -166,7 +166,8 @@ class TestDocument(base.TestCase):
             for value in accepted:
                 document = full_document()
                 document['pools']['pool']['healthmonitor'][name] = value
-                plan = forwarding.plan(document, POLICY)
+                plan = forwarding.plan(
+                    document, forwarding.Context(POLICY))
                 checks_file.build_document(plan.checks)
         for name, refused in beyond.items():
             for value in refused:

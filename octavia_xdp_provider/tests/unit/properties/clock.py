@@ -10,7 +10,7 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import database_clock
-from octavia_xdp_provider.process import link
+from octavia_xdp_provider.process.agents import link
 
 
 class Asleep(BaseException):

@@ -9,12 +9,14 @@ import shutil
 import types
 
 from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import plans
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.contracts import address_policy
-from octavia_xdp_provider.process import fetching
-from octavia_xdp_provider.process import reports
-from octavia_xdp_provider.process import wanted
+from octavia_xdp_provider.process.agents import fetching
+from octavia_xdp_provider.process.agents import reporting
+from octavia_xdp_provider.process.agents import reports
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.unit.agent import reconciling
 from octavia_xdp_provider.tests.unit.controller import network
 
@@ -59,6 +61,7 @@ class Worker:
 
     def __init__(self, reconciler):
         self._reconciler = reconciler
+        self.facts = reconciler.facts
         self.result = None
 
     def want(self, what):
@@ -80,9 +83,6 @@ class Worker:
     @property
     def held(self):
         return self._reconciler.held
-
-    def counters(self):
-        return self._reconciler.counters()
 
 
 class Node:
@@ -118,15 +118,15 @@ class Node:
             self._conf, types.SimpleNamespace(
                 checks=f'{self.directory}/checks',
                 handler_wakeup=f'{self.directory}/handler.wakeup'),
-            self.tables, self.announce, lambda: policy))
+            self.tables, self.announce, plans.Inputs(lambda: policy)))
         self.fetcher = fetching.Fetcher(
             self._calls, self.host, wanted.Cache(self._wanted),
             self._clock.monotonic)
-        self._link = link.Link(
+        self._link = link.Link(reporting.Ends(
             self.host, self._calls, self.fetcher, reports.Reporter(int(
                 (self._clock.database_time() + self.ahead_s) * 1000)),
             self._worker, types.SimpleNamespace(read=self._state),
-            types.SimpleNamespace(check_writable=lambda: None), 10)
+            types.SimpleNamespace(check_writable=lambda: None)), 10)
         if self.fetcher.wanted is not None:
             self._worker.want(self.fetcher.wanted)
 

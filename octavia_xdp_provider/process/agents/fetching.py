@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import shape
-from octavia_xdp_provider.process import wanted as wanted_state
+from octavia_xdp_provider.process.agents import wanted as wanted_state
 
 LOG = logging.getLogger(__name__)
 
