@@ -170,7 +170,8 @@ class History:
                     changed = True
                     pool = self._pools.setdefault(
                         load_balancer_id, {}).setdefault(pool_id, _Pool())
-                    pool.changes = pools[pool_id]
+                    # What this node has seen since then is newer.
+                    pool.changes = pool.changes or pools[pool_id]
         return changed
 
     def _apply(self, applied: Applied, key: datapath.Key,

@@ -261,6 +261,19 @@ class TestWhatIsGiven(HistoryTestCase):
         self.assertEqual([25, 3], [changes[0][0]
                                    for _, changes in self.given()])
 
+    def test_listener_that_is_added_later_hides_no_own_change(self):
+        self.give()
+        self.history.apply()
+        self.becomes({'m1': 1})
+        self.becomes({'m1': 2})
+        before = self.remembered()
+        later = planning.KEY._replace(port=81)
+        self.tables.set({'m1': 2}, packets=0, key=later)
+        self.plans.plans['lb'].named = {**named(), **named(later)}
+        self.assertTrue(self.history.apply())
+        self.assertEqual(before, self.remembered())
+        self.assertEqual(2, len(before))
+
     def test_what_is_unknown_here_does_no_harm(self):
         self.history.given({
             'foreign': {'pool': []}, 'lb': {'pool2': [], 'pool': [
