@@ -41,6 +41,13 @@ class Metrics(metrics.Metrics):
         self._failures = prometheus_client.Counter(
             PREFIX + 'rpc_failures', 'Talks with the controller that failed',
             registry=registry)
+        self._discarded = prometheus_client.Counter(
+            PREFIX + 'discarded_flows', 'Flows of VMs that arrived which were '
+            'not added, as too many messages waited', registry=registry)
+
+    def discarded(self, flows: int) -> None:
+        """Count flows of an arriving VM that were discarded."""
+        self._discarded.inc(flows)
 
     def failed(self, kind: str) -> None:
         self._failures.inc()

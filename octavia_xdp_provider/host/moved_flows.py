@@ -110,12 +110,16 @@ class Arriving:
 
     :param dataplane: datapath.Datapath of the worker.
     :param wake: called when flows have been queued.
+    :param discarded: called with the number of flows that were not.
     """
 
     def __init__(self, dataplane: typing.Any,
-                 wake: collections.abc.Callable[[], None]) -> None:
+                 wake: collections.abc.Callable[[], None],
+                 discarded: collections.abc.Callable[[int], None] = (
+                     lambda flows: None)) -> None:
         self._datapath = dataplane
         self._wake = wake
+        self._discarded = discarded
         self._waiting: queue.Queue[tuple[str, Page]] = queue.Queue(
             _WAITING_MAX)
 
@@ -125,6 +129,7 @@ class Arriving:
         try:
             self._waiting.put_nowait((port_id, page))
         except queue.Full:
+            self._discarded(len(page))
             LOG.warning('Dropping flows that another hypervisor has sent: '
                         'too many are waiting.')
             return

@@ -114,7 +114,8 @@ class HostAgent(service.Agent):
             lambda: settings.find(self._conf, own_links.snapshot()),
             self._watch, lambda: self._fetcher.common,
             moved_flows.Leaving(dataplane),
-            moved_flows.Arriving(dataplane, self._wake_worker),
+            moved_flows.Arriving(dataplane, self._wake_worker,
+                                 self.metrics.discarded),
             member_counters.Carried())
 
     def _port_ids(self) -> list[str]:

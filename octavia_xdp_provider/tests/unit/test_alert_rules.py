@@ -92,6 +92,7 @@ WELL = {
     OUTCOME.format('drop_no_tap'): '0+540x60',
     OUTCOME.format('flows_full'): '0x60',
     V + 'open_vswitch_known' + HV1: '1x60',
+    V + 'discarded_flows_total' + HV1: '7x60',
 }
 # Alert → what is different, and the labels that it says it of. It begins in
 # the tenth minute.
@@ -171,6 +172,9 @@ FAULTS = {
     'HypervisorFlowsFull': (
         {OUTCOME.format('flows_full'): '0x9 0+1x50'},
         {'instance': 'hv1', 'outcome': 'flows_full'}),
+    'HypervisorFlowsDiscarded': (
+        {V + 'discarded_flows_total' + HV1: '0x9 100x50'},
+        {'instance': 'hv1'}),
     'HypervisorWithoutOpenVswitch': (
         {V + 'open_vswitch_known' + HV1: '1x9 0x50'},
         {'instance': 'hv1'}),

@@ -124,8 +124,10 @@ class TestArriving(base.TestCase):
     def setUp(self):
         super().setUp()
         self.datapath, self.woken = Datapath(), []
+        self.discarded = []
         self.arriving = moved_flows.Arriving(
-            self.datapath, lambda: self.woken.append(True))
+            self.datapath, lambda: self.woken.append(True),
+            self.discarded.append)
 
     def test_flows_of_the_ports_own_keys_are_taken(self):
         self.arriving.put(fakes.PORT, [
@@ -141,7 +143,9 @@ class TestArriving(base.TestCase):
 
     def test_what_fails_or_is_too_much_stops_nothing(self):
         for _ in range(100):
-            self.arriving.put(fakes.PORT, [message(1, 1000)])
+            self.arriving.put(fakes.PORT, [message(1, 1000),
+                                           message(2, 1000)])
+        self.assertEqual(36 * [2], self.discarded)
         with mock.patch.object(self.datapath, 'add_flows',
                                side_effect=HostError(errno.EIO, 'no')):
             self.arriving.take()
