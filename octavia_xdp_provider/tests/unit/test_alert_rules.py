@@ -173,7 +173,7 @@ FAULTS = {
         {OUTCOME.format('flows_full'): '0x9 0+1x50'},
         {'instance': 'hv1', 'outcome': 'flows_full'}),
     'HypervisorFlowsDiscarded': (
-        {V + 'discarded_flows_total' + HV1: '0x9 100x50'},
+        {V + 'discarded_flows_total' + HV1: '0x9 0+100x50'},
         {'instance': 'hv1'}),
     'HypervisorWithoutOpenVswitch': (
         {V + 'open_vswitch_known' + HV1: '1x9 0x50'},
