@@ -25,13 +25,12 @@ from octavia_xdp_provider.agent.checks import Keys
 from octavia_xdp_provider.agent.checks import SCHEMA
 from octavia_xdp_provider.agent.checks import TlsOptions
 from octavia_xdp_provider.agent.checks import UNKEYED
-from octavia_xdp_provider.process import atomic_file
 
 # Everything that users of the file need.
 __all__ = [
     'SCHEMA', 'UNKEYED', 'VERSION', 'Check', 'ChecksFileError', 'Condition',
     'Group', 'HttpOptions', 'Keys', 'TlsOptions', 'build_document',
-    'compute_key', 'encode', 'load', 'select', 'validate', 'write',
+    'compute_key', 'encode', 'load', 'select', 'validate',
 ]
 
 VERSION = 1
@@ -238,26 +237,6 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ChecksFileError(f'document: {error}') from None
     validate(document)
     return document
-
-
-def write(
-    path: str | os.PathLike[str],
-    checks: Iterable[Check],
-    mode: int = 0o600,
-    conditions: Iterable[Condition] = (),
-    groups: Iterable[Group] = (),
-    kept: Mapping[str, Any] | None = None,
-    keys: Keys = UNKEYED,
-) -> bool:
-    """Replace the file atomically.
-
-    A reader sees the old or the new file, even after a power failure.
-
-    :returns: False if the file already had this content; it is not touched.
-    :raises ChecksFileError: if the health checker would refuse it.
-    """
-    document = build_document(checks, conditions, groups, kept, keys)
-    return atomic_file.replace(path, encode(document), mode)
 
 
 def encode(document: Mapping[str, Any]) -> bytes:

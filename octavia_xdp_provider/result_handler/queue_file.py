@@ -143,16 +143,6 @@ class Record(NamedTuple):
     flags: int
     detail: int
 
-    @property
-    def verified(self) -> bool:
-        """Whether a probe of this boot confirms the state."""
-        return bool(self.flags & FLAG_VERIFIED)
-
-    @property
-    def key_text(self) -> str:
-        """The key as written in the checks files."""
-        return f'{self.key:016x}'
-
 
 class Columns(NamedTuple):
     """The records of a file, column by column."""

@@ -42,20 +42,14 @@ class TestAttributes(reconciling.ReconcilerTestCase):
              '203.0.113.11': {}}, self.drain('lb'))
         self.assertEqual({base.VIP: {}, '203.0.113.11': {}}, self.drain())
 
-    def test_the_log_names_what_is_new_and_not_all(self):
+    def test_log_names_added_and_removed_prefixes_only(self):
         self.run_pass(self.document)
         log = self.useFixture(fixtures.FakeLogger())
         self.run_pass(self.document, self.other)
         self.assertIn('Announcing 2 prefixes: added 203.0.113.11, removed '
                       'none.', log.output)
 
-    def test_a_look_between_passes_keeps_it(self):
-        self.drain('lb')
-        before = self.announce.wanted()
-        self.reconciler.announce(reconciling.BOTH)
-        self.assertEqual(before, self.announce.wanted())
-
-    def test_a_new_agent_keeps_it_until_it_knows(self):
+    def test_new_agent_keeps_attributes_until_its_first_pass(self):
         self.drain('lb')
         before = self.announce.wanted()
         self.reconciler = self.make(self.conf)
@@ -80,7 +74,7 @@ class TestAttributes(reconciling.ReconcilerTestCase):
                             '65535:65281')},
              '203.0.113.11': usual}, self.drain('lb'))
 
-    def test_without_a_value_for_it_a_drained_vip_keeps_the_usual_one(self):
+    def test_drained_vip_keeps_usual_attributes_by_default(self):
         self.configure('med = 5\ndrain_communities =')
         self.assertEqual({base.VIP: {'med': 5}, '203.0.113.11': {'med': 5}},
                          self.drain('lb'))

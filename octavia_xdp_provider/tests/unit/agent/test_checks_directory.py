@@ -33,7 +33,7 @@ class TestDirectory(base.TestCase):
         self.directory = checks_directory.ChecksDirectory(str(self.path))
         self.document = checks_file.build_document([CHECK])
 
-    def test_nobody_else_reads_what_tenants_have(self):
+    def test_checks_files_are_private(self):
         self.directory.make()
         self.directory.write('lb', self.document)
         self.assertEqual((0o750, 0o640), (
@@ -47,7 +47,7 @@ class TestDirectory(base.TestCase):
         self.directory.make()
         self.assertEqual((0o750, 0o640), (mode(self.path), mode(old)))
 
-    def test_what_somebody_else_changes_is_noticed(self):
+    def test_foreign_change_of_a_file_is_noticed(self):
         self.directory.make()
         for name in 'abc':
             self.directory.write(name, self.document)
@@ -59,7 +59,7 @@ class TestDirectory(base.TestCase):
         self.assertEqual(({'b', 'c', 'd'}, {'a', 'b'}),
                          self.directory.look())
 
-    def test_what_somebody_writes_into_a_file_is_noticed_in_its_turn(self):
+    def test_foreign_write_is_noticed_in_its_turn(self):
         self.directory.make()
         for name in 'abc':
             self.directory.write(name, self.document)
@@ -68,7 +68,7 @@ class TestDirectory(base.TestCase):
             self.directory.look()[1]
             for _ in range(checks_directory.LOOKS))))
 
-    def test_what_a_killed_writer_left_goes_at_the_start(self):
+    def test_temporary_files_of_a_killed_writer_are_removed(self):
         self.directory.make()
         (self.path / '.tmp-lb.json-x').write_text('')
         self.directory.make()
@@ -82,7 +82,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         other['pools']['pool']['healthmonitor']['delay'] = 9
         return dict(other, id='other')
 
-    def test_a_change_writes_the_file_of_its_load_balancer(self):
+    def test_change_writes_the_file_of_its_load_balancer(self):
         other = self.other()
         entry = (5, other)
         reconcile = self.reconciler.reconcile
@@ -99,7 +99,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual(['lb.json'], [
             call.args[0].name for call in replace.call_args_list])
 
-    def test_a_file_that_somebody_removed_is_written_again(self):
+    def test_file_that_somebody_removed_is_written_again(self):
         self.run_pass(self.document, self.other())
         before = self.checks_files()
         path = pathlib.Path(self.directory, 'checks')
@@ -109,7 +109,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.run_pass(self.document, self.other())
         self.assertEqual(before, self.checks_files())
 
-    def test_a_pass_that_failed_is_made_good(self):
+    def test_failed_pass_is_repeated(self):
         self.run_pass(self.document)
         document = base.document()
         document['pools']['pool']['members'].popitem()
@@ -138,7 +138,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual({'lb': {'m1': 'up', 'm2': 'up'}},
                          self.reconciler.members())
 
-    def test_a_service_that_somebody_else_has_changed_is_set_again(self):
+    def test_service_that_somebody_else_has_changed_is_set_again(self):
         document = self.document
         wanted = self.wanted(document)
         self.reconciler.reconcile(wanted, reconciling.BOTH)
@@ -164,18 +164,18 @@ class TestSecret(base.TestCase):
         self.path = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path, 'secret')
 
-    def test_it_is_kept_and_nobody_else_reads_it(self):
+    def test_secret_is_kept_and_private(self):
         first = secret_file.load(self.path)
         self.assertEqual((first, 32, 0o600), (
             secret_file.load(self.path), len(first), mode(self.path)))
 
-    def test_one_that_is_torn_is_made_anew(self):
+    def test_torn_secret_is_replaced(self):
         first = secret_file.load(self.path)
         self.path.write_bytes(first[:5])
         self.assertNotEqual(first, secret_file.load(self.path))
         self.assertEqual(32, self.path.stat().st_size)
 
-    def test_a_node_without_room_has_one_as_well(self):
+    def test_full_disk_does_not_prevent_a_secret(self):
         with mock.patch.object(atomic_file, 'replace', side_effect=OSError(
                 errno.ENOSPC, 'No space left on device')):
             self.assertEqual(32, len(secret_file.load(self.path)))
@@ -183,7 +183,7 @@ class TestSecret(base.TestCase):
 
 class TestContract(base.TestCase):
 
-    def test_what_is_built_is_what_the_schema_takes(self):
+    def test_built_documents_match_the_schema(self):
         """Built documents are checked by their kinds only."""
         for check in (
                 CHECK, checks_file.Check('ping', '::1', None, 1, 1, mark=9),

@@ -47,7 +47,7 @@ class TestFacts(planning.PlanTestCase):
             'bytes': 100, 'flows': 3, 'drops': 2, 'active': 5}}},
             report['counters'])
 
-    def test_a_member_that_moves_is_up_until_its_new_checks_report(self):
+    def test_member_that_moves_is_up_until_its_new_checks_report(self):
         member = self.tables.members.return_value.get.return_value
         plan = self.plan()
         self.facts = facts.Facts(
@@ -94,7 +94,7 @@ class TestFacts(planning.PlanTestCase):
                             b=[(30, False)], c=[(93, True)],
                             d=[(0, False)]))
 
-    def test_of_many_those_with_the_most_open_slots_are_named(self):
+    def test_load_balancers_with_most_open_slots_are_named(self):
         found = self.open_slots(**{
             f'{number}': [(number, False)]
             for number in range(1, messages.OPEN_SLOTS_MAX + 4)})
@@ -115,12 +115,12 @@ class TestFacts(planning.PlanTestCase):
         self.assertEqual({'TCP': 12, 'UDP': 11, 'SCTP': 0},
                          self.facts.active_flows())
 
-    def test_what_is_the_same_stays_the_same_object(self):
+    def test_unchanged_report_is_the_same_object(self):
         before = self.facts.held['lb']
         self.assertIs(before, self.update(['lb']))
         self.assertIsNot(before, self.update(announced=[base.VIP]))
 
-    def test_a_load_balancer_is_announced_with_all_its_vips(self):
+    def test_load_balancer_is_announced_with_all_its_vips(self):
         self.document['additional_vips'] = [{'ip_address': '2001:db8:113::1'}]
         self.facts = facts.Facts(
             types.SimpleNamespace(plans={'lb': self.plan()}), self.tables)
@@ -128,11 +128,11 @@ class TestFacts(planning.PlanTestCase):
         self.assertTrue(self.update(
             announced=[base.VIP, '2001:db8:113::1'])['announced'])
 
-    def test_what_is_gone_is_not_reported(self):
+    def test_removed_load_balancer_is_not_reported(self):
         self.entries = {}
         self.update()
         self.assertEqual({}, self.facts.held)
 
-    def test_an_error_that_ends_is_not_reported_any_more(self):
+    def test_error_that_ends_is_not_reported_any_more(self):
         self.assertEqual('full', self.update(errors={'lb': 'full'})['error'])
         self.assertIsNone(self.update()['error'])

@@ -69,7 +69,7 @@ class TestFetching(FetchingTestCase):
         self.assertEqual(
             'new', self.fetcher.wanted.documents['b'][1]['name'])
 
-    def test_what_the_controller_takes_away_is_removed(self):
+    def test_removed_load_balancers_are_dropped(self):
         self.answer(5, entry('a', 3), entry('b', 4))
         self.assertEqual((6, {'a': 3}), self.answer(6, removed=['b']))
 
@@ -94,7 +94,7 @@ class TestFetching(FetchingTestCase):
                           mock.call('host', 0, 'a')],
                          self.controller.fetch.call_args_list)
 
-    def test_what_is_draining_is_known_also_after_a_restart(self):
+    def test_draining_survives_a_restart(self):
         self.answer(5, entry('a', 3), dict(entry('b', 5), draining=True))
         self.assertEqual({'b'}, self.fetcher.wanted.draining)
         self.answer(6, entry('a', 6))
@@ -106,7 +106,7 @@ class TestFetching(FetchingTestCase):
         self.answer(10, removed=['b'])
         self.assertEqual(frozenset(), self.fetcher.wanted.draining)
 
-    def test_what_is_withdrawn_is_known_also_after_a_restart(self):
+    def test_withdrawal_survives_a_restart(self):
         self.answer(5, dict(entry('b', 5), draining=True, withdrawn=True))
         self.restart()
         self.assertEqual(({'b'}, {'b'}), (self.fetcher.wanted.draining,
@@ -117,7 +117,7 @@ class TestFetching(FetchingTestCase):
         self.restart()
         self.assertEqual(frozenset(), self.fetcher.wanted.withdrawn)
 
-    def test_everything_is_compared_after_a_start_and_now_and_then(self):
+    def test_everything_is_compared_after_a_start_and_periodically(self):
         self.answer(5, entry('a', 3))
         self.answer(6)
         self.assertEqual(1, self.controller.compare.call_count)
@@ -166,13 +166,13 @@ class TestCache(FetchingTestCase):
     def cached(self):
         return self.held() if self.fetcher.wanted else None
 
-    def test_what_was_sent_last_survives_a_restart(self):
+    def test_cache_survives_a_restart(self):
         self.answer(5, entry('a', 3), entry('b', 4))
         self.answer(6, entry('a', 6), removed=['b'])
         self.restart()
         self.assertEqual((6, {'a': 6}), self.cached())
 
-    def test_a_change_writes_what_it_is_about(self):
+    def test_change_writes_only_its_own_file(self):
         self.answer(5, entry('a', 3), entry('b', 4))
         before = (self.directory / 'wanted/b.json').stat().st_ino
         with mock.patch.object(atomic_file, 'replace',
@@ -183,14 +183,14 @@ class TestCache(FetchingTestCase):
         self.assertEqual(
             before, (self.directory / 'wanted/b.json').stat().st_ino)
 
-    def test_nobody_else_reads_it(self):
+    def test_cache_is_private(self):
         self.answer(5, entry('a', 3))
         for path, mode in (('wanted', 0o700), ('wanted/a.json', 0o600),
                            ('wanted/as_of', 0o600)):
             self.assertEqual(mode, stat.S_IMODE(
                 os.stat(self.directory / path).st_mode))
 
-    def test_what_was_fetched_is_kept_where_no_cache_can_be_written(self):
+    def test_fetched_state_is_kept_without_a_cache(self):
         log = self.useFixture(fixtures.FakeLogger())
         with self.fail_to_write():
             for as_of in (5, 6):
@@ -198,14 +198,14 @@ class TestCache(FetchingTestCase):
                                  self.answer(as_of, entry('a', as_of)))
         self.assertEqual(1, log.output.count('No space left on device'))
 
-    def test_it_is_written_as_soon_as_it_can_be(self):
+    def test_cache_is_written_once_there_is_room(self):
         with self.fail_to_write():
             self.answer(5, entry('a', 3))
         self.answer(5)
         self.restart()
         self.assertEqual((5, {'a': 3}), self.cached())
 
-    def test_a_torn_cache_is_not_used(self):
+    def test_torn_cache_is_not_used(self):
         self.answer(5, entry('a', 3), entry('b', 3))
         for name, text in (('a.json', '{"generation": 5'), ('a.json', '[]'),
                            ('a.json', '{}'), ('as_of', '')):
@@ -241,7 +241,7 @@ class TestReceived(FetchingTestCase):
         self.assertEqual([], self.controller.mock_calls)
         return found
 
-    def test_it_is_taken_as_if_it_had_been_asked_for(self):
+    def test_page_is_applied_like_an_answer(self):
         self.assertEqual(['a', 'c'], self.receive(
             5, 8, entry('a', 8), entry('c', 7), removed=['b']))
         self.assertEqual((8, {'a': 8, 'c': 7}), self.held())
@@ -250,32 +250,32 @@ class TestReceived(FetchingTestCase):
         self.restart()
         self.assertEqual((8, {'a': 8, 'c': 7}), self.held())
 
-    def test_it_may_begin_before_what_is_known(self):
+    def test_page_that_begins_earlier_is_taken(self):
         self.assertEqual(['a'], self.receive(2, 8, entry('a', 8)))
         self.assertEqual((8, {'a': 8, 'b': 4}), self.held())
 
-    def test_nothing_is_taken_where_something_is_missing_before_it(self):
+    def test_page_after_a_gap_is_not_taken(self):
         for page in ((6, 8), (None, 8), (True, 8)):
             self.assertIsNone(self.receive(*page, entry('a', 8)))
         self.assertIsNone(self.receive(5, 8, entry('a', 8), more='a'))
         self.assertIsNone(self.receive(5, 8, entry('a', 8), compare=True))
         self.assertEqual((5, {'a': 3, 'b': 4}), self.held())
 
-    def test_a_late_one_takes_nothing_back(self):
+    def test_late_page_reverts_nothing(self):
         self.receive(5, 8, entry('a', 8))
         self.assertEqual([], self.receive(5, 7, removed=['a']))
         self.assertEqual([], self.receive(5, 8, entry('a', 8)))
         self.assertEqual((8, {'a': 8, 'b': 4}), self.held())
 
-    def test_all_is_compared_now_and_then_all_the_same(self):
+    def test_page_is_not_taken_when_a_comparison_is_due(self):
         self.now += fetching.COMPARE_S + 1
         self.assertIsNone(self.receive(5, 8, entry('a', 8)))
 
-    def test_after_a_start_the_controller_is_asked(self):
+    def test_page_after_a_restart_is_not_taken(self):
         self.restart()
         self.assertIsNone(self.receive(5, 8, entry('a', 8)))
 
-    def test_a_malformed_one_is_refused(self):
+    def test_malformed_page_is_refused(self):
         self.assertRaises(errors.Refused, self.receive, 5, 8, {'id': 'a'})
         self.assertRaises(errors.Refused, self.fetcher.receive, 5, 'page')
         self.assertEqual((5, {'a': 3, 'b': 4}), self.held())

@@ -19,7 +19,7 @@ KEY = planning.KEY
 
 class TestPlan(planning.PlanTestCase):
 
-    def test_services_and_checks(self):
+    def test_services_and_checks_are_planned(self):
         plan = self.plan()
         self.assertEqual([KEY], list(plan.services))
         self.assertEqual(['198.18.10.11', '198.18.10.12'],
@@ -36,7 +36,7 @@ class TestPlan(planning.PlanTestCase):
                           'm2': (KEY, datapath.MemberName('198.18.10.12'))},
                          plan.monitored)
 
-    def test_without_monitor_members_are_not_checked(self):
+    def test_members_are_not_checked_without_a_monitor(self):
         self.pool['healthmonitor']['admin_state_up'] = False
         disabled = self.plan()
         self.pool['healthmonitor'] = None
@@ -61,7 +61,7 @@ class TestPlan(planning.PlanTestCase):
         self.assertEqual(['198.18.10.12'],
                          [check.address for check in plan.checks])
 
-    def test_monitor_address_and_port(self):
+    def test_monitor_address_and_port_are_probed(self):
         self.members['m1'].update(monitor_address='198.18.10.99',
                                   monitor_port=8080)
         found = {(check.address, check.port) for check in self.plan().checks}
@@ -106,7 +106,7 @@ class TestPlan(planning.PlanTestCase):
                 return condition.checks
         return {name}
 
-    def test_groups_of_a_shared_pool(self):
+    def test_shared_pool_has_one_group(self):
         """A pool of two listeners is guarded as one."""
         self.document['listeners']['other'] = dict(
             self.document['listeners']['listener'], protocol_port=8080)
@@ -161,7 +161,7 @@ class TestPlan(planning.PlanTestCase):
             # through() has the schema look at them.
             self.assertIn(1, {mark for *_, mark in self.through(type=kind)})
 
-    def test_what_is_checked_elsewhere_is_checked_in_addition(self):
+    def test_separate_monitor_address_is_checked_in_addition(self):
         member = self.members['m1']
         member['monitor_port'] = 8080
         self.assertEqual({('http', '198.18.10.11', 8080, None),
@@ -194,17 +194,7 @@ class TestPlan(planning.PlanTestCase):
                           ('ping', base.VIP, 80, 1)},
                          self.through('UDP', type='HTTP'))
 
-    def test_each_member_of_each_service_has_its_mark(self):
-        marks = {}
-        self.document['flavor'] = {'encapsulation': 'gue'}
-        self.plan_through(marks)
-        self.assertEqual(
-            {(base.VIP, '198.18.10.11', datapath.Encapsulation.GUE),
-             (base.VIP, '198.18.10.12', datapath.Encapsulation.GUE)},
-            {(vip, str(member), settings.encapsulation)
-             for vip, member, settings, _tunnel in marks})
-
-    def test_without_a_mark_the_own_address_is_probed(self):
+    def test_member_without_a_mark_is_probed_at_its_address(self):
         plan = planning.plan(self.document,
                                mark=lambda *_way: None)
         self.assertEqual(self.plan(), plan)
@@ -237,7 +227,7 @@ class TestPlan(planning.PlanTestCase):
         self.assertEqual(1, len(document['conditions']))
         self.assertEqual({'m1', 'm2', 'n1', 'n3'}, set(plan.monitored))
 
-    def test_only_who_asks_has_a_say(self):
+    def test_unmonitored_and_disabled_members_do_not_count(self):
         """Pools without monitor and disabled members neither ask nor obey."""
         self.add_pool('other', 443, {'n1': '198.18.10.11'}, type='TCP')
         self.add_pool('unused', 22, {'o1': '198.18.10.11'}, type='PING')
@@ -283,7 +273,7 @@ class TestPlan(planning.PlanTestCase):
                          plan.pools['pool'])
         self.assertEqual(2, len(self.decided_by(plan, 80, '198.18.10.11')))
 
-    def test_what_a_node_must_refuse(self):
+    def test_disallowed_addresses_are_refused(self):
         for change, option in (
                 ({'vip_address': '192.0.2.9'}, 'vip_address'),
                 ({'m1': {'address': '127.0.0.1'}}, 'address'),
@@ -300,7 +290,7 @@ class TestPlan(planning.PlanTestCase):
             error = self.assertRaises(errors.Refused, self.plan)
             self.assertEqual(option, error.option)
 
-    def test_weight_backup_and_path(self):
+    def test_weight_backup_and_path_mtu_are_planned(self):
         self.members['m1'].update(weight=0, backup=True)
         asked = []
 
@@ -339,7 +329,7 @@ class TestDualStack(planning.PlanTestCase):
         self.assertEqual({'listener': self.keys}, plan.listeners)
         self.assertEqual(('203.0.113.10', '2001:db8:113::10'), plan.vips)
 
-    def test_a_member_is_checked_once(self):
+    def test_member_is_checked_once(self):
         plan = self.plan()
         self.assertEqual(2, len({check.key for check in plan.checks}))
         self.assertEqual({KEY}, {key for key, _ in plan.monitored.values()})
@@ -356,7 +346,7 @@ class TestDualStack(planning.PlanTestCase):
             self.assertEqual(expected, [
                 plan.services[key].settings.allowed for key in self.keys])
 
-    def test_a_netmask_groups_clients_of_its_family_only(self):
+    def test_netmask_applies_to_its_family_only(self):
         self.pool['session_persistence'] = {
             'type': 'SOURCE_IP', 'persistence_timeout': None,
             'persistence_granularity': '255.255.255.0'}

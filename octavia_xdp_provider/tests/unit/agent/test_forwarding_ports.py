@@ -37,7 +37,7 @@ class TestPorts(planning.PlanTestCase):
         self.assertEqual(by_port, {one.port: one.check for one
                                    in plan.services[KEY].members})
 
-    def test_a_member_is_named_by_its_port_also_where_it_is_alone(self):
+    def test_single_member_is_named_by_its_port_too(self):
         del self.members['m1']
         self.assertEqual([NAMES['m2']], self.names(self.plan()))
         # And where it is the listener's: its slots must not depend on others.
@@ -45,7 +45,7 @@ class TestPorts(planning.PlanTestCase):
         self.assertEqual([datapath.MemberName(ADDRESS, 80)],
                          self.names(self.plan()))
 
-    def test_without_such_a_flavor_packets_keep_their_port(self):
+    def test_port_is_kept_without_rewrite(self):
         self.members['m2']['address'] = '198.18.10.12'
         for flavor, port in (
                 ({}, 80), ({'member_port': 'rewrite_on_member'}, 8080)):
@@ -55,7 +55,7 @@ class TestPorts(planning.PlanTestCase):
             self.assertEqual([0, 0], [one.port for one
                                       in self.names(self.plan())])
 
-    def test_an_address_twice_without_such_a_flavor_is_refused(self):
+    def test_repeated_address_without_rewrite_is_refused(self):
         self.document['flavor'] = {'member_port': 'rewrite_on_member'}
         error = self.assertRaises(errors.Refused, self.plan)
         self.assertIn('member_port rewrite', str(error))

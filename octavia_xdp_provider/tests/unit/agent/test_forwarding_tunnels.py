@@ -6,7 +6,6 @@ import dataclasses
 import ipaddress
 
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.node import datapath
@@ -37,14 +36,14 @@ class TestTunnels(base.TestCase):
                   if one.address == '198.18.10.11')
         return found
 
-    def test_the_datapath_gets_the_tunnel_and_the_name(self):
+    def test_datapath_gets_the_tunnel_and_the_name(self):
         member = self.planned(GENEVE)
         self.assertEqual(datapath.Tunnel('198.18.20.1', Encapsulation.GENEVE,
                                          7, True), member.tunnel)
         # the port is the name's alone
         self.assertEqual(('198.18.10.11', 80), (member.address, member.port))
 
-    def test_ends_that_take_alternatives(self):
+    def test_tunnel_end_that_takes_alternatives_is_marked(self):
         """The outer packet has room for one where packets name them."""
         tunnel = {**GENEVE, 'mtu': 1442, 'takes_alternative': True}
         member = self.planned(tunnel)
@@ -54,7 +53,7 @@ class TestTunnels(base.TestCase):
                                    'encapsulation': 'gue'}
         self.assertEqual(1442 + 36 + 12, self.planned(tunnel).mtu)
 
-    def test_without_a_key_the_port_is_written_as_ever(self):
+    def test_tunnel_without_a_key_keeps_the_usual_port(self):
         tunnel = {'address': 'fd00:9::1', 'encapsulation': 'gre'}
         self.assertEqual(0, self.planned(tunnel).port)
         self.document['flavor'] = {'member_port': 'rewrite'}
@@ -96,7 +95,7 @@ class TestTunnels(base.TestCase):
             self.assertEqual(
                 key, self.planned(tunnel, listener=listener).tunnel.key)
 
-    def test_the_mtu_is_the_least_of_path_and_end(self):
+    def test_mtu_is_the_minimum_of_path_and_tunnel_end(self):
         asked = []
 
         def path_mtu(address):
@@ -164,7 +163,7 @@ class TestTunnels(base.TestCase):
         self.assertEqual(
             dataclasses.replace(plan, patience={}, moving=set()), still)
 
-    def test_of_monitors_that_decide_together_those_of_who_moves(self):
+    def test_patience_applies_to_the_moving_members_monitor_only(self):
         self.document = base.document()
         pools = self.document['pools']
         pools['pool']['members'].pop('m2')
@@ -202,21 +201,3 @@ class TestTunnels(base.TestCase):
         pool['members'].pop('m2')
         pool['members']['m1'].update(tunnel=GENEVE, protocol_port=8080)
         return planning.plan(document, POLICY, mark=mark)
-
-    def test_what_is_probed_elsewhere_is_probed_there_too(self):
-        self.document = base.document()
-        pool = self.document['pools']['pool']
-        pool['members'].pop('m2')
-        pool['members']['m1'].update(
-            tunnel=GENEVE, monitor_address='198.18.10.99')
-        plan = planning.plan(self.document, POLICY, mark=lambda *_way: 7)
-        self.assertEqual({'198.18.10.99', base.VIP},
-                         {check.address for check in plan.checks})
-
-    def test_targets_of_marks_differ_by_their_tunnels(self):
-        plain = datapath.ProbeTarget(base.VIP, '198.18.10.11')
-        tunnels = [datapath.Tunnel('198.18.20.1', Encapsulation.GENEVE, key)
-                   for key in (1, 2)]
-        homes = {probes.home(plain._replace(tunnel=one))
-                 for one in (None, *tunnels)}
-        self.assertEqual(3, len(homes))

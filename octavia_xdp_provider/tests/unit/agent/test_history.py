@@ -74,7 +74,7 @@ class HistoryTestCase(base.TestCase):
 
 class TestWhatIsRemembered(HistoryTestCase):
 
-    def test_a_change_is_told_as_it_was_before(self):
+    def test_change_is_reported_with_the_earlier_weights(self):
         self.becomes({'m1': 1, 'm2': 2})
         self.assertEqual({}, self.history.of('lb'))
         self.becomes({'m1': 1, 'm2': 2, 'm3': 1})
@@ -85,7 +85,7 @@ class TestWhatIsRemembered(HistoryTestCase):
             {'members': {'m3': 0}, 'slots': 1021, 'at': NOW}],
             self.remembered())
 
-    def test_it_stays_as_it_is_while_nothing_changes(self):
+    def test_history_is_stable_without_changes(self):
         self.becomes({'m1': 1})
         self.becomes({'m1': 1, 'm2': 1})
         before = self.remembered()
@@ -93,13 +93,13 @@ class TestWhatIsRemembered(HistoryTestCase):
         self.becomes({'m1': 1, 'm2': 1}, packets=2)
         self.assertEqual(before, self.remembered())
 
-    def test_the_number_of_slots_alone_is_a_change(self):
+    def test_changed_number_of_slots_is_remembered(self):
         self.becomes({'m1': 1})
         self.becomes({'m1': 1}, slots=4093)
         self.assertEqual([{'members': {}, 'slots': 1021, 'at': NOW}],
                          self.remembered())
 
-    def test_nothing_counts_before_the_first_packet(self):
+    def test_changes_before_the_first_packet_are_not_remembered(self):
         for weights in ({}, {'m1': 1}, {'m1': 1, 'm2': 1}):
             self.becomes(weights, packets=0)
         self.becomes({'m1': 1, 'm2': 1})
@@ -107,7 +107,7 @@ class TestWhatIsRemembered(HistoryTestCase):
         self.becomes({'m1': 1})
         self.assertEqual({'m2': 1}, self.remembered()[0]['members'])
 
-    def test_an_agent_that_starts_begins_with_what_is_there(self):
+    def test_new_agent_starts_from_the_current_weights(self):
         self.becomes({'m1': 1}, packets=100)
         self.history = self.make()
         self.becomes({'m1': 1, 'm2': 1}, packets=100)
@@ -119,7 +119,7 @@ class TestWhatIsRemembered(HistoryTestCase):
         self.assertEqual([6, 5, 4], [one['members']['m1']
                                      for one in self.remembered()])
 
-    def test_of_a_member_that_is_gone_the_past_stays(self):
+    def test_history_of_a_removed_member_stays(self):
         self.becomes({'m1': 1, 'm2': 1})
         self.becomes({'m1': 1})
         self.plans.plans['lb'].named = named(ids=('m1',))
@@ -127,14 +127,14 @@ class TestWhatIsRemembered(HistoryTestCase):
         self.assertEqual([{'m2': 1}], [one['members']
                                        for one in self.remembered()])
 
-    def test_what_is_gone_is_forgotten(self):
+    def test_removed_load_balancer_is_forgotten(self):
         self.becomes({'m1': 1})
         self.becomes({'m2': 1})
         self.plans.plans.clear()
         self.history.look(['lb'])
         self.assertEqual({}, self.history.of('lb'))
 
-    def test_a_report_is_bounded_and_controllers_take_it(self):
+    def test_report_is_bounded_and_controllers_take_it(self):
         ids = [f'm{number}' for number in range(history.WEIGHTS_MAX + 1)]
         members = {datapath.MemberName(f'198.18.2.{number}'): one
                    for number, one in enumerate(ids)}
@@ -180,7 +180,7 @@ class TestWhatIsGiven(HistoryTestCase):
             (30, 1021, {NAMES['m2']: 0})])], self.given())
         self.without.assert_not_called()
 
-    def test_they_get_it_again_when_their_table_is_another_one(self):
+    def test_changed_table_gets_the_history_again(self):
         self.give()
         self.history.apply()
         self.tables.set({'m1': 1}, packets=0)  # as it was made by that
@@ -189,7 +189,7 @@ class TestWhatIsGiven(HistoryTestCase):
         self.assertTrue(self.history.apply())
         self.assertEqual(2, len(self.given()))
 
-    def test_it_ends_with_the_first_packet(self):
+    def test_history_ends_with_the_first_packet(self):
         self.give()
         self.history.apply()
         self.datapath.apply_history.return_value = False
@@ -199,7 +199,7 @@ class TestWhatIsGiven(HistoryTestCase):
         self.assertEqual(2, len(self.given()))
         self.without.assert_not_called()
 
-    def test_a_service_that_was_faster_goes_on_without(self):
+    def test_service_with_flows_gets_no_history(self):
         self.datapath.apply_history.return_value = False
         self.give()
         for _ in range(3):
@@ -207,7 +207,7 @@ class TestWhatIsGiven(HistoryTestCase):
         self.assertEqual(1, len(self.given()))
         self.without.assert_called_once_with()
 
-    def test_one_that_is_refused_does_not_keep_others_from_it(self):
+    def test_refused_history_does_not_stop_other_services(self):
         other = planning.KEY._replace(port=81)
         self.tables.set({'m1': 1}, packets=0, key=other)
         self.plans.plans['lb'].named = {**named(), **named(other)}
@@ -217,13 +217,13 @@ class TestWhatIsGiven(HistoryTestCase):
         self.assertTrue(self.history.apply())
         self.without.assert_called_once_with()
 
-    def test_a_stale_datapath_ends_the_agent(self):
+    def test_stale_datapath_ends_the_agent(self):
         self.datapath.apply_history.side_effect = (
             datapath.DatapathError(116, 'stale'))
         self.give()
         self.assertRaises(datapath.DatapathError, self.history.apply)
 
-    def test_this_node_remembers_it_as_its_own(self):
+    def test_given_history_is_remembered(self):
         self.give()
         self.history.apply()
         self.history.look(['lb'])
@@ -274,14 +274,14 @@ class TestWhatIsGiven(HistoryTestCase):
         self.assertEqual(before, self.remembered())
         self.assertEqual(2, len(before))
 
-    def test_what_is_unknown_here_does_no_harm(self):
+    def test_unknown_objects_in_a_history_are_ignored(self):
         self.history.given({
             'foreign': {'pool': []}, 'lb': {'pool2': [], 'pool': [
                 {'members': {'m9': 1}, 'slots': 1021, 'age': 5}]}})
         self.history.apply()
         self.assertEqual([(planning.KEY, [(5, 1021, {})])], self.given())
 
-    def test_what_has_grown_too_old_is_not_given(self):
+    def test_expired_history_is_not_applied(self):
         self.give(age=history.AGE_MAX_S - 1)
         self.now += 2
         self.assertFalse(self.history.apply())
@@ -312,7 +312,7 @@ class TestAsker(base.TestCase):
             [mock.call('host', None, None), mock.call('host', 'a', None)],
             self.controller.history.call_args_list)
 
-    def test_it_asks_again_until_it_is_too_late(self):
+    def test_failed_request_is_repeated_until_it_is_too_late(self):
         def fails(*_arguments):
             self.is_late = self.controller.history.call_count == 3
             raise oslo_messaging.MessagingTimeout()
@@ -322,14 +322,14 @@ class TestAsker(base.TestCase):
         self.assertEqual([], self.answers)
         self.without.assert_called_once_with()
 
-    def test_a_controller_that_knows_none_is_asked_once(self):
+    def test_controller_without_history_is_asked_once(self):
         self.controller.history.side_effect = (
             oslo_messaging.UnsupportedVersion('1.0'))
         self.asker.request()
         self.assertEqual(1, self.controller.history.call_count)
         self.without.assert_called_once_with()
 
-    def test_an_answer_without_sense_is_none(self):
+    def test_malformed_answer_is_no_answer(self):
         for answer in (None, {}, {'load_balancers': {}, 'more': 7},
                        {'load_balancers': {'lb': {'pool': [
                            {'members': {'m': 257}, 'slots': 5, 'age': 1}]}},
@@ -362,11 +362,11 @@ class TestAsker(base.TestCase):
         self.assertEqual([{'a': {}, 'b': {}}], self.answers)
         self.without.assert_not_called()
 
-    def test_a_node_without_state_asks_for_everything_first(self):
+    def test_node_without_state_asks_for_everything_first(self):
         self.run_until(2, has_state=False)
         self.assertEqual([{'all': {}}, {'a': {}, 'b': {}}], self.answers)
 
-    def test_a_node_that_forwards_packets_does_not_ask_for_ever(self):
+    def test_node_that_forwards_packets_does_not_ask_for_ever(self):
         self.is_late = True
         self.controller.history.side_effect = oslo_messaging.MessagingTimeout
         self.asker.request(['a'])
@@ -374,7 +374,7 @@ class TestAsker(base.TestCase):
                          self.controller.history.call_count)
         self.without.assert_called_once_with()
 
-    def test_it_ends_when_the_agent_does(self):
+    def test_hand_over_ends_with_the_agent(self):
         self.asker.stop()
         self.asker.run()
         self.controller.history.assert_not_called()

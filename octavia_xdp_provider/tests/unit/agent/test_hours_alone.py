@@ -98,10 +98,10 @@ class TestHoursAlone(linking.LinkTestCase):
         self.assertEqual(self.worker.held, self.reports[-1]['held'])
         self.assertLessEqual(len(self.reports) - said, 3)
 
-    def test_a_broker_that_is_not_reached(self):
+    def test_agent_survives_hours_without_a_broker(self):
         self.answers = self.reaches = False
         self.check()
 
-    def test_a_broker_that_loses_reports(self):
+    def test_agent_survives_hours_of_lost_reports(self):
         self.reaches = False
         self.check()

@@ -39,7 +39,7 @@ class TestPeersOfNat(linking.LinkTestCase):
         self.enterContext(mock.patch.object(
             link.time, 'monotonic', lambda: self.now))
 
-    def test_they_are_asked_for_again_and_again(self):
+    def test_peers_are_requested_periodically(self):
         self.link.ask_more()
         self.link.ask_more()
         self.nat.want_peers.assert_called_once_with(
@@ -51,24 +51,24 @@ class TestPeersOfNat(linking.LinkTestCase):
         self.assertEqual(2, self.controller.nat_peers.call_count)
         self.worker.wake.assert_called_once_with()
 
-    def test_what_is_malformed_changes_nothing(self):
+    def test_malformed_state_changes_nothing(self):
         self.peers = [{'host': 'host', 'address': 'nowhere'}]
         self.assertRaises(errors.Refused, self.link.ask_more)
         self.nat.want_peers.assert_not_called()
 
-    def test_a_node_without_pools_does_not_ask(self):
+    def test_node_without_pools_does_not_ask(self):
         for nat in mock.Mock(is_wanted=False), None:
             link.Link(self.ends, 3600, nat=nat).ask_more()
         self.controller.nat_peers.assert_not_called()
 
-    def test_they_are_asked_for_between_two_fetches(self):
+    def test_peers_are_requested_between_fetches(self):
         """Others have to know in time what a node asks for so often."""
         waits = self.loop(lambda: self.link.ask_more_at)
         self.assertEqual([link.PEERS_S] * 2, waits[:2])
         self.assertEqual(3, self.controller.nat_peers.call_count)
         self.fetcher.fetch.assert_called_once_with()
 
-    def test_a_controller_that_does_not_answer_is_not_asked_more_often(self):
+    def test_controller_that_does_not_answer_is_not_asked_more_often(self):
         self.controller.nat_peers.side_effect = OSError('away')
         self.assertEqual([3600], self.loop(lambda: self.now)[:1])
 
@@ -107,7 +107,7 @@ class TestReports(linking.LinkTestCase):
         report = self.report()
         self.assertEqual(({}, ['a']), (report['held'], report['gone']))
 
-    def test_nothing_is_reported_where_nothing_is_new(self):
+    def test_unchanged_state_is_not_reported(self):
         self.report()
         self.link._report_news()
         self.assertEqual(1, len(self.reports))
@@ -123,7 +123,7 @@ class TestReports(linking.LinkTestCase):
             self.link._turn()
         self.assertEqual(3, len(self.reports))
 
-    def test_the_end_of_a_pass_is_no_reason_to_ask_again(self):
+    def test_end_of_a_pass_causes_no_fetch(self):
         taken = threading.Semaphore(0)
         taking = self.controller.report.side_effect
 
@@ -146,7 +146,7 @@ class TestReports(linking.LinkTestCase):
         self.assertTrue(taken.acquire(timeout=60))
         self.assertEqual(2, self.fetcher.fetch.call_count)
 
-    def test_what_has_been_sent_is_not_asked_for(self):
+    def test_received_pages_cause_no_fetch(self):
         self.report()
         self.link._turn()
         self.fetcher.receive.side_effect = [['a'], []]
@@ -158,7 +158,7 @@ class TestReports(linking.LinkTestCase):
         self.fetcher.fetch.assert_called_once_with()
         self.assertEqual({'a': held()}, self.reports[-1]['held'])
 
-    def test_it_asks_where_what_has_been_sent_will_not_do(self):
+    def test_unusable_page_makes_the_link_fetch(self):
         self.link._turn()
         self.fetcher.receive.return_value = None
         self.link.wake(5, 'one')
@@ -167,7 +167,7 @@ class TestReports(linking.LinkTestCase):
         self.fetcher.receive.assert_called_once_with(5, 'one')
         self.assertEqual(2, self.fetcher.fetch.call_count)
 
-    def test_of_too_much_that_waits_it_asks(self):
+    def test_too_many_waiting_pages_make_the_link_fetch(self):
         self.link._turn()
         self.assertFalse(self.link._ask)
         for number in range(common_link.PAGES_MAX + 1):
@@ -175,13 +175,13 @@ class TestReports(linking.LinkTestCase):
             self.link.wake(number, 'page')
         self.assertTrue(self.link._ask)
 
-    def test_what_the_controller_mentions_is_reported_again(self):
+    def test_mentioned_load_balancers_are_reported_again(self):
         self.report()
         self.fetcher.fetch.return_value = ['a']
         self.link._turn()
         self.assertEqual({'a': held()}, self.reports[-1]['held'])
 
-    def test_it_is_known_when_a_report_was_taken_last(self):
+    def test_time_of_the_last_report_is_known(self):
         self.assertEqual(float('-inf'), self.link.reported_at)
         before = time.monotonic()
         self.report()
@@ -190,13 +190,13 @@ class TestReports(linking.LinkTestCase):
         self.link._report_news()  # nothing
         self.assertEqual(last, self.link.reported_at)
 
-    def test_a_great_report_goes_in_pages(self):
+    def test_large_report_is_sent_in_pages(self):
         self.worker.held = {f'lb{number}': held() for number in range(450)}
         self.link._turn()
         self.assertEqual([(200, False), (200, False), (50, True)], [
             (len(one['held']), one['complete']) for one in self.reports])
 
-    def test_what_changes_meanwhile_does_not_wait_for_a_great_report(self):
+    def test_change_is_reported_between_pages_of_a_large_report(self):
         before = {f'lb{number}': held() for number in range(450)}
         self.worker.held = before
         done = threading.Event()
@@ -228,14 +228,14 @@ class TestReports(linking.LinkTestCase):
             key: one for report in self.reports
             for key, one in report['held'].items()})
 
-    def test_the_report_is_as_of_what_was_made_true(self):
+    def test_report_is_as_of_the_applied_generation(self):
         self.assertEqual(5, self.report()['as_of'])
         self.fetcher.wanted = self.fetcher.wanted._replace(as_of=8)
         self.assertEqual(8, self.report()['as_of'])
         self.fetcher.wanted = wanted.Wanted(9, {'a': (9, {})})
         self.assertEqual(5, self.report()['as_of'])
 
-    def test_everything_is_reported_where_the_controller_asks_for_it(self):
+    def test_rejected_epoch_makes_the_node_report_everything(self):
         self.report()
         answers = iter([{'taken': False, 'epoch': 70, 'seq': 2}])
         taking = self.controller.report.side_effect
@@ -287,8 +287,7 @@ class TestProblems(linking.LinkTestCase):
             self.assertFalse(self.link._try(self.link._turn))
         return log.output
 
-    def test_tables_that_cannot_be_read_are_no_silence_of_the_controller(
-            self):
+    def test_tables_that_cannot_be_read_are_no_silence_of_the_controller(self):
         output = self.failing(datapath.DatapathError(
             errno.EIO, 'the maps are gone'))
         self.assertIn('the maps are gone', output)
@@ -298,7 +297,7 @@ class TestProblems(linking.LinkTestCase):
         output = self.failing(oslo_messaging.MessagingTimeout('no reply'))
         self.assertEqual(1, output.count('does not answer'))
 
-    def test_an_older_controller_is_named_with_what_to_do(self):
+    def test_older_controller_is_named_with_what_to_do(self):
         error = oslo_messaging.RemoteError(
             'UnsupportedVersion', 'Endpoint does not support RPC version')
         self.assertIn('Upgrade it first', self.link.complain(error))
@@ -306,7 +305,7 @@ class TestProblems(linking.LinkTestCase):
             self.assertIn('[upgrade_levels] nodes = 1.1 or 1.0 on this node',
                           self.failing(error))
 
-    def test_what_the_controller_refuses_is_named(self):
+    def test_refusal_of_the_controller_is_logged(self):
         output = self.failing(oslo_messaging.RemoteError(
             'Refused', 'report.as_of'))
         self.assertIn('report.as_of', output)
@@ -330,14 +329,14 @@ class TestWorker(base.TestCase):
                 uplinks=mock.Mock(ready=frozenset({4}))),
             self.metrics, self.notified, self.ended, self.come_round)
 
-    def test_ends_when_another_library_took_over(self):
+    def test_worker_ends_when_another_library_took_over(self):
         self.datapath.info.side_effect = datapath.DatapathError(
             errno.ESTALE, 'taken over')
         self.worker.run()
         self.ended.assert_called_once_with()
         self.assertTrue(self.worker.is_stale)
 
-    def test_makes_true_what_is_wanted_and_says_so(self):
+    def test_worker_applies_wanted_state_and_notifies(self):
         one = wanted.Wanted(5, {'a': (3, {})})
         result = reconcile.PassResult(one, {})
         self.reconciler.reconcile.return_value = result
@@ -350,7 +349,7 @@ class TestWorker(base.TestCase):
         self.assertIs(result, self.worker.result)
         self.notified.assert_called_with()
 
-    def test_what_is_about_to_go_has_a_pass_when_its_time_has_come(self):
+    def test_leaving_services_get_a_pass_in_time(self):
         again = threading.Event()
         one = wanted.Wanted(5, {'a': (3, {})})
 
@@ -383,7 +382,7 @@ class TestWorker(base.TestCase):
             'octavia_xdp_agent_health_transitions_total', {'to': state})
             for state in ('up', 'down', 'unknown')))
 
-    def test_a_pass_that_fails_is_tried_again(self):
+    def test_pass_that_fails_is_tried_again(self):
         one = wanted.Wanted(5, {'a': (3, {})})
         self.reconciler.reconcile.side_effect = [
             OSError('once'), reconcile.PassResult(one, {})]
@@ -399,7 +398,7 @@ class TestWorker(base.TestCase):
                 'failed_passes_total', 'pass_seconds_count')))
         self.assertLessEqual(2, self.come_round.call_count)
 
-    def test_nothing_is_removed_while_it_is_not_known_what_is_wanted(self):
+    def test_nothing_is_removed_before_the_wanted_state_is_known(self):
         self.reconciler.announce.side_effect = (
             lambda ready: self.worker.stop())
         self.worker.run()
@@ -409,7 +408,7 @@ class TestWorker(base.TestCase):
 
 class TestHeartbeat(base.TestCase):
 
-    def test_goes_on_after_an_error(self):
+    def test_heartbeats_continue_after_an_error(self):
         client = mock.Mock()
         enough = threading.Event()
         calls = iter([oslo_messaging.MessageDeliveryFailure('no'),
@@ -428,7 +427,7 @@ class TestHeartbeat(base.TestCase):
             self.assertTrue(enough.wait(30))
             beat.stop()
 
-    def test_a_report_is_a_sign_of_life_as_well(self):
+    def test_report_is_a_sign_of_life_as_well(self):
         client, heard = mock.Mock(), threading.Event()
         reports = []
 

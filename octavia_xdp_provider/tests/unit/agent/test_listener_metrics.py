@@ -61,7 +61,7 @@ class TestCollector(reconciling.ReconcilerTestCase):
         return [sample for family in self.registry.collect()
                 for sample in family.samples]
 
-    def test_a_listener_has_what_its_service_has_counted(self):
+    def test_listener_shows_the_counters_of_its_service(self):
         self.assertEqual([], self.samples())
         self.take(self.document)
         self.assertEqual(
@@ -85,13 +85,13 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.assertIsNone(self.value('packets_total',
                                      vip=reconciling.VIP_V6))
 
-    def test_nothing_is_left_of_a_load_balancer_that_is_deleted(self):
+    def test_deleted_load_balancer_has_no_series(self):
         self.take(self.document)
         self.assertNotEqual([], self.samples())
         self.take()
         self.assertEqual([], self.samples())
 
-    def test_who_asks_makes_nobody_read_the_tables(self):
+    def test_scrape_does_not_read_the_tables(self):
         self.take(self.document)
         before = self.datapath.looks
         self.assertEqual(3, self.value('packets_total'))
@@ -103,12 +103,12 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.assertEqual((1, 0), (self.value('flows_total'),
                                   self.value('active_flows')))
 
-    def test_a_document_without_a_project_has_an_empty_label(self):
+    def test_document_without_a_project_has_an_empty_label(self):
         del self.document['project_id']
         self.take(self.document)
         self.assertEqual(3, self.value('packets_total', project=''))
 
-    def test_an_operator_can_do_without_them(self):
+    def test_operator_can_disable_listener_metrics(self):
         self.take(self.document)
         self.conf.set_override('load_balancer_metrics', False, 'agent')
         self.assertEqual([], self.samples())

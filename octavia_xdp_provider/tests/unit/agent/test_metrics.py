@@ -62,7 +62,7 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.reconciler.announce(reconciling.BOTH)
         self.assertEqual({'tcp': 3, 'udp': 0, 'sctp': 0}, self.flows())
 
-    def test_what_was_forwarded_is_that_of_all_services(self):
+    def test_forwarded_traffic_covers_all_services(self):
         self.assertEqual(0, self.value('forwarded_packets_total'))
         self.run_pass(self.document)
         self.assertEqual((3, 1500, 1), tuple(self.value(name) for name in (

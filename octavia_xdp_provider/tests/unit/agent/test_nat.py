@@ -54,7 +54,7 @@ class TestOptions(base.TestCase):
             tuple(map(str, nat_options.pools(conf))))
         self.assertEqual((), nat_options.pools(self.load('')))
 
-    def test_the_share_is_one_of_the_smaller_family(self):
+    def test_share_is_computed_from_the_smaller_family(self):
         networks = tuple(map(ipaddress.ip_network, (
             '198.51.100.0/31', '2001:db8:0:1::/120')))
         self.assertEqual(2 * 64512 // 4, nat_options.share(networks, 25))
@@ -73,7 +73,7 @@ class TestOptions(base.TestCase):
         self.load('[nat]\ntcp_opening_timeout = 10\n'
                   'udp_established_timeout = 16000')
 
-    def test_no_member_is_in_a_pool(self):
+    def test_members_in_a_pool_are_refused(self):
         conf = self.load(f'[nat]\npools = {POOL}')
         # Where no networks of members are set a node takes all.
         policy = options.allowed_addresses(conf, ())
@@ -83,7 +83,7 @@ class TestOptions(base.TestCase):
 
 class TestPools(nat_node.NatTestCase):
 
-    def test_they_are_set_once_and_reported(self):
+    def test_pools_are_set_once_and_reported(self):
         one = self.make(f'{POOL}, {POOL_V6}')
         self.assertIsNone(one.report({}))
         one.refresh()
@@ -111,14 +111,7 @@ class TestPools(nat_node.NatTestCase):
         self.assertEqual([POOL], [str(pool) for pool in self.make().pools])
         self.assertEqual((), self.make('192.0.2.0/30').pools)
 
-    def test_without_pools_those_that_are_there_are_removed(self):
-        self.dataplane.pools = [POOL]
-        one = self.make('')
-        one.refresh()
-        self.assertEqual([], self.dataplane.pools)
-        self.assertIsNone(one.problem)
-
-    def test_an_address_of_the_node_itself_is_not_taken_from_it(self):
+    def test_pool_with_an_address_of_the_node_is_refused(self):
         self.own = {'198.51.100.2', '2001:db8::2'}
         one = self.make()
         one.refresh()
@@ -132,7 +125,7 @@ class TestPools(nat_node.NatTestCase):
         self.assertNotEqual(version, one.version)
         one.share(document())
 
-    def test_what_the_datapath_refuses_is_the_problem(self):
+    def test_refused_pools_are_a_problem(self):
         self.dataplane.error = datapath.DatapathError(
             errno.EEXIST, '198.51.100.1 is a VIP')
         one = self.make()
@@ -150,7 +143,7 @@ class TestTimeouts(nat_node.NatTestCase):
     WANTED = {'tcp_opening_timeout': 30, 'tcp_closing_timeout': 50,
               'tcp_time_wait_timeout': 20, 'udp_opening_timeout': 40}
 
-    def test_they_are_set_once_as_configured(self):
+    def test_timeouts_are_set_once_as_configured(self):
         one = self.make(**self.WANTED)
         one.refresh()
         self.assertEqual(datapath.NatTimeouts(30, 50, 20, 40),
@@ -159,7 +152,7 @@ class TestTimeouts(nat_node.NatTestCase):
         one.refresh()
         self.assertIsNone(one.problem)
 
-    def test_an_agent_with_others_sets_these(self):
+    def test_agent_with_other_timeouts_replaces_them(self):
         self.make(**self.WANTED).refresh()
         self.make().refresh()
         self.assertEqual(datapath.NatTimeouts(240, 240, 60, 120),
@@ -169,7 +162,7 @@ class TestTimeouts(nat_node.NatTestCase):
         self.dataplane.nat_timeouts = self.dataplane.set_nat_timeouts = None
         self.make('', **self.WANTED).refresh()
 
-    def test_what_the_datapath_refuses_is_a_problem_beside_the_pools(self):
+    def test_refused_timeouts_are_a_problem_beside_the_pools(self):
         self.dataplane.set_nat_timeouts = mock.Mock(
             side_effect=datapath.DatapathError(errno.EINVAL, 'no such time'))
         one = self.make(**self.WANTED)
@@ -214,7 +207,7 @@ class TestShares(nat_node.NatTestCase):
         self.assertEqual(found[0].group,
                          one.share(document(project_id='project0')).group)
 
-    def test_a_single_project_has_the_same_number_after_a_restart(self):
+    def test_single_project_has_the_same_number_after_a_restart(self):
         numbers = set()
         for _ in range(2):
             one = self.make()
@@ -241,7 +234,7 @@ class TestServices(base.TestCase):
         return planning.plan(found, share=lambda _document: (
             nat.Share(7, 1000, self.idle_times)), **more)
 
-    def test_limits_of_connections(self):
+    def test_connection_limit_becomes_a_setting(self):
         found = document()
         found['listeners']['listener']['connection_limit'] = 10
         for key, flag in ((None, datapath.ServiceFlag(0)),
@@ -282,7 +275,7 @@ class TestServices(base.TestCase):
         self.assertEqual({('198.18.10.11', None), ('198.18.10.12', None)},
                          {(one.address, one.mark) for one in plan.checks})
 
-    def test_a_flow_may_be_silent_as_its_ends_may(self):
+    def test_idle_timeout_follows_the_listeners_timeout(self):
         def idle(protocol='TCP', client_ms=50000, **flavor):
             found = document()
             found['flavor'] = {'forwarding': 'nat', **flavor}
@@ -308,15 +301,9 @@ class TestServices(base.TestCase):
         self.assertEqual(40, idle('UDP', client_ms=40_000))
         self.assertEqual(7440, idle(idle_timeout=7440))
 
-    def test_a_node_without_pools_refuses_it(self):
+    def test_node_without_pools_refuses_nat(self):
         error = self.assertRaises(errors.Refused, planning.plan, document())
         self.assertEqual('flavor', error.option)
-
-    def test_others_are_as_before(self):
-        plan = self.plan(base.document())
-        self.assertIsNone(plan.nat_project)
-        (service,) = plan.services.values()
-        self.assertFalse(service.settings.flags)
 
 
 class TestPeers(nat_node.NatTestCase):
@@ -327,7 +314,7 @@ class TestPeers(nat_node.NatTestCase):
         self.host = self.one._host
         self.both = peers(a='198.51.100.8', **{self.host: '198.51.100.0'})
 
-    def test_they_are_set_once_and_when_they_change(self):
+    def test_peers_are_set_once_and_on_changes(self):
         self.one.refresh_peers()
         self.assertIsNone(self.dataplane.peers)  # Not known: as they were.
         self.assertTrue(self.one.want_peers(self.both))
@@ -342,14 +329,14 @@ class TestPeers(nat_node.NatTestCase):
         self.one.refresh_peers()
         self.assertEqual(['198.51.100.0'], self.dataplane.peers)
 
-    def test_a_node_that_is_not_among_them_hands_on_nothing(self):
+    def test_node_missing_from_the_peers_has_no_peers(self):
         self.one.want_peers(self.both)
         self.one.refresh_peers()
         self.one.want_peers(self.both[:1])
         self.one.refresh_peers()
         self.assertEqual([], self.dataplane.peers)
 
-    def test_what_is_refused_is_tried_again_and_no_fault_of_the_node(self):
+    def test_refused_peers_are_retried_and_no_problem_of_the_node(self):
         self.one.refresh()
         self.dataplane.error = datapath.DatapathError(
             errno.ENOENT, 'none of the peers is of its pools')
@@ -362,7 +349,7 @@ class TestPeers(nat_node.NatTestCase):
         self.assertEqual(2, len(self.dataplane.peers))
         self.assertEqual(2, self.one.report({})['peers'])
 
-    def test_a_node_without_pools_has_none(self):
+    def test_node_without_pools_sets_no_peers(self):
         one = self.make('')
         self.assertFalse(one.is_wanted)
         one.refresh_peers()
@@ -423,7 +410,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
         self.gave_up.assert_not_called()
 
-    def test_a_node_that_is_alone_waits_for_nobody(self):
+    def test_single_node_does_not_wait_for_peers(self):
         self.boot()
         self.nat.want_peers(peers(**{self.conf.host: '198.51.100.0'}))
         self.run_pass(self.document)
@@ -450,7 +437,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.run_pass(self.document)
         self.gave_up.assert_called_once_with()
 
-    def test_the_wait_begins_with_the_first_vip(self):
+    def test_wait_begins_with_the_first_vip(self):
         self.boot()
         self.run_pass()
         self.now += 2 * peers_wait.WAIT_S
@@ -497,7 +484,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.reconciler.announce(reconciling.BOTH)
         self.assertEqual(['192.0.2.0', '198.51.100.0'], self.datapath.peers)
 
-    def test_a_vip_that_is_withdrawn_keeps_its_service(self):
+    def test_vip_that_is_withdrawn_keeps_its_service(self):
         self.run_pass(self.document)
         wanted = self.wanted(self.document)
         ends = frozenset(['lb'])
@@ -509,7 +496,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.reconciler.reconcile(wanted, reconciling.BOTH)
         self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
 
-    def test_a_restarted_agent_keeps_the_route_of_its_pools(self):
+    def test_restarted_agent_keeps_the_route_of_its_pools(self):
         self.run_pass(self.document)
         before = self.announce.wanted()
         self.restart()
@@ -528,15 +515,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual({reconciling.PREFIX}, self.announced())
         self.assertEqual([], self.datapath.pools)
 
-    def test_a_pool_that_cannot_be_is_reported(self):
-        self.own = {'198.51.100.1'}
-        result = self.run_pass(self.document)
-        self.assertIn('198.51.100.1', result.failed['lb'])
-        self.assertEqual({'pools': [], 'problem': self.nat.problem},
-                         self.nat_state())
-        self.assertEqual(set(), self.announced())
-
-    def test_a_problem_of_nat_is_one_of_what_uses_it_alone(self):
+    def test_nat_problem_affects_only_nat_load_balancers(self):
         other = dict(base.document(vip_address='203.0.113.11'), id='other')
         self.run_pass(self.document, other)
         self.own = {'198.51.100.1'}

@@ -44,7 +44,7 @@ class TestPeers(SeekingTestCase):
         self.assertEqual((('seek', SEEK_S), 'peers'), (seek, peers[0]))
         self.assertEqual([], self.refresh(self.peers))
 
-    def test_a_restarted_agent_keeps_what_is_there(self):
+    def test_restarted_agent_keeps_what_is_there(self):
         self.refresh(self.peers)
         self.dataplane.seeks_s = 7
         self.one = self.make()
@@ -52,7 +52,7 @@ class TestPeers(SeekingTestCase):
             call[0] for call in self.refresh(self.peers)])
         self.assertEqual(7, self.dataplane.seeks_s)
 
-    def test_one_that_was_killed_in_between_does_it_again(self):
+    def test_agent_killed_before_setting_peers_seeks_again(self):
         with mock.patch.object(self.dataplane, 'set_nat_peers',
                                side_effect=KeyboardInterrupt):
             self.assertRaises(KeyboardInterrupt, self.refresh, self.peers)
@@ -60,14 +60,14 @@ class TestPeers(SeekingTestCase):
         self.one = self.make()
         self.assertIn(('seek', SEEK_S), self.refresh(self.peers))
 
-    def test_a_node_without_others_asks_nobody(self):
+    def test_node_without_other_peers_does_not_seek(self):
         self.assertEqual(['peers'], [call[0] for call in self.refresh(
             self.peers[1:], moving=True)])
         self.assertFalse(self.one.has_others)
         self.assertEqual(['peers'], [call[0] for call in self.refresh(
             self.peers[:1], moving=True)])
 
-    def test_nor_does_one_without_pools(self):
+    def test_node_without_pools_does_not_seek(self):
         self.dataplane.seek_udp = self.dataplane.seeks_udp_s = None
         self.make('').seek_udp()
 
@@ -79,7 +79,7 @@ class TestMoving(SeekingTestCase):
         self.refresh(self.peers)
         self.dataplane.seeks_s = 0
 
-    def test_the_time_is_kept_while_flows_are_moved(self):
+    def test_seeking_continues_while_flows_are_moved(self):
         self.assertTrue(self.one.want_peers(self.peers, True))
         self.assertFalse(self.one.want_peers(self.peers, True))
         self.assertEqual([('seek', SEEK_S)], self.refresh(self.peers, True))
@@ -91,7 +91,7 @@ class TestMoving(SeekingTestCase):
         self.dataplane.seeks_s = 0
         self.assertEqual([], self.refresh(self.peers))
 
-    def test_it_is_as_long_as_a_flow_may_be_silent(self):
+    def test_seeking_lasts_as_long_as_the_idle_timeout(self):
         for idle, expected in (
                 ((), IDLE_S), ((40, 4000), 4000), ((), IDLE_S)):
             self.one.seeking.longest(idle)
@@ -110,7 +110,7 @@ class TestMoving(SeekingTestCase):
         self.one.seeking.longest([])
         self.assertEqual([], self.refresh(self.peers, True))
 
-    def test_what_is_refused_stops_nothing_and_is_said_once(self):
+    def test_refused_seeking_is_logged_once(self):
         self.dataplane.seek_udp = mock.Mock(
             side_effect=datapath.DatapathError(errno.EINVAL, 'too long'))
         with mock.patch.object(seeking, 'LOG') as log:
@@ -179,12 +179,12 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.reconcile()
         self.assertEqual(1, len(announced))
 
-    def test_as_long_as_one_of_them_may_be_silent(self):
+    def test_flows_are_sought_for_the_idle_timeout(self):
         self.document['flavor']['idle_timeout'] = 2000
         self.reconcile()
         self.assertEqual(2000 + seeking.MARGIN_S, self.datapath.seeks_s)
 
-    def test_for_vips_of_tcp_and_tunnels_nothing_is_sought(self):
+    def test_nothing_is_sought_for_tcp_or_tunneled_vips(self):
         self.protocol('TCP')
         self.reconcile()
         self.protocol('UDP')
@@ -195,7 +195,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
                          self.announced())
         self.assertEqual(0, self.datapath.seeks_s)
 
-    def test_a_node_drains_once_the_others_seek(self):
+    def test_node_drains_once_the_others_seek(self):
         self.reconcile()
         self.assertEqual(USUAL, self.reconcile(True))
         self.assertEqual(USUAL, self.tick(OTHERS_S - 1))
@@ -206,12 +206,12 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.assertEqual(USUAL, self.reconcile())
         self.assertEqual(USUAL, self.reconcile(True, later_s=100))
 
-    def test_or_withdraws(self):
+    def test_node_withdraws_once_the_others_seek(self):
         self.reconcile()
         self.assertEqual(USUAL, self.reconcile(True, True))
         self.assertIsNone(self.tick(OTHERS_S))
 
-    def test_an_agent_that_starts_meanwhile_changes_nothing_sooner(self):
+    def test_restarted_agent_waits_again(self):
         self.reconcile()
         self.reconcile(True)
         self.restart()
@@ -219,7 +219,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.assertEqual(USUAL, self.tick(1))
         self.assertEqual(LAST_RESORT, self.tick(OTHERS_S - 1))
 
-    def test_nor_back(self):
+    def test_restarted_agent_keeps_the_drained_state(self):
         for draining, withdrawn, expected in (
                 (True, False, LAST_RESORT), (True, True, None)):
             self.reconcile(draining, withdrawn)
@@ -229,7 +229,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
             self.assertEqual(expected, self.reconcile(draining, withdrawn))
             self.assertEqual([], self.events)
 
-    def test_what_takes_no_traffic_is_withdrawn_at_once(self):
+    def test_vip_without_traffic_is_withdrawn_at_once(self):
         self.reconcile()
         self.reconcile(True)
         key = reconciling.KEY._replace(protocol='UDP')
@@ -242,7 +242,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.run_pass()  # It is deleted.
         self.assertEqual({nat_node.POOL}, self.announced())
 
-    def test_what_need_not_wait_drains_at_once(self):
+    def test_node_without_udp_peers_drains_at_once(self):
         self.reconcile()
         self.datapath.peers = ['198.51.100.0']
         self.restart()

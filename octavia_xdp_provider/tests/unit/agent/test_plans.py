@@ -63,20 +63,20 @@ class TestPlans(PlansTestCase):
         self.assertEqual(['b'], self.planned())
         self.assertEqual(({'b'}, {'b'}, set()), self.changes)
 
-    def test_a_change_of_names_alone_changes_no_plan(self):
+    def test_renamed_load_balancer_keeps_its_plan(self):
         self.planned()
         self.wanted['b'] = (3, dict(self.wanted['b'][1], name='other'))
         self.planned()
         self.assertEqual(({'b'}, set(), set()), self.changes)
 
-    def test_what_is_not_wanted_any_more_is_forgotten(self):
+    def test_unwanted_load_balancer_is_forgotten(self):
         self.planned()
         del self.wanted['a']
         self.assertEqual([], self.planned())
         self.assertEqual((set(), set(), {'a'}), self.changes)
         self.assertEqual(['b'], list(self.plans.plans))
 
-    def test_everything_is_planned_where_all_of_it_may_be_other(self):
+    def test_changed_policy_or_mtus_replan_everything(self):
         self.planned()
         self.denied = (ipaddress.ip_network('198.18.10.11'),)
         self.assertEqual(['a', 'b'], self.planned())
@@ -116,7 +116,7 @@ class TestCollisions(PlansTestCase):
         super().setUp()
         self.plans = self.make(keys=Colliding())
 
-    def test_the_second_is_refused_and_all_others_go_on(self):
+    def test_second_check_with_a_key_is_refused(self):
         self.wanted['b'] = (2, self.document('b', 11, delay=77))
         self.wanted['c'] = (3, self.document('c', 12, delay=77))
         self.wanted['d'] = (4, self.document('d', 13))
@@ -125,7 +125,7 @@ class TestCollisions(PlansTestCase):
         self.assertIn('7' * 16, self.plans.failed['c'])
         self.assertIn('change any value', self.plans.failed['c'])
 
-    def test_who_was_there_first_stays(self):
+    def test_first_check_with_a_key_stays(self):
         self.wanted['b'] = (2, self.document('b', 11, delay=77))
         self.planned()
         self.wanted['a'] = (3, self.document('a', 10, delay=77))
@@ -133,7 +133,7 @@ class TestCollisions(PlansTestCase):
         self.assertEqual({'b'}, self.plans.plans.keys())
         self.assertIn('health monitor', self.plans.failed['a'])
 
-    def test_it_is_over_when_one_of_them_changes(self):
+    def test_changed_check_ends_the_collision(self):
         for key, number in (('a', 10), ('b', 11)):
             self.wanted[key] = (2, self.document(key, number, delay=77))
         self.planned()
@@ -142,7 +142,7 @@ class TestCollisions(PlansTestCase):
         self.assertEqual(({'a', 'b'}, {}), (
             set(self.plans.plans), self.plans.failed))
 
-    def test_two_of_one_load_balancer_are_refused(self):
+    def test_two_checks_of_one_load_balancer_with_one_key_are_refused(self):
         document = self.document('a', 10, delay=77)
         members = document['pools']['pool']['members']
         members['other'] = dict(members['m'], address='198.18.10.99')
@@ -166,7 +166,7 @@ class TestCollisions(PlansTestCase):
 
 class TestKeys(base.TestCase):
 
-    def test_a_check_is_what_it_is_by_any_spelling(self):
+    def test_spelling_of_an_address_does_not_change_a_check(self):
         check = checks_file.Check('tcp', '2001:db8::1', 80, 5, 5)
         other = dataclasses.replace(check, address='2001:DB8:0::1')
         owners = plans._KeyOwners(checks_file.UNKEYED)

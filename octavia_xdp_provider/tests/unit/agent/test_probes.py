@@ -27,7 +27,7 @@ class TestMarks(base.TestCase):
         self.assertEqual(marks.of(target(1)), marks.of(target(1)))
         self.assertEqual({home(target(1)): target(1)}, marks.wanted)
 
-    def test_the_mark_is_of_every_field(self):
+    def test_mark_depends_on_every_field(self):
         found = {target(1), target(2), target(1, '203.0.113.11'),
                 target(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
                                 dscp=1),
@@ -36,14 +36,17 @@ class TestMarks(base.TestCase):
                 target(1)._replace(encapsulation=datapath.Encapsulation.SRV6),
                 target(1)._replace(encapsulation=datapath.Encapsulation.SRV6,
                                 sid_function=1),
-                target(1)._replace(port=80), target(1)._replace(port=443)}
+                target(1)._replace(port=80), target(1)._replace(port=443),
+                *(target(1)._replace(tunnel=datapath.Tunnel(
+                    '198.18.20.1', datapath.Encapsulation.GENEVE, key))
+                  for key in (1, 2))}
         self.assertEqual(len(found), len(set(map(home, found))))
 
-    def test_the_home_does_not_move(self):
+    def test_home_of_a_mark_is_stable(self):
         # Where the table is empty, marks are those from before a reboot.
         self.assertEqual(0x4f5b424d, home(target(1)))
 
-    def test_who_is_in_the_table_keeps_its_mark(self):
+    def test_target_in_the_table_keeps_its_mark(self):
         held = {home(target(1)): target(2)}
         marks = probes.Marks(held, NUMBERS)
         self.assertEqual(home(target(1)), marks.of(target(2)))
@@ -174,7 +177,7 @@ class TestProbes(base.TestCase):
             self.probes.written(set(marks))
             self.assertEqual({target(1), target(2)}, self.targets())
 
-    def test_what_may_change_a_mark_is_another_version(self):
+    def test_version_changes_with_whatever_determines_marks(self):
         def version():
             self.run_pass(1)
             return self.probes.version
@@ -201,26 +204,18 @@ class TestProbes(base.TestCase):
         for _ in range(3):
             self.run_pass(kept=kept)
         self.assertEqual({target(1)}, self.targets())
-        self.run_pass()
+        self.assertEqual([None], self.run_pass(1))
         self.run_pass()
         self.assertIsNone(self.datapath.table)
+        self.assertEqual({}, self.probes.report())
 
-    def test_a_restart_keeps_what_the_file_may_name(self):
+    def test_restart_keeps_what_the_file_may_name(self):
         marks = self.run_pass(1, 2)
         self.probes = self.make()
         self.assertEqual(marks[1:], self.run_pass(2))
         self.assertEqual({target(1), target(2)}, self.during)
         self.run_pass(2)
         self.assertEqual({target(2)}, self.during)
-
-    def test_switched_off_it_is_removed_a_pass_after_the_file(self):
-        self.run_pass(1)
-        self.probes = self.make(enabled=False)
-        self.assertEqual([None], self.run_pass(1))
-        self.assertEqual({target(1)}, self.targets())
-        self.run_pass(1)
-        self.assertIsNone(self.datapath.table)
-        self.assertEqual({}, self.probes.report())
 
     def test_probes_that_leave_by_no_uplink_have_no_mark(self):
         self.kernel.device = 7
@@ -236,7 +231,7 @@ class TestProbes(base.TestCase):
         self.assertEqual({'problems': [], 'outcomes': {'sent': 3}},
                          self.probes.report()['probes'])
 
-    def test_what_the_datapath_would_refuse_has_no_mark(self):
+    def test_targets_that_the_datapath_refuses_have_no_mark(self):
         """One such target would keep all others out of the table."""
         self.probes.begin()
         kinds = datapath.Encapsulation
@@ -254,7 +249,7 @@ class TestProbes(base.TestCase):
                 datapath.Settings(encapsulation=kind))
             self.assertEqual(possible, mark is not None, (member, kind))
 
-    def test_a_table_that_cannot_be_made_disturbs_nothing_else(self):
+    def test_table_that_cannot_be_made_disturbs_nothing_else(self):
         with mock.patch.object(
                 self.datapath, 'set_probes',
                 side_effect=datapath.DatapathError(1, 'not permitted')):
@@ -275,7 +270,7 @@ class TestProbes(base.TestCase):
         self.run_pass()
         self.assertEqual([], self.probes.report()['probes']['problems'])
 
-    def test_an_uplink_comes_and_is_replaced(self):
+    def test_uplink_comes_and_is_replaced(self):
         self.index = None
         self.assertEqual([None], self.run_pass(1))
         self.assertIn('eth1 sends no probes through the datapath: No such '

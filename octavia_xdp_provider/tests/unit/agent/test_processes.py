@@ -28,17 +28,17 @@ class TestProcesses(base.TestCase):
     def wrong(self):
         return {name for name, text in self.processes.look().items() if text}
 
-    def test_a_handler_that_shows_no_sign_of_life_is_named(self):
+    def test_handler_that_shows_no_sign_of_life_is_named(self):
         self.assertEqual({messages.RESULT_HANDLER}, self.wrong())
         heartbeat.Heartbeat(self.files.handler_heartbeat).beat()
         self.assertEqual(set(), self.wrong())
 
-    def test_a_speaker_that_does_not_run_or_answer_is_named(self):
+    def test_speaker_that_does_not_run_or_answer_is_named(self):
         heartbeat.Heartbeat(self.files.handler_heartbeat).beat()
         for self.status in None, announcements.Status(error='no answer'):
             self.assertEqual({messages.SPEAKER}, self.wrong())
 
-    def test_the_checker_works_if_it_answers(self):
+    def test_checker_works_if_it_answers(self):
         heartbeat.Heartbeat(self.files.handler_heartbeat).beat()
         self.assertEqual(
             {processes.CHECKER: False, messages.RESULT_HANDLER: True,

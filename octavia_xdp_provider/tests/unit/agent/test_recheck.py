@@ -64,7 +64,7 @@ class TestRecheck(base.TestCase):
     def out(self):
         self.uplinks.families = {4: uplinks_file.Family(self.now, None)}
 
-    def test_no_vip_has_to_be_asked_for_where_nothing_is_against_any(self):
+    def test_all_vips_are_allowed_after_the_time_out(self):
         self.assertFalse(self.allows())
         self.assertFalse(self.recheck.allows_all)
         self.now = BACK + TIMEOUT + SECOND
@@ -78,7 +78,7 @@ class TestRecheck(base.TestCase):
             self.allows()
             self.assertFalse(self.recheck.allows_all)
 
-    def test_without_an_uplink_a_vip_is_withdrawn(self):
+    def test_vip_is_withdrawn_without_an_uplink(self):
         self.assertTrue(self.allows(held=True))
         self.out()
         self.uplinks.lost = V4
@@ -86,7 +86,7 @@ class TestRecheck(base.TestCase):
         # One whose packets leave by the other family is not.
         self.assertTrue(self.allows(held=True, families=frozenset((6,))))
 
-    def test_a_next_hop_that_is_silent_withdraws_nothing_by_itself(self):
+    def test_silent_next_hop_alone_withdraws_nothing(self):
         self.out()
         self.assertTrue(self.allows(held=True))
         self.assertFalse(self.allows(held=False))
@@ -106,7 +106,7 @@ class TestRecheck(base.TestCase):
         self.now += TIMEOUT
         self.assertTrue(self.allows(held=True))
 
-    def test_a_vip_waits_for_the_checks_of_its_own_members(self):
+    def test_vip_waits_for_the_checks_of_its_own_members(self):
         self.assertFalse(self.allows())
         self.timer.return_value.start.assert_called_once_with()
         self.assertEqual(self.look_again, self.timer.call_args.args[1])
@@ -117,12 +117,12 @@ class TestRecheck(base.TestCase):
         self.assertTrue(self.allows())
         self.timer.assert_not_called()
 
-    def test_what_the_checker_knew_before_the_return_does_not_help(self):
+    def test_results_from_before_the_return_do_not_count(self):
         for since in (BACK - 1, None):
             self.settled(since=since)
             self.assertFalse(self.allows())
 
-    def test_an_incomplete_list_does_not_help(self):
+    def test_incomplete_list_does_not_help(self):
         self.settled('0000000000000003', number=2)
         self.assertFalse(self.allows())
 
@@ -136,18 +136,18 @@ class TestRecheck(base.TestCase):
         os.unlink(delta)
         self.assertTrue(self.allows())
 
-    def test_a_vip_without_checks_waits_for_nothing(self):
+    def test_vip_without_checks_waits_for_nothing(self):
         self.assertTrue(self.allows(checks=frozenset()))
         self.settling.assert_not_called()
 
-    def test_after_the_time_out_a_vip_is_announced_all_the_same(self):
+    def test_vip_is_announced_after_the_time_out(self):
         self.recheck.begin(True)
         self.now = BACK + SECOND + TIMEOUT - 1
         self.assertFalse(self.allows())
         self.now += 1
         self.assertTrue(self.allows())
 
-    def test_the_time_out_is_an_option(self):
+    def test_time_out_is_configurable(self):
         self.start('recheck_timeout = 0\n')
         self.assertTrue(self.allows())
 
@@ -158,13 +158,13 @@ class TestRecheck(base.TestCase):
         self.assertTrue(self.allows())
         self.settling.assert_not_called()
 
-    def test_the_time_out_begins_when_it_is_known_what_is_wanted(self):
+    def test_time_out_begins_when_it_is_known_what_is_wanted(self):
         self.now += 1000 * SECOND
         self.assertFalse(self.allows())
 
-    def test_what_is_announced_stays_so_after_a_restart_of_the_agent(self):
+    def test_announced_vip_stays_after_a_restart_of_the_agent(self):
         self.assertTrue(self.allows(held=True))
 
-    def test_where_nothing_is_known_of_uplinks_nothing_waits(self):
+    def test_nothing_waits_without_knowledge_of_uplinks(self):
         self.uplinks.families = {}
         self.assertTrue(self.allows())

@@ -85,7 +85,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
         return {key: one['seconds'] for one in document.get('patience', ())
                 for key in one['checks']}
 
-    def test_who_moves_is_in_the_checks_file_for_as_long(self):
+    def test_patience_of_a_moving_member_is_in_the_checks_file(self):
         self.behind_a_tunnel()
         self.assertEqual({}, self.patience_with())
         check, = self.checks()
@@ -131,7 +131,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
         self.run_pass(self.document)
         probes.written.assert_called_once_with(set())
 
-    def test_a_refused_load_balancer_keeps_its_checks(self):
+    def test_refused_load_balancer_keeps_its_checks(self):
         conf = self.load('[agent]\nwithdraw_grace = 0\n'
                          'health_panic_percent = 40\n'
                          'health_scope = load_balancer\n')
@@ -162,15 +162,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
                 self.assertTrue(outcome.synced['lb']['error'])
                 self.assertEqual(before, path.read_text(), restarted)
 
-    def test_checks_of_a_refused_load_balancer_go_with_it(self):
-        self.run_pass(self.document)
-        self.refuse()
-        self.run_pass(self.document)
-        self.assertEqual(2, len(self.checks()))
-        self.run_pass()
-        self.assertEqual([], self.checks())
-
-    def test_a_refused_load_balancer_keeps_no_checks_of_others(self):
+    def test_refused_load_balancer_keeps_no_checks_of_others(self):
         other = base.document()
         other.update(id='other', vip_address='203.0.113.11')
         other['pools']['pool']['healthmonitor']['delay'] = 77
@@ -180,7 +172,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
         self.run_pass(other)
         self.assertEqual({77}, {check['delay'] for check in self.checks()})
 
-    def test_a_service_that_the_datapath_refuses_keeps_its_checks(self):
+    def test_service_that_the_datapath_refuses_keeps_its_checks(self):
         self.run_pass(self.document)
         before = {check['key'] for check in self.checks()}
         self.document['pools']['pool']['healthmonitor']['delay'] = 77
@@ -228,7 +220,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
         self.assertEqual([], self.checks())
         self.assertIn('no longer probed', log.output)
 
-    def test_a_bad_check_fails_its_own_load_balancer_only(self):
+    def test_bad_check_fails_its_own_load_balancer_only(self):
         bad = dict(base.document(), id='bad', vip_address='203.0.113.11')
         bad['pools'] = {'pool': dict(
             bad['pools']['pool'], healthmonitor=dict(
@@ -239,7 +231,8 @@ class TestChecks(reconciling.ReconcilerTestCase):
         self.assertIsNone(outcome.synced['lb']['error'])
         self.assertEqual(2, len(self.checks()))
 
-    def test_a_check_that_the_checker_refuses_fails_its_own_only(self):
+    def test_check_that_the_checker_refuses_fails_its_own_load_balancer_only(
+            self):
         bad = base.document()
         bad.update(id='bad', vip_address='203.0.113.11')
         bad['pools']['pool']['healthmonitor']['delay'] = 77

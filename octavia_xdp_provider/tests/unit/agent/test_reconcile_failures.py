@@ -54,7 +54,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.assertEqual({}, self.reconciler.file_errors)
         self.assertEqual({PREFIX}, self.announced())
 
-    def test_a_refused_load_balancer_does_not_stop_the_others(self):
+    def test_refused_load_balancer_does_not_stop_the_others(self):
         self.unmonitored()
         bad = dict(base.document(), id='bad', vip_address='192.0.2.1')
         outcome = self.run_pass(bad, self.document)
@@ -62,7 +62,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.assertIsNone(outcome.synced['lb']['error'])
         self.assertEqual({PREFIX}, self.announced())
 
-    def test_a_refused_change_keeps_what_is_there(self):
+    def test_refused_change_keeps_what_is_there(self):
         self.unmonitored()
         self.run_pass(self.document)
         self.policy = address_policy.AddressPolicy(
@@ -73,7 +73,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.assertIn(KEY, self.datapath.held)
         self.assertEqual({PREFIX}, self.announced())
 
-    def test_a_document_of_a_newer_version_changes_nothing(self):
+    def test_document_of_a_newer_version_changes_nothing(self):
         self.unmonitored()
         self.run_pass(self.document)
         newer = copy.deepcopy(self.document)
@@ -87,7 +87,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.assertEqual({PREFIX}, self.announced())
         self.assertEqual([], self.events)
 
-    def test_a_document_that_names_no_vip_removes_nothing(self):
+    def test_document_that_names_no_vip_removes_nothing(self):
         log = self.useFixture(fixtures.FakeLogger())
         self.unmonitored()
         self.run_pass(self.document)
@@ -104,7 +104,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.reconciler.reconcile(reconcile.Wanted(8, {'lb': (6, {})}), BOTH)
         self.assertEqual(2, log.output.count(text))
 
-    def test_a_full_datapath_is_reported(self):
+    def test_full_datapath_is_reported(self):
         self.datapath.full = True
         outcome = self.run_pass(self.document)
         self.assertIn('no room', outcome.synced['lb']['error'])

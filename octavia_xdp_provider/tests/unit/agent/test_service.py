@@ -98,7 +98,7 @@ class TestAgent(store_base.StoreTestCase):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.05)
 
-    def test_it_makes_true_what_a_controller_wants_and_says_so(self):
+    def test_agent_applies_wanted_state_and_reports_it(self):
         self.serve(node_api.NodesEndpoint)
         self.store.create(base.document())
         self.store.register_node('node')
@@ -156,14 +156,14 @@ class TestAgent(store_base.StoreTestCase):
             datapath.MemberName('198.18.10.12'): 0}), (key, slots, members))
         self.assertLessEqual(10000, age)
 
-    def test_a_node_without_state_is_told_what_others_remember(self):
+    def test_node_without_state_gets_the_history_of_others(self):
         self.remember()
         self.store.place('lb', add=['node'])
         self.serve(node_api.NodesEndpoint)
         self.start()
         self.assertHasHistory()
 
-    def test_a_node_in_use_is_told_of_what_is_placed_on_it(self):
+    def test_node_in_use_asks_about_new_placements(self):
         asked = []
 
         class Asked(node_api.NodesEndpoint):
@@ -182,7 +182,7 @@ class TestAgent(store_base.StoreTestCase):
         self.wait_until_reported()
         self.assertEqual([['lb']], asked)
 
-    def test_without_a_broker_it_does_what_it_had_and_can_be_stopped(self):
+    def test_agent_without_a_broker_applies_its_cache_and_stops(self):
         """Whatever waits for the broker waits for ever."""
         end = threading.Event()
         hangs = mock.Mock(side_effect=lambda *args, **kwargs: end.wait())
@@ -192,6 +192,7 @@ class TestAgent(store_base.StoreTestCase):
         cache.save(wanted.Wanted(5, {'lb': (3, document)}), {'lb'})
         with mock.patch.object(rpc, 'server') as server, \
                 mock.patch.object(rpc.NodesClient, 'fetch', hangs), \
+                mock.patch.object(rpc.NodesClient, 'history', hangs), \
                 mock.patch.object(rpc.HeartbeatClient, 'heartbeat', hangs), \
                 mock.patch.object(agent_threads, 'TALK_ENDS_S', 0.1):
             server.return_value.start = hangs

@@ -19,16 +19,13 @@ class TestServiceSettings(planning.PlanTestCase):
         service, = self.plan().services.values()
         return service.settings
 
-    def test_the_service_keeps_the_listeners_port(self):
+    def test_service_keeps_the_listeners_port(self):
         self.document['flavor'] = {'member_port': 'rewrite'}
         for member in self.members.values():
             member['protocol_port'] = 8080
         plan = self.plan()
         self.assertEqual([KEY], list(plan.services))
         self.assertEqual({8080}, {check.port for check in plan.checks})
-
-    def test_service_without_options_has_default_settings(self):
-        self.assertEqual(datapath.Settings(), self.settings())
 
     def test_flavor_decides_the_encapsulation(self):
         for flavor, wanted in (
@@ -45,7 +42,7 @@ class TestServiceSettings(planning.PlanTestCase):
             self.assertEqual(datapath.Settings()._replace(**wanted),
                              self.settings(flavor))
 
-    def test_the_path_to_a_sid(self):
+    def test_path_mtu_of_the_sid_is_used(self):
         self.document['flavor'] = {'encapsulation': 'srv6',
                                    'srv6_function': 0x1234}
         self.members['m1']['address'] = '2001:db8:10::1'
@@ -54,7 +51,7 @@ class TestServiceSettings(planning.PlanTestCase):
         self.plan(lambda address: asked.append(address) or 0)
         self.assertEqual(['2001:db8:10::1234'], asked)
 
-    def test_limits_of_clients(self):
+    def test_limits_of_clients_become_settings(self):
         self.document['listeners']['listener']['allowed_cidrs'] = [
             '198.51.100.0/24', '192.0.2.0/28']
         self.assertEqual(
@@ -73,7 +70,7 @@ class TestServiceSettings(planning.PlanTestCase):
         self.assertEqual(datapath.ServiceFlag.QUIC,
                          self.settings({'quic': True}).flags)
 
-    def test_a_second_chance_is_for_connections_of_tcp(self):
+    def test_second_chance_applies_to_tcp_only(self):
         chance = {'encapsulation': 'gue', 'second_chance': True}
         listener = self.document['listeners']['listener']
         wanted = datapath.ServiceFlag.SECOND_CHANCE
@@ -113,7 +110,7 @@ class TestServiceSettings(planning.PlanTestCase):
         self.document['vip_address'] = '2001:db8:113::a'
         self.assertEqual(64, self.settings().source_length_v6)
 
-    def test_settings_that_a_node_must_refuse(self):
+    def test_unsupported_settings_are_refused(self):
         session = {'type': 'SOURCE_IP', 'persistence_timeout': None,
                    'persistence_granularity': None}
         for flavor, persistence, option, word in (

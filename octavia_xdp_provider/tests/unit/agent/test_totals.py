@@ -23,7 +23,7 @@ class TestTotals(base.TestCase):
         self.totals.look(services(**packets))
         return self.totals.now()
 
-    def test_what_was_counted_before_is_not_of_this_process(self):
+    def test_counts_before_the_start_are_not_included(self):
         self.assertEqual(totals.Total(), self.totals.now())
         self.assertEqual(totals.Total(), self.after(a=7, b=1))
         self.assertEqual(totals.Total(2, 200, 2), self.after(a=8, b=2))
@@ -34,7 +34,7 @@ class TestTotals(base.TestCase):
             {'a': 5}, {'a': 6, 'b': 2}, {'b': 3}, {'b': 3}, {}, {'a': 1})]
         self.assertEqual([5, 8, 9, 9, 9, 10], found)
 
-    def test_a_service_that_was_made_again_begins_anew(self):
+    def test_recreated_service_starts_from_zero(self):
         self.after()
         self.after(a=5, b=1)
         self.assertEqual(8, self.after(a=2, b=1).packets)

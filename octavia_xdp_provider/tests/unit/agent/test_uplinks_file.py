@@ -24,7 +24,7 @@ class TestUplinksFile(base.TestCase):
                 self.assertEqual(wanted, uplinks_file.decode(
                     uplinks_file.encode(wanted)))
 
-    def test_a_file_is_replaced_as_a_whole(self):
+    def test_file_is_replaced_as_a_whole(self):
         folder = self.useFixture(fixtures.TempDir()).path
         path = os.path.join(folder, uplinks_file.FILE_NAME)
         for since in (1, None):

@@ -63,7 +63,7 @@ class ExplainCase(base.TestCase):
 class TestDecisions(ExplainCase):
     """Each decision with its reason."""
 
-    def test_all_steps_of_a_packet_that_is_forwarded(self):
+    def test_steps_of_a_forwarded_packet_are_shown(self):
         found = self.check(with_(TCP), Outcome.FORWARDED)
         address = found.member
         self.assertEqual(
@@ -89,7 +89,7 @@ class TestDecisions(ExplainCase):
                          f'02:00:00:00:00:03, IPIP 10.0.0.* -> {address}$')
         self.assertRegex(lines[-1], '^outcome +FORWARDED, XDP_TX$')
 
-    def test_the_tunnel_of_a_member_is_said(self):
+    def test_tunnel_of_a_member_is_shown(self):
         member, = self.node.states[DNS]
         self.node.states[DNS] = [member._replace(tunnel=types.Tunnel(
             '10.9.0.1', types.Encapsulation.GENEVE, 7))]
@@ -98,7 +98,7 @@ class TestDecisions(ExplainCase):
                          dict(found.steps)['tunnel'])
         self.assertIn('10.9.0.1, VNI 7', found.text())
 
-    def test_what_is_not_for_a_vip_is_left_to_the_kernel(self):
+    def test_packets_to_other_addresses_pass_to_the_kernel(self):
         for frame, topic, why in (
                 (with_(TCP, destination='192.0.2.77'), 'VIP',
                  'none of this node'),
@@ -156,7 +156,7 @@ class TestDecisions(ExplainCase):
         self.assertEqual('198.51.100.7 is in 198.51.100.0/24',
                          steps['allowed_cidrs'])
 
-    def test_a_member_that_is_down_is_called_so(self):
+    def test_member_that_is_down_is_called_so(self):
         key = types.Key(VIP, 'TCP', 82)
         self.node.add(key, '10.1.0.7', down=['10.1.0.7'])
         steps = self.steps(with_(TCP, destination_port=82),
@@ -337,11 +337,11 @@ class TestComparison(ExplainCase):
             found, = self.explain(with_(TCP))
         self.assertIn('slot is 65 of 64, by its hash', found.differences[0])
 
-    def test_a_spent_budget_is_no_difference(self):
+    def test_spent_budget_is_no_difference(self):
         self.assertEqual([], self.differences(
             with_(ECHO), action=2, outcomes={}, frame=with_(ECHO)))
 
-    def test_a_text_with_differences_says_so(self):
+    def test_text_with_differences_says_so(self):
         self.node.spoil = lambda run: run._replace(action=4)
         found, = self.explain(with_(TCP))
         self.assertIn('THE PROGRAM DOES NOT DO WHAT THE TABLES SAY',
@@ -357,7 +357,7 @@ class TestRoutes(ExplainCase):
         self.node.settings = self.node.settings._replace(
             flags=types.NodeFlag.FIB)
 
-    def test_the_outer_header_is_compared(self):
+    def test_differences_of_the_outer_header_are_found(self):
         found = self.check(with_(TCP), Outcome.FORWARDED)
         self.assertIn('routes are asked', dict(found.steps)['uplink'])
         frame = found.run.frame
@@ -366,7 +366,7 @@ class TestRoutes(ExplainCase):
         found, = self.explain(with_(TCP))
         self.assertIn('it goes to 10.9.9.9', found.differences[0])
 
-    def test_what_routes_refuse_is_no_difference(self):
+    def test_refusal_by_routes_is_no_difference(self):
         for outcome in (Outcome.DROP_NO_NEXT_HOP, Outcome.DROP_TOO_BIG):
             self.node.spoil = lambda run, outcome=outcome: run._replace(
                 action=1, outcomes={types.Outcome(outcome): 1})

@@ -35,7 +35,7 @@ class TestOuter(base.TestCase):
             self.assertEqual(len(inner), seen.carried)
             self.assertEqual('02:00:00:00:00:02', seen.destination_mac)
 
-    def test_the_key_of_geneve_is_shown(self):
+    def test_key_of_geneve_is_shown(self):
         frame = bytes(
             l2.Ether(src='02:00:00:00:00:01', dst='02:00:00:00:00:02')
             / inet.IP(src='10.0.0.1', dst='10.1.0.1') / inet.UDP(dport=6081)
@@ -52,7 +52,7 @@ class TestOuter(base.TestCase):
         self.assertIsNone(outer.decode(
             frame, Encapsulation.GRE).encapsulation)
 
-    def test_a_rewritten_packet_carries_all_of_itself(self):
+    def test_rewritten_packet_carries_all_of_itself(self):
         packet = inet.IP(dst='10.1.0.1', tos=46 << 2) / inet.TCP()
         seen = outer.decode(
             bytes(l2.Ether(dst='02:00:00:00:00:02') / packet),

@@ -32,7 +32,7 @@ class TestProcesses(base.TestCase):
         self.node.faults.return_value = []
         self.node.info.return_value.services = 3
 
-    def test_what_stands_still_is_named(self):
+    def test_hanging_process_is_named(self):
         self.assertEqual([], processes.problems(self.files))
         self.answer = None
         with mock.patch.object(heartbeat, 'SILENCE_MAX_S', -1.0):

@@ -47,7 +47,7 @@ class TestFacts(base.TestCase):
     def test_drops_of_no_port(self):
         self.assertEqual({'drop_key': 2}, facts.read(Datapath()).unclaimed())
 
-    def test_a_report_has_no_more_counters_than_it_may(self):
+    def test_report_has_no_more_counters_than_it_may(self):
         one = facts.read(Datapath()).counters()[fakes.PORT]
         found = {str(number): {**one, 'entries': one['entries'] * 1000}
                  for number in range(6)}

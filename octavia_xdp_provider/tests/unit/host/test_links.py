@@ -30,12 +30,12 @@ class TestLinks(base.TestCase):
                 raise exceptions.NetlinkDumpInterrupted
         return mock.patch.object(netlink, 'get_links', listed)
 
-    def test_a_list_that_is_interrupted_is_asked_for_again(self):
+    def test_list_that_is_interrupted_is_asked_for_again(self):
         with self.interrupted(3):
             found = self.links.links()
         self.assertEqual(1, found['lo'].index)
         self.assertEqual(len(self.messages), len(found))
 
-    def test_one_that_always_is_ends(self):
+    def test_permanent_condition_ends(self):
         with self.interrupted(1000):
             self.assertRaises(OSError, self.links.links)

@@ -59,20 +59,20 @@ class TestEntrySums(base.TestCase):
         self.assertEqual({A: 10}, self.update({1: A}, k1=1))
         self.assertEqual({A: 12}, self.update({5: A}, k5=2))
 
-    def test_what_an_entry_counted_last_is_kept(self):
+    def test_last_count_of_a_removed_entry_is_kept(self):
         self.assertEqual({A: 7}, self.update({1: A, 2: A}, k1=3, k2=4))
         for _ in range(2):  # it could not go
             self.counters.ending(self.states(k2=10))
         self.assertEqual({A: 13}, self.update({1: A}, k1=3))
 
-    def test_an_entry_that_comes_and_goes_between_two_looks(self):
+    def test_entry_that_exists_between_two_reads_is_not_counted(self):
         self.update({1: A}, k1=3)
         self.counters.learn({1: A, 2: A})
         self.counters.ending(self.states(k2=10))
         self.counters.learn({1: A})
         self.assertEqual({A: 13}, self.read(k1=3))
 
-    def test_what_was_read_before_an_entry_went_is_not_added_again(self):
+    def test_counts_of_a_removed_entry_are_not_added_twice(self):
         self.update({1: A, 2: A}, k1=3, k2=4)
         self.now += 10
         self.counters.ending(self.states(k2=9))

@@ -73,7 +73,7 @@ class TestLeaving(base.TestCase):
         self.assertEqual(1, self.controller.flows.call_count)
         self.assertEqual(1, self.datapath.reads)
 
-    def test_they_wait_for_a_hypervisor_that_has_the_port(self):
+    def test_flows_wait_for_a_hypervisor_with_the_port(self):
         leaving = self.leaving(flow(1, 1000))
         self.controller.flows.return_value = False
         leaving.send(self.controller, 'hv1')
@@ -82,14 +82,14 @@ class TestLeaving(base.TestCase):
         leaving.send(self.controller, 'hv1')
         self.assertFalse(leaving.is_waiting)
 
-    def test_a_tap_that_comes_back_ends_it(self):
+    def test_returning_tap_ends_the_hand_over(self):
         leaving = self.leaving(flow(1, 1000))
         leaving.look(set())
         self.assertFalse(leaving.is_waiting)
         leaving.look({fakes.PORT})
         self.assertTrue(leaving.is_waiting)
 
-    def test_a_port_that_no_other_hypervisor_has_is_given_up(self):
+    def test_port_that_no_other_hypervisor_has_is_given_up(self):
         leaving = self.leaving(flow(1, 1000))
         for self.now, waits in ((moved_flows.PATIENCE_S - 1, True),
                                 (moved_flows.PATIENCE_S, False),
@@ -98,7 +98,7 @@ class TestLeaving(base.TestCase):
             self.assertEqual(waits, leaving.is_waiting)
         self.assertEqual(1, self.datapath.reads)
 
-    def test_a_controller_that_does_not_answer_is_asked_again(self):
+    def test_controller_that_does_not_answer_is_asked_again(self):
         leaving = self.leaving(flow(1, 1000))
         self.controller.flows.side_effect = oslo_messaging.MessagingTimeout()
         self.assertRaises(oslo_messaging.MessagingTimeout, leaving.send,
@@ -141,7 +141,7 @@ class TestArriving(base.TestCase):
             types.KnownFlow(1, CLIENT, 1000),
             types.KnownFlow(2, CLIENT, 1003, True)], self.datapath.added)
 
-    def test_what_fails_or_is_too_much_stops_nothing(self):
+    def test_failures_and_surplus_flows_stop_nothing(self):
         for _ in range(100):
             self.arriving.put(fakes.PORT, [message(1, 1000),
                                            message(2, 1000)])

@@ -98,7 +98,7 @@ class TestPorts(ReconcileTestCase):
                        port=Tap('vhu0', None, 'vhu0 is a vhost-user port'))
         self.assertEqual((None, 'vhu0 is a vhost-user port'), self.held())
 
-    def test_what_is_not_wanted_goes_without_a_trace(self):
+    def test_unwanted_port_is_removed_completely(self):
         both = fakes.wanted(fakes.port(fakes.entry(5)), fakes.port(
             fakes.entry(6), port_id=fakes.OTHER))
         self.reconcile(both, port=TAP, other=Tap('tap1', 8))
@@ -151,7 +151,7 @@ class TestPorts(ReconcileTestCase):
         self.assertEqual(fakes.MAC,
                          self.datapath.held_entries[5].gateway_mac)
 
-    def test_what_somebody_else_changed_is_repaired(self):
+    def test_foreign_change_of_the_datapath_is_repaired(self):
         wanted = fakes.wanted(fakes.port(fakes.entry(5)))
         self.reconcile(wanted, port=TAP)
         self.datapath.delete_port(fakes.PORT)

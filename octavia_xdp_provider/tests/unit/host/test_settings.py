@@ -49,7 +49,7 @@ class TestSettings(base.TestCase):
         self.assertEqual(name, self.load('').host_agent.library)
         self.assertEqual(int(version), library.API_VERSION)
 
-    def test_what_is_missing_is_named(self):
+    def test_missing_objects_are_named(self):
         found = self.find('underlay_interfaces = eth0,bond7',
                           'reply_interface = vrf9')
         self.assertEqual((2,), found.underlay)

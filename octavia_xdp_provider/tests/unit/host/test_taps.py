@@ -28,7 +28,7 @@ class TestTaps(base.TestCase):
             self.find(Interface('tap-x', '', fakes.PORT),
                       present=[Link(7, 'tap-x', 1442, 'tun')]))
 
-    def test_the_tap_of_a_hybrid_port_is_beside_its_bridge(self):
+    def test_tap_of_a_hybrid_port_is_beside_its_bridge(self):
         row = Interface('qvo11111111-11', '', fakes.PORT, 'netdev')
         self.assertEqual(taps.Tap(NAME), self.find(row))
         self.assertEqual(taps.Tap(NAME, 7), self.find(
@@ -47,7 +47,7 @@ class TestTaps(base.TestCase):
             self.assertIn(word, tap.problem)
             self.assertIsNone(tap.ifindex)
 
-    def test_of_two_with_one_id_the_one_that_is_here(self):
+    def test_local_port_of_two_with_one_id_is_used(self):
         rows = (Interface('old', '', fakes.PORT),
                 Interface('new', '', fakes.PORT))
         self.assertEqual(taps.Tap('new', 7), self.find(

@@ -79,7 +79,7 @@ class TestLooks(base.TestCase):
         self.assertFalse(self.look(other=1400))
         self.assertTrue(self.look(bond0=1400, other=1400))
 
-    def test_it_is_told_while_open_vswitch_has_just_gone(self):
+    def test_recent_loss_of_open_vswitch_is_reported(self):
         self.database.is_known = True
         self.database.interfaces.return_value = []
         self.assertTrue(self.look(bond0=1500))

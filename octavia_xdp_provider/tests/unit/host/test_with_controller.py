@@ -100,7 +100,7 @@ class TestWithController(hypervisors.ZeroTouchTestCase):
             self.hv1.datapath.held_ports, self.hv1.datapath.held_entries,
             self.hv1.datapath.pinned()))
 
-    def test_an_error_of_the_datapath_reaches_the_member(self):
+    def test_error_of_the_datapath_reaches_the_member(self):
         self.hv1.datapath.failing = {'set_entry'}
         self.create()
         self.converge()

@@ -13,7 +13,7 @@ class TestRules(base.TestCase):
     def differences(self, wanted, held):
         return list(contents.of_rules(wanted, held, {9: GROUP}))
 
-    def test_the_same_in_other_words_and_order(self):
+    def test_equal_text_in_another_form_is_no_difference(self):
         self.assertEqual([], self.differences(
             [types.Rule(4, 'tcp', (80, 80), '10.1.2.3/8'),
              types.Rule(6), types.Rule(4, 'udp', address_set=9),
@@ -23,7 +23,7 @@ class TestRules(base.TestCase):
              types.Rule(6, remote='::/0'),
              types.Rule(4, 'tcp', (80, 80), '10.0.0.0/8')]))
 
-    def test_one_in_place_of_another_is_named(self):
+    def test_replaced_entry_is_named(self):
         self.assertEqual([
             'the rule "tcp to ports 80 from 10.0.0.0/8 (IPv4)" is wanted, '
             'and not there',

@@ -35,7 +35,7 @@ class TestDescribe(base.TestCase):
         self.check('tcp 10.0.0.1 > 10.0.0.2, a later fragment',
                    inet.IP(src='10.0.0.1', dst='10.0.0.2', frag=9, proto=6))
 
-    def test_what_is_in_a_tunnel(self):
+    def test_tunneled_packet_is_recognized(self):
         shim = struct.pack('!HHI', 0, 0x0800, 5 << 8)
         self.check(
             f'udp 10.0.0.1:7 > 10.0.0.2:6081, Geneve 5, in it {WORDS}',

@@ -40,7 +40,7 @@ class TestCheckerStatus(base.TestCase):
         with self.answering(text):
             return checker_status.read(self.path)
 
-    def test_the_first_line_is_read(self):
+    def test_first_line_is_read(self):
         found = self.read(f'{json.dumps(SUMMARY)}\n{{"key": "1"}}\n')
         del found['stretch_percent'], found['late_p99_ms']
         self.assertEqual({'checks': 3, 'up': 2, 'down': 1, 'unknown': 0,
@@ -60,7 +60,7 @@ class TestCheckerStatus(base.TestCase):
             self.path = f'{self.path}{number}'
             self.assertFalse(self.read(text), text)
 
-    def test_nobody_waits_for_an_answer_that_comes_in_drops(self):
+    def test_answer_in_drops_times_out(self):
         def drip(server):
             with server.accept()[0] as client, \
                     contextlib.suppress(OSError):

@@ -20,7 +20,7 @@ class TestHeartbeat(base.TestCase):
                             ('monotonic_ns', lambda: int(self.now * 1e9))):
             self.enterContext(mock.patch.object(time, name, clock))
 
-    def test_a_process_stands_still_once_it_shows_no_sign_for_long(self):
+    def test_process_stands_still_once_it_shows_no_sign_for_long(self):
         heartbeat.Heartbeat(self.path).beat()
         self.assertEqual(0.0, heartbeat.age_s(self.path))
         self.now += heartbeat.SILENCE_MAX_S
@@ -37,7 +37,7 @@ class TestHeartbeat(base.TestCase):
         self.now += heartbeat.SILENCE_MAX_S + 1
         self.assertTrue(heartbeat.stands_still(self.path, begun))
 
-    def test_a_link_is_not_followed(self):
+    def test_link_is_not_followed(self):
         other = f'{self.path}-other'
         with open(other, 'w'):
             pass

@@ -24,7 +24,7 @@ class TestLibrary(base.TestCase):
 
 class TestKey(base.TestCase):
 
-    def test_of_a_state_that_is_damaged(self):
+    def test_damaged_state_is_reported(self):
         vip = mock.Mock(bytes=bytes(10) + b'\xff\xff\xc0\x00\x02\x01')
         for number, name in (17, 'UDP'), (238, '238'):
             self.assertEqual(('192.0.2.1', name, 53), library.key_of(

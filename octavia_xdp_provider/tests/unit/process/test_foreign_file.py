@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import stat
 
 from octavia_xdp_provider.agent import checks_directory
 from octavia_xdp_provider.agent import secret_file
@@ -29,12 +30,12 @@ class TestForeignFile(base.TestCase):
         path.symlink_to(self.victim)
         return path
 
-    def test_no_more_is_read_than_asked_for(self):
+    def test_read_is_limited(self):
         self.planted.write_bytes(b'12345')
         self.assertEqual(b'123', foreign_file.read(self.planted, 3)[0])
         self.assertEqual(b'12345', foreign_file.read(self.planted, 9)[0])
 
-    def test_what_is_no_file_is_not_read(self):
+    def test_only_regular_files_are_read(self):
         os.mkfifo(self.planted)
         self.assertRaises(OSError, foreign_file.read, self.planted, 9)
         self.assertRaises(OSError, foreign_file.read, self.link('link'), 9)
@@ -47,13 +48,24 @@ class TestForeignFile(base.TestCase):
         self.assertTrue(atomic_file.replace(self.link('link'), b'new'))
         self.assertNotEqual(b'new', self.victim.read_bytes())
 
+    def test_replaced_file_has_the_mode_and_stale_temporary_files_go(self):
+        stale, fresh = (self.directory / f'.tmp-planted-{name}'
+                        for name in ('killed', 'other'))
+        for path in (stale, fresh):
+            path.touch()
+        os.utime(stale, (0, 0))
+        self.assertTrue(atomic_file.replace(self.planted, b'new', 0o640))
+        self.assertEqual(0o640, stat.S_IMODE(self.planted.stat().st_mode))
+        self.assertEqual({self.planted, fresh},
+                         set(self.directory.iterdir()))
+
     def test_uplinks_are_not_written_through_a_link(self):
         before = self.victim.read_bytes()
         self.link(f'{uplinks_file.FILE_NAME}.new')
         uplinks_file.write(self.directory, {})
         self.assertEqual(before, self.victim.read_bytes())
 
-    def test_nobody_gives_the_secret(self):
+    def test_secret_behind_a_link_is_not_used(self):
         path = self.link('secret')
         self.assertNotEqual(self.victim.read_bytes(), secret_file.load(path))
 
@@ -68,7 +80,7 @@ class TestForeignFile(base.TestCase):
         (other / 'as_of').write_text('7')
         self.assertIsNone(wanted.Cache(self.directory / 'wanted').load())
 
-    def test_nobody_waits_for_the_announcer(self):
+    def test_pipes_in_place_of_files_do_not_block(self):
         agents = announcements.Announcements(self.directory, ['192.0.2.0/24'])
         for name in (announcements.LOCK_NAME, announcements.STATUS_NAME,
                      announcements.FILE_NAME):

@@ -27,7 +27,7 @@ class TestConnections(base.TestCase):
         self.addCleanup(connection.close)
         return connection
 
-    def test_those_beyond_the_limit_are_closed_the_others_are_served(self):
+    def test_connections_beyond_the_limit_are_closed(self):
         served = [self.connect()
                   for _ in range(http_listener.CONNECTIONS_MAX)]
         self.assertEqual(b'', self.connect().recv(1))

@@ -42,14 +42,14 @@ class TestEnd(base.BaseTestCase):
             process.send_signal(number)
             self.assertEqual(0, process.wait(LIMIT_S))
 
-    def test_a_signal_before_the_wait_ends_it_at_once(self):
+    def test_signal_before_the_wait_ends_it_at_once(self):
         process = self.start(str(int(signal.SIGTERM)))
         self.assertEqual('waits True\n', process.stdout.readline())
 
 
 class TestAskedToEnd(base.BaseTestCase):
 
-    def test_it_knows_signals_and_gives_the_handlers_back(self):
+    def test_signals_are_noticed_and_handlers_restored(self):
         before = signal.getsignal(signal.SIGTERM)
         with interrupts.asked_to_end() as asked:
             self.assertFalse(asked())

@@ -51,7 +51,7 @@ class TestLoop(base.TestCase):
     def wait(self):
         self.assertTrue(self.taken.acquire(timeout=PATIENCE_S))
 
-    def test_a_step_when_it_is_woken_until_it_is_stopped(self):
+    def test_loop_steps_when_woken_until_stopped(self):
         loop, thread = self.start(NEVER_S)
         for _ in range(3):
             self.wait()
@@ -62,7 +62,7 @@ class TestLoop(base.TestCase):
         self.assertFalse(thread.is_alive())
         self.assertGreaterEqual(self.rounds, 4)
 
-    def test_a_failure_that_lasts_is_logged_once(self):
+    def test_failure_that_lasts_is_logged_once(self):
         self.errors = [ValueError('broken')] * 3
         loop, thread = self.start(0.001)
         self.wait()
@@ -77,7 +77,7 @@ class TestLoop(base.TestCase):
         thread.join(PATIENCE_S)
         self.assertEqual(2, self.log.output.count('ERROR It failed.'))
 
-    def test_what_is_expected_is_no_failure(self):
+    def test_expected_error_is_logged_as_information(self):
         self.errors = [Moved('It is elsewhere')]
         loop, thread = self.start(NEVER_S)
         self.wait()
@@ -85,7 +85,7 @@ class TestLoop(base.TestCase):
         thread.join(PATIENCE_S)
         self.assertEqual('INFO It is elsewhere.\n', self.log.output)
 
-    def test_a_step_that_hangs_is_seen(self):
+    def test_step_that_hangs_is_seen(self):
         now, begun, end = [100.0], threading.Event(), threading.Event()
         watched = loops.Loops(10, lambda: now[0])
 

@@ -34,7 +34,7 @@ class TestLoops(base.TestCase):
         self.clock = Clock()
         self.loops = loops.Loops(10, self.clock)
 
-    def test_a_loop_that_does_not_come_round_hangs(self):
+    def test_loop_that_does_not_come_round_hangs(self):
         come_round = self.loops.watch('worker')
         self.loops.watch('leader')
         self.clock.now += 9
@@ -43,7 +43,7 @@ class TestLoops(base.TestCase):
         self.assertEqual({'leader': 18}, self.loops.hanging())
         self.assertEqual({'leader': 18, 'worker': 9}, self.loops.ages())
 
-    def test_what_has_been_at_one_thing_for_long_hangs(self):
+    def test_long_item_counts_as_hanging(self):
         busy_s = [0.0]
         self.loops.watch_age('item', lambda: busy_s[0])
         self.clock.now += 1000
@@ -80,7 +80,7 @@ class SystemdTestCase(base.TestCase):
 
 class TestSystemd(SystemdTestCase):
 
-    def test_it_is_informed_and_children_are_not_let_in(self):
+    def test_systemd_is_notified_and_children_do_not_inherit_it(self):
         mine = self.systemd(WATCHDOG_USEC='3000000',
                             WATCHDOG_PID=str(os.getpid()))
         self.assertEqual(({'PATH': '/bin'}, 3.0),
@@ -90,18 +90,18 @@ class TestSystemd(SystemdTestCase):
         self.assertEqual(['READY=1', 'WATCHDOG=1', 'STOPPING=1'],
                          self.sent())
 
-    def test_what_is_meant_for_another_process_is_left_alone(self):
+    def test_watchdog_of_another_process_is_ignored(self):
         other = self.systemd(WATCHDOG_USEC='3000000', WATCHDOG_PID='1')
         self.assertIsNone(other.watchdog_s)
         other.ready()
         other.alive()
         self.assertEqual([], self.sent())
 
-    def test_without_systemd_nothing_is_said(self):
+    def test_nothing_is_sent_without_systemd(self):
         systemd.Systemd({}).ready()
         self.assertEqual([], self.sent())
 
-    def test_a_systemd_that_is_gone_does_no_harm(self):
+    def test_missing_systemd_socket_is_ignored(self):
         mine = self.systemd()
         self.receiver.close()
         os.unlink(self.path)
@@ -110,7 +110,7 @@ class TestSystemd(SystemdTestCase):
 
 class TestWatchdog(SystemdTestCase):
 
-    def test_it_says_that_all_is_well_until_a_loop_hangs(self):
+    def test_watchdog_is_fed_until_a_loop_hangs(self):
         log = self.useFixture(fixtures.FakeLogger())
         clock = Clock()
         watched = loops.Loops(10, clock)
@@ -135,7 +135,7 @@ class TestRepeated(base.TestCase):
         super().setUp()
         self.clock = Clock()
 
-    def test_a_failure_counts_when_it_has_lasted(self):
+    def test_failure_counts_when_it_has_lasted(self):
         outcomes = [OSError('refused'), None, OSError('refused')]
 
         def attempt():
@@ -153,7 +153,7 @@ class TestRepeated(base.TestCase):
         check.look()
         self.assertIn('for 21 s: OSError: refused', check.problem())
 
-    def test_an_attempt_that_hangs_is_noticed(self):
+    def test_attempt_that_hangs_is_noticed(self):
         hangs, end = threading.Event(), threading.Event()
 
         def attempt():
@@ -187,7 +187,7 @@ class TestMonitoring(base.TestCase):
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
-    def test_a_process_that_is_well_says_so(self):
+    def test_healthy_process_reports_available(self):
         made = self.make()
         status, text = self.get(made, '/healthcheck')
         self.assertEqual((200, {'available': True,
@@ -213,7 +213,7 @@ class TestMonitoring(base.TestCase):
         self.assertEqual(200, status)
         self.assertIn('octavia_xdp_loop_age_seconds{loop="worker"}', text)
 
-    def test_nothing_else_is_answered(self):
+    def test_other_paths_and_methods_are_refused(self):
         made = self.make()
         self.assertEqual(404, self.get(made, '/')[0])
         self.assertEqual(405, self.get(made, '/healthcheck', 'POST')[0])
@@ -230,7 +230,7 @@ class TestMonitoring(base.TestCase):
         self.assertEqual(b'', silent[-1].recv(1))
         self.assertLessEqual(threading.active_count() - before, 16)
 
-    def test_an_address_that_is_taken_is_named_with_its_option(self):
+    def test_address_that_is_taken_is_named_with_its_option(self):
         with socket.socket() as taken:
             taken.bind(('127.0.0.1', 0))
             taken.listen()

@@ -22,7 +22,7 @@ class TestStreams(base.TestCase):
             [sys.executable, '-c', program], stdout=stdout,
             stderr=subprocess.PIPE, text=True, env=environment, **more)
 
-    def test_a_reader_that_has_gone_is_no_failure(self):
+    def test_reader_that_has_gone_is_no_failure(self):
         reader, writer = os.pipe()
         os.close(reader)
         try:
@@ -32,7 +32,7 @@ class TestStreams(base.TestCase):
         finally:
             os.close(writer)
 
-    def test_a_full_disk_is_a_failure(self):
+    def test_full_disk_is_a_failure(self):
         with open('/dev/full', 'w') as full:
             end = self.end(ABANDON, full)
             self.assertEqual((7, ''), (end.returncode, end.stderr))

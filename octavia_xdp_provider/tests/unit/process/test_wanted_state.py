@@ -224,7 +224,7 @@ class TestVersions(base.TestCase):
         self.assertIn('colour', error.why)
         self.assertIn('pools.pool.members.m1.shape', error.why)
 
-    def test_what_is_no_document(self):
+    def test_values_that_are_no_document_are_refused(self):
         for given, option in (([], 'document'), (None, 'document'),
                               ({}, 'version'), ({'version': '1'}, 'version'),
                               ({'version': True}, 'version'),
@@ -318,7 +318,7 @@ class TestChange(base.TestCase):
         self.assertEqual('shiny_new', self.refused(self.change(
             'member', 'update', fields={'shiny_new': 1})).option)
 
-    def test_what_a_change_needs_is_named(self):
+    def test_missing_parts_of_a_change_are_named(self):
         for name, change in (
                 ('fields', self.change('pool', 'create')),
                 ('fields', self.change('member', 'update')),

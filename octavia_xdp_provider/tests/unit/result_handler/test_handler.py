@@ -69,7 +69,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.assertEqual({5: True}, self.step())
         self.assertIn('README', os.listdir(f'{self.directory}/rejected'))
 
-    def test_a_rejected_file_is_healed_by_the_next_snapshot(self):
+    def test_rejected_file_is_healed_by_the_next_snapshot(self):
         self.write(queue_file.delta_name(BOOT, 1), b'OXPQ nonsense')
         self.step()
         self.snapshot(1, record(5, DOWN, 1))
@@ -83,7 +83,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.delta(1, record(5, UP))
         self.assertEqual({5: True, 6: True}, self.step())
 
-    def test_a_new_boot_starts_with_its_snapshot(self):
+    def test_new_boot_starts_with_its_snapshot(self):
         self.delta(1, record(5, UP), record(6, UP))
         self.step()
         self.snapshot(0, record(5, DOWN), boot=BOOT + 1)
@@ -91,7 +91,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.step()
         self.assertEqual({5: False, 7: True}, self.datapath.applied[-1])
 
-    def test_a_delta_of_an_older_boot_changes_nothing(self):
+    def test_delta_of_an_older_boot_changes_nothing(self):
         self.snapshot(0, record(5, DOWN), boot=BOOT + 1)
         self.step()
         self.delta(1, record(5, UP))
@@ -121,7 +121,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.restart()
         self.assertEqual({5: True}, self.step())
 
-    def test_a_wake_applies_what_changed_only(self):
+    def test_wakeup_applies_changed_results_only(self):
         self.snapshot(3, *(record(key, UP, key) for key in (1, 2, 3)))
         self.step()
         self.delta(4, record(2, DOWN))
@@ -131,7 +131,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.assertEqual([{1: True, 2: True, 3: True}, {2: False},
                           {3: False}], self.datapath.applied)
 
-    def test_nothing_new_is_nothing_done(self):
+    def test_unchanged_queue_applies_nothing(self):
         self.delta(1, record(5, UP))
         self.step()
         self.step()
@@ -158,7 +158,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.step()
         self.assertEqual({5: True, 6: False}, self.datapath.applied[1])
 
-    def test_a_failure_is_followed_by_everything(self):
+    def test_failure_is_followed_by_everything(self):
         self.delta(1, record(5, UP))
         self.step()
         self.delta(2, record(6, UP))
@@ -170,7 +170,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.assertEqual({5: True, 6: True}, self.datapath.applied[-1])
         self.assertEqual([], self.pending())
 
-    def test_ends_when_another_library_took_over(self):
+    def test_worker_ends_when_another_library_took_over(self):
         def foreign():
             raise datapath.DatapathError(errno.EPROTO, 'of layout 3')
         self.delta(1, record(5, UP))
@@ -179,7 +179,7 @@ class TestResultHandler(handling.HandlerTestCase):
         # nothing of the queue is lost for the next one
         self.assertEqual(1, len(self.pending()))
 
-    def test_a_late_snapshot_fills_the_gap(self):
+    def test_late_snapshot_fills_the_gap(self):
         self.delta(1, record(5, UP))
         self.step()
         self.snapshot(1, record(5, UP, 1))
@@ -191,13 +191,13 @@ class TestResultHandler(handling.HandlerTestCase):
         self.step(rescan=False)
         self.assertEqual({5: False, 6: True, 7: True}, self.datapath.state)
 
-    def test_a_snapshot_is_read_once(self):
+    def test_snapshot_is_read_once(self):
         self.snapshot(1, record(5, UP, 1))
         for _ in range(3):
             self.step()
         self.assertEqual(1, self.value('files_total', kind='snapshot'))
 
-    def test_an_unreadable_snapshot_is_set_aside(self):
+    def test_unreadable_snapshot_is_set_aside(self):
         self.snapshot(1, record(5, UP, 1))
         with open(f'{self.queue}/snapshot', 'r+b') as file:
             file.truncate(40)
@@ -208,7 +208,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.snapshot(2, record(5, UP, 1), record(6, UP, 2))
         self.assertEqual({5: True, 6: True}, self.step())
 
-    def test_the_stretch_of_the_checker_is_shown(self):
+    def test_stretch_of_the_checker_is_exported(self):
         self.step()
         self.assertEqual(0, self.value('checker_stretch'))
         for percent in (100, 250):

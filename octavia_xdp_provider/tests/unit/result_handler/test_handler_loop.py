@@ -55,23 +55,23 @@ class TestRun(handling.HandlerTestCase):
         os.link(path, f'{self.queue}/{queue_file.delta_name(BOOT, first)}')
         os.unlink(path)
 
-    def test_a_rename_wakes_it(self):
+    def test_rename_wakes_it(self):
         self.renamed(1, record(5, UP))
         self.wait_for({5: True})
         self.renamed(2, record(5, DOWN))
         self.wait_for({5: False})
         self.wait_for_empty_queue()
 
-    def test_a_file_without_an_event_is_found(self):
+    def test_file_without_an_event_is_found(self):
         self.linked(1, record(5, UP))
         self.wait_for({5: True})
 
-    def test_a_new_directory_is_watched(self):
+    def test_new_directory_is_watched(self):
         os.rename(self.queue, self.queue + '-old')
         self.renamed_when_made(record(5, UP))
         self.wait_for({5: True})
 
-    def test_a_notification_compares_the_services_at_once(self):
+    def test_notification_compares_the_services_at_once(self):
         self.linked(1, record(5, UP))
         self.wait_for({5: True})
         with mock.patch.object(handler, 'RESCAN_S', 3600):
@@ -112,7 +112,7 @@ class TestRun(handling.HandlerTestCase):
             time.sleep(0.005)
         self.assertEqual(before, os.stat(path).st_mtime_ns)
 
-    def test_a_failure_is_tried_again(self):
+    def test_failure_is_tried_again(self):
         self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
         self.renamed(1, record(5, UP))
         end = time.monotonic() + 10

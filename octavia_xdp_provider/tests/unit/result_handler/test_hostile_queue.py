@@ -41,7 +41,7 @@ class TestHostileQueue(handling.HandlerTestCase):
                 self.assertEqual([], list(self.rejected.iterdir()))
         self.assert_nothing_happened()
 
-    def test_nobody_waits_for_a_pipe(self):
+    def test_pipe_in_the_queue_does_not_block(self):
         for name in (DELTA, 'snapshot', 'README'):
             with self.subTest(name=name):
                 self.plant(name, os.mkfifo)
@@ -49,13 +49,13 @@ class TestHostileQueue(handling.HandlerTestCase):
                 self.assertFalse(os.path.lexists(f'{self.queue}/{name}'))
         self.assert_nothing_happened()
 
-    def test_a_file_that_has_another_name_is_not_kept(self):
+    def test_file_that_has_another_name_is_not_kept(self):
         self.plant('README', lambda path: os.link(self.victim, path))
         self.step()
         self.assertEqual([], list(self.rejected.iterdir()))
         self.assert_nothing_happened()
 
-    def test_a_file_that_is_too_large_is_neither_read_nor_kept(self):
+    def test_file_that_is_too_large_is_neither_read_nor_kept(self):
         self.write(DELTA, b'OXPQ')
         os.truncate(f'{self.queue}/{DELTA}', queue_directory.BYTES_MAX + 1)
         self.step()
@@ -64,7 +64,7 @@ class TestHostileQueue(handling.HandlerTestCase):
         self.assertEqual([], list(self.rejected.iterdir()))
         self.assert_nothing_happened()
 
-    def test_nothing_goes_where_others_can_write(self):
+    def test_rejected_files_are_not_moved_where_others_can_write(self):
         """In the place of the directory of rejected files."""
         def link():
             self.rejected.symlink_to(self.other)
@@ -86,7 +86,7 @@ class TestHostileQueue(handling.HandlerTestCase):
                     self.rejected.rmdir()
         self.assert_nothing_happened()
 
-    def test_the_queue_itself_is_no_link(self):
+    def test_queue_behind_a_link_is_refused(self):
         os.rename(self.queue, f'{self.directory}/true')
         os.symlink(self.other, self.queue)
         self.assertRaises(OSError, self.step)

@@ -79,7 +79,7 @@ class TestAnnouncer(base.BaseTestCase):
         self.assertEqual([('announce', changed)], self.speaker.changes)
         self.assert_held(changed)
 
-    def test_what_a_predecessor_left_is_withdrawn(self):
+    def test_routes_of_a_predecessor_are_withdrawn(self):
         self.has(SECOND, OUTSIDE)
         self.wanted.set([FIRST])
         self.run_once()

@@ -115,9 +115,3 @@ class TestRoute(base.BaseTestCase):
             '203.0.113.10/32, next hop 198.18.1.6, communities 1:2 1:3, '
             'med 5', str(Route.parse('203.0.113.10', '198.18.1.6',
                                      ('1:3', '1:2'), med=5)))
-
-    def test_is_a_value(self):
-        route = Route.parse('203.0.113.10')
-        self.assertEqual(1, len({route, Route.parse('203.0.113.10/32')}))
-        self.assertRaises(dataclasses.FrozenInstanceError, setattr, route,
-                          'med', 1)

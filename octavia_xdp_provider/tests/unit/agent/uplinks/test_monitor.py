@@ -68,7 +68,7 @@ class TestUplinkMonitor(base.TestCase):
         self.changed.assert_called_once()
         self.assertEqual({4}, self.monitor.ready)
 
-    def test_an_interface_without_driver_mode_is_out_alone(self):
+    def test_interface_without_driver_mode_is_skipped(self):
         def attach(index):
             if index == 1:
                 raise datapath.DatapathError(95, 'no driver mode')
@@ -80,14 +80,14 @@ class TestUplinkMonitor(base.TestCase):
         self.look()
         self.assertEqual([1, 2], self.in_force())
 
-    def test_a_program_that_is_gone_is_attached_again(self):
+    def test_program_that_is_gone_is_attached_again(self):
         self.look()
         self.links[2] = self.links[2]._replace(has_program=False)
         self.look()
         self.assertEqual(mock.call(2), self.datapath.attach.call_args)
         self.assertEqual(3, self.datapath.attach.call_count)
 
-    def test_a_failure_is_tried_again(self):
+    def test_failure_is_tried_again(self):
         self.datapath.set_uplinks.side_effect = OSError(5, 'no')
         self.assertEqual(monitor.RETRY_S, self.look())
         self.datapath.set_uplinks.side_effect = None
@@ -102,7 +102,7 @@ class TestUplinkMonitor(base.TestCase):
         self.datapath.detach.assert_called_once_with(3)
         self.assertEqual([1, 2], self.in_force())
 
-    def test_the_uplinks_of_a_predecessor_stay_for_a_moment(self):
+    def test_uplinks_of_a_predecessor_stay_until_next_hops_answer(self):
         self.monitor._first_answers_until = float('inf')
         self.neighbours[1, NEXT_HOPS[1]] = netlink.Neighbour(None)
         self.assertEqual(monitor.RETRY_S, self.look())
@@ -143,7 +143,7 @@ class TestUplinkMonitor(base.TestCase):
             self.node())
         self.assertEqual({4, 6}, self.monitor.ready)
 
-    def test_the_source_stays_while_an_uplink_has_it(self):
+    def test_source_stays_while_an_uplink_has_it(self):
         self.start(uplinks='eth2, eth1')
         self.look()
         self.assertEqual('198.51.102.2', self.node().source_v4)
@@ -167,7 +167,7 @@ class TestUplinkMonitor(base.TestCase):
             self.links[index] = self.links[index]._replace(
                 carrier=False, carrier_losses=1)
 
-    def test_the_health_checker_is_informed_when_the_last_uplink_is_lost(self):
+    def test_health_checker_is_informed_when_the_last_uplink_is_lost(self):
         self.look()
         since = self.said().since_ns
         self.lose(1)
@@ -185,13 +185,13 @@ class TestUplinkMonitor(base.TestCase):
         self.assertGreater(self.said().since_ns, since)
         self.assertEqual(frozenset(), self.monitor.lost)
 
-    def test_the_file_is_written_only_if_it_says_something_new(self):
+    def test_file_is_written_only_if_it_says_something_new(self):
         self.look()
         with mock.patch.object(uplinks_file, 'write') as write:
             self.look()
         write.assert_not_called()
 
-    def test_a_question_is_passed_on_to_the_next_hops(self):
+    def test_confirmation_is_requested_from_the_next_hops(self):
         self.look()
         self.look()
         self.monitor._kernel.confirm.assert_not_called()
@@ -222,7 +222,7 @@ class TestUplinkMonitor(base.TestCase):
             self.look()
         self.assertEqual(2, self.monitor._kernel.confirm.call_count)
 
-    def test_a_directory_that_is_full_stops_nothing(self):
+    def test_full_directory_does_not_stop_the_monitor(self):
         with mock.patch.object(uplinks_file, 'write',
                                side_effect=OSError(28, 'full')):
             self.look()

@@ -65,7 +65,7 @@ class TestOutages(base.TestCase):
         self.assertLess(outages.ANSWER_S * 1000,
                         uplinks_file.CONTRACT['answer_max_ms'])
 
-    def test_an_uplink_works_since_the_first_look_that_found_it(self):
+    def test_uplink_works_since_the_first_look_that_found_it(self):
         self.assertEqual(Family(SECOND, SECOND), self.look())
         self.assertEqual(SECOND, self.look().since_ns)
 
@@ -78,7 +78,7 @@ class TestOutages(base.TestCase):
         self.link(2, carrier=False, carrier_losses=1)
         self.assertEqual(since, self.look().since_ns)
 
-    def test_without_any_uplink_there_is_an_outage_until_one_answers(self):
+    def test_outage_lasts_until_an_uplink_answers(self):
         self.look()
         for index in HOPS:
             self.link(index, carrier=False, carrier_losses=1)
@@ -90,7 +90,7 @@ class TestOutages(base.TestCase):
         self.assertEqual(Family(self.now + SECOND, self.now + SECOND),
                          self.look())
 
-    def test_a_carrier_lost_and_found_between_two_looks_is_an_outage(self):
+    def test_carrier_lost_and_found_between_two_looks_is_an_outage(self):
         self.only_one()
         self.look()
         self.link(1, carrier_losses=1)
@@ -98,7 +98,7 @@ class TestOutages(base.TestCase):
         since = self.now
         self.assertEqual(since, self.look().since_ns)
 
-    def test_what_is_known_is_as_old_as_the_question_answered_last(self):
+    def test_as_of_is_the_time_of_the_last_answered_question(self):
         self.look()
         self.assertEqual({(1, HOPS[1]), (2, HOPS[2])}, self.ask())
         asked = self.now
@@ -126,29 +126,29 @@ class TestOutages(base.TestCase):
         self.assertEqual(self.now + SECOND, self.look().since_ns)
         self.assertEqual({(2, HOPS[2])}, self.outages.silent)
 
-    def test_a_next_hop_of_last_resort_is_an_outage(self):
+    def test_last_resort_next_hop_counts_as_an_outage(self):
         self.only_one()
         self.look()
         self.neighbour(1, mac=None, confirmed=False, failed=True)
         self.assertIsNone(self.look().since_ns)
 
-    def test_a_configured_neighbour_needs_no_answer(self):
+    def test_configured_neighbour_needs_no_answer(self):
         self.only_one()
         self.neighbour(1, confirmed=False, permanent=True)
         self.look()
         self.assertEqual(frozenset(), self.outages.in_use)
         self.assertEqual(Family(self.now + SECOND, SECOND), self.look())
 
-    def test_nothing_is_said_of_a_family_that_no_uplink_ever_had(self):
+    def test_unused_family_is_not_reported(self):
         self.assertIsNone(self.look(version=6))
 
-    def test_without_a_single_usable_interface_both_families_are_out(self):
+    def test_no_usable_interface_is_an_outage_of_both_families(self):
         for index in HOPS:
             self.link(index, carrier=False)
         for version in (4, 6):
             self.assertIsNone(self.look(version=version).since_ns)
 
-    def test_by_routes_a_carrier_is_all(self):
+    def test_carrier_suffices_with_kernel_routes(self):
         self.uplinks = state.Uplinks(('eth1',), {}, by_routes=True)
         self.neighbours.clear()
         self.link(1, forwards=frozenset((4,)))

@@ -26,7 +26,7 @@ class TestPathMtu(base.BaseTestCase):
             for mtu in mtus.values()}
         self.paths.refresh()
 
-    def test_where_no_route_has_one_nobody_is_asked(self):
+    def test_kernel_is_not_asked_without_route_mtus(self):
         self.paths.refresh()
         self.assertEqual(0, self.paths.of(MEMBER))
         self.kernel.path_mtu.assert_not_called()
@@ -54,7 +54,7 @@ class TestPathMtu(base.BaseTestCase):
             self.assertEqual(mtu, self.paths.of(address))
         self.assertEqual(2, self.kernel.path_mtu.call_count)
 
-    def test_without_a_route_the_uplinks_mtu_holds(self):
+    def test_mtu_of_the_uplink_holds_without_a_route(self):
         self.knows(mtu=1400)
         self.kernel.path_mtu.side_effect = OSError(101, 'unreachable')
         self.assertEqual(0, self.paths.of(MEMBER))

@@ -80,7 +80,7 @@ class TestUplinks(base.BaseTestCase):
             'forwarded as well.'))
         self.assertNotIn('promiscuous', self.states[1].describe())
 
-    def test_next_hop_that_nobody_has_asked_for(self):
+    def test_unresolved_next_hop_is_asked_for(self):
         self.neighbours = {}
         self.assertEqual([], self.indices())
         self.assertEqual({(1, NEXT_HOPS[1]), (2, NEXT_HOPS[2])}, self.ask)
@@ -108,12 +108,12 @@ class TestUplinks(base.BaseTestCase):
         self.neighbours = {}
         self.assertEqual(before, self.look())
 
-    def test_new_mac_of_a_next_hop(self):
+    def test_new_mac_of_a_next_hop_is_used(self):
         self.look()
         self.neighbour(1, netlink.Neighbour('02:00:00:00:01:99'))
         self.assertEqual('02:00:00:00:01:99', self.look()[0].next_hop_mac_v4)
 
-    def test_the_last_next_hop_stays(self):
+    def test_last_next_hop_stays(self):
         self.look()
         self.neighbour(1, FAILED)
         self.assertEqual([2], self.indices())
@@ -139,7 +139,7 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual([2], self.indices())
         self.assertEqual({(1, '198.51.100.3')}, self.ask)
 
-    def test_the_route_with_the_lowest_metric(self):
+    def test_route_with_the_lowest_metric_is_used(self):
         self.routes[:0] = [netlink.Route(4, 1, '198.51.100.3', metric=100)]
         self.look()
         self.assertEqual(NEXT_HOPS[1], self.states[0].v4.address)
@@ -164,7 +164,7 @@ class TestUplinks(base.BaseTestCase):
             (one.ifindex, one.next_hop_mac_v4, one.next_hop_mac_v6)
             for one in self.look()])
 
-    def test_ipv4_through_an_ipv6_next_hop(self):
+    def test_ipv4_may_use_an_ipv6_next_hop(self):
         self.routes = [netlink.Route(4, 1, 'fe80::1')]
         self.neighbours[1, 'fe80::1'] = netlink.Neighbour(MACS[1])
         self.make('eth1')
@@ -181,7 +181,7 @@ class TestUplinks(base.BaseTestCase):
             self.assertEqual('eth9', self.states[0].device)
             self.assertEqual('198.51.100.2', self.states[0].source_v4)
 
-    def test_vlans_that_cannot_be(self):
+    def test_unsupported_vlans_are_refused(self):
         for tags in ([(100, 0x88a8)], [(7, 0x8100), (100, 0x8100)],
                      [(7, 0x88a8), (8, 0x8100), (9, 0x8100)]):
             self.stack(tags)
@@ -214,7 +214,7 @@ class TestUplinks(base.BaseTestCase):
                       self.states[0].describe())
         self.assertFalse(self.states[0].waits)
 
-    def test_by_routes_the_kernel_must_forward(self):
+    def test_uplink_by_routes_needs_kernel_forwarding(self):
         self.make('eth1', 'eth2', by_routes=True)
         self.links[1] = link(1, forwards=frozenset({4, 6}))
         self.links[2] = link(2, forwards=frozenset({4}))
@@ -227,7 +227,7 @@ class TestUplinks(base.BaseTestCase):
         self.links[1] = link(1, carrier=False)
         self.assertEqual(set(), self.ready())
 
-    def test_by_routes_without_tags(self):
+    def test_vlan_uplink_by_routes_is_refused(self):
         self.stack([(100, 0x8100)])
         self.make('eth1', by_routes=True)
         self.assertEqual((), self.look())
