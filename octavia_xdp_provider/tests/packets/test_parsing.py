@@ -286,12 +286,6 @@ class TestMartians(Parsing):
                     self.forwarded(cases.link() / make(src=source) /
                                    transport)
 
-    def test_a_node_without_a_source_sends_from_nowhere(self):
-        self.use(cases.plain_node(source={state.IPV4: None, state.IPV6: None}))
-        self.service()
-        self.dropped(cases.link() / cases.ip4() / cases.tcp(),
-                     Outcome.DROP_NO_NEXT_HOP)
-
     def test_martians_to_ports_without_service_pass(self):
         for make, sources in ((cases.ip4, self.FOUR), (cases.ip6, self.SIX)):
             for source in sources:

@@ -52,20 +52,6 @@ class TestPorts(cases.PacketCase):
                                                 family)).hex())
                     self.compared.delete_service(service)
 
-    def test_an_address_is_served_on_each_of_its_ports(self):
-        service = self.service(members=[
-            member(cases.MEMBER4, port) for port in (8080, 8081, 8082)])
-        met = {}
-        for port in range(20000, 20064):
-            inner = cases.ip4() / cases.tcp(sport=port)
-            result = self.forwarded(cases.link() / inner)
-            found = self.inner_of(result.frame, 4)
-            self.assertEqual(service.members[result.member].port,
-                             found[inet.TCP].dport)
-            met.setdefault(found[inet.TCP].dport, set()).add(result.member)
-        self.assertEqual({8080, 8081, 8082}, set(met))
-        self.assertEqual(3, len(set.union(*met.values())))
-
     def test_every_encapsulation_carries_it(self):
         for encapsulation in Encapsulation:
             for family, (vip, make, to, _) in FAMILIES.items():
@@ -164,8 +150,3 @@ class TestPorts(cases.PacketCase):
         with self.assertRaisesRegex(OSError, 'SCTP'):
             self.service(protocol=state.SCTP,
                          members=[member(cases.MEMBER4)])
-
-    def test_an_address_twice_with_one_port_is_refused(self):
-        with self.assertRaisesRegex(OSError, 'port 8080'):
-            self.service(members=[member(cases.MEMBER4),
-                                  member(cases.MEMBER4)])

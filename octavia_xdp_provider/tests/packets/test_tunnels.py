@@ -3,15 +3,14 @@
 another."""
 
 from scapy.layers import inet
-from scapy.layers import inet6
 
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import outer4
 from octavia_xdp_provider.tests.packets.support.cases import outer6
+from octavia_xdp_provider.tests.packets.support.encapsulated import carried
 from octavia_xdp_provider.tests.packets.support.encapsulated import entropy_of
-from octavia_xdp_provider.tests.packets.support.encapsulated import in_geneve
 from octavia_xdp_provider.tests.packets.support.encapsulated import INNER
 from octavia_xdp_provider.tests.packets.support.encapsulated import rebuilt
 
@@ -45,7 +44,8 @@ class TestTunnels(cases.PacketCase):
                 for key in (0, 1, 0xabcdef, 0xffffff):
                     self.expect(
                         inner, tunnel(host, Encapsulation.GENEVE, key),
-                        in_geneve(inner, state.TCP, outer, key, host))
+                        carried(inner, state.TCP, Encapsulation.GENEVE, outer,
+                                key, member=host))
 
     def test_srv6_ends_with_the_key(self):
         for inner in self.each():
@@ -62,38 +62,6 @@ class TestTunnels(cases.PacketCase):
                         outer6(inner, HOST6, flow=flow) / inner,
                         encapsulation=Encapsulation.SRV6, sid_function=0xd4)
 
-    def test_members_of_one_service_have_tunnels_of_their_own(self):
-        """Whoever takes a flow is reached as that member is."""
-        members = [
-            member(tunnel(HOST4, Encapsulation.GENEVE, 7), '10.1.0.1'),
-            member(tunnel(HOST4, Encapsulation.GENEVE, 8), '10.1.0.2'),
-            member(tunnel(PREFIX, Encapsulation.SRV6, 7), '10.1.0.3'),
-            member(tunnel(PREFIX, Encapsulation.SRV6, 8), '10.1.0.4'),
-            member(tunnel(HOST4, Encapsulation.GRE), '10.1.0.5'),
-            member(None, '10.1.0.6')]
-        service = self.service(members=members)
-        frames = [bytes(cases.link() / cases.ip4() / cases.tcp(sport=port))
-                  for port in range(1024, 1152)]
-        seen = {(result.member, result.frame[23] if result.frame[12] == 8
-                 else result.frame[20])
-                for result in self.compared.run(frames)}
-        kinds = {Encapsulation.GENEVE: 17, Encapsulation.GRE: 47}
-        self.assertEqual(
-            {(index, kinds.get(one.tunnel and one.tunnel.encapsulation, 4))
-             for index, one in service.members.items()}, seen)
-
-    def test_a_member_by_dscp_stands_beside_one_with_a_tunnel(self):
-        members = [member(tunnel(HOST4, Encapsulation.GENEVE, 7), '10.1.0.1'),
-                   member(None, '10.1.0.2')]
-        self.service(members=members, encapsulation=Encapsulation.DSCP,
-                     dscp=11)
-        frames = [bytes(cases.link() / cases.ip4() / cases.tcp(sport=port))
-                  for port in range(1024, 1088)]
-        destinations = {result.frame[30:34]
-                        for result in self.compared.run(frames)}
-        self.assertEqual({cases.compared.packed(one)
-                          for one in (HOST4, '10.1.0.2')}, destinations)
-
     def test_a_port_is_written_inside_a_tunnel(self):
         inner = rebuilt(cases.ip4() / cases.tcp())
         own = tunnel(HOST4, Encapsulation.GENEVE, 5)
@@ -103,7 +71,8 @@ class TestTunnels(cases.PacketCase):
         del left[inet.TCP].chksum
         left = rebuilt(left)
         # entropy is that of the packet as it came
-        expected = in_geneve(inner, state.TCP, outer4, 5, HOST4)
+        expected = carried(inner, state.TCP, Encapsulation.GENEVE, outer4, 5,
+                           member=HOST4)
         self.forwarded(cases.link() / inner, bytes(expected)[
             :-len(bytes(inner))] + bytes(left))
 
@@ -143,14 +112,3 @@ class TestTunnels(cases.PacketCase):
             answer = inet.IP(results[1].frame[14:])
             self.assertEqual(limit, answer[inet.ICMP].nexthopmtu)
             self.compared.delete_service(service)
-
-    def test_icmp_errors_go_through_the_tunnel(self):
-        self.service(cases.VIP6, members=[
-            member(tunnel(HOST6, Encapsulation.GENEVE, 3))])
-        error = cases.ip6(src='2001:db8:99::1') / inet6.ICMPv6PacketTooBig(
-            mtu=1280) / cases.ip6(src=cases.VIP6, dst=cases.CLIENT6) / (
-                cases.tcp(sport=cases.PORT, dport=40000))
-        frame = bytes(cases.link() / rebuilt(error))
-        result, = self.compared.run([frame])
-        self.assertEqual(cases.Outcome.FORWARDED, result.outcome)
-        self.assertEqual(frame[14:], result.frame[14 + 56:])

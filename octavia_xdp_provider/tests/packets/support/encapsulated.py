@@ -3,9 +3,11 @@
 
 from scapy.contrib import geneve
 from scapy.layers import inet
+from scapy.layers import l2
 
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import outer6
 
 INNER = (cases.ip4, cases.ip6)
@@ -16,18 +18,25 @@ def rebuilt(packet):
     return packet.__class__(bytes(packet))
 
 
-def in_geneve(inner, protocol, outer, vni, member=None):
-    """As RFC 8926 has it, without Ethernet inside."""
+def carried(inner, protocol, encapsulation, outer, key=0, **fields):
+    """The packet behind the headers of RFC 2003 and 2473, of the draft of GUE,
+    of RFC 2784, or of RFC 8926 without Ethernet inside."""
     entropy = entropy_of(inner, protocol)
-    fields = {'proto': 17}
-    if outer is outer6:
-        fields = {'nh': 17, 'flow': entropy & 0xfffff}
-    if member:
-        fields['member'] = member
-    return (outer(inner, **fields) /
-            inet.UDP(sport=0xc000 | entropy & 0x3fff, dport=6081, chksum=0) /
-            geneve.GENEVE(proto=0x0800 if inner.version == 4 else 0x86dd,
-                          vni=vni) / inner)
+    kind = 0x0800 if inner.version == 4 else 0x86dd
+    source = {'sport': 0xc000 | entropy & 0x3fff, 'chksum': 0}
+    header, shims = {
+        Encapsulation.IPIP: (4 if inner.version == 4 else 41, ()),
+        Encapsulation.GUE: (17, (inet.UDP(dport=6080, **source),)),
+        Encapsulation.GRE: (47, (l2.GRE(proto=kind),)),
+        Encapsulation.GENEVE: (17, (inet.UDP(dport=6081, **source),
+                                    geneve.GENEVE(proto=kind, vni=key))),
+    }[encapsulation]
+    fields |= ({'nh': header, 'flow': entropy & 0xfffff} if outer is outer6
+               else {'proto': header})
+    packet = outer(inner, **fields)
+    for layer in (*shims, inner):
+        packet /= layer
+    return packet
 
 
 def entropy_of(inner, protocol: int) -> int:
