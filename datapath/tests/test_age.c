@@ -76,15 +76,12 @@ static uint32_t set_budgets(union source_budget budget)
  * it again. */
 TEST(test_late_clock_refills_no_bucket)
 {
-	struct oxp_service_settings settings = {
-		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 2};
-	struct oxp_key key = tcp_key(VIP, 80);
+	const struct oxp_service_settings settings = {.new_flow_rate = 1,
+						      .new_flow_burst = 2};
 	union source_budget budget = {};
-	struct oxp_member member;
 	struct frame syn;
 
-	make_members(&member, 1, 0, 0);
-	set_service_as(node, &key, &settings, &member, 1);
+	set_with_one_member(node, key_of(&web), settings);
 	make_frame(&syn, &web, 0, &(struct variation){.tcp_flags = SYN});
 	expect_forwarded(&syn);
 	budget.time = coarse_time() / 1000000 + 1000;

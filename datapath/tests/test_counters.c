@@ -16,21 +16,14 @@
 #define SYN 2
 #define BYTES 50 /* IP packet: 20, 20 and 10 */
 
-static struct oxp_options options = {
-	.pin_directory = "/mnt/bpf/counters",
-	.lock_file = "/mnt/lock",
-	.services_max = SERVICES,
-	.members_max = MEMBERS * SERVICES,
-	.slots_max = TEST_SLOTS,
-	.create = 1,
-};
-
 static struct oxp_node *node;
 
 static void open_node(void)
 {
-	if (oxp_open(&options, &node, error))
-		fail_msg("open: %s", error);
+	node = open_sized("counters", (struct oxp_options){
+					      .services_max = SERVICES,
+					      .members_max = MEMBERS * SERVICES,
+					      .slots_max = TEST_SLOTS});
 }
 
 static void set(uint16_t port, uint8_t group)
@@ -44,16 +37,8 @@ static void set(uint16_t port, uint8_t group)
 
 static int set_up(void **state)
 {
-	struct oxp_uplink uplink = {.ifindex = 1,
-				    .mtu = 1500,
-				    .own_mac = {2, 0, 0, 0, 0, 1},
-				    .next_hop_mac_v4 = {2, 0, 0, 0, 0, 2}};
-	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
-
 	(void)state;
 	open_node();
-	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
-	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (uint32_t i = 0; i < SERVICES; i++)
 		set(1 + i, i);
 	return 0;
@@ -71,8 +56,7 @@ static int set_up_many(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	remove_state(node);
 	return 0;
 }
 
@@ -110,7 +94,7 @@ static void expect_one(uint16_t port, uint64_t packets)
 	struct oxp_counters sum = {};
 	struct oxp_service one;
 
-	assert_int_equal(oxp_service_get(node, &key, &one, error), 0);
+	assert_ok(oxp_service_get(node, &key, &one, error));
 	assert_memory_equal(&one.counters, &wanted, sizeof(wanted));
 	assert_int_equal(oxp_members_list(node, &key, members, MEMBERS, error),
 			 MEMBERS);
@@ -283,7 +267,7 @@ TEST_WITH(test_pending_counts_are_read_once, set_up, tear_down)
 	uint64_t before = 0, after = 0;
 	bool right = true;
 
-	assert_int_equal(oxp_service_get(node, &key, &one, error), 0);
+	assert_ok(oxp_service_get(node, &key, &one, error));
 	cpu.service = one.index;
 	pthread_create(&cpu.thread, NULL, count_slowly, &cpu);
 	for (int i = 0; i < looks && right; i++) {
@@ -315,11 +299,11 @@ TEST(test_counters_of_new_services_begin_at_zero)
 
 	assert_int_equal(send_packets(program, 9, 10), 0);
 	close(program);
-	assert_int_equal(oxp_service_get(node, &key, &before, error), 0);
+	assert_ok(oxp_service_get(node, &key, &before, error));
 	assert_int_equal(before.counters.packets, 10);
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 	set(999, 200);
-	assert_int_equal(oxp_service_get(node, &other, &after, error), 0);
+	assert_ok(oxp_service_get(node, &other, &after, error));
 	assert_int_equal(after.index, before.index);
 	assert_int_equal(after.counters.packets, 0);
 	assert_int_equal(after.counters.bytes, 0);
@@ -332,7 +316,7 @@ TEST(test_counters_of_new_services_begin_at_zero)
 	/* counts still pending for the old ones */
 	program = forward_program(node);
 	assert_int_equal(send_packets(program, 7, 2 * PENDING_COUNTS), 0);
-	assert_int_equal(oxp_service_get(node, &other, &after, error), 0);
+	assert_ok(oxp_service_get(node, &other, &after, error));
 	assert_int_equal(after.counters.packets, 0);
 	assert_int_equal(after.counters.bytes, 0);
 	expect_one(999, 0);

@@ -19,9 +19,8 @@ static void expect_sound(struct oxp_node *node)
 	uint32_t keys, members = 0;
 
 	/* first, as this repairs the node */
-	assert_int_equal(oxp_info_get(node, &info, error), 0);
-	if (oxp_test_verify(node, error))
-		fail_msg("verify: %s", error);
+	assert_ok(oxp_info_get(node, &info, error));
+	assert_ok(oxp_test_verify(node, error));
 	assert_int_equal(lookup_check(node, &keys), 0);
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
 		const struct service_block *block;

@@ -19,18 +19,8 @@ static struct {
 
 static struct oxp_node *open_many(void)
 {
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/many",
-		.lock_file = "/mnt/many",
-		.services_max = MANY,
-		.slots_max = 251,
-		.create = 1,
-	};
-	struct oxp_node *node;
-
-	if (oxp_open(&options, &node, error))
-		fail_msg("open: %s", error);
-	return node;
+	return open_sized("many", (struct oxp_options){.services_max = MANY,
+						       .slots_max = 251});
 }
 
 static void make_many(void)
@@ -144,8 +134,7 @@ PLAIN_TEST(test_killed_update_leaves_services_as_before_or_after)
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		assert_true(WIFSIGNALED(status));
-		if (oxp_test_verify(node, error))
-			fail_msg("verify: %s", error);
+		assert_ok(oxp_test_verify(node, error));
 		amid += count_states(node) > 1;
 	}
 	print_message("%d of %d deaths amid an update\n", amid, deaths);
@@ -153,9 +142,7 @@ PLAIN_TEST(test_killed_update_leaves_services_as_before_or_after)
 	for (int i = 0; i < 4; i++)
 		assert_true(change_many(node, i) >= 0);
 	assert_int_equal(count_states(node), 1);
-	assert_int_equal(oxp_test_verify(node, error), 0);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	remove_state(node);
 	close(ready[0]);
 	close(ready[1]);
 	wait_for_packets = true;

@@ -24,35 +24,9 @@ static const uint16_t greedy = 80, victim = 81;
 
 static struct oxp_node *open_node(void)
 {
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/one",
-		.lock_file = "/mnt/lock-one",
-		.services_max = 4,
-		.members_max = 64,
-		.flows_max = PLACES,
-		.create = 1,
-	};
-	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
-	struct oxp_uplink uplink = {
-		.ifindex = 1,
-		.mtu = 1500,
-		.own_mac = {2, 0, 0, 0, 0, 1},
-		.next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
-	};
-	struct oxp_node *node;
-
-	if (oxp_open(&options, &node, error) ||
-	    oxp_node_settings_set(node, &settings, error) ||
-	    oxp_uplinks_set(node, &uplink, 1, error))
-		fail_msg("open: %s", error);
-	return node;
-}
-
-static void close_node(struct oxp_node *node)
-{
-	assert_int_equal(oxp_test_verify(node, error), 0);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	return open_sized("one", (struct oxp_options){.services_max = 4,
+						      .members_max = 64,
+						      .flows_max = PLACES});
 }
 
 static void set_with_timeout(struct oxp_node *node, uint16_t port,
@@ -158,7 +132,7 @@ PLAIN_TEST(test_table_filled_by_another_service_has_room)
 	/* Each set has four places for them. Two that begin at once in the same
 	 * set have to wait for each other. */
 	assert_in_range(to_drained, 0, FLOWS / 10);
-	close_node(node);
+	remove_state(node);
 }
 
 PLAIN_TEST(test_own_flows_beyond_the_table_are_not_remembered)
@@ -173,7 +147,7 @@ PLAIN_TEST(test_own_flows_beyond_the_table_are_not_remembered)
 			 0);
 	assert_true(not_remembered(node) > before);
 	assert_int_equal(to_drained, not_remembered(node) - before);
-	close_node(node);
+	remove_state(node);
 }
 
 /* A flood of SYNs to one service costs another one a place per set. */
@@ -196,7 +170,7 @@ PLAIN_TEST(test_flood_leaves_flows_of_other_services)
 	}
 	assert_true(remembered > PLACES / 4);
 	assert_in_range(moved, 0, PLACES / FLOW_SET_WAYS);
-	close_node(node);
+	remove_state(node);
 }
 
 PLAIN_TEST(test_ended_connections_give_way)
@@ -220,7 +194,7 @@ PLAIN_TEST(test_ended_connections_give_way)
 		connect_all(node, greedy, (i + 1) << 20, 8 * PLACES,
 			    &to_drained);
 	}
-	close_node(node);
+	remove_state(node);
 }
 
 /* Anybody can send a RST: a flow that continues long after one is alive. */
@@ -240,7 +214,7 @@ PLAIN_TEST(test_flow_that_continues_after_a_reset_stays)
 			 0);
 	assert_true(to_drained > FLOWS / 4);
 	assert_int_equal(to_drained, not_remembered(node) - before);
-	close_node(node);
+	remove_state(node);
 }
 
 PLAIN_TEST(test_long_timeout_is_removed_with_its_service)
@@ -260,7 +234,7 @@ PLAIN_TEST(test_long_timeout_is_removed_with_its_service)
 	connect_all(node, victim, 1 << 20, FLOWS, &to_drained);
 	assert_int_equal(not_remembered(node), before);
 	assert_int_equal(to_drained, 0);
-	close_node(node);
+	remove_state(node);
 }
 
 RUN_TESTS(enter_namespace, NULL)

@@ -26,36 +26,10 @@ static struct client flows[FLOWS];
 static uint32_t some = FLOWS, some_udp = UDP_FLOWS;
 static uint32_t next_client; /* never reused */
 
-static struct oxp_node *open_node(const char *pins, const char *lock)
+static struct oxp_node *open_node(const char *name)
 {
-	struct oxp_options options = {
-		.pin_directory = pins,
-		.lock_file = lock,
-		.services_max = 4,
-		.members_max = 256,
-		.create = 1,
-	};
-	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
-	struct oxp_uplink uplink = {
-		.ifindex = 1,
-		.mtu = 1500,
-		.own_mac = {2, 0, 0, 0, 0, 1},
-		.next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
-	};
-	struct oxp_node *node;
-
-	if (oxp_open(&options, &node, error) ||
-	    oxp_node_settings_set(node, &settings, error) ||
-	    oxp_uplinks_set(node, &uplink, 1, error))
-		fail_msg("open: %s", error);
-	return node;
-}
-
-static void close_node(struct oxp_node *node)
-{
-	assert_int_equal(oxp_test_verify(node, error), 0);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	return open_sized(name, (struct oxp_options){.services_max = 4,
+						     .members_max = 256});
 }
 
 /* Time ------------------------------------------------------------------ */
@@ -191,7 +165,7 @@ static void begin(struct world *world, struct oxp_node *node,
 
 static void run_waves(uint32_t spoofed)
 {
-	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct oxp_node *node = open_node("one");
 	uint32_t failed = 0, ended = 0;
 	struct world world;
 
@@ -216,7 +190,7 @@ static void run_waves(uint32_t spoofed)
 	if (!spoofed)
 		assert_int_equal(outcome(node, OXP_FLOW_TABLE_FULL), 0);
 	close_slots(node);
-	close_node(node);
+	remove_state(node);
 }
 
 PLAIN_TEST(test_flows_stay_while_members_change)
@@ -233,7 +207,7 @@ PLAIN_TEST(test_flows_stay_under_a_flood_of_spoofed_sources)
  * a table for each state of the members. */
 PLAIN_TEST(test_flows_move_where_nothing_is_remembered)
 {
-	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct oxp_node *node = open_node("one");
 	struct world world;
 
 	begin(&world, node, tcp_key(VIP, 80), 5);
@@ -244,13 +218,13 @@ PLAIN_TEST(test_flows_move_where_nothing_is_remembered)
 	world_configure(&world);
 	close_slots(node);
 	assert_true(send_all(&world, some, 0) > some / 20);
-	close_node(node);
+	remove_state(node);
 }
 
 /* A CPU may be slightly behind another one or the library. */
 PLAIN_TEST(test_flows_of_a_unit_ahead_keep_their_member)
 {
-	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct oxp_node *node = open_node("one");
 	struct world world;
 
 	begin(&world, node, tcp_key(VIP, 80), 11);
@@ -264,14 +238,14 @@ PLAIN_TEST(test_flows_of_a_unit_ahead_keep_their_member)
 	refresh_later(node, -(IDLE + 3));
 	assert_true(send_all(&world, some, 0) > 0);
 	close_slots(node);
-	close_node(node);
+	remove_state(node);
 }
 
 /* Packets read the clock once in some ticks, but not never. */
 PLAIN_TEST(test_the_time_goes_on)
 {
 	uint64_t made = coarse_time() >> 30;
-	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct oxp_node *node = open_node("one");
 	const struct timespec ticks = {.tv_nsec = 200000000};
 	struct world world;
 	/* written by packets, through another mapping */
@@ -291,13 +265,13 @@ PLAIN_TEST(test_the_time_goes_on)
 	assert_int_not_equal(*asked, before);
 	assert_in_range((__u32)*asked, (__u32)before, coarse_time() >> 30);
 	close_slots(node);
-	close_node(node);
+	remove_state(node);
 }
 
 PLAIN_TEST(test_flows_sent_to_another_node_keep_their_member)
 {
-	struct oxp_node *one = open_node("/mnt/bpf/one", "/mnt/lock-one");
-	struct oxp_node *two = open_node("/mnt/bpf/two", "/mnt/lock-two");
+	struct oxp_node *one = open_node("one");
+	struct oxp_node *two = open_node("two");
 	struct world world, other;
 
 	begin(&world, one, tcp_key(VIP, 80), 7);
@@ -324,15 +298,15 @@ PLAIN_TEST(test_flows_sent_to_another_node_keep_their_member)
 		assert_int_equal(send_all(&other, some, 0), 0);
 		memset(flows, 0, sizeof(flows));
 	}
-	close_node(one);
-	close_node(two);
+	remove_state(one);
+	remove_state(two);
 }
 
 /* UDP does not show when a flow begins: one that sends during learning counts
  * as old and stays for as long as it keeps sending. */
 PLAIN_TEST(test_udp_flows_that_go_on_sending_stay)
 {
-	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct oxp_node *node = open_node("one");
 	struct world world;
 
 	begin(&world, node, udp_key(VIP, 53), 9);
@@ -347,7 +321,7 @@ PLAIN_TEST(test_udp_flows_that_go_on_sending_stay)
 		}
 	}
 	close_slots(node);
-	close_node(node);
+	remove_state(node);
 }
 
 int main(void)

@@ -53,8 +53,7 @@ static struct oxp_simulation *simulate(void)
 	struct oxp_simulation *simulation;
 	uint8_t tag[8];
 
-	if (oxp_simulation_open(node, &simulation, tag, error))
-		fail_msg("simulation: %s", error);
+	assert_ok(oxp_simulation_open(node, &simulation, tag, error));
 	return simulation;
 }
 
@@ -70,9 +69,8 @@ static uint32_t run_in(struct oxp_simulation *simulation, struct frame *in,
 		.capacity = FRAME_MAX,
 	};
 
-	if (oxp_simulation_run(simulation, &frame, outcomes ? outcomes : unused,
-			       error))
-		fail_msg("run: %s", error);
+	assert_ok(oxp_simulation_run(simulation, &frame,
+				     outcomes ? outcomes : unused, error));
 	if (out)
 		out->length = frame.out_length;
 	return frame.action;
@@ -108,9 +106,8 @@ static struct oxp_selection select_in(struct oxp_simulation *simulation,
 	struct oxp_packet packet = packet_of(flow);
 	struct oxp_selection selection;
 
-	if (oxp_simulation_select(simulation, &http, &packet, &selection,
-				  error))
-		fail_msg("select: %s", error);
+	assert_ok(oxp_simulation_select(simulation, &http, &packet, &selection,
+					error));
 	return selection;
 }
 
@@ -130,19 +127,15 @@ static const struct variation syn = {.tcp_flags = 2};
 
 TEST(test_simulation_changes_nothing_in_the_node)
 {
-	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
-						.new_flow_rate = 10};
-	struct oxp_key name = udp_key(VIP, 53);
+	const struct oxp_service_settings settings = {.new_flow_rate = 10};
 	struct variation first = {.fragment = 0x2000, .id = 7};
 	struct oxp_simulation *simulation;
 	static struct memory before, after;
 	uint64_t outcomes[OXP_OUTCOMES];
 	struct frame frame, out;
-	struct oxp_member member;
 	struct flow flow;
 
-	make_members(&member, 1, 0, 0);
-	set_service_as(node, &name, &settings, &member, 1);
+	set_with_one_member(node, key_of(&dns), settings);
 	open_slots();
 	for (int i = 0; i < 2; i++)
 		memset(ages_of(node, live_block(node, i)), 3, TEST_SLOTS);
@@ -233,9 +226,8 @@ TEST(test_simulation_knows_remembered_fragments)
 	make_frame(&frame, &dns, 8, &first);
 	run(program, &frame, NULL);
 	simulation = simulate();
-	assert_int_equal(oxp_simulation_fragment_find(simulation, &packet, &key,
-						      &member, error),
-			 0);
+	assert_ok(oxp_simulation_fragment_find(simulation, &packet, &key,
+					       &member, error));
 	assert_int_equal(key.port, 53);
 	assert_int_equal(member, 0);
 	make_frame(&frame, &dns, 8, &later);
@@ -251,29 +243,25 @@ TEST(test_simulation_knows_remembered_fragments)
 TEST(test_simulation_knows_tokens_of_sources)
 {
 	/* too slow to gain a token during the test */
-	struct oxp_service_settings settings = {
-		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 600};
+	const struct oxp_service_settings settings = {.new_flow_rate = 1,
+						      .new_flow_burst = 600};
 	struct oxp_address client = address(CLIENT);
 	struct oxp_key name = udp_key(VIP, 53);
 	struct oxp_simulation *simulation;
-	struct oxp_member member;
 	struct frame frame;
 	uint64_t tokens;
 
-	make_members(&member, 1, 0, 0);
-	set_service_as(node, &name, &settings, &member, 1);
+	set_with_one_member(node, name, settings);
 	make_frame(&frame, &dns, 0, NULL);
 	for (int i = 0; i < 300; i++)
 		run(program, &frame, NULL);
 	simulation = simulate();
-	assert_int_equal(oxp_simulation_tokens_get(simulation, &name, &client,
-						   &tokens, error),
-			 0);
+	assert_ok(oxp_simulation_tokens_get(simulation, &name, &client, &tokens,
+					    error));
 	assert_in_range(tokens / 1024, 300, 599);
 	client = address("198.51.100.8");
-	assert_int_equal(oxp_simulation_tokens_get(simulation, &name, &client,
-						   &tokens, error),
-			 0);
+	assert_ok(oxp_simulation_tokens_get(simulation, &name, &client, &tokens,
+					    error));
 	assert_int_equal(tokens, 600 * 1024);
 	oxp_simulation_close(simulation);
 }
@@ -306,10 +294,10 @@ TEST(test_settings_and_uplinks_are_listed_as_set)
 	struct oxp_choices choices;
 	int second = 0;
 
-	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
-	assert_int_equal(oxp_node_settings_get(node, &seen, error), 0);
+	assert_ok(oxp_node_settings_set(node, &settings, error));
+	assert_ok(oxp_node_settings_get(node, &seen, error));
 	assert_memory_equal(&seen, &settings, sizeof(seen));
-	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
+	assert_ok(oxp_uplinks_set(node, uplinks, 2, error));
 	assert_int_equal(oxp_uplinks_list(node, listed, 1, NULL, error), 2);
 	assert_int_equal(oxp_uplinks_list(node, listed, 2, &choices, error), 2);
 	assert_memory_equal(listed, uplinks, sizeof(listed));
@@ -318,17 +306,17 @@ TEST(test_settings_and_uplinks_are_listed_as_set)
 		assert_int_equal(choices.v6[i], 0);
 	}
 	assert_int_equal(second, 32);
-	assert_int_equal(oxp_uplinks_set(node, uplinks, 0, error), 0);
-	assert_int_equal(oxp_uplinks_list(node, listed, 2, &choices, error), 0);
+	assert_ok(oxp_uplinks_set(node, uplinks, 0, error));
+	assert_ok(oxp_uplinks_list(node, listed, 2, &choices, error));
 	assert_int_equal(choices.v4[63], OXP_NO_CHOICE);
-	assert_int_equal(oxp_programs_list(node, NULL, 0, error), 0);
+	assert_ok(oxp_programs_list(node, NULL, 0, error));
 }
 
 TEST(test_all_faults_are_listed)
 {
 	struct oxp_fault faults[3] = {};
 
-	assert_int_equal(oxp_faults_list(node, faults, 3, error), 0);
+	assert_ok(oxp_faults_list(node, faults, 3, error));
 	slots_of(live_block(node, 0))[5] = -1;
 	live_block(node, 1)->member[0].flags |= MEMBER_BACKUP;
 	live_block(node, 1)->member[0].flags &= ~MEMBER_TAKES_FLOWS;

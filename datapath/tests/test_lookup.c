@@ -136,16 +136,9 @@ PLAIN_TEST(test_repair_keeps_marked_keys_and_restores_counts)
 /* At sizes that a node may have all keys find room, whatever the seed. */
 PLAIN_TEST(test_every_key_has_a_place_whatever_the_seed)
 {
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/room",
-		.lock_file = "/mnt/room",
-		.services_max = 4096,
-		.slots_max = 2,
-		.flows_max = 8,
-		.create = 1,
-	};
-
-	assert_int_equal(oxp_open(&options, &node, error), 0);
+	node = open_sized("room", (struct oxp_options){.services_max = 4096,
+						       .slots_max = 2,
+						       .flows_max = 8});
 	for (int round = 0; round < 20; round++) {
 		uint64_t none[4096] = {};
 		const uint64_t *keep[2] = {none, none};
@@ -166,8 +159,7 @@ PLAIN_TEST(test_every_key_has_a_place_whatever_the_seed)
 		}
 		assert_int_equal(lookup_repair(node, keep), 0);
 	}
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	remove_state(node);
 }
 
 RUN_TESTS(enter_namespace, NULL)

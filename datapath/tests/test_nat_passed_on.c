@@ -93,8 +93,7 @@ NAT_TEST(test_each_peer_has_its_own_budget)
 	const struct oxp_address peers[] = {address(POOL), address(NEXT),
 					    address(FIRST), address(LAST)};
 
-	if (oxp_nat_peers_set(node, peers, 4, error))
-		fail_msg("peers: %s", error);
+	assert_ok(oxp_nat_peers_set(node, peers, 4, error));
 	expect_outcome(FIRST, 0, OXP_NAT_HANDED_ON);
 	expect_outcome(FIRST, A_SECOND - 1, OXP_NAT_HANDED_ON);
 	expect_outcome(FIRST, A_SECOND, OXP_DROP_NAT_PEER);

@@ -13,22 +13,19 @@ static void set_peers(void)
 	const struct oxp_address peers[] = {address(POOL),
 					    address("192.0.2.1")};
 
-	if (oxp_nat_peers_set(node, peers, 2, error))
-		fail_msg("peers: %s", error);
+	assert_ok(oxp_nat_peers_set(node, peers, 2, error));
 }
 
 static void seek(uint32_t seconds)
 {
-	if (oxp_nat_seek_udp(node, seconds, error))
-		fail_msg("seek: %s", error);
+	assert_ok(oxp_nat_seek_udp(node, seconds, error));
 }
 
 static uint32_t seconds_left(void)
 {
 	uint32_t seconds = UINT32_MAX;
 
-	if (oxp_nat_seek_udp_left(node, &seconds, error))
-		fail_msg("left: %s", error);
+	assert_ok(oxp_nat_seek_udp_left(node, &seconds, error));
 	return seconds;
 }
 
@@ -76,8 +73,8 @@ NAT_TEST(test_search_outlives_pools_and_peers)
 	seek(1000);
 	set_peers();
 	expect_about(1000);
-	assert_int_equal(oxp_nat_peers_set(node, NULL, 0, error), 0);
-	assert_int_equal(oxp_nat_pools_set(node, NULL, 0, error), 0);
+	assert_ok(oxp_nat_peers_set(node, NULL, 0, error));
+	assert_ok(oxp_nat_pools_set(node, NULL, 0, error));
 	expect_about(1000);
 }
 

@@ -151,7 +151,7 @@ SHARES_TEST(test_address_with_free_ports_is_found)
 	const struct oxp_network pools = {address("203.0.113.0"), 29};
 	const struct nat_flow flow = *establish(0, &ours);
 
-	assert_int_equal(oxp_nat_pools_set(node, &pools, 1, error), 0);
+	assert_ok(oxp_nat_pools_set(node, &pools, 1, error));
 	for (uint32_t i = 0; i < POOLS - 1; i++) {
 		struct nat_flow *table = nat_table(node, i);
 
@@ -187,7 +187,7 @@ SHARES_TEST(test_families_have_shares_of_their_own)
 	const struct oxp_network pools[] = {{address(POOL), 32},
 					    {address(POOL_V6), 128}};
 
-	assert_int_equal(oxp_nat_pools_set(node, pools, 2, error), 0);
+	assert_ok(oxp_nat_pools_set(node, pools, 2, error));
 	set_member(&theirs, OURS, MEMBER_V6);
 	set_member(&others, OTHERS, MEMBER_V6);
 	set_nat(&ours, OURS, ALL_PORTS, 8080);

@@ -49,25 +49,10 @@ NAT_TEST(test_flow_is_established_once_both_have_sent)
 	assert_int_equal(service_of(&ours).active_flows, 1);
 }
 
-NAT_TEST(test_half_open_flows_end_after_four_minutes)
-{
-	struct nat_flow *flow = open_flow(0, &ours);
-
-	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
-	expect_timeout(flow, NAT_TCP_OPENING);
-	assert_int_equal(from_member(flow, 0, ACK), XDP_DROP);
-	assert_int_equal(outcome(OXP_DROP_NO_NAT_FLOW).packets, 1);
-}
-
 NAT_TEST(test_established_flows_end_after_the_idle_timeout)
 {
 	expect_timeout(establish(0, &ours), TCP_IDLE);
 	expect_timeout(establish(0, &ours_udp), UDP_IDLE);
-}
-
-NAT_TEST(test_udp_flows_without_an_answer_end_sooner)
-{
-	expect_timeout(open_flow(0, &ours_udp), NAT_UDP_OPENING);
 }
 
 NAT_TEST(test_packets_of_both_directions_renew_a_flow)
@@ -82,19 +67,6 @@ NAT_TEST(test_packets_of_both_directions_renew_a_flow)
 	assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
 	age();
 	expect_alive(0, &ours);
-}
-
-NAT_TEST(test_half_closed_flows_end_after_four_minutes)
-{
-	struct nat_flow *flow = establish(0, &ours);
-
-	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
-	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
-	expect_timeout(flow, NAT_TCP_CLOSING);
-	flow = establish(0, &ours);
-	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
-	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
-	expect_timeout(flow, NAT_TCP_CLOSING);
 }
 
 static void expect_closed_by_fins(struct nat_flow *flow)
@@ -340,9 +312,8 @@ NAT_TEST(test_a_limit_is_for_tcp_with_nat)
 			 -EINVAL);
 	assert_non_null(strstr(error, "without NAT"));
 	settings.flags = OXP_SERVICE_NAT;
-	assert_int_equal(oxp_service_set(node, &tcp, &settings, &member, 1,
-					 &changed, error),
-			 0);
+	assert_ok(oxp_service_set(node, &tcp, &settings, &member, 1, &changed,
+				  error));
 	assert_int_equal(oxp_service_set(node, &udp, &settings, &member, 1,
 					 &changed, error),
 			 -EPROTONOSUPPORT);

@@ -19,15 +19,14 @@ static const struct oxp_nat_timeouts others = {
 
 static void set_timeouts(const struct oxp_nat_timeouts *wanted)
 {
-	if (oxp_nat_timeouts_set(node, wanted, error))
-		fail_msg("timeouts: %s", error);
+	assert_ok(oxp_nat_timeouts_set(node, wanted, error));
 }
 
 static void expect_timeouts(const struct oxp_nat_timeouts *wanted)
 {
 	struct oxp_nat_timeouts is;
 
-	assert_int_equal(oxp_nat_timeouts_get(node, &is, error), 0);
+	assert_ok(oxp_nat_timeouts_get(node, &is, error));
 	assert_memory_equal(&is, wanted, sizeof(is));
 }
 

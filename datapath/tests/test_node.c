@@ -61,7 +61,7 @@ TEST(test_open_slots_close_after_the_idle_timeout)
 	/* too early for another step */
 	assert_true(oxp_slots_age(node, error) > 0);
 	node->config->ticked -= 350000 / 8;
-	assert_int_equal(oxp_slots_age(node, error), 0);
+	assert_ok(oxp_slots_age(node, error));
 	assert_int_equal(show().open_slots, 0);
 }
 
@@ -86,14 +86,14 @@ TEST(test_allowed_networks_are_those_set_last)
 		assert_int_equal(out[0].length + out[1].length, 48 + round);
 	}
 	set_service(node, &http, &member, 1);
-	assert_int_equal(oxp_networks_list(node, &http, out, 2, error), 0);
+	assert_ok(oxp_networks_list(node, &http, out, 2, error));
 }
 
 TEST(test_state_of_another_layout_is_not_opened)
 {
 	struct oxp_options options = {
 		.pin_directory = node->pin_directory,
-		.lock_file = "/mnt/lock",
+		.lock_file = "/mnt/lock-node",
 		.create = 1,
 	};
 	struct oxp_node *second = NULL;
@@ -103,7 +103,7 @@ TEST(test_state_of_another_layout_is_not_opened)
 	assert_null(second);
 	assert_non_null(strstr(error, "layout"));
 	node->config->layout = OXP_LAYOUT;
-	assert_int_equal(oxp_open(&options, &second, error), 0);
+	assert_ok(oxp_open(&options, &second, error));
 	oxp_close(second);
 }
 
@@ -141,7 +141,7 @@ TEST(test_interrupted_creations_and_deletions_are_repaired)
 	node->config->dirty = 1;
 	waits = 0;
 	when_waiting = look_at_repair;
-	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	assert_ok(oxp_info_get(node, &info, error));
 	when_waiting = NULL;
 	assert_int_equal(waits, 1);
 	assert_int_equal(info.services, 1);

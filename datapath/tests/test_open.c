@@ -49,10 +49,9 @@ static void expect_opens(void)
 {
 	struct oxp_node *node;
 
-	if (oxp_open(&options, &node, error))
-		fail_msg("open: %s", error);
-	assert_int_equal(oxp_test_verify(node, error), 0);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
+	assert_ok(oxp_open(&options, &node, error));
+	assert_ok(oxp_test_verify(node, error));
+	assert_ok(oxp_test_destroy(node, error));
 	oxp_close(node);
 }
 

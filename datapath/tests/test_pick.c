@@ -73,9 +73,8 @@ static uint32_t compare_picks(const struct oxp_key *key, const char *first)
 		client.bytes[13] = i;
 		client.bytes[15] = 1 + i % 5;
 		client.bytes[7] = is_v4(client.bytes) ? 0 : i % 3;
-		assert_int_equal(
-			oxp_test_pick(node, key, &client, port, &picked, error),
-			0);
+		assert_ok(oxp_test_pick(node, key, &client, port, &picked,
+					error));
 		if (is_v4(client.bytes)) {
 			char text[16];
 			struct flow flow = {text, VIP, port, key->port,
@@ -120,9 +119,8 @@ PICK(test_pick_by_source_ignores_ports)
 	set_service_as(node, &v6, &settings, members, MEMBERS);
 	assert_int_equal(compare_picks(&v4, "198.18.0.1"), MEMBERS);
 	assert_int_equal(compare_picks(&v6, "2001:db8:5::1"), MEMBERS);
-	assert_int_equal(oxp_test_pick(node, &v4, &client, 1, &one, error), 0);
-	assert_int_equal(oxp_test_pick(node, &v4, &client, 2, &other, error),
-			 0);
+	assert_ok(oxp_test_pick(node, &v4, &client, 1, &one, error));
+	assert_ok(oxp_test_pick(node, &v4, &client, 2, &other, error));
 	assert_memory_equal(&one, &other, sizeof(one));
 	/* lengths within a byte, so that part of it counts */
 	settings.source_length_v4 = 13;
@@ -185,10 +183,9 @@ PICK(test_quic_server_ids_are_crc32c_without_collisions)
 	assert_int_equal(oxp_service_set(node, &key, &settings, colliding, 2,
 					 NULL, error),
 			 -EEXIST);
-	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
+	assert_ok(oxp_service_get(node, &key, &service, error));
 	assert_int_equal(service.members, 1);
-	if (oxp_test_verify(node, error))
-		fail_msg("verify: %s", error);
+	assert_ok(oxp_test_verify(node, error));
 }
 
 RUN_TESTS(enter_namespace, NULL)

@@ -186,7 +186,7 @@ TEST(test_probes_have_the_entropy_of_clients_packets)
 		.entropy_v6 = 16,
 	};
 
-	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
+	assert_ok(oxp_node_settings_set(node, &settings, error));
 	for (int families = 0; families < 4; families++)
 		same_as_forwarded(OXP_IPIP, families & 1, families & 2,
 				  IPPROTO_TCP, 0, NULL);
@@ -295,7 +295,7 @@ TEST(test_probes_that_fit_no_target_are_dropped)
 	put16(in.data + 12, 0x0806);
 	expect(&in, MARK, TC_ACT_SHOT, OXP_PROBE_DROP_DESTINATION);
 	make_probe(&in, false, IPPROTO_TCP, 1);
-	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
+	assert_ok(oxp_node_settings_set(node, &settings, error));
 	expect(&in, MARK, TC_ACT_SHOT, OXP_PROBE_DROP_NO_SOURCE);
 	wanted = target(VIP, MEMBER_V6, OXP_GUE);
 	set_probes(&wanted, 1);

@@ -79,9 +79,9 @@ TEST(test_node_without_probes_has_nothing_of_them)
 	char *path;
 
 	assert_int_equal(oxp_probes_remove(node, error), 1);
-	assert_int_equal(oxp_probes_remove(node, error), 0);
-	assert_int_equal(oxp_probes_list(node, NULL, 0, error), 0);
-	assert_int_equal(oxp_probe_outcomes_list(node, &count, 1, error), 0);
+	assert_ok(oxp_probes_remove(node, error));
+	assert_ok(oxp_probes_list(node, NULL, 0, error));
+	assert_ok(oxp_probe_outcomes_list(node, &count, 1, error));
 	assert_int_equal(oxp_probe_attach(node, 1, error), -ENOENT);
 	path = pin_path(node, PROBES_FOLDER, NULL);
 	assert_int_equal(access(path, F_OK), -1);
@@ -121,18 +121,17 @@ TEST(test_filter_is_attached_once_and_others_are_kept)
 	uint32_t first;
 
 	assert_int_equal(unshare(CLONE_NEWNET), 0);
-	assert_int_equal(detach_probes(error), 0);
+	assert_ok(detach_probes(error));
 	assert_int_equal(oxp_probe_attach(node, 4711, error), -ENODEV);
-	if (oxp_probe_attach(node, 1, error))
-		fail_msg("attach: %s", error);
+	assert_ok(oxp_probe_attach(node, 1, error));
 	first = filter();
 	assert_int_not_equal(first, 0);
 	/* unchanged, unless the targets' maps are others */
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
+	assert_ok(oxp_probe_attach(node, 1, error));
 	assert_int_equal(filter(), first);
 	remove_folder(node, PROBES_FOLDER);
 	set_probes(NULL, 0);
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
+	assert_ok(oxp_probe_attach(node, 1, error));
 	assert_int_not_equal(filter(), first);
 	beside.prog_fd = mark_probe;
 	assert_int_equal(bpf_tc_attach(&hook, &beside), 0);
@@ -142,12 +141,12 @@ TEST(test_filter_is_attached_once_and_others_are_kept)
 	beside.prog_fd = beside.prog_id = beside.flags = 0;
 	assert_int_equal(bpf_tc_query(&hook, &beside), 0);
 
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
+	assert_ok(oxp_probe_attach(node, 1, error));
 	assert_int_equal(oxp_probes_remove(node, error), 1);
 	assert_int_equal(filter(), 0);
 	set_probes(NULL, 0);
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
+	assert_ok(oxp_probe_attach(node, 1, error));
+	assert_ok(oxp_test_destroy(node, error));
 	assert_int_equal(filter(), 0);
 
 	/* a program with another name at our place */

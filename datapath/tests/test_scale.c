@@ -21,26 +21,18 @@
 
 static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t flows)
 {
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/sized",
-		.lock_file = "/mnt/lock",
-		.services_max = services,
-		.members_max = members,
-		.flows_max = flows,
-		.create = 1,
-	};
-	struct oxp_node *node;
+	struct oxp_node *node = open_sized(
+		"sized", (struct oxp_options){.services_max = services,
+					      .members_max = members,
+					      .flows_max = flows});
 	struct oxp_info info;
 
-	if (oxp_open(&options, &node, error))
-		fail_msg("open: %s", error);
-	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	assert_ok(oxp_info_get(node, &info, error));
 	assert_int_equal(info.services_max, services);
 	assert_int_equal(info.members_max, members);
 	assert_int_equal(info.slots_max, OXP_SLOTS_LIMIT);
 	assert_int_equal(info.flows_max, flows);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	remove_state(node);
 	return info.map_bytes;
 }
 
@@ -172,7 +164,7 @@ static void use(struct oxp_node *node)
 		SERVICES);
 	print_message("%u members up in %.0f ms\n", SERVICES * MEMBERS,
 		      now() - start);
-	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	assert_ok(oxp_info_get(node, &info, error));
 	assert_int_equal(info.services, SERVICES);
 	assert_int_equal(info.members, SERVICES * MEMBERS);
 	assert_true(info.map_bytes < 400 << 20);
@@ -201,8 +193,7 @@ static void use(struct oxp_node *node)
 	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
 	assert_non_null(strstr(error, "all 100000 members"));
 	start = now();
-	if (oxp_test_verify(node, error))
-		fail_msg("verify: %s", error);
+	assert_ok(oxp_test_verify(node, error));
 	print_message("verified in %.0f ms\n", now() - start);
 	free(services);
 	free(results);
@@ -210,27 +201,8 @@ static void use(struct oxp_node *node)
 	free(wanted);
 }
 
-static void configure(struct oxp_node *node)
-{
-	struct oxp_uplink uplink = {.ifindex = 1,
-				    .mtu = 1500,
-				    .own_mac = {2, 0, 0, 0, 0, 1},
-				    .next_hop_mac_v4 = {2, 0, 0, 0, 0, 2}};
-	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
-
-	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
-	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
-}
-
 PLAIN_TEST(test_node_holds_the_promised_services_and_members)
 {
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/many",
-		.lock_file = "/mnt/lock",
-		.services_max = SERVICES,
-		.members_max = SERVICES * MEMBERS,
-		.create = 1,
-	};
 	struct oxp_node *node;
 
 	if (available_kb() < NEEDED_KB) {
@@ -239,12 +211,11 @@ PLAIN_TEST(test_node_holds_the_promised_services_and_members)
 			      available_kb() >> 10, NEEDED_KB >> 10);
 		skip();
 	}
-	if (oxp_open(&options, &node, error))
-		fail_msg("open: %s", error);
-	configure(node);
+	node = open_sized("many", (struct oxp_options){.services_max = SERVICES,
+						       .members_max = SERVICES *
+								      MEMBERS});
 	use(node);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	remove_state(node);
 }
 
 /* As many services as can be configured, each at its own address. */
@@ -271,7 +242,7 @@ static void expect_most(struct oxp_node *node)
 	struct oxp_info info;
 	struct frame frame;
 
-	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	assert_ok(oxp_info_get(node, &info, error));
 	assert_int_equal(info.services, SERVICES_MOST);
 	print_message("%u services: %llu MB of maps\n", SERVICES_MOST,
 		      (unsigned long long)info.map_bytes >> 20);
@@ -287,13 +258,6 @@ PLAIN_TEST(test_node_holds_the_most_services_allowed)
 {
 	struct oxp_wanted_service *wanted =
 		calloc(SERVICES_MOST, sizeof(*wanted));
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/most",
-		.lock_file = "/mnt/lock",
-		.services_max = SERVICES_MOST,
-		.members_max = SERVICES_MOST,
-		.create = 1,
-	};
 	struct oxp_member member;
 	struct oxp_node *node;
 
@@ -301,9 +265,9 @@ PLAIN_TEST(test_node_holds_the_most_services_allowed)
 		skip();
 	assert_non_null(wanted);
 	fill_most(wanted, &member);
-	if (oxp_open(&options, &node, error))
-		fail_msg("open: %s", error);
-	configure(node);
+	node = open_sized("most",
+			  (struct oxp_options){.services_max = SERVICES_MOST,
+					       .members_max = SERVICES_MOST});
 	if (oxp_services_set(node, wanted, SERVICES_MOST, error) !=
 	    (int)SERVICES_MOST)
 		fail_msg("set: %s", error);
@@ -311,8 +275,7 @@ PLAIN_TEST(test_node_holds_the_most_services_allowed)
 	wanted[0].key.port = 81;
 	assert_int_equal(oxp_services_set(node, wanted, 1, error), -ENOSPC);
 	assert_non_null(strstr(error, "all 65536 services"));
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	remove_state(node);
 	free(wanted);
 }
 

@@ -4,12 +4,10 @@
 
 static uint64_t drops_of(const struct flow *flow)
 {
-	struct oxp_key key = flow->protocol == IPPROTO_TCP
-				     ? tcp_key(VIP, flow->destination_port)
-				     : udp_key(VIP, flow->destination_port);
+	struct oxp_key key = key_of(flow);
 	struct oxp_service service;
 
-	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
+	assert_ok(oxp_service_get(node, &key, &service, error));
 	return service.drops;
 }
 
@@ -20,15 +18,14 @@ static void expect_counted(const struct frame *frame, enum oxp_outcome why,
 {
 	const struct flow *other = whose == &web ? &dns : &web;
 	uint64_t before = drops_of(whose), others = drops_of(other);
-	struct oxp_key key =
-		whose == &web ? tcp_key(VIP, 80) : udp_key(VIP, 53);
+	struct oxp_key key = key_of(whose);
 	struct oxp_service service, after;
 
-	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
+	assert_ok(oxp_service_get(node, &key, &service, error));
 	expect_dropped(frame, why);
 	assert_int_equal(drops_of(whose), before + 1);
 	assert_int_equal(drops_of(other), others);
-	assert_int_equal(oxp_service_get(node, &key, &after, error), 0);
+	assert_ok(oxp_service_get(node, &key, &after, error));
 	assert_memory_equal(&after.counters, &service.counters,
 			    sizeof(after.counters));
 }
@@ -38,7 +35,7 @@ static void set_flags(uint32_t flags)
 	struct oxp_node_settings settings = {.source_v4 = address(NODE),
 					     .flags = flags};
 
-	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
+	assert_ok(oxp_node_settings_set(node, &settings, error));
 	close(program);
 	program = forward_program(node);
 }
@@ -96,15 +93,6 @@ TEST(test_packets_without_a_member_count)
 	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
 }
 
-static void set_dns_as(const struct oxp_service_settings *settings)
-{
-	struct oxp_key key = udp_key(VIP, 53);
-	struct oxp_member member;
-
-	make_members(&member, 1, 0, 0);
-	set_service_as(node, &key, settings, &member, 1);
-}
-
 TEST(test_clients_outside_of_allowed_networks_count)
 {
 	struct oxp_network networks[] = {{address("203.0.113.0"), 24}};
@@ -113,7 +101,7 @@ TEST(test_clients_outside_of_allowed_networks_count)
 	struct variation later = {.fragment = 0x0064};
 	struct frame frame;
 
-	set_dns_as(&settings);
+	set_with_one_member(node, key_of(&dns), settings);
 	make(&frame, &dns);
 	expect_counted(&frame, OXP_DROP_NOT_ALLOWED, &dns);
 	make_frame(&frame, &dns, 10, &later);
@@ -122,11 +110,11 @@ TEST(test_clients_outside_of_allowed_networks_count)
 
 TEST(test_sources_that_open_too_fast_count)
 {
-	struct oxp_service_settings settings = {
-		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 1};
+	const struct oxp_service_settings settings = {.new_flow_rate = 1,
+						      .new_flow_burst = 1};
 	struct frame frame;
 
-	set_dns_as(&settings);
+	set_with_one_member(node, key_of(&dns), settings);
 	make(&frame, &dns);
 	expect_forwarded(&frame);
 	expect_counted(&frame, OXP_DROP_RATE, &dns);
@@ -175,7 +163,7 @@ TEST(test_packets_without_next_hop_count)
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
 	set_flags(0);
 	expect_forwarded(&frame);
-	assert_int_equal(oxp_uplinks_set(node, NULL, 0, error), 0);
+	assert_ok(oxp_uplinks_set(node, NULL, 0, error));
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
 	make(&frame, &dns);
 	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &dns);

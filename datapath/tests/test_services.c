@@ -45,15 +45,13 @@ TEST(test_setting_an_equal_service_changes_nothing)
 	assert_int_equal(show().generation, 1);
 	for (int i = 0; i < 3; i++)
 		swapped[i] = members[2 - i];
-	assert_int_equal(oxp_service_set(node, &http, &small, swapped, 3,
-					 &changed, error),
-			 0);
+	assert_ok(oxp_service_set(node, &http, &small, swapped, 3, &changed,
+				  error));
 	assert_int_equal(changed, 0);
 	assert_int_equal(show().generation, 1);
 	swapped[1].weight = 2;
-	assert_int_equal(oxp_service_set(node, &http, &small, swapped, 3,
-					 &changed, error),
-			 0);
+	assert_ok(oxp_service_set(node, &http, &small, swapped, 3, &changed,
+				  error));
 	assert_int_equal(changed, 1);
 	assert_int_equal(show().generation, 2);
 }
@@ -190,7 +188,7 @@ TEST(test_results_of_a_call_switch_a_service_once)
 	assert_int_equal(show().generation, 2);
 	assert_int_equal(show().enabled, 9);
 	expect_health(0, 0, 1);
-	assert_int_equal(oxp_health_apply(node, results, 12, error), 0);
+	assert_ok(oxp_health_apply(node, results, 12, error));
 
 	/* drained, but its flows end now, so packets must be told */
 	members[9].weight = 0;

@@ -20,29 +20,17 @@ static const struct flow victim = {CLIENT, VIP, 40000, 5353, IPPROTO_UDP};
 static const struct flow greedy = {CLIENT, GREEDY_VIP, 40000, 5353,
 				   IPPROTO_UDP};
 
-static void set_one(const char *vip, uint16_t port, uint32_t rate,
-		    uint32_t burst)
-{
-	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
-						.new_flow_rate = rate,
-						.new_flow_burst = burst};
-	struct oxp_key key = udp_key(vip, port);
-	struct oxp_member member;
-
-	make_members(&member, 1, 0, 0);
-	set_service_as(node, &key, &settings, &member, 1);
-}
-
 /* Fragments without a known first one go to port 53, and are counted. */
 static int set_up_vips(void **state)
 {
 	static const char *const vips[] = {VIP, GREEDY_VIP};
+	const struct oxp_service_settings settings = {};
 
 	(void)state;
 	open_empty_node();
 	for (int i = 0; i < 2; i++) {
-		set_one(vips[i], 53, 0, 0);
-		set_one(vips[i], 5353, 0, 0);
+		set_with_one_member(node, udp_key(vips[i], 53), settings);
+		set_with_one_member(node, udp_key(vips[i], 5353), settings);
 	}
 	return 0;
 }
@@ -176,9 +164,8 @@ static uint64_t tokens_of(struct oxp_simulation *simulation, uint32_t client)
 	struct oxp_key key = udp_key(VIP, victim.destination_port);
 	uint64_t tokens;
 
-	assert_int_equal(oxp_simulation_tokens_get(simulation, &key, &source,
-						   &tokens, error),
-			 0);
+	assert_ok(oxp_simulation_tokens_get(simulation, &key, &source, &tokens,
+					    error));
 	return tokens / 1024;
 }
 
@@ -186,16 +173,18 @@ static uint64_t tokens_of(struct oxp_simulation *simulation, uint32_t client)
  * a forgotten source could use its full budget again. */
 OF_VIPS(test_another_services_sources_lift_no_limit)
 {
+	const struct oxp_service_settings settings = {.new_flow_rate = 1,
+						      .new_flow_burst = 600};
 	struct oxp_simulation *simulation;
 	uint8_t tag[8];
 
 	/* too slow to matter during the test */
-	set_one(VIP, 5353, 1, 600);
-	set_one(GREEDY_VIP, 5353, 1, 600);
+	set_with_one_member(node, key_of(&victim), settings);
+	set_with_one_member(node, key_of(&greedy), settings);
 	for (int i = 0; i < 500; i++)
 		open_flows(&victim, SOURCES);
 	open_flows(&greedy, 2 * PAIRS);
-	assert_int_equal(oxp_simulation_open(node, &simulation, tag, error), 0);
+	assert_ok(oxp_simulation_open(node, &simulation, tag, error));
 	for (uint32_t i = 0; i < SOURCES; i++)
 		assert_in_range(tokens_of(simulation, i), 100, 400);
 	assert_int_equal(tokens_of(simulation, SOURCES), 600);

@@ -33,7 +33,7 @@ static char *stream_of(struct oxp_node *node, size_t *length)
 	int fd = memory_file("", 0);
 	char *data;
 
-	assert_int_equal(oxp_export(node, fd, error), 0);
+	assert_ok(oxp_export(node, fd, error));
 	*length = lseek(fd, 0, SEEK_END);
 	data = malloc(*length);
 	assert_int_equal(pread(fd, data, *length, 0), *length);
@@ -176,14 +176,14 @@ PLAIN_TEST(test_handover_completes_or_is_reverted)
 	int lock_file;
 
 	assert_int_equal(oxp_handover_end(node, 0, error), -EINVAL);
-	assert_int_equal(oxp_handover_begin(node, &lock_file, error), 0);
+	assert_ok(oxp_handover_begin(node, &lock_file, error));
 	assert_true(node->config->dirty);
-	assert_int_equal(oxp_handover_end(node, 0, error), 0);
+	assert_ok(oxp_handover_end(node, 0, error));
 	assert_false(node->config->dirty);
-	assert_int_equal(oxp_info_get(other, &info, error), 0);
+	assert_ok(oxp_info_get(other, &info, error));
 	assert_int_equal(info.services, 2);
-	assert_int_equal(oxp_handover_begin(node, &lock_file, error), 0);
-	assert_int_equal(oxp_handover_end(node, 1, error), 0);
+	assert_ok(oxp_handover_begin(node, &lock_file, error));
+	assert_ok(oxp_handover_end(node, 1, error));
 	assert_int_equal(oxp_info_get(other, &info, error), -ESTALE);
 	/* for the tests that follow: the pins were not changed */
 	node->config->layout = OXP_LAYOUT;
@@ -216,8 +216,8 @@ static struct import *import_part(struct oxp_node *node, enum oxp_part part)
 	struct import *import;
 	int fd = memory_file("", 0);
 
-	assert_int_equal(oxp_export_part(node, fd, part, error), 0);
-	assert_int_equal(read_stream(fd, &import, error), 0);
+	assert_ok(oxp_export_part(node, fd, part, error));
+	assert_ok(read_stream(fd, &import, error));
 	close(fd);
 	assert_null(find_record(import, RECORD_SLOTS));
 	assert_int_equal(!find_record(import, RECORD_FLOWS),
@@ -259,7 +259,7 @@ PLAIN_TEST(test_second_copy_of_flows_keeps_what_packets_wrote)
 	for (uint32_t i = 3; i < FLOW_SET_WAYS; i++)
 		set->entry[(i + 2) % FLOW_SET_WAYS] = flow_entry(i, 2, i);
 	set->entry[2] = flow_entry(99, 400, 99);
-	assert_int_equal(fill_flows(node, import, error), 0);
+	assert_ok(fill_flows(node, import, error));
 	assert_int_equal(member_of(set, 1), 1);
 	assert_int_equal(member_of(set, 2), 12);
 	for (uint32_t i = 3; i <= FLOW_SET_WAYS; i++)
@@ -269,7 +269,7 @@ PLAIN_TEST(test_second_copy_of_flows_keeps_what_packets_wrote)
 	/* a full set of newer ones stays unchanged */
 	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
 		set->entry[i] = flow_entry(100 + i, 0, i);
-	assert_int_equal(fill_flows(node, import, error), 0);
+	assert_ok(fill_flows(node, import, error));
 	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
 		assert_int_equal(member_of(set, 100 + i), i);
 	free_import(import);
@@ -350,7 +350,7 @@ static void add_outcomes(struct oxp_node *node, const struct import *import)
 	int adopted[MAPS] = {};
 
 	adopted[MAP_OUTCOMES] = -1;
-	assert_int_equal(fill_counters(node, import, adopted, error), 0);
+	assert_ok(fill_counters(node, import, adopted, error));
 }
 
 PLAIN_TEST(test_outcomes_are_added)

@@ -67,9 +67,8 @@ static void learn(struct oxp_node *node, const struct oxp_key *key,
 	struct oxp_address client = address(CLIENT), member;
 
 	for (int i = 0; i < FLOWS; i++) {
-		assert_int_equal(oxp_test_pick(node, key, &client, 1024 + i,
-					       &member, error),
-				 0);
+		assert_ok(oxp_test_pick(node, key, &client, 1024 + i, &member,
+					error));
 		memcpy(&allowed[i], member.bytes + 12, 4);
 	}
 }

@@ -22,39 +22,16 @@ static void make_many(uint32_t count)
 	}
 }
 
-static struct oxp_node *open_sized(uint32_t services, uint32_t all)
+static struct oxp_node *open_for(uint32_t services, uint32_t all)
 {
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/tables",
-		.lock_file = "/mnt/lock-tables",
-		.services_max = services,
-		.members_max = all,
-		.create = 1,
-	};
-	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
-	struct oxp_uplink uplink = {.ifindex = 1,
-				    .mtu = 1500,
-				    .own_mac = {2},
-				    .next_hop_mac_v4 = {2, 1}};
-	struct oxp_node *opened;
-
-	if (oxp_open(&options, &opened, error) ||
-	    oxp_node_settings_set(opened, &settings, error) ||
-	    oxp_uplinks_set(opened, &uplink, 1, error))
-		fail_msg("open: %s", error);
-	return opened;
-}
-
-static void close_sized(struct oxp_node *opened)
-{
-	assert_int_equal(oxp_test_destroy(opened, error), 0);
-	oxp_close(opened);
+	return open_sized("tables",
+			  (struct oxp_options){.services_max = services,
+					       .members_max = all});
 }
 
 static void expect_sound(struct oxp_node *opened)
 {
-	if (oxp_test_verify(opened, error))
-		fail_msg("verify: %s", error);
+	assert_ok(oxp_test_verify(opened, error));
 }
 
 static void set_members(struct oxp_node *opened, const struct oxp_key *key,
@@ -96,7 +73,7 @@ static uint32_t slots_now(struct oxp_node *opened, const struct oxp_key *key)
 {
 	struct oxp_service service;
 
-	assert_int_equal(oxp_service_get(opened, key, &service, error), 0);
+	assert_ok(oxp_service_get(opened, key, &service, error));
 	return service.slots;
 }
 
@@ -105,7 +82,7 @@ static uint32_t slots_now(struct oxp_node *opened, const struct oxp_key *key)
 PLAIN_TEST(test_flows_stay_while_the_number_of_slots_changes)
 {
 	static const uint32_t counts[] = {5, 12, 300, 40, 41, 5, 1000, 8};
-	struct oxp_node *opened = open_sized(4, 8192);
+	struct oxp_node *opened = open_for(4, 8192);
 	struct oxp_key key = tcp_key(VIP, 80);
 	uint32_t wanted[FLOWS], sizes = 0, slots = 0;
 	int program = forward_program(opened);
@@ -123,7 +100,7 @@ PLAIN_TEST(test_flows_stay_while_the_number_of_slots_changes)
 	}
 	assert_true(sizes > 4);
 	close(program);
-	close_sized(opened);
+	remove_state(opened);
 }
 
 static void pass_idle_timeout(struct oxp_node *opened)
@@ -137,26 +114,25 @@ static void pass_idle_timeout(struct oxp_node *opened)
 
 PLAIN_TEST(test_slots_close_together_while_their_number_changes)
 {
-	struct oxp_node *opened = open_sized(4, 64);
+	struct oxp_node *opened = open_for(4, 64);
 	struct oxp_key key = tcp_key(VIP, 80);
 	struct oxp_service service;
 
 	make_many(12);
 	set_members(opened, &key, 5);
 	set_members(opened, &key, 12);
-	assert_int_equal(oxp_service_get(opened, &key, &service, error), 0);
+	assert_ok(oxp_service_get(opened, &key, &service, error));
 	assert_int_equal(service.slots, 4093);
 	assert_true(service.open_slots > 0);
 	pass_idle_timeout(opened);
-	assert_int_equal(oxp_service_get(opened, &key, &service, error), 0);
+	assert_ok(oxp_service_get(opened, &key, &service, error));
 	assert_int_equal(service.open_slots, 0);
-	expect_sound(opened);
-	close_sized(opened);
+	remove_state(opened);
 }
 
 PLAIN_TEST(test_service_may_have_4096_members)
 {
-	struct oxp_node *opened = open_sized(4, 8192);
+	struct oxp_node *opened = open_for(4, 8192);
 	struct oxp_key key = tcp_key(VIP, 80);
 	static struct oxp_member_state states[OXP_MEMBERS_MAX];
 	uint32_t wanted[FLOWS], found[FLOWS], moved = 0;
@@ -184,21 +160,21 @@ PLAIN_TEST(test_service_may_have_4096_members)
 					 OXP_MEMBERS_MAX + 1, NULL, error),
 			 -E2BIG);
 	close(program);
-	close_sized(opened);
+	remove_state(opened);
 }
 
 static uint64_t bytes_of(struct oxp_node *opened)
 {
 	struct oxp_info info;
 
-	assert_int_equal(oxp_info_get(opened, &info, error), 0);
+	assert_ok(oxp_info_get(opened, &info, error));
 	return info.map_bytes;
 }
 
 /* Freed memory is reused, by this process and by another one. */
 PLAIN_TEST(test_memory_grows_with_use_and_is_used_again)
 {
-	struct oxp_node *opened = open_sized(2048, 32768), *other;
+	struct oxp_node *opened = open_for(2048, 32768), *other;
 	struct oxp_key keys[2048];
 	uint64_t empty = bytes_of(opened), full;
 
@@ -210,7 +186,7 @@ PLAIN_TEST(test_memory_grows_with_use_and_is_used_again)
 	expect_sound(opened);
 	full = bytes_of(opened);
 	assert_true(full > empty && full - empty <= 16 << 20);
-	other = open_sized(2048, 32768);
+	other = open_for(2048, 32768);
 	for (int round = 0; round < 3; round++) {
 		assert_int_equal(oxp_services_delete(other, keys, 1024, error),
 				 1024);
@@ -221,14 +197,14 @@ PLAIN_TEST(test_memory_grows_with_use_and_is_used_again)
 	}
 	assert_true(bytes_of(opened) - empty <= 24 << 20);
 	oxp_close(other);
-	close_sized(opened);
+	remove_state(opened);
 }
 
 /* If the kernel has no more memory, the service is not created, or does not
  * change. */
 PLAIN_TEST(test_services_without_memory_are_refused_whole)
 {
-	struct oxp_node *opened = open_sized(16, 16384);
+	struct oxp_node *opened = open_for(16, 16384);
 	struct oxp_key key = tcp_key(VIP, 80), big = tcp_key(VIP, 81),
 		       more = tcp_key(VIP, 82);
 	int tables = opened->map[MAP_TABLES];
@@ -246,8 +222,7 @@ PLAIN_TEST(test_services_without_memory_are_refused_whole)
 	assert_int_equal(slots_now(opened, &key), 1021);
 	expect_sound(opened);
 	set_members(opened, &more, 4000);
-	expect_sound(opened);
-	close_sized(opened);
+	remove_state(opened);
 }
 
 /* Compare every member's share of slots with its share of weights. */

@@ -194,7 +194,7 @@ TRACE(test_program_that_replaces_another_is_traced)
 	pass_frames(&in, 1);
 	assert_int_equal(read_sides(trace, side, 8), 2);
 	number = side[0]->number;
-	assert_int_equal(oxp_interface_attach(node, device, error), 0);
+	assert_ok(oxp_interface_attach(node, device, error));
 	assert_int_equal(read_sides(trace, side, 8), 0);
 	pass_frames(&in, 1);
 	assert_int_equal(read_sides(trace, side, 8), 2);
@@ -242,7 +242,7 @@ TRACE(test_impossible_traces_are_refused)
 	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
 			 -EINVAL);
 	options.snaplen_bytes = 0;
-	assert_int_equal(oxp_interface_detach(node, device, error), 0);
+	assert_ok(oxp_interface_detach(node, device, error));
 	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
 			 -ENOENT);
 	assert_null(trace);
@@ -261,7 +261,7 @@ TRACE(test_listed_program_is_the_one_attached)
 	assert_int_equal(one.ifindex, device);
 	assert_string_equal(one.name, "oxp_forward");
 	assert_true(one.id && one.loaded_ns);
-	assert_int_equal(oxp_simulation_open(node, &simulation, tag, error), 0);
+	assert_ok(oxp_simulation_open(node, &simulation, tag, error));
 	assert_memory_equal(tag, one.tag, sizeof(tag));
 	oxp_simulation_close(simulation);
 }

@@ -126,14 +126,12 @@ TEST(test_setting_the_same_tunnel_changes_nothing)
 	make_members(members, MEMBERS, 1, 0);
 	put_behind(members, MEMBERS, HOST_A, 1);
 	set_service(node, &http, members, MEMBERS);
-	assert_int_equal(oxp_service_set(node, &http, NULL, members, MEMBERS,
-					 &changed, error),
-			 0);
+	assert_ok(oxp_service_set(node, &http, NULL, members, MEMBERS, &changed,
+				  error));
 	assert_int_equal(changed, 0);
 	members[7].tunnel.key = 1000;
-	assert_int_equal(oxp_service_set(node, &http, NULL, members, MEMBERS,
-					 &changed, error),
-			 0);
+	assert_ok(oxp_service_set(node, &http, NULL, members, MEMBERS, &changed,
+				  error));
 	assert_int_equal(changed, 1);
 }
 
@@ -305,7 +303,7 @@ TEST(test_damaged_tunnels_are_found)
 		.key = 5,
 	};
 	set_service(node, &http, members, 2);
-	assert_int_equal(oxp_test_verify(node, error), 0);
+	assert_ok(oxp_test_verify(node, error));
 	member = live_block(node, 0)->member;
 #define DAMAGE(field, value)                                                   \
 	do {                                                                   \
@@ -314,7 +312,7 @@ TEST(test_damaged_tunnels_are_found)
 		assert_int_equal(oxp_test_verify(node, error), 1);             \
 		assert_non_null(strstr(error, "do not go to its members"));    \
 		field = was;                                                   \
-		assert_int_equal(oxp_test_verify(node, error), 0);             \
+		assert_ok(oxp_test_verify(node, error));                       \
 	} while (0)
 	DAMAGE(member[0].key, 1U << 24);
 	DAMAGE(member[0].tunnel, OXP_GRE + 1);

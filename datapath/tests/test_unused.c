@@ -55,7 +55,7 @@ TEST(test_slots_of_a_fresh_load_balancer_close)
 	add_members_one_by_one();
 	assert_true(pass_a_second() <= TEST_SLOTS);
 	assert_int_equal(pass_a_second(), 0);
-	assert_int_equal(oxp_test_verify(node, error), 0);
+	assert_ok(oxp_test_verify(node, error));
 }
 
 TEST(test_slots_stay_open_after_an_earlier_packet)

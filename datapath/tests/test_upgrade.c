@@ -60,13 +60,13 @@ static int tear_down(void **state)
 
 static const struct oxp_options options = {
 	.pin_directory = "/mnt/bpf/node",
-	.lock_file = "/mnt/lock",
+	.lock_file = "/mnt/lock-node",
 };
 
 static void end(struct oxp_node *node)
 {
-	assert_int_equal(oxp_test_verify(node, error), 0);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
+	assert_ok(oxp_test_verify(node, error));
+	assert_ok(oxp_test_destroy(node, error));
 	oxp_close(node);
 }
 
@@ -79,21 +79,21 @@ TEST(test_program_of_the_same_layout_is_replaced_once)
 	uint32_t own, other;
 
 	own = program_id(node);
-	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 0, &done, error));
 	assert_false(done.changes);
 	assert_int_equal(program_id(node), own);
 
 	attach_another(node);
 	other = program_id(node);
 	assert_int_not_equal(own, other);
-	assert_int_equal(oxp_upgrade(&options, NULL, 1, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 1, &done, error));
 	assert_true(done.changes);
 	assert_int_equal(done.interfaces, DEVICES);
 	assert_int_equal(program_id(node), other);
-	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 0, &done, error));
 	assert_true(done.changes);
 	assert_int_not_equal(program_id(node), other);
-	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 0, &done, error));
 	assert_false(done.changes);
 	/* others that have the state open are not disturbed */
 	end(node);
@@ -110,18 +110,15 @@ TEST(test_only_interfaces_with_another_program_change)
 	int link = open_link(path, device[1]);
 
 	assert_true(link >= 0);
-	assert_int_equal(
-		replace_program(link,
-				bpf_program__fd(object->progs.oxp_forward),
-				device[1], error),
-		0);
+	assert_ok(replace_program(link,
+				  bpf_program__fd(object->progs.oxp_forward),
+				  device[1], error));
 	close(link);
 	free(path);
 	forward__destroy(object);
 	program_ids(node, before);
 	for (int dry_run = 1; dry_run >= 0; dry_run--) {
-		assert_int_equal(
-			oxp_upgrade(&options, NULL, dry_run, &done, error), 0);
+		assert_ok(oxp_upgrade(&options, NULL, dry_run, &done, error));
 		assert_true(done.changes);
 		assert_int_equal(done.interfaces, DEVICES);
 		for (int i = 0; i < DEVICES; i++)
@@ -154,7 +151,7 @@ TEST(test_refusal_half_way_restores_all_interfaces)
 		program_ids(node, after);
 		assert_memory_equal(before, after, sizeof(before));
 	}
-	assert_int_equal(replace_programs(node, object, error), 0);
+	assert_ok(replace_programs(node, object, error));
 	assert_all_replaced(node, before);
 	forward__destroy(object);
 	end(node);
@@ -179,12 +176,12 @@ TEST(test_refused_restoration_is_reported)
 	for (int i = 0; i < DEVICES; i++)
 		changed += before[i] != after[i];
 	assert_int_equal(changed, 1);
-	assert_int_equal(oxp_upgrade(&options, NULL, 1, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 1, &done, error));
 	for (int i = 0; i < DEVICES; i++)
 		changed += done.interface[i].changes;
 	assert_int_equal(changed, DEVICES);
-	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
-	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 0, &done, error));
+	assert_ok(oxp_upgrade(&options, NULL, 0, &done, error));
 	assert_false(done.changes);
 	end(node);
 }
@@ -241,7 +238,7 @@ TEST(test_vanished_interfaces_do_not_stop_an_upgrade)
 	attach_another(node);
 	program_ids(node, before);
 	strcpy(vanishing, "ip link del up0 && ip link del up2");
-	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 0, &done, error));
 	assert_int_equal(vanishing[0], 0);
 	assert_int_equal(done.interfaces, DEVICES);
 	program_ids(node, after);
@@ -249,7 +246,7 @@ TEST(test_vanished_interfaces_do_not_stop_an_upgrade)
 	assert_int_equal(after[2], 0);
 	assert_int_not_equal(after[1], 0);
 	assert_int_not_equal(after[1], before[1]);
-	assert_int_equal(oxp_upgrade(&options, NULL, 1, &done, error), 0);
+	assert_ok(oxp_upgrade(&options, NULL, 1, &done, error));
 	assert_false(done.changes);
 	assert_int_equal(done.interfaces, 1);
 	assert_int_equal(done.interface[0].ifindex, device[1]);

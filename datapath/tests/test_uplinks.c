@@ -42,8 +42,7 @@ static void set(const struct oxp_uplink *uplinks, uint32_t count, bool v6,
 {
 	const struct uplink_set *live;
 
-	if (oxp_uplinks_set(node, uplinks, count, error))
-		fail_msg("uplinks: %s", error);
+	assert_ok(oxp_uplinks_set(node, uplinks, count, error));
 	live = &node->uplinks[node->config->active_uplinks & 1];
 	for (int i = 0; i < CHOICES; i++) {
 		uint8_t choice = live->choice[v6][i];
@@ -143,10 +142,10 @@ TEST(test_refused_and_equal_uplinks_change_nothing)
 	struct uplink_set before[2];
 	uint64_t active;
 
-	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
+	assert_ok(oxp_uplinks_set(node, uplinks, 2, error));
 	active = node->config->active_uplinks;
 	memcpy(before, node->uplinks, sizeof(before));
-	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
+	assert_ok(oxp_uplinks_set(node, uplinks, 2, error));
 	assert_int_equal(
 		oxp_uplinks_set(node, uplinks, OXP_UPLINKS_MAX + 1, error),
 		-E2BIG);

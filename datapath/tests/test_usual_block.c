@@ -13,35 +13,20 @@
 
 static struct oxp_node *node;
 
-static int setup(void **state)
+static int set_up(void **state)
 {
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/usual",
-		.lock_file = "/mnt/lock",
-		.services_max = SERVICES,
-		.members_max = 5 * SERVICES,
-		.slots_max = TEST_SLOTS,
-		.create = 1,
-	};
-	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
-	struct oxp_uplink uplink = {.ifindex = 1,
-				    .mtu = 1500,
-				    .own_mac = {2},
-				    .next_hop_mac_v4 = {2, 1}};
-
 	(void)state;
-	if (oxp_open(&options, &node, error) ||
-	    oxp_uplinks_set(node, &uplink, 1, error) ||
-	    oxp_node_settings_set(node, &settings, error))
-		fail_msg("open: %s", error);
+	node = open_sized("usual",
+			  (struct oxp_options){.services_max = SERVICES,
+					       .members_max = 5 * SERVICES,
+					       .slots_max = TEST_SLOTS});
 	return 0;
 }
 
-static int teardown(void **state)
+static int tear_down(void **state)
 {
 	(void)state;
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	oxp_close(node);
+	remove_state(node);
 	return 0;
 }
 
@@ -74,7 +59,7 @@ static void expect(uint32_t line, uint32_t slots)
 	assert_int_equal(node->config->usual_slots, slots);
 }
 
-#define TEST(name) TEST_WITH(name, setup, teardown)
+#define TEST(name) TEST_WITH(name, set_up, tear_down)
 
 TEST(test_most_blocks_are_noted)
 {

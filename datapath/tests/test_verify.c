@@ -29,7 +29,7 @@ static int set_up(void **state)
 	set_service_as(node, &udp, &quic, members, 3);
 	set_service_as(node, &http, &limited, members, 3);
 	set_service_as(node, &http, &limited, members, 4);
-	assert_int_equal(oxp_service_get(node, &http, &service, error), 0);
+	assert_ok(oxp_service_get(node, &http, &service, error));
 	assert_true(service.open_slots > 0);
 	block = live_block(node, service.index);
 	entry = entry_of(node, service.index);
@@ -53,8 +53,7 @@ static void expect_fault(const char *text)
 
 static void expect_sound(void)
 {
-	if (oxp_test_verify(node, error))
-		fail_msg("verify: %s", error);
+	assert_ok(oxp_test_verify(node, error));
 }
 
 /* Replace what is at `at` by `with`, for one call. */
@@ -133,7 +132,7 @@ static void expect_damage_is_survived(uint32_t *word)
 
 	*word = UINT32_MAX;
 	expect_fault("its key does not lead to it");
-	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	assert_ok(oxp_info_get(node, &info, error));
 	assert_int_equal(oxp_services_list(node, services, 4, error), 2);
 	*word = before;
 	expect_sound();

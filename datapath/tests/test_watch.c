@@ -37,13 +37,9 @@ WATCHING(test_flow_ended_by_its_client_is_not_alive)
 
 WATCHING(test_silent_flow_ends_after_the_idle_timeout)
 {
-	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
-						.idle_timeout_s = 60};
-	struct oxp_key key = tcp_key(VIP, 80);
-	struct oxp_member member;
+	const struct oxp_service_settings settings = {.idle_timeout_s = 60};
 
-	make_members(&member, 1, 0, 0);
-	set_service_as(node, &key, &settings, &member, 1);
+	set_with_one_member(node, key_of(&web), settings);
 	open_flows(0, 10);
 	let_pass(50);
 	for (uint32_t i = 0; i < 4; i++)
@@ -69,14 +65,11 @@ WATCHING(test_udp_flows_are_alive_until_they_are_silent)
 
 WATCHING(test_one_client_may_have_several_flows)
 {
-	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
-						.flags = OXP_SERVICE_SOURCE};
-	struct oxp_key key = tcp_key(VIP, 80);
-	struct oxp_member member;
+	const struct oxp_service_settings settings = {
+		.flags = OXP_SERVICE_SOURCE};
 	struct flow flow = web;
 
-	make_members(&member, 1, 0, 0);
-	set_service_as(node, &key, &settings, &member, 1);
+	set_with_one_member(node, key_of(&web), settings);
 	for (int i = 0; i < 30; i++, flow.source_port++)
 		send_flow(&flow, ACK);
 	assert_int_equal(alive(&web), 30);
@@ -99,13 +92,11 @@ WATCHING(test_fragments_and_errors_note_nothing)
 
 WATCHING(test_packets_leave_as_they_do_unwatched)
 {
-	struct oxp_key key = tcp_key(VIP, 80);
 	struct frame frame, watched, unwatched;
-	struct oxp_member member;
 
 	for (uint8_t kind = 0; kind < 4; kind++) {
-		struct oxp_service_settings settings = {
-			.slots = TEST_SLOTS, .encapsulation = kind, .dscp = 9};
+		struct oxp_service_settings settings = {.encapsulation = kind,
+							.dscp = 9};
 		struct variation with = {.tcp_flags = ACK, .tos = 0x2c};
 
 		/* SRv6 needs IPv6 */
@@ -113,8 +104,7 @@ WATCHING(test_packets_leave_as_they_do_unwatched)
 			continue;
 		if (kind != OXP_DSCP)
 			settings.dscp = 0;
-		make_members(&member, 1, 0, 0);
-		set_service_as(node, &key, &settings, &member, 1);
+		set_with_one_member(node, key_of(&web), settings);
 		for (int port = 1; port < 100; port++) {
 			struct flow flow = web;
 
@@ -123,12 +113,12 @@ WATCHING(test_packets_leave_as_they_do_unwatched)
 			assert_int_equal(run(program, &frame, &watched),
 					 XDP_TX);
 			node->config->watched = 0;
-			assert_int_equal(watch_uplinks(node, error), 0);
+			assert_ok(watch_uplinks(node, error));
 			assert_int_equal(live_choices(), 0);
 			assert_int_equal(run(program, &frame, &unwatched),
 					 XDP_TX);
 			node->config->watched = UINT64_MAX;
-			assert_int_equal(watch_uplinks(node, error), 0);
+			assert_ok(watch_uplinks(node, error));
 			assert_int_equal(watched.length, unwatched.length);
 			assert_memory_equal(watched.data, unwatched.data,
 					    watched.length);
@@ -138,13 +128,11 @@ WATCHING(test_packets_leave_as_they_do_unwatched)
 
 WATCHING(test_recreated_service_starts_at_zero)
 {
-	struct oxp_key key = tcp_key(VIP, 80);
-	struct oxp_member member;
+	const struct oxp_key key = key_of(&web);
 
 	open_flows(0, 10);
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
-	make_members(&member, 1, 0, 0);
-	set_service(node, &key, &member, 1);
+	set_with_one_member(node, key, (struct oxp_service_settings){});
 	assert_int_equal(alive(&web), 0);
 	open_flows(0, 10);
 	assert_int_equal(alive(&web), 10);
@@ -166,7 +154,7 @@ TEST(test_ageing_slots_starts_watching)
 	assert_int_equal(share(), 0);
 	open_flows(0, 10);
 	assert_int_equal(alive(&web), 0);
-	assert_int_equal(oxp_slots_age(node, error), 0);
+	assert_ok(oxp_slots_age(node, error));
 	assert_int_equal(share(), 64);
 	open_flows(0, 10);
 	assert_int_equal(alive(&web), 10);

@@ -72,16 +72,14 @@ WATCHING(test_added_choices_count_once_they_are_known)
 
 WATCHING(test_service_with_many_flows_harms_no_other)
 {
-	struct oxp_key key = tcp_key(VIP, 443);
 	struct flow other = web;
-	struct oxp_member member;
 	const uint32_t many = WATCH_FLOWS + WATCH_FLOWS / 4;
 
 	if (is_quick())
 		skip();
 	other.destination_port = 443;
-	make_members(&member, 1, 0, 0);
-	set_service(node, &key, &member, 1);
+	set_with_one_member(node, key_of(&other),
+			    (struct oxp_service_settings){});
 	for (uint32_t i = 0; i < 200; i++)
 		for (int times = 0; times < 2; times++)
 			send_as(i, &other, ACK);
@@ -128,8 +126,7 @@ WATCHING(test_watching_does_not_change_listed_uplinks)
 
 	for (uint32_t count = 1; count <= OXP_UPLINKS_MAX; count++) {
 		fill(uplinks, count);
-		assert_int_equal(oxp_uplinks_set(node, uplinks, count, error),
-				 0);
+		assert_ok(oxp_uplinks_set(node, uplinks, count, error));
 		assert_int_equal(oxp_uplinks_list(node, listed, OXP_UPLINKS_MAX,
 						  &choices, error),
 				 count);
@@ -142,13 +139,13 @@ WATCHING(test_watching_does_not_change_listed_uplinks)
 		else
 			assert_in_range(share(), 0, 40);
 		node->config->watched = 0;
-		assert_int_equal(watch_uplinks(node, error), 0);
+		assert_ok(watch_uplinks(node, error));
 		assert_int_equal(oxp_uplinks_list(node, listed, OXP_UPLINKS_MAX,
 						  &again, error),
 				 count);
 		assert_memory_equal(&again, &choices, sizeof(choices));
 		node->config->watched = UINT64_MAX;
-		assert_int_equal(watch_uplinks(node, error), 0);
+		assert_ok(watch_uplinks(node, error));
 	}
 	assert_int_equal(share(), 0);
 	send_flow(&web, ACK);

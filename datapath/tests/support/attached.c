@@ -37,8 +37,7 @@ struct oxp_node *attached_state(void)
 	struct oxp_node *node = fresh_state();
 
 	for (int i = 0; i < DEVICES; i++)
-		assert_int_equal(oxp_interface_attach(node, device[i], error),
-				 0);
+		assert_ok(oxp_interface_attach(node, device[i], error));
 	return node;
 }
 
@@ -76,9 +75,8 @@ struct forward *another_program(struct oxp_node *node)
 {
 	struct forward *object;
 
-	if (load_program(node, node->config->flags ^ OXP_NODE_FIB, &object,
-			 error))
-		fail_msg("another: %s", error);
+	assert_ok(load_program(node, node->config->flags ^ OXP_NODE_FIB,
+			       &object, error));
 	return object;
 }
 
@@ -86,7 +84,6 @@ void attach_another(struct oxp_node *node)
 {
 	struct forward *object = another_program(node);
 
-	if (replace_programs(node, object, error))
-		fail_msg("another: %s", error);
+	assert_ok(replace_programs(node, object, error));
 	forward__destroy(object);
 }

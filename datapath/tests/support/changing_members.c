@@ -19,9 +19,8 @@ void world_configure(struct world *world)
 	for (int i = 0; i < MEMBERS; i++)
 		if (world->present[i])
 			members[count++] = world->member[i];
-	if (oxp_service_set(world->node, &world->key, &settings, members, count,
-			    NULL, error))
-		fail_msg("set: %s", error);
+	assert_ok(oxp_service_set(world->node, &world->key, &settings, members,
+				  count, NULL, error));
 }
 
 void world_report_health(struct world *world)

@@ -24,14 +24,12 @@ static inline void open_empty_node(void)
 
 static inline int set_up(void **state)
 {
-	struct oxp_key http = tcp_key(VIP, 80), name = udp_key(VIP, 53);
-	struct oxp_member member;
+	const struct oxp_service_settings settings = {};
 
 	(void)state;
 	open_empty_node();
-	make_members(&member, 1, 0, 0);
-	set_service(node, &http, &member, 1);
-	set_service(node, &name, &member, 1);
+	set_with_one_member(node, key_of(&web), settings);
+	set_with_one_member(node, key_of(&dns), settings);
 	return 0;
 }
 

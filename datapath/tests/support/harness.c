@@ -15,8 +15,6 @@
 #include "load/load.h"
 
 #define ROOT "/mnt"
-#define PINS ROOT "/bpf/node"
-#define LOCK ROOT "/lock"
 
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 1};
 static const uint8_t next_hop_mac[6] = {2, 0, 0, 0, 0, 2};
@@ -103,45 +101,71 @@ unsigned long available_kb(void)
 	return found;
 }
 
-struct oxp_node *open_state(void)
+static struct oxp_node *open_maps(const char *name, struct oxp_options options)
 {
-	struct oxp_options options = {
-		.pin_directory = PINS,
-		.lock_file = LOCK,
-		.services_max = 16,
-		.members_max = 512,
-		.slots_max = TEST_SLOTS,
-		.create = 1,
-	};
 	struct oxp_node *node;
+	char pins[64], lock[64];
 
+	snprintf(pins, sizeof(pins), ROOT "/bpf/%s", name);
+	snprintf(lock, sizeof(lock), ROOT "/lock-%s", name);
+	options.pin_directory = pins;
+	options.lock_file = lock;
+	options.create = 1;
 	only_maps = true;
-	if (oxp_open(&options, &node, error))
-		fail_msg("open: %s", error);
+	assert_ok(oxp_open(&options, &node, error));
 	only_maps = false;
 	return node;
 }
 
+static void configure(struct oxp_node *node,
+		      const struct oxp_node_settings *settings)
+{
+	struct oxp_uplink uplink = {.ifindex = 1, .mtu = 1500};
+
+	memcpy(uplink.own_mac, own_mac, sizeof(own_mac));
+	memcpy(uplink.next_hop_mac_v4, next_hop_mac, sizeof(next_hop_mac));
+	memcpy(uplink.next_hop_mac_v6, next_hop_mac, sizeof(next_hop_mac));
+	assert_ok(oxp_uplinks_set(node, &uplink, 1, error));
+	assert_ok(oxp_node_settings_set(node, settings, error));
+}
+
+struct oxp_node *open_sized(const char *name, struct oxp_options sizes)
+{
+	const struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+	struct oxp_node *node = open_maps(name, sizes);
+
+	configure(node, &settings);
+	return node;
+}
+
+void remove_state(struct oxp_node *node)
+{
+	assert_ok(oxp_test_verify(node, error));
+	assert_ok(oxp_test_destroy(node, error));
+	oxp_close(node);
+}
+
+struct oxp_node *open_state(void)
+{
+	return open_maps("node", (struct oxp_options){.services_max = 16,
+						      .members_max = 512,
+						      .slots_max = TEST_SLOTS});
+}
+
 struct oxp_node *fresh_state(void)
 {
-	struct oxp_node_settings settings = {
+	const struct oxp_node_settings settings = {
 		.source_v4 = address(NODE),
 		.source_v6 = address(NODE_V6),
 		.flags = OXP_NODE_ECHO | OXP_NODE_CLAMP_MSS,
 		.icmp_rate = 1000000,
 	};
-	struct oxp_uplink uplink = {.ifindex = 1, .mtu = 1500};
 	struct oxp_node *node = open_state();
 
-	assert_int_equal(oxp_test_destroy(node, error), 0);
+	assert_ok(oxp_test_destroy(node, error));
 	oxp_close(node);
 	node = open_state();
-	memcpy(uplink.own_mac, own_mac, sizeof(own_mac));
-	memcpy(uplink.next_hop_mac_v4, next_hop_mac, sizeof(next_hop_mac));
-	memcpy(uplink.next_hop_mac_v6, next_hop_mac, sizeof(next_hop_mac));
-	if (oxp_uplinks_set(node, &uplink, 1, error) ||
-	    oxp_node_settings_set(node, &settings, error))
-		fail_msg("fresh: %s", error);
+	configure(node, &settings);
 	return node;
 }
 
@@ -150,8 +174,7 @@ int forward_program(struct oxp_node *node)
 	struct forward *object;
 	int program;
 
-	if (load_program(node, node->config->flags, &object, error))
-		fail_msg("load: %s", error);
+	assert_ok(load_program(node, node->config->flags, &object, error));
 	program = dup(bpf_program__fd(object->progs.oxp_forward));
 	forward__destroy(object);
 	return program;
@@ -182,6 +205,11 @@ struct oxp_key udp_key(const char *vip, uint16_t port)
 	return key(vip, port, IPPROTO_UDP);
 }
 
+struct oxp_key key_of(const struct flow *flow)
+{
+	return key(flow->destination, flow->destination_port, flow->protocol);
+}
+
 void make_members(struct oxp_member *out, uint32_t count, uint8_t group,
 		  uint64_t check)
 {
@@ -209,9 +237,18 @@ void set_service_as(struct oxp_node *node, const struct oxp_key *service,
 		    const struct oxp_service_settings *settings,
 		    const struct oxp_member *members, uint32_t count)
 {
-	if (oxp_service_set(node, service, settings, members, count, NULL,
-			    error))
-		fail_msg("set: %s", error);
+	assert_ok(oxp_service_set(node, service, settings, members, count, NULL,
+				  error));
+}
+
+void set_with_one_member(struct oxp_node *node, struct oxp_key service,
+			 struct oxp_service_settings settings)
+{
+	struct oxp_member member;
+
+	settings.slots = TEST_SLOTS;
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &service, &settings, &member, 1);
 }
 
 /* RFC 1071, literally: the program computes it in another way. */

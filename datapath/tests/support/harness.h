@@ -35,12 +35,25 @@ unsigned long available_kb(void);
 struct oxp_node *open_state(void);
 /* Like open_state(), but starting empty, and with an uplink. */
 struct oxp_node *fresh_state(void);
+/* Open another state, which is created with these sizes, a source and an uplink
+ * if it does not exist. */
+struct oxp_node *open_sized(const char *name, struct oxp_options sizes);
+/* Verify, remove and close it. */
+void remove_state(struct oxp_node *node);
 /* Returns a descriptor of the forwarding program over the node's maps. */
 int forward_program(struct oxp_node *node);
 
 struct oxp_address address(const char *text);
 struct oxp_key tcp_key(const char *vip, uint16_t port);
 struct oxp_key udp_key(const char *vip, uint16_t port);
+struct flow {
+	const char *source, *destination;
+	uint16_t source_port, destination_port;
+	uint8_t protocol;
+};
+
+/* Of the service that the flow's packets are for. */
+struct oxp_key key_of(const struct flow *flow);
 /* Addresses from 10.1.<group>.1 on, all up with weight 1. Check ids from
  * `check` on; 0: no checks. */
 void make_members(struct oxp_member *out, uint32_t count, uint8_t group,
@@ -50,17 +63,14 @@ void set_service(struct oxp_node *node, const struct oxp_key *key,
 void set_service_as(struct oxp_node *node, const struct oxp_key *service,
 		    const struct oxp_service_settings *settings,
 		    const struct oxp_member *members, uint32_t count);
+/* With the member 10.1.0.1. */
+void set_with_one_member(struct oxp_node *node, struct oxp_key service,
+			 struct oxp_service_settings settings);
 
 #define FRAME_MAX 4096
 struct frame {
 	uint8_t data[FRAME_MAX];
 	size_t length;
-};
-
-struct flow {
-	const char *source, *destination;
-	uint16_t source_port, destination_port;
-	uint8_t protocol;
 };
 
 /* Fields of the IP header that tests vary; zeroes give the usual packet. */

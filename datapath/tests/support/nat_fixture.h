@@ -39,9 +39,7 @@ static inline void set_nat_as(const struct flow *to,
 			      struct oxp_service_settings settings,
 			      uint16_t port)
 {
-	struct oxp_key key = to->protocol == IPPROTO_TCP
-				     ? tcp_key(VIP, to->destination_port)
-				     : udp_key(VIP, to->destination_port);
+	struct oxp_key key = key_of(to);
 	struct oxp_member member;
 
 	settings.slots = TEST_SLOTS;
@@ -69,8 +67,7 @@ static inline int set_up_nat(void **state)
 
 	(void)state;
 	node = fresh_state();
-	if (oxp_nat_pools_set(node, &pool, 1, error))
-		fail_msg("pool: %s", error);
+	assert_ok(oxp_nat_pools_set(node, &pool, 1, error));
 	program = forward_program(node);
 	set_nat(&ours, OURS, 0, 8080);
 	set_nat(&ours_udp, OURS, 0, 0);
@@ -98,13 +95,10 @@ static inline uint32_t flows_of(uint16_t group)
 
 static inline struct oxp_service service_of(const struct flow *to)
 {
-	struct oxp_key key = to->protocol == IPPROTO_TCP
-				     ? tcp_key(VIP, to->destination_port)
-				     : udp_key(VIP, to->destination_port);
+	struct oxp_key key = key_of(to);
 	struct oxp_service service;
 
-	if (oxp_service_get(node, &key, &service, error))
-		fail_msg("service: %s", error);
+	assert_ok(oxp_service_get(node, &key, &service, error));
 	return service;
 }
 
@@ -121,9 +115,7 @@ static inline const char *client_text(uint32_t client)
 static inline struct nat_flow *find_flow(uint32_t client, const struct flow *to)
 {
 	struct oxp_nat_filter filter = {
-		.service = to->protocol == IPPROTO_TCP
-				   ? tcp_key(VIP, to->destination_port)
-				   : udp_key(VIP, to->destination_port),
+		.service = key_of(to),
 		.client = address(client_text(client)),
 		.client_port = to->source_port,
 	};

@@ -25,10 +25,9 @@ static int set_up(void **state)
 
 	(void)state;
 	node = fresh_state();
-	if (oxp_probes_set(node, NULL, 0, error) ||
-	    open_probe_maps(node, &maps) ||
-	    load_probe_program(node, &maps, &object, error))
-		fail_msg("set up: %s", error);
+	assert_ok(oxp_probes_set(node, NULL, 0, error));
+	assert_ok(open_probe_maps(node, &maps));
+	assert_ok(load_probe_program(node, &maps, &object, error));
 	close_probe_maps(&maps);
 	mark_probe = bpf_program__fd(object->progs.oxp_probe);
 	forward = forward_program(node);
@@ -59,8 +58,7 @@ static inline struct oxp_probe target(const char *vip, const char *member,
 
 static inline void set_probes(const struct oxp_probe *probes, uint32_t count)
 {
-	if (oxp_probes_set(node, probes, count, error))
-		fail_msg("set probes: %s", error);
+	assert_ok(oxp_probes_set(node, probes, count, error));
 }
 
 #define TEST(name) TEST_WITH(name, set_up, tear_down)

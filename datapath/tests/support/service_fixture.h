@@ -20,8 +20,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	if (oxp_test_verify(node, error))
-		fail_msg("verify: %s", error);
+	assert_ok(oxp_test_verify(node, error));
 	oxp_close(node);
 	return 0;
 }
@@ -30,8 +29,7 @@ static inline struct oxp_service show(void)
 {
 	struct oxp_service service;
 
-	if (oxp_service_get(node, &http, &service, error))
-		fail_msg("service: %s", error);
+	assert_ok(oxp_service_get(node, &http, &service, error));
 	return service;
 }
 

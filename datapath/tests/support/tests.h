@@ -53,6 +53,13 @@ static inline void list_tests(const struct CMUnitTest *more)
 #define TEST_WITH(name, set_up, tear_down)                                     \
 	DEFINE_TEST(name, {#name, name, set_up, tear_down, NULL})
 
+/* The library's call returns 0; otherwise say why it does not. */
+#define assert_ok(call)                                                        \
+	do {                                                                   \
+		if (call)                                                      \
+			fail_msg("%s: %s", #call, error);                      \
+	} while (0)
+
 #define PLAIN_TEST(name) TEST_WITH(name, NULL, NULL)
 
 /* The program's main(); functions before the first and after the last test, or

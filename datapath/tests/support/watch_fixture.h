@@ -27,8 +27,7 @@ static inline uint64_t live_choices(void)
 static inline void tick(uint64_t ms, uint64_t packets_per_second)
 {
 	node->watched[WATCH_SETS].entry[0] += packets_per_second * ms / 1000;
-	if (watch_on(node, ms, error))
-		fail_msg("watch: %s", error);
+	assert_ok(watch_on(node, ms, error));
 }
 
 static inline int set_up_watching(void **state)
@@ -71,12 +70,10 @@ static inline void open_flows(uint32_t from, uint32_t to)
 
 static inline uint32_t alive(const struct flow *flow)
 {
-	struct oxp_key key = flow->protocol == IPPROTO_TCP
-				     ? tcp_key(VIP, flow->destination_port)
-				     : udp_key(VIP, flow->destination_port);
+	struct oxp_key key = key_of(flow);
 	struct oxp_service service;
 
-	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
+	assert_ok(oxp_service_get(node, &key, &service, error));
 	return service.active_flows;
 }
 
