@@ -3,9 +3,6 @@
 a driver splits its frame.
 """
 
-import random
-import sys
-import time
 import unittest
 
 from scapy.layers import inet
@@ -15,15 +12,10 @@ from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
-from octavia_xdp_provider.tests.packets.support import mutation
-from octavia_xdp_provider.tests.packets.support import scenario
+from octavia_xdp_provider.tests.packets.support import random_case
 from octavia_xdp_provider.tests.packets.support import split_frames
 
-# Of too long packets the answer's checksum is over several buffers.
-WANTED = {state.Outcome.DROP_MULTI_BUFFER, state.Outcome.SENT_TOO_BIG,
-          state.Outcome.ECHO_REPLY}
-PATIENCE = 300
-STEPS = 100
+Outcome = state.Outcome
 
 
 class FirstBuffer(compared.Compared):
@@ -47,7 +39,7 @@ class TestHeadersInLaterBuffers(unittest.TestCase):
             state.Service(compared.packed(cases.VIP6), state.TCP, cases.PORT),
             [state.Member(compared.packed(cases.MEMBER6))])
 
-    def outcome(self, packet, first: int) -> state.Outcome:
+    def outcome(self, packet, first: int) -> Outcome:
         self.compared.length = first
         while not (results := self.compared.run([bytes(packet)])):
             pass  # the clock ticked amid it
@@ -59,10 +51,10 @@ class TestHeadersInLaterBuffers(unittest.TestCase):
         packet = cases.link() / cases.ip6() / options / cases.tcp() / (
             cases.payload(200))
         end = len(cases.link() / cases.ip6() / options / inet.TCP())
-        for first, outcome in ((100, state.Outcome.DROP_MALFORMED),
-                               (end - 1, state.Outcome.DROP_MALFORMED),
-                               (end, state.Outcome.FORWARDED),
-                               (0, state.Outcome.FORWARDED)):
+        for first, outcome in ((100, Outcome.DROP_MALFORMED),
+                               (end - 1, Outcome.DROP_MALFORMED),
+                               (end, Outcome.FORWARDED),
+                               (0, Outcome.FORWARDED)):
             with self.subTest(first=first):
                 self.assertEqual(outcome, self.outcome(packet, first))
 
@@ -78,7 +70,7 @@ class TestHeadersInLaterBuffers(unittest.TestCase):
                                     (end - 1, 'DROP_MALFORMED'),
                                     (end, outcome), (0, outcome)):
                 with self.subTest(message=message, first=first):
-                    self.assertEqual(state.Outcome[expected],
+                    self.assertEqual(Outcome[expected],
                                      self.outcome(packet, first))
 
     def test_an_error_whose_quoted_ports_are_out_of_reach_is_of_no_flow(self):
@@ -89,48 +81,26 @@ class TestHeadersInLaterBuffers(unittest.TestCase):
         packet = (cases.link() / cases.ip6(src='2001:db8:f::9') /
                   inet6.ICMPv6PacketTooBig(mtu=1300) / quote)
         ports = len(packet) - 16
-        for first, outcome in ((100, state.Outcome.DROP_ICMP),
-                               (ports - 1, state.Outcome.DROP_ICMP),
-                               (ports, state.Outcome.FORWARDED),
-                               (0, state.Outcome.FORWARDED)):
+        for first, outcome in ((100, Outcome.DROP_ICMP),
+                               (ports - 1, Outcome.DROP_ICMP),
+                               (ports, Outcome.FORWARDED),
+                               (0, Outcome.FORWARDED)):
             with self.subTest(first=first):
                 self.assertEqual(outcome, self.outcome(packet, first))
 
 
-class TestRandomBuffers(unittest.TestCase):
+class TestRandomBuffers(random_case.RandomCase):
 
-    def setUp(self):
-        super().setUp()
-        self.compared = split_frames.SplitFrames(cases.plain_node(),
-                                                 flows_max=64)
-        self.addCleanup(self.compared.close)
+    KIND = split_frames.SplitFrames
+    PART = 0.5
+    # Of too long packets the answer's checksum is over several buffers.
+    WANTED = frozenset((Outcome.DROP_MULTI_BUFFER, Outcome.SENT_TOO_BIG,
+                        Outcome.ECHO_REPLY))
 
-    def run_scenario(self, seed: int, end: float):
-        self.compared.rng = random.Random(seed)
-        running = scenario.Scenario(self.compared, seed)
-        for _ in range(STEPS):
-            if time.monotonic() > end:
-                break
-            try:
-                running.step()
-            except compared.Difference as difference:
-                raise AssertionError(
-                    f'{mutation.PREFIX}SEED={seed}:\n{difference}'
-                    ) from difference
-        self.compared.compare_counters()
+    def start(self, seed, batch):
+        self.compared.rng.seed(seed)
+        return super().start(seed, batch)
 
-    def test_program_and_model_agree_on_split_frames(self):
-        end = time.monotonic() + mutation.setting('SECONDS', 30)
-        only = mutation.setting('SEED', None)
-        # Chance decides what comes, and a node may answer nothing at all.
-        while (now := time.monotonic()) < end or (
-                now < end + PATIENCE and
-                not self.compared.outcomes >= WANTED):
-            self.run_scenario(random.randrange(1 << 32) if only is None
-                              else only, max(end, now + 5))
-            if only is not None:
-                return
+    def test_program_and_model_agree_on_random_frames(self):
+        super().test_program_and_model_agree_on_random_frames()
         self.assertGreater(self.compared.split, self.compared.ran / 2)
-        self.assertLessEqual(WANTED, self.compared.outcomes)
-        print(f'{self.compared.split} of {self.compared.ran} frames split, '
-              'without a difference', file=sys.stderr)

@@ -49,17 +49,6 @@ class TestFlows(host_case.HostCase):
         self.assertEqual(1, self.host.datapath.ports()[0].flows)
         self.host.check_flows()
 
-    def test_port_has_no_more_confirmed_flows_than_it_may(self):
-        self.host.set_rules(host.PORT, host.RULES, flows_max=1)
-        for sport in (1, 2):
-            self.arrives('IN', True, flags=SYN, sport=sport)
-            self.answers('OUT', True, flags=SYN_ACK, dport=sport)
-            self.arrives('IN', True, sport=sport)
-        self.assertEqual(1, len(self.confirmed()))
-        self.answers('OUT', True, dport=2)
-        self.host.check_outcomes()
-        self.host.check_flows()
-
     def test_same_fixed_ip_of_two_ports(self):
         self.arrives('IN', False, number=1)
         data = self.arrives('IN', False, number=2)
@@ -179,20 +168,6 @@ class TestFlows(host_case.HostCase):
             data = self.answers('OUT', v6, flags=SYN_ACK, options=options)
             sent = inet6.IPv6(data[14:]) if v6 else inet.IP(data[14:])
             self.assertEqual(1300, dict(sent.payload.options)['MSS'])
-
-    def test_entry_that_goes_takes_its_flows_along(self):
-        key = host.key(1, 'tcp', False)
-        self.arrives('IN', False)
-        self.answers('OUT', False)
-        self.arrives('IN', False)
-        self.assertTrue(self.host.datapath.delete_entry(key))
-        self.assertFalse(self.host.datapath.delete_entry(key))
-        del self.host.model.entries[key]
-        self.host.model.flows.clear()
-        self.host.check_flows()
-        self.assertEqual(0, self.host.datapath.ports()[0].flows)
-        self.arrives('DROP_KEY', False)
-        self.answers('PASS', False)
 
     def test_state_is_there_for_the_next_process(self):
         self.arrives('IN', False)

@@ -91,24 +91,3 @@ class TestTunnels(cases.PacketCase):
                 service.members[result.member].port,
                 int.from_bytes(result.frame[14 + 32:14 + 35], 'big'))
         self.assertEqual(2, len({result.member for result in results}))
-
-    def test_too_big_counts_geneves_headers(self):
-        """1500 less 36 over IPv4, less 56 over IPv6."""
-        self.use(cases.plain_node(icmp_rate=1000))
-        for host, limit in ((HOST4, 1464), (HOST6, 1444)):
-            service = self.service(members=[
-                member(tunnel(host, Encapsulation.GENEVE, 9))])
-            fits = cases.ip4(flags='DF') / cases.tcp() / cases.payload(
-                limit - 40)
-            beyond = cases.ip4(flags='DF') / cases.tcp() / cases.payload(
-                limit - 39)
-            results = []
-            while not results:
-                results = self.compared.run([
-                    bytes(cases.link() / one) for one in (fits, beyond)])
-            self.assertEqual(
-                [cases.Outcome.FORWARDED, cases.Outcome.SENT_TOO_BIG],
-                [one.outcome for one in results])
-            answer = inet.IP(results[1].frame[14:])
-            self.assertEqual(limit, answer[inet.ICMP].nexthopmtu)
-            self.compared.delete_service(service)

@@ -17,7 +17,6 @@ class SplitFrames(compared.Compared):
     def __init__(self, node, **options):
         self.rng = random.Random()
         self.split = 0
-        self.outcomes = set()
         super().__init__(node, **options)
 
     def first_buffer(self, frame):
@@ -38,8 +37,3 @@ class SplitFrames(compared.Compared):
         if self.rng.random() < 0.5:
             end = min(end, 100)
         return self.rng.randrange(ETHERNET, max(end, ETHERNET + 1))
-
-    def run(self, frames):
-        results = super().run(frames)
-        self.outcomes.update(one.outcome for one in results)
-        return results
