@@ -425,8 +425,9 @@ class Compared:
 
     def resynchronize(self):
         """After the clock ticked amid a batch: take over what the program
-        remembers."""
+        remembers, and forget what sources have opened."""
         self._begin_fragments()
+        self.maps['sources'].clear()
         self.model.memory.sets = {
             where: self.remembered(where)
             for where in range(self.node.flow_sets)}
