@@ -39,20 +39,20 @@ class TestBudgets(cases.PacketCase):
 
     def test_a_source_takes_no_more_than_its_share(self):
         """What one is not answered the next one is."""
-        mine, other = self.sources(2, '198.51.100.{}')
+        greedy, other = self.sources(2, '198.51.100.{}')
         self.assertEqual(
             [Outcome.ECHO_REPLY] * 2 + [Outcome.PASS] +
             [Outcome.ECHO_REPLY] * 2,
             self.outcomes([cases.ip4(src=source) / inet.ICMP()
-                           for source in (mine, mine, mine, other, other)]))
+                           for source in (greedy,) * 3 + (other,) * 2]))
 
     def test_a_network_of_ipv6_is_one_source(self):
-        mine, other = self.sources(2, '2001:db8:{:x}::7')
+        greedy, other = self.sources(2, '2001:db8:{:x}::7')
         self.assertEqual(
             [Outcome.ECHO_REPLY] * 2 + [Outcome.PASS, Outcome.ECHO_REPLY],
             self.outcomes([
                 cases.ip6(src=source) / inet6.ICMPv6EchoRequest()
-                for source in (mine, mine + '7', mine + '8', other)]))
+                for source in (greedy, greedy + '7', greedy + '8', other)]))
 
     def test_all_together_have_the_budget(self):
         sources = self.sources(9, '198.51.100.{}')

@@ -216,24 +216,24 @@ class Compared:
     def nat_flow(self, service: state.Service, client: bytes,
                  port: int) -> nat.Flow | None:
         """The client's, of which program and model agree."""
-        mine = self.model.nat.of_client(
+        in_model = self.model.nat.of_client(
             service.protocol, nat.End(client, port),
             nat.End(service.vip, service.port))
-        theirs = self.datapath.nat_flow(service, client, port)
-        told = mine and (*mine.pool, mine.state.value)
-        if told != theirs:
-            raise Difference(f'flow {told} in the model, {theirs} in the '
+        in_program = self.datapath.nat_flow(service, client, port)
+        told = in_model and (*in_model.pool, in_model.state.value)
+        if told != in_program:
+            raise Difference(f'flow {told} in the model, {in_program} in the '
                              'program')
-        return mine
+        return in_model
 
     def active(self, service: state.Service) -> int:
         """Flows of NAT."""
-        mine = self.model.nat.active(service)
-        theirs = self.datapath.service(service).active_flows
-        if mine != theirs:
-            raise Difference(f'{mine} flows in the model, {theirs} in the '
-                             'program')
-        return mine
+        in_model = self.model.nat.active(service)
+        in_program = self.datapath.service(service).active_flows
+        if in_model != in_program:
+            raise Difference(f'{in_model} flows in the model, {in_program} '
+                             'in the program')
+        return in_model
 
     def set_service(self, service: state.Service,
                     members: list[state.Member], refresh: bool = True):
@@ -327,9 +327,9 @@ class Compared:
         if len(service.members) != len(wanted):
             raise Difference('members are missing')
         table = wanted_table(self.members[id(service)], slots)
-        mine = [None if one == state.NOBODY else service.members[one].name
+        in_model = [None if one == state.NOBODY else service.members[one].name
                 for one in service.now]
-        if table != mine:
+        if table != in_model:
             raise Difference(f'{service.port}: not the table of the members')
         able = takers(self.members[id(service)])
         for one in wanted.values():
@@ -392,10 +392,10 @@ class Compared:
         if counted != expected:
             raise OutcomeDifference('\n'.join([
                 'outcome: (packets, bytes) of model, program',
-                *(f'{state.Outcome(index).name}: {mine}, {theirs}'
-                  for index, (mine, theirs) in enumerate(
+                *(f'{state.Outcome(index).name}: {in_model}, {in_program}'
+                  for index, (in_model, in_program) in enumerate(
                       zip(expected, counted, strict=True))
-                  if mine != theirs),
+                  if in_model != in_program),
                 *(frame.hex() for frame in frames if len(frames) <= 4)]))
         self.ran += len(frames)
         return results
@@ -442,11 +442,12 @@ class Compared:
         for service in self.services:
             if not service.connection_limit:
                 continue
-            mine = self.model.nat.active(service)
-            theirs = self.datapath.service(service).open_connections
-            if mine != theirs:
-                raise Difference(f'{service.port}: {mine} connections in the '
-                                 f'model, {theirs} in the program')
+            in_model = self.model.nat.active(service)
+            in_program = self.datapath.service(service).open_connections
+            if in_model != in_program:
+                raise Difference(
+                    f'{service.port}: {in_model} connections in the model, '
+                    f'{in_program} in the program')
 
     def tick(self):
         """The node's."""
@@ -472,14 +473,14 @@ class Compared:
 
     def compare_memory(self):
         for where in range(self.node.flow_sets):
-            mine = self.model.memory.ways(where)
-            theirs = self.remembered(where)
-            if mine != theirs:
+            in_model = self.model.memory.ways(where)
+            in_program = self.remembered(where)
+            if in_model != in_program:
                 raise Difference('\n'.join((
                     f'remembered flows, set {where}, time '
                     f'{clock() // UNIT & flows.TIME_MASK}: model, program',
                     *(f'{one}  {two}' for one, two in
-                      zip(mine, theirs, strict=True)))))
+                      zip(in_model, in_program, strict=True)))))
 
     def reset_counters(self):
         """The model's counters go on from the program's."""
@@ -519,10 +520,11 @@ class Compared:
 
     @staticmethod
     def _counters(what, model, counted):
-        mine = (model.packets, model.bytes, model.flows)
-        theirs = (counted.packets, counted.bytes, counted.flows)
-        if mine != theirs:
-            raise Difference(f'{what} {model}: packets, bytes, flows {mine} '
-                             f'in the model, {theirs} in the program')
+        in_model = (model.packets, model.bytes, model.flows)
+        in_program = (counted.packets, counted.bytes, counted.flows)
+        if in_model != in_program:
+            raise Difference(f'{what} {model}: packets, bytes, flows '
+                             f'{in_model} in the model, {in_program} in the '
+                             'program')
 
 

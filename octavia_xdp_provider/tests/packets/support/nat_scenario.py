@@ -37,20 +37,21 @@ class NatCompared(compared.Compared):
 
     def compare_flows(self):
         """Ends and states of all flows of services that are there."""
-        mine = {}
+        in_model = {}
         for flow in self.model.nat.all():
-            mine[flow.pool] = (flow.client, flow.member, flow.state.value)
-        theirs = {}
+            in_model[flow.pool] = (flow.client, flow.member, flow.state.value)
+        in_program = {}
         for one in self.datapath.nat_flows():
             ends = [nat.End(compared.library.packed(address), port)
                     for address, port in (
                         (one.pool, one.pool_port),
                         (one.client, one.client_port),
                         (one.member, one.member_port))]
-            theirs[ends[0]] = (ends[1], ends[2], one.state)
-        if mine != theirs:
-            raise compared.Difference('flows, in the model and the program: '
-                                      f'{mine.items() ^ theirs.items()}')
+            in_program[ends[0]] = (ends[1], ends[2], one.state)
+        if in_model != in_program:
+            raise compared.Difference(
+                'flows, in the model and the program: '
+                f'{in_model.items() ^ in_program.items()}')
         for service in self.services:
             if service.nat:
                 self.active(service)
@@ -108,15 +109,15 @@ class NatTraffic(traffic.Traffic):
         flow, rng = self.flow(), self.rng
         if flow is None:
             return self.error()
-        mine, other = flow.ends(rng.random() < 0.5)
-        family = 4 if len(mine.address) == 4 else 6
-        ports = struct.pack('!HH', mine.port, other.port)
+        own, other = flow.ends(rng.random() < 0.5)
+        family = 4 if len(own.address) == 4 else 6
+        ports = struct.pack('!HH', own.port, other.port)
         quote = self.ip(
-            family, mine.address, other.address, flow.service.protocol,
+            family, own.address, other.address, flow.service.protocol,
             ports + self.payload()[:60],
             fragment=rng.choice((0,) * 8 + (0x2000, 9)))
         if rng.random() < 0.05:
-            quote = self.error_about(family, mine.address, other.address,
+            quote = self.error_about(family, own.address, other.address,
                                      quote)
         if rng.random() < 0.2:
             quote = quote[:rng.randrange(len(quote))]
@@ -127,10 +128,10 @@ class NatTraffic(traffic.Traffic):
                 0, 68, 576, 1280, 1300, 1499, 70000, rng.randrange(64),
                 rng.randrange(64) << 24))))) + quote
         protocol = state.ICMP if family == 4 else state.ICMPV6
-        router = self.source(family, mine.address)
+        router = self.source(family, own.address)
         if rng.random() < 0.5:
-            data = self.sealed(router, mine.address, protocol, data)
-        return family, self.ip(family, router, mine.address, protocol, data)
+            data = self.sealed(router, own.address, protocol, data)
+        return family, self.ip(family, router, own.address, protocol, data)
 
     def to_pool(self):
         """What is none of a flow."""

@@ -70,7 +70,8 @@ class RandomCase(unittest.TestCase):
         step = 0
         try:
             running = self.start(seed, batch)
-            while step < self.STEPS and not self.is_done(end):
+            while step < self.STEPS and (
+                    end == math.inf or not self.is_done(end)):
                 running.step()
                 step += 1
         except nat_scenario.Interrupted:
