@@ -98,6 +98,12 @@ class Switch:
         test.addCleanup(process.terminate)
         return process
 
+    def stop(self):
+        """Free the processor for the guest of the next kernel."""
+        for process in self._guest, self._manager:
+            process.terminate()
+            process.wait()
+
     def inside(self, *words):
         """As a command of the manager."""
         return ['nsenter', f'--net=/proc/{self._manager.pid}/ns/net',
@@ -188,6 +194,7 @@ class TestSwitch(base.TestCase):
         self.run_bed('release', '2', owner='bob')
         self.run_bed('sync')
         self.assertEqual(before, switch.look(self))
+        switch.stop()
 
     def run_bed(self, *words, owner='alice', status=0):
         """As the manager, who has a key."""
