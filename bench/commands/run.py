@@ -32,8 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--provider', metavar='NAME',
                         help='of beds, in place of the declared one: '
                              'namespaces, guest, ssh')
-    parser.add_argument('--traffic', default='own', metavar='NAME',
-                        help='what generates it: own, trex (own)')
     parser.add_argument('--plan', action='store_true',
                         help='print what would run and how long it may take')
     commands.store(parser, suite=False)

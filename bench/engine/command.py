@@ -32,7 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return _plan(suite, arguments)
     options = engine.Options(store=arguments.store or stores.DEFAULT,
-                             traffic=arguments.traffic,
                              provider=arguments.provider)
     with _terminated_as_interrupted():
         _build(suite.variants)
@@ -70,7 +69,6 @@ def _suite(arguments):
 
 
 def _plan(suite, arguments):
-    registry.source_of(arguments.traffic)
     if arguments.provider is not None:
         registry.provider_of(arguments.provider)
     for key in testbeds.keys(suite.variants):

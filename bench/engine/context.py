@@ -8,6 +8,7 @@ from typing import Any
 from bench.beds import interface as beds
 from bench.scenarios import model
 from bench.software import interface as subjects
+from bench.traffic import generator
 from bench.traffic import interface as sources
 
 
@@ -23,7 +24,7 @@ class Context:
     services: Sequence[subjects.Service]
     deployment: subjects.Deployment
     spares: Sequence[subjects.Member] = ()
-    traffic: sources.Traffic | None = None
+    traffic: generator.Traffic | None = None
 
     @property
     def measure(self) -> model.Measure:

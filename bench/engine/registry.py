@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds software, traffic sources and providers of beds by name.
+"""Finds software and providers of beds by name.
 
 Modules are imported on demand, since a run needs few of them.
 """
@@ -12,22 +12,14 @@ from bench.beds import declaration
 from bench.beds import interface as beds
 from bench.software import catalog
 from bench.software import interface as software
-from bench.traffic import interface as traffic
 
-_SOURCES = {'own': ('bench.traffic.own', 'OwnSource'),
-            'trex': ('bench.traffic.trex', 'Trex')}
 _PROVIDERS = {name: (f'bench.beds.{name}', 'Provider')
               for name in declaration.PROVIDERS}
-SOURCES = tuple(_SOURCES)
 
 
 def software_of(name: str) -> software.Software:
     """:raises BenchError: there is no software of this name."""
     return catalog.make(name)
-
-
-def source_of(name: str) -> traffic.Source:
-    return _find(_SOURCES, 'traffic', name)
 
 
 def provider_of(name: str) -> beds.Provider:

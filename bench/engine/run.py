@@ -31,12 +31,9 @@ from bench.scenarios import model as scenarios
 
 @dataclasses.dataclass
 class Options:
-    """:param traffic: name of the traffic source.
-    :param provider: provider of beds; overrides the declared one.
-    """
+    """:param provider: provider of beds; overrides the declared one."""
 
     store: pathlib.Path = stores.DEFAULT
-    traffic: str = 'own'
     provider: str | None = None
     out: TextIO = sys.stderr
 
@@ -52,7 +49,6 @@ class Engine:
                  options: Options):
         self._options = options
         self._variants = variants
-        self._source = registry.source_of(options.traffic)
         self._software = {
             name: registry.software_of(name)
             for name in dict.fromkeys(
@@ -71,7 +67,7 @@ class Engine:
             self._variants = beds.make(self._variants)
             self._find_missing(beds)
             watch = fingerprint.Watch(beds.all(), configuration(
-                self._variants, self._options.traffic))
+                self._variants))
             run = model.Run(suite, under_test(beds.all()), begin, {})
             with store.recording(run):
                 self._run_steps(beds, store, run)
@@ -114,7 +110,7 @@ class Engine:
             else:
                 results = steps.run(
                     step, beds.of(step.variant),
-                    self._software[step.software.name], self._source)
+                    self._software[step.software.name])
         except errors.BenchError as error:
             self.failed[key] = str(error)
             return f'FAILED: {error}'
@@ -161,12 +157,11 @@ def commit() -> str:
     return f'{source["commit"]}{"+" if source["changes"] else ""}'
 
 
-def configuration(variants: Sequence[scenarios.Variant], traffic: str,
-                  ) -> dict[str, Any]:
+def configuration(variants: Sequence[scenarios.Variant]) -> dict[str, Any]:
     """Return what is measured, by name of the case."""
     cases = {}
     for variant in variants:
         cases[variant.name] = dataclasses.asdict(variant)
         for name in ('name', 'rounds', 'coordinates'):
             del cases[variant.name][name]
-    return {'traffic': traffic, 'cases': json.loads(json.dumps(cases))}
+    return {'cases': json.loads(json.dumps(cases))}

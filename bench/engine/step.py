@@ -12,11 +12,11 @@ from bench.engine import receiving
 from bench.engine import services
 from bench.engine import surroundings
 from bench.software import interface as software
-from bench.traffic import interface as traffic
+from bench.traffic import generator
 
 
 def run(step: plan.Step, bed: beds.Bed, subject: software.Software,
-        source: traffic.Source) -> list[figures.Figure]:
+        ) -> list[figures.Figure]:
     """:raises BenchError: the case cannot be measured."""
     variant = step.variant
     kind = kinds.load(variant.measure.kind)
@@ -30,9 +30,9 @@ def run(step: plan.Step, bed: beds.Bed, subject: software.Software,
             bed, wanted, step.software.configuration))
         context = contexts.Context(bed, variant, step.software, wanted,
                                    deployment, more)
-        if kind.NEEDS_SOURCE:
+        if kind.NEEDS_GENERATOR:
             stack.enter_context(receiving.ready(bed))
-            context.traffic = stack.enter_context(source.open(bed))
+            context.traffic = stack.enter_context(generator.opened(bed))
         watch = surroundings.Watch(load=not bed.counts_instructions)
         with watch.watching() as marks:
             results = kind.run(context)

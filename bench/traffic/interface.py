@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of traffic sources: what is sent, and what arrives.
+"""Types of traffic: what is sent, and what arrives.
 
 Payloads carry a signature: run, flow, sequence number, time. Packets without
 it are foreign and counted separately, so that zero loss means zero.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
-import contextlib
 import dataclasses
-from typing import Protocol
-
-from bench.beds import interface
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,32 +104,3 @@ class Measurement:
     def loss(self) -> float:
         """Lost part of the sent packets; 0 only if nothing is missing."""
         return self.lost / self.sent if self.sent else 0.0
-
-
-class Traffic(Protocol):
-    """A generator and its sinks, ready on their hosts."""
-
-    def measure(self, profile: Profile, rate: float | None, seconds: float,
-                during: Callable[[], None] | None = None,
-                background: Sequence[Background] = ()) -> Measurement:
-        """Send, wait until nothing more arrives, and compare.
-
-        :param during: called in a separate thread once traffic flows; its
-            exceptions are raised when the traffic has ended.
-        :param background: traffic sent meanwhile by the same generators.
-        :raises BenchError: generator or sink failed.
-        """
-
-    def timeline(self) -> list[tuple[float, int, int]]:
-        """Return (seconds since the start, sent, lost) of the last
-        measurement, for each tenth of a second by the time of sending."""
-
-
-class Source(Protocol):
-    """A kind of generator: the project's own, or TRex."""
-
-    name: str
-
-    def open(self, bed: interface.Bed,
-             ) -> contextlib.AbstractContextManager[Traffic]:
-        """Start on the bed's generators, sinks and members."""

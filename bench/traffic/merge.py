@@ -7,11 +7,11 @@ import dataclasses
 
 import numpy
 
+from bench import endpoint
 from bench.traffic import interface
 from bench.traffic import latency
 from bench.traffic import losses
 from bench.traffic import results
-from bench.traffic import sizes
 from bench.traffic import streams
 
 REACHED = 0.99  # of the requested rate; a lower one is marked
@@ -112,13 +112,6 @@ def _opened(parts: Sequence[Part]) -> tuple[int, int]:
             sum(part.total('opened') for part in parts))
 
 
-def key_of(address: str, port: int) -> str:
-    """Return a key of interface.Measurement.by_destination."""
-    if sizes.address_of(address).version == 6:
-        return f'[{address}]:{port}'
-    return f'{address}:{port}'
-
-
 def _by_receiver(parts, receivers, counter):
     return {name: sum(getattr(part.received[name], counter) for part in parts)
             for name in receivers}
@@ -132,7 +125,7 @@ def _by_destination(parts: Sequence[Part],
         for destination, sent, received in zip(
                 part.stream.profile.destinations, part.sent.destinations,
                 loss.destinations, strict=True):
-            key = key_of(destination.address, destination.port)
+            key = endpoint.text(destination.address, destination.port)
             before = totals.get(key, (0, 0))
             totals[key] = (before[0] + int(sent), before[1] + received)
     return totals

@@ -16,10 +16,10 @@ from bench.scenarios import model
 class Kind(Protocol):
     """The interface of a kind's module.
 
-    :cvar NEEDS_SOURCE: its traffic comes from a traffic.interface.Source.
+    :cvar NEEDS_GENERATOR: its traffic comes from bench.traffic.generator.
     """
 
-    NEEDS_SOURCE: bool
+    NEEDS_GENERATOR: bool
 
     def seconds(self, measure: model.Measure) -> float: ...
 

@@ -16,7 +16,7 @@ from bench.results import model as results
 from bench.scenarios import model
 from bench.software import interface as software
 
-NEEDS_SOURCE = True
+NEEDS_GENERATOR = True
 # Packets by VIP, by node.
 Counts = Mapping[str, Mapping[str, int]]
 

@@ -9,7 +9,7 @@ from bench.search import goal
 from bench.search import rate
 from bench.search import trials
 
-NEEDS_SOURCE = True
+NEEDS_GENERATOR = True
 TRIALS_MAX = 24
 # Part of the highest rate below which the search ends without a result.
 _LEAST = 1e-3

@@ -17,7 +17,7 @@ from bench.traffic import servers
 from bench.traffic.clients import catalog
 from bench.traffic.clients import result
 
-NEEDS_SOURCE = False
+NEEDS_GENERATOR = False
 # Seconds in addition to the duration of requests.
 _PATIENCE_S = 30
 

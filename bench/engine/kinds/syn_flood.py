@@ -11,7 +11,7 @@ from bench.results import model as results
 from bench.scenarios import model
 from bench.traffic import interface as traffic
 
-NEEDS_SOURCE = True
+NEEDS_GENERATOR = True
 # Large networks without a host of any bed.
 _SOURCES = '20.0.0.0/8'
 _SOURCES_V6 = '2001:db8:f100::/40'

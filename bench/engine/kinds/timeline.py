@@ -7,7 +7,7 @@ from bench.engine import figures
 from bench.results import model as results
 from bench.scenarios import model
 
-NEEDS_SOURCE = True
+NEEDS_GENERATOR = True
 
 
 def seconds(measure: model.Measure) -> float:

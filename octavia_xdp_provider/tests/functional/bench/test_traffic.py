@@ -8,7 +8,7 @@ from oslotest import base
 from bench import errors
 from bench.traffic import interface
 from bench.traffic import next_hops
-from bench.traffic import own
+from bench.traffic import generator
 from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import streams
@@ -335,5 +335,5 @@ class TestBedsThatCannotBeMeasured(base.BaseTestCase):
         self.assertIn('another XDP program', str(error))
 
     def _open_again(self, made):
-        with own.OwnSource().open(made):
+        with generator.opened(made):
             pass

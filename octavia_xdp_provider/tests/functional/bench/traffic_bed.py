@@ -11,7 +11,7 @@ from bench.beds import namespaces
 from bench.beds import reading
 from bench.beds import runs
 from bench.declarations import document
-from bench.traffic import own
+from bench.traffic import generator
 from lab import namespaces as lab_namespaces
 
 ROOT = pathlib.Path(__file__).parents[4]
@@ -75,7 +75,7 @@ def bed(text=BED):
 @contextlib.contextmanager
 def traffic(text=BED):
     """The bed, our generator and sinks on it, and its run."""
-    with bed(text) as (made, run), own.OwnSource().open(made) as opened:
+    with bed(text) as (made, run), generator.opened(made) as opened:
         yield made, opened, run
 
 

@@ -94,7 +94,6 @@ class TestCommands(base.TestCase):
         self.assertEqual((0, ''), self.run_words(*plan))
         for words, wrong, there_are in (
                 (('--provider', 'gests'), '"gests"', 'namespaces, guest'),
-                (('--traffic', 'trax'), '"trax"', 'own, trex'),
                 (('--bed', 'two-nodes'), '"two-nodes"', 'one-node, ')):
             status, said = self.run_words(*plan, *words)
             self.assertEqual(1, status)

@@ -42,8 +42,10 @@ def _one_clock(clocks: dict[str, dict]) -> bool:
     return len({clock['boot'] for clock in clocks.values()}) == 1
 
 
-class OwnTraffic:
-    """See interface.Traffic; runs one measurement at a time."""
+class Traffic:
+    """The generators and sinks of a bed, ready on their hosts; they run one
+    measurement at a time.
+    """
 
     def __init__(self, bed: beds.Bed, stack: contextlib.ExitStack):
         self._generators = bed.by_role(beds.GENERATOR)
@@ -58,14 +60,22 @@ class OwnTraffic:
         self._timeline: list[tuple[float, int, int]] = []
 
     def timeline(self) -> list[tuple[float, int, int]]:
-        """See interface.Traffic; empty after floods of SYNs."""
+        """Return (seconds since the start, sent, lost) of the last
+        measurement, for each tenth of a second by the time of sending; empty
+        after floods of SYNs."""
         return self._timeline
 
     def measure(self, profile: interface.Profile, rate: float | None,
                 seconds: float, during: Callable[[], None] | None = None,
                 background: Sequence[interface.Background] = (),
                 ) -> interface.Measurement:
-        """See interface.Traffic."""
+        """Send, wait until nothing more arrives, and compare.
+
+        :param during: called in a separate thread once traffic flows; its
+            exceptions are raised when the traffic has ended.
+        :param background: traffic sent meanwhile by the same generators.
+        :raises BenchError: generator or sink failed.
+        """
         wanted = [interface.Background(profile, rate), *background]
         planned = self._plan(wanted, seconds)
         everything = [stream for part in planned.values() for stream in part]
@@ -168,13 +178,8 @@ def _check_link(sent: results.Sent) -> None:
             'and the other end of a veth pair has to have an XDP program')
 
 
-class OwnSource:
-    """See interface.Source."""
-
-    name = 'own'
-
-    @contextlib.contextmanager
-    def open(self, bed: beds.Bed) -> Iterator[OwnTraffic]:
-        """See interface.Source."""
-        with contextlib.ExitStack() as stack:
-            yield OwnTraffic(bed, stack)
+@contextlib.contextmanager
+def opened(bed: beds.Bed) -> Iterator[Traffic]:
+    """Start on the bed's generators, sinks and members."""
+    with contextlib.ExitStack() as stack:
+        yield Traffic(bed, stack)
