@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--suite', metavar='NAME',
                         help='of the runs; with --rounds what to run '
                              '(datapath)')
-    parser.add_argument('--only', action='append', default=[], metavar='CASE',
-                        help='with --rounds: cases by a part of their names '
-                             '(datapath), or by patterns')
+    for name, value in ('--only', 'CASE'), ('--set', 'KEY=VALUE'):
+        parser.add_argument(name, action='append', default=[], metavar=value,
+                            help='with --rounds: as for "run"')
     parser.add_argument('--threshold', type=_percent, metavar='PERCENT',
                         help='the smallest difference of interest (3)')
     commands.store(parser, suite=False)

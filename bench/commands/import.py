@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise errors.BenchError(f'{path}: {error}') from error
         runs += document.read(text, str(path))
     store = stores.Store(arguments.store or stores.DEFAULT)
-    added = store.add_finished(runs)
+    added = store.add(runs)
     print(f'{len(added)} runs added, {len(runs) - len(added)} were there')
     for each in added:
         print(f'run {each.id}: {each.suite} of {each.commit[:12]}')

@@ -7,7 +7,6 @@ import sys
 from bench import errors
 from bench import facts
 from bench.compare import checkouts
-from bench.compare import datapath
 from bench.compare import suite
 from bench.compare import turns
 from bench.report import html
@@ -26,8 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
         store = stores.Store(arguments.store or stores.DEFAULT)
         before, after = _in_turn(arguments, store)
     else:
-        if arguments.only:
-            raise errors.BenchError('--only chooses what --rounds runs')
+        if arguments.only or arguments.set:
+            raise errors.BenchError('--only and --set choose what --rounds '
+                                    'runs')
         store = stores.existing(arguments.store)
         before, after = (select.choose(store, text, arguments.suite)
                          for text in (arguments.before, arguments.after))
@@ -51,13 +51,9 @@ def _failed(condition, result):
 
 
 def _in_turn(arguments, store):
-    name = arguments.suite or datapath.Datapath.suite
-    if name == datapath.Datapath.suite:
-        if len(arguments.only) > 1:
-            raise errors.BenchError('--only: the datapath takes one')
-        runner = datapath.Datapath(*arguments.only)
-    else:
-        runner = suite.Suite(name, arguments.only)
+    runner = suite.Suite(arguments.suite or 'datapath', [
+        *(f'--only={pattern}' for pattern in arguments.only),
+        *(f'--set={change}' for change in arguments.set)])
     commits = tuple(checkouts.commit(ref)
                     for ref in (arguments.before, arguments.after))
     places = tuple(checkouts.checkout(commit) for commit in commits)

@@ -8,10 +8,9 @@ import pathlib
 import sys
 import tempfile
 
-from bench import errors
 from bench.compare import programs
+from bench.results import document
 from bench.results import model
-from bench.results import store as stores
 from bench.scenarios import load
 
 _BUILD_S = 900
@@ -19,34 +18,39 @@ _ROUND_S = 3600
 
 
 class Suite:
-    """:param only: patterns of names of cases; empty: all of them.
+    """:param arguments: further arguments of "run".
     :raises BenchError: there is no such suite.
     """
 
-    def __init__(self, suite: str, only: Sequence[str] = ()):
+    def __init__(self, suite: str, arguments: Sequence[str] = ()):
         self.suite = suite
-        self._only = only
+        self._arguments = arguments
         load.suite(suite)
 
     def prepare(self, checkout: pathlib.Path) -> None:
-        if not (checkout / 'bench/commands/run.py').exists():
-            raise errors.BenchError(f'{checkout}: this commit cannot run '
-                                    f'suites yet; --suite datapath may do')
+        """Build what a round needs; called once for each checkout.
+
+        :raises BenchError: it cannot be built.
+        """
         programs.run(['make', '-s', '-C', checkout / 'datapath'], checkout,
                      _BUILD_S)
 
     def run_round(self, checkout: pathlib.Path) -> list[model.Case]:
-        with tempfile.TemporaryDirectory(prefix='oxp-bench-') as text:
-            folder = pathlib.Path(text)
-            words = [sys.executable, '-m', 'bench', 'run', '--suite',
-                     self.suite, '--store', folder / 'results.sqlite',
-                     '--output', folder,
-                     '--rounds', '1']
-            for pattern in self._only:
-                words += ['--only', pattern]
-            programs.run(words, checkout, _ROUND_S,
-                         {**os.environ, 'PYTHONPATH': str(checkout)})
-            runs = stores.Store(folder / 'results.sqlite').runs()
-        if not runs:
-            raise errors.BenchError(f'{checkout}: the suite stored no run')
-        return runs[-1].cases
+        """Return the cases, each with the samples of one round.
+
+        :raises BenchError: the round failed.
+        """
+        with tempfile.TemporaryDirectory(prefix='oxp-bench-') as folder:
+            store = f'--store={folder}/results.sqlite'
+            _bench(checkout, 'run', f'--suite={self.suite}', '--rounds=1',
+                   store, f'--output={folder}', *self._arguments)
+            # The format of stores may differ between checkouts.
+            run, = document.read(_bench(checkout, 'export', store), 'a round')
+        # What a ratio is of is compared itself.
+        return [case for case in run.cases
+                if not case.name.endswith('ratio to floor')]
+
+
+def _bench(checkout, *words):
+    return programs.run([sys.executable, '-m', 'bench', *words], checkout,
+                        _ROUND_S, {**os.environ, 'PYTHONPATH': str(checkout)})

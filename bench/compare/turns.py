@@ -10,13 +10,13 @@ import time
 from typing import Any
 
 from bench import errors
-from bench.compare import interface
+from bench.compare import suite as suites
 from bench.results import comparison
 from bench.results import model
 from bench.results import store as stores
 
 
-def run(runner: interface.Runner, commits: tuple[str, str],
+def run(suite: suites.Suite, commits: tuple[str, str],
         places: tuple[pathlib.Path, pathlib.Path], rounds: int,
         store: stores.Store, fingerprint: dict[str, Any],
         say: Callable[[str], None]) -> tuple[model.Run, model.Run]:
@@ -31,22 +31,21 @@ def run(runner: interface.Runner, commits: tuple[str, str],
     started = datetime.datetime.now(datetime.timezone.utc)
     token = secrets.token_hex(8)
     runs = tuple(
-        model.Run(runner.suite, commit, started, {
+        model.Run(suite.suite, commit, started, {
             **fingerprint, 'commit': commit, 'changes': None,
             comparison.IN_TURN: token})
         for commit in commits)
-    with store.recording(runs[0]), store.recording(runs[1]):
-        sides: tuple[dict, dict] = ({}, {})
-        begin = time.monotonic()
-        for number in range(rounds):
-            for side in ((0, 1), (1, 0))[number % 2]:
-                _add(sides[side], runner.run_round(places[side]), number)
-            took = time.monotonic() - begin
-            say(f'round {number + 1} of {rounds}, '
-                f'{took / (number + 1) * (rounds - number - 1):.0f} s left')
-        for stored, cases in zip(runs, sides, strict=True):
-            for case in cases.values():
-                store.add(stored, case)
+    sides: tuple[dict, dict] = ({}, {})
+    begin = time.monotonic()
+    for number in range(rounds):
+        for side in ((0, 1), (1, 0))[number % 2]:
+            _add(sides[side], suite.run_round(places[side]), number)
+        took = time.monotonic() - begin
+        say(f'round {number + 1} of {rounds}, '
+            f'{took / (number + 1) * (rounds - number - 1):.0f} s left')
+    for made, cases in zip(runs, sides, strict=True):
+        made.cases += cases.values()
+    store.add(runs)
     return runs[0], runs[1]
 
 

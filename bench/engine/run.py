@@ -69,11 +69,11 @@ class Engine:
             watch = fingerprint.Watch(beds.all(), configuration(
                 self._variants))
             run = model.Run(suite, under_test(beds.all()), begin, {})
-            with store.recording(run):
-                self._run_steps(beds, store, run)
-                self._add_empty(store, run)
-                run.versus += versus.of(run.cases, self._cases.ours)
-                run.fingerprint = watch.end()
+            self._run_steps(beds, run)
+            self._add_empty(run)
+            run.versus += versus.of(run.cases, self._cases.ours)
+            run.fingerprint = watch.end()
+        store.add([run])
         return run
 
     def _find_missing(self, beds):
@@ -88,7 +88,7 @@ class Engine:
                     if why:
                         self.missing[key] = why
 
-    def _run_steps(self, beds, store, run):
+    def _run_steps(self, beds, run):
         made = plan.steps(self._variants, frozenset(self.missing))
         shown = progress.Progress(
             {step.name: step.seconds for step in made}, self._options.out)
@@ -97,10 +97,10 @@ class Engine:
         for step in made:
             shown.begin(step.name)
             begin = time.monotonic()
-            result = self._run_step(step, beds, store, run)
+            result = self._run_step(step, beds, run)
             shown.end(step.name, time.monotonic() - begin, result)
 
-    def _run_step(self, step, beds, store, run):
+    def _run_step(self, step, beds, run):
         key = step.variant.name, step.software.name
         if key in self.failed:
             return 'left out: it failed before'
@@ -117,11 +117,10 @@ class Engine:
         cases = self._cases.add(step.variant, step.software.name,
                                 step.number, results)
         if step.number == step.variant.rounds:
-            for case in cases:
-                store.add(run, case)
+            run.cases += cases
         return figures.text(results)
 
-    def _add_empty(self, store, run):
+    def _add_empty(self, run):
         """Add empty cases for missing and failed software, so that reports
         state why."""
         if not any(case.samples for case in run.cases):
@@ -135,7 +134,7 @@ class Engine:
                 why = f'missing: {why}' if why else self.failed.get(
                     (variant.name, software.name))
                 if why:
-                    store.add(run, model.Case(
+                    run.cases.append(model.Case(
                         variant.name, '1', model.LOWER, [],
                         software=software.name, marks=[why],
                         coordinates=dict(variant.coordinates)))

@@ -4,7 +4,6 @@
 from collections.abc import Iterable
 import dataclasses
 import datetime
-import hashlib
 import json
 from typing import Any
 
@@ -63,33 +62,6 @@ FILE = _object({
 _validate = jsonschema.Draft202012Validator
 
 
-def of_case(case: model.Case) -> dict[str, Any]:
-    """:raises BenchError: JSON or the schema does not allow a figure."""
-    made = _as_json(case, f'case {case.name}')
-    _check(made, CASE, f'case {case.name}')
-    if not made['samples'] and not made['marks']:
-        raise errors.BenchError(
-            f'case {case.name} has neither samples nor a mark: say in a mark '
-            f'why it was not measured')
-    return made
-
-
-def case_of(made: dict[str, Any]) -> model.Case:
-    """The reverse of of_case()."""
-    return model.Case(**{
-        **made,
-        'timeline': [tuple(row) for row in made['timeline']],
-        'events': [tuple(row) for row in made['events']]})
-
-
-def of_versus(versus: model.Versus) -> dict[str, Any]:
-    """:raises BenchError: a ratio that is not a number."""
-    what = f'{versus.case} beside {versus.peer}'
-    made = _as_json(versus, what)
-    _check(made, VERSUS, what)
-    return made
-
-
 def of_run(run: model.Run) -> dict[str, Any]:
     """Convert a run, without its id in the store.
 
@@ -108,8 +80,9 @@ def of_run(run: model.Run) -> dict[str, Any]:
         'commit': run.commit,
         'started': run.started.isoformat(),
         'fingerprint': _as_json(run.fingerprint, 'fingerprint'),
-        'cases': [of_case(case) for case in run.cases],
-        'versus': [of_versus(versus) for versus in run.versus],
+        'cases': [_of_case(case) for case in run.cases],
+        'versus': [_as_json(versus, f'{versus.case} beside {versus.peer}')
+                   for versus in run.versus],
     }
     _check(made, RUN, f'run of {run.suite}')
     return made
@@ -121,14 +94,11 @@ def run_of(made: dict[str, Any]) -> model.Run:
         suite=made['suite'], commit=made['commit'],
         started=datetime.datetime.fromisoformat(made['started']),
         fingerprint=made['fingerprint'],
-        cases=[case_of(case) for case in made['cases']],
+        cases=[model.Case(**{
+            **case, **{name: [tuple(row) for row in case[name]]
+                       for name in ('timeline', 'events')}})
+            for case in made['cases']],
         versus=[model.Versus(**versus) for versus in made['versus']])
-
-
-def digest(made: dict[str, Any]) -> str:
-    """Return the digest of a run's document, equal in all stores."""
-    text = json.dumps(made, sort_keys=True, separators=(',', ':'))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write(runs: Iterable[model.Run]) -> str:
@@ -169,6 +139,17 @@ def read(text: str, name: str) -> list[model.Run]:
                 f'{name}: runs/{number}: {error}; nothing of it was taken',
             ) from error
     return runs
+
+
+def _of_case(case):
+    """:raises BenchError: JSON or the schema does not allow a figure."""
+    made = _as_json(case, f'case {case.name}')
+    _check(made, CASE, f'case {case.name}')
+    if not made['samples'] and not made['marks']:
+        raise errors.BenchError(
+            f'case {case.name} has neither samples nor a mark: say in a mark '
+            f'why it was not measured')
+    return made
 
 
 def _no_constant(text):

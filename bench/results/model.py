@@ -55,7 +55,7 @@ class Versus:
 
 @dataclasses.dataclass
 class Run:
-    """A suite that ran to its end; incomplete ones are not kept.
+    """A suite that ran to its end; others are not stored.
 
     :ivar id: number in the store.
     :ivar fingerprint: all that can change a result (fingerprint.py), JSON.

@@ -4,21 +4,18 @@
 import contextlib
 import io
 import json
-import os
 import pathlib
-import stat
 import subprocess
-from unittest import mock
 
 import fixtures
 
 from bench import __main__ as command
 from bench import errors
 from bench.compare import checkouts
-from bench.compare import datapath
 from bench.compare import programs
 from bench.compare import suite
 from bench.compare import turns
+from bench.results import document
 from bench.results import store
 from bench.results import verdict
 from octavia_xdp_provider.tests.unit import base
@@ -139,77 +136,28 @@ class TestPrograms(FolderCase):
                      self.folder, 0.01)
 
 
-class TestDatapath(FolderCase):
-    """The program is a stand-in: it takes root and a minute."""
-
-    def checkout(self, text):
-        program = self.folder / 'datapath/build/bench/packets'
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text(f'#!/bin/sh\n{text}\n')
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        return self.folder
-
-    def runner(self, *only):
-        with mock.patch.object(os, 'geteuid', lambda: 0):
-            return datapath.Datapath(*only)
-
-    def test_cases_of_a_round(self):
-        figure = json.dumps([{
-            'case': 'UDP', 'min_ns': 40, 'median_ns': 44, 'floor_ns': 25,
-            'ratio': 1.76, 'quiet_runs': 41}])
-        found, = self.runner('UD').run_round(self.checkout(
-            f'test "$2" = UD && echo \'{figure}\' > "$1"'))
-        self.assertEqual(('UDP', 'ns', [44.0], 'lower'), (
-            found.name, found.unit, found.samples, found.better))
-
-    def test_no_such_case(self):
-        self.refused("'none' in its name", self.runner('none').run_round,
-                     self.checkout('echo; echo "]" > "$1"'))
-
-    def test_who_is_not_root_is_told(self):
-        with mock.patch.object(os, 'geteuid', lambda: 1000):
-            self.refused('as root', datapath.Datapath)
-
-
 class TestSuite(FolderCase):
 
-    def setUp(self):
-        super().setUp()
-        package = self.folder / 'bench'
-        (package / 'commands').mkdir(parents=True)
-        (package / '__init__.py').touch()
-        (package / '__main__.py').write_text(
-            'import json, pathlib, sys\n'
-            'sys.path.insert(1, sys.path.pop(0))\n'
-            f'sys.path.insert(0, {str(checkouts.ROOT)!r})\n'
-            'for name in [*sys.modules]:\n'
-            '    if name.partition(".")[0] == "bench":\n'
-            '        del sys.modules[name]\n'
-            'from bench.results import store\n'
-            'from octavia_xdp_provider.tests.unit.bench import results\n'
-            'words = sys.argv[1:]\n'
-            'path = pathlib.Path(words[words.index("--store") + 1])\n'
-            'run = results.run(fingerprint={"words": words})\n'
-            'with store.Store(path).recording(run) as run:\n'
-            '    store.Store(path).add(run, results.case(\n'
-            '        details={"words": words}))\n')
-
-    def words(self, *arguments):
-        """Of the command of a round."""
-        found, = suite.Suite(*arguments).run_round(self.folder)
-        return found.details['words']
-
-    def test_round_is_run_by_the_command_of_the_checkout(self):
-        words = self.words('default', ['rate*'])
-        self.assertEqual(['run', '--suite', 'default'], words[:3])
-        self.assertEqual(['--rounds', '1', '--only', 'rate*'], words[-4:])
+    def test_round_is_run_and_exported_by_the_command_of_the_checkout(self):
+        (self.folder / 'bench').mkdir()
+        (self.folder / 'bench/__main__.py').write_text(
+            'import pathlib, sys\n'
+            'words, exported = map(pathlib.Path, ("words", "exported"))\n'
+            'if sys.argv[1] == "run":\n'
+            '    words.write_text(" ".join(sys.argv))\n'
+            'else:\n'
+            '    print(exported.read_text())\n')
+        cases = results.case(), results.case('x/ratio to floor')
+        (self.folder / 'exported').write_text(document.write(
+            [results.run(*cases)]))
+        self.assertEqual([cases[0]], suite.Suite(
+            'default', ['--only=rate*']).run_round(self.folder))
+        words = (self.folder / 'words').read_text()
+        self.assertIn(' run --suite=default --rounds=1 ', words)
+        self.assertTrue(words.endswith(' --only=rate*'))
 
     def test_suite_that_is_none(self):
         self.refused('nothing', suite.Suite, 'nothing')
-
-    def test_commit_that_has_no_suites(self):
-        self.refused('cannot run suites', suite.Suite('default').prepare,
-                     self.folder)
 
 
 class TestCommands(FolderCase):
@@ -217,7 +165,7 @@ class TestCommands(FolderCase):
     def setUp(self):
         super().setUp()
         self.store = store.Store(self.path)
-        self.store.add_finished([
+        self.store.add([
             results.run(results.case(samples=[speed] * 9),
                         results.case('lost', samples=[0.0], unit='packets',
                                      marks=['clock stepped: 1 s']),

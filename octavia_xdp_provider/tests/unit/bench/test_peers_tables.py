@@ -106,7 +106,7 @@ class TestCommand(base.TestCase):
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         store = stores.Store(folder / 'results.sqlite')
         for suite, value in ('peers', 7.0), ('other', 8.0):
-            store.add_finished([results.run(case(ON, value), suite=suite)])
+            store.add([results.run(case(ON, value), suite=suite)])
         path = folder / 'tables.inc'
         for runs, value in ((), '7'), (('latest',), '8'):
             with contextlib.redirect_stdout(io.StringIO()) as said:

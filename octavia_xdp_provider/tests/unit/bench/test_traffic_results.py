@@ -14,7 +14,7 @@ from bench.traffic import interface
 from bench.traffic import latency
 from bench.traffic import losses
 from bench.traffic import merge
-from bench.traffic import own
+from bench.traffic import generator
 from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import sinks
@@ -154,7 +154,7 @@ class TestMerge(base.TestCase):
                  'b': clock(10 ** 18 - 10 ** 9, 10 ** 9)}
 
         self.assertEqual(['the clock of b was set by -2.000 s'],
-                         own._steps(before, after))
+                         generator._steps(before, after))
 
 
 class TestLatency(base.TestCase):
