@@ -7,7 +7,6 @@ import re
 from urllib import parse
 
 from bench import errors
-from bench.post import secret
 from bench.post import transport
 
 _CHANGE = re.compile(r'[\w./~-]+')
@@ -27,7 +26,7 @@ class Change:
     """:raises BenchError: the change or revision is malformed."""
 
     def __init__(self, url: str, change: str, revision: str, user: str,
-                 password: secret.Secret, **options):
+                 password: str):
         if not _CHANGE.fullmatch(change) or '..' in change:
             raise errors.BenchError(f'{change}: not a change')
         if not _REVISION.fullmatch(revision):
@@ -37,7 +36,7 @@ class Change:
         self._transport = transport.Transport(
             url, {'Accept': 'application/json',
                   'User-Agent': 'octavia-xdp-bench'},
-            (user, password.reveal()), **options)
+            (user, password))
 
     def post(self, text: str) -> None:
         """Add a message to the change, without sending mail.

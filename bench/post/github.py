@@ -5,7 +5,6 @@ others share: https://docs.github.com/rest/issues/comments."""
 import re
 
 from bench import errors
-from bench.post import secret
 from bench.post import transport
 
 _REPOSITORY = re.compile(r'[\w.-]+/[\w.-]+')
@@ -22,7 +21,7 @@ class PullRequest:
     """:raises BenchError: the repository is not "owner/name"."""
 
     def __init__(self, url: str, repository: str, number: int,
-                 token: secret.Secret, **options):
+                 token: str):
         if not _REPOSITORY.fullmatch(repository) or '..' in repository:
             raise errors.BenchError(f'{repository}: not a repository, which '
                                     f'is OWNER/NAME')
@@ -32,9 +31,9 @@ class PullRequest:
         self._number = number
         self._transport = transport.Transport(url, {
             'Accept': 'application/vnd.github+json',
-            'Authorization': f'Bearer {token.reveal()}',
+            'Authorization': f'Bearer {token}',
             'X-GitHub-Api-Version': '2022-11-28',
-            'User-Agent': 'octavia-xdp-bench'}, **options)
+            'User-Agent': 'octavia-xdp-bench'})
 
     def post(self, text: str, name: str) -> str:
         """Replace our comment with this name, or add it; return its URL.
@@ -46,7 +45,7 @@ class PullRequest:
                                     f'letters, digits, ".", "-"')
         marker = f'<!-- octavia-xdp-bench: {name} -->'
         body = {'body': f'{marker}\n{_fitting(text, len(marker) + 1)}'}
-        for left in range(transport.ATTEMPTS - 1, -1, -1):
+        for left in range(transport.RETRIES, -1, -1):
             number = self._find(marker)
             if number is not None:
                 return self._send('PATCH', f'comments/{number}', body)

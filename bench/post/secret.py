@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens and passwords from the environment or a file, which are not shown."""
+"""Tokens and passwords from the environment or a file."""
 
 import os
 import pathlib
@@ -7,20 +7,7 @@ import pathlib
 from bench import errors
 
 
-class Secret:
-    """A text that only reveal() returns, not print, repr or a log."""
-
-    def __init__(self, text: str):
-        self._text = text
-
-    def reveal(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return '<secret>'
-
-
-def read(variable: str, path: pathlib.Path | None) -> Secret:
+def read(variable: str, path: pathlib.Path | None) -> str:
     """:raises BenchError: the secret is missing or malformed."""
     if path is not None:
         try:
@@ -38,4 +25,4 @@ def read(variable: str, path: pathlib.Path | None) -> Secret:
             f'--token-file')
     if not (text.isascii() and text.isprintable()) or ' ' in text:
         raise errors.BenchError(f'{source}: a token is one word of ASCII')
-    return Secret(text)
+    return text

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to a review system, with timeouts and retries."""
 
-from collections.abc import Callable
-import time
 from typing import Any
 from urllib import parse
 
 import requests
+from requests import adapters
+import urllib3
 
 from bench import errors
 
 # Seconds to connect, and to wait for data.
 TIMEOUT = (10, 30)
-ATTEMPTS = 5
-FIRST_WAIT_S = 1.0
-WAIT_MAX_S = 60.0
+RETRIES = 4
+# Seconds; pauses double from this up to a minute.
+PAUSE = 1.0
 
 _LOCAL = ('localhost', '127.0.0.1', '::1')
 _HINTS = {
@@ -40,8 +40,7 @@ class Transport:
     """
 
     def __init__(self, base: str, headers: dict[str, str],
-                 login: tuple[str, str] | None = None,
-                 sleep: Callable[[float], None] = time.sleep):
+                 login: tuple[str, str] | None = None):
         parts = parse.urlsplit(base)
         if parts.scheme != 'https' and not (
                 parts.scheme == 'http' and parts.hostname in _LOCAL):
@@ -51,7 +50,6 @@ class Transport:
             raise errors.BenchError('a URL has no user or password: they '
                                     'would be shown')
         self._base = base.rstrip('/')
-        self._sleep = sleep
         self._session = requests.Session()
         # Ignore ~/.netrc and proxies of the environment.
         self._session.trust_env = False
@@ -64,36 +62,25 @@ class Transport:
         :raises UncertainError: no answer, or a server error.
         :raises BenchError: the server refused it.
         """
-        wait = FIRST_WAIT_S
-        for left in range(ATTEMPTS - 1, -1, -1):
-            try:
-                answer = self._session.request(
-                    method, self._base + path, json=body, timeout=TIMEOUT,
-                    allow_redirects=False)
-            except requests.ConnectTimeout as error:
-                # Nothing has been sent yet.
-                text, kind = str(error), errors.BenchError
-            except requests.RequestException as error:
-                text, kind = str(error), UncertainError
-            else:
-                if answer.status_code < 300:
-                    return answer
-                text, kind = _refusal(answer), errors.BenchError
-                if answer.status_code >= 500:
-                    kind = UncertainError
-                elif answer.status_code != 429:
-                    left = 0
-                wait = max(wait, _retry_after(answer))
-            if not left or (kind is UncertainError and not again):
-                raise kind(f'{method} {self._base}{path}: {text}')
-            self._sleep(min(wait, WAIT_MAX_S))
-            wait *= 2
-        raise AssertionError
-
-
-def _retry_after(answer):
-    text = answer.headers.get('Retry-After', '')
-    return float(text) if text.isdecimal() else 0.0
+        times = RETRIES if again else 0
+        self._session.mount(self._base, adapters.HTTPAdapter(
+            max_retries=urllib3.Retry(
+                None, connect=RETRIES, read=times, other=times, status=RETRIES,
+                status_forcelist=(429, *(range(500, 600) if again else ())),
+                allowed_methods=None, backoff_factor=PAUSE, backoff_max=60,
+                raise_on_status=False)))
+        try:
+            answer = self._session.request(
+                method, self._base + path, json=body, timeout=TIMEOUT,
+                allow_redirects=False)
+        except requests.RequestException as error:
+            raise UncertainError(
+                f'{method} {self._base}{path}: {error}') from error
+        if answer.status_code < 300:
+            return answer
+        kind = (UncertainError if answer.status_code >= 500
+                else errors.BenchError)
+        raise kind(f'{method} {self._base}{path}: {_refusal(answer)}')
 
 
 def _refusal(answer):
