@@ -21,22 +21,26 @@ NS_PER_MS = 1e6
 
 def run(asked):
     """Measure changes through the handler, and in the library alone."""
-    in_library = packets.run_program('tables', '1')
-    values = {f'{update["members"]} members': {
-        'baseline_up_ms': update['baseline_up'][0],
-        **{f'library_{name}_ms': update[name][0]
-           for name in ('up', 'up_cpu', 'down', 'down_cpu')}}
-        for update in in_library['updates']}
+    in_library = packets.run_program('tables')
+    values = {}
+    for found in in_library:
+        match found:
+            case {'slots': slots, 'members': members, 'weighted': weighted}:
+                values.setdefault(f'{slots} slots', {}).setdefault(
+                    f'{members} members', {})[
+                        'weighted_us' if weighted else 'equal_us'] = (
+                            1000 * found['build'])
+            case {'members': members, **times}:
+                values[f'{members} members'] = _ms(times)
+            case _:
+                values['resync'] = _ms(found)
     for members, figures in _through_handler().items():
         values[f'{members} members'] |= figures
-    for table in in_library['one_table']:
-        weights = 'weighted' if table['weighted'] else 'equal'
-        values.setdefault(f'{table["slots"]} slots', {}).setdefault(
-            f'{table["members"]} members', {})[f'{weights}_us'] = (
-                1000 * table['build'][0])
-    values['resync'] = {f'{name}_ms': in_library['resync'][name][0]
-                        for name in ('empty', 'unchanged', 'one_less')}
     return values, in_library
+
+
+def _ms(times):
+    return {f'{name}_ms': value for name, value in times.items()}
 
 
 def _through_handler():

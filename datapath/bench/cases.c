@@ -10,46 +10,27 @@
 struct oxp_node *node;
 int program;
 
-static FILE *json;
-static const char *filter;
+const char *wanted_names;
 
-int run_case(const char *name, struct traffic traffic)
+void run_case(const char *name, struct traffic traffic)
 {
-	static bool begun;
 	struct result result;
-	double ratio;
 
 	if (!traffic.port)
 		traffic.port = 80;
 	if (!traffic.action)
 		traffic.action = XDP_TX;
-	if (filter && !strstr(name, filter))
-		return 1;
+	if (wanted_names && !strstr(name, wanted_names))
+		return;
 	result = measure(program, &traffic);
-	ratio = (double)result.program.median / result.floor.median;
-	printf("| %s | %d | %d | %d | %.1f | %d | %.0f | %.0f |\n", name,
-	       result.program.least, result.program.median, result.floor.median,
-	       ratio, result.quiet_runs, result.undisturbed,
-	       result.undisturbed_floor);
+	printf("{\"case\": \"%s\", \"min_ns\": %d, \"median_ns\": %d, "
+	       "\"floor_ns\": %d, \"ratio\": %.2f, \"quiet_runs\": %d, "
+	       "\"undisturbed_ns\": %.1f, \"undisturbed_floor_ns\": %.1f}\n",
+	       name, result.program.least, result.program.median,
+	       result.floor.median,
+	       (double)result.program.median / result.floor.median,
+	       result.quiet_runs, result.undisturbed, result.undisturbed_floor);
 	fflush(stdout);
-	if (json)
-		fprintf(json,
-			"%s{\"case\": \"%s\", \"min_ns\": %d, "
-			"\"median_ns\": %d, \"floor_ns\": %d, "
-			"\"ratio\": %.2f, \"quiet_runs\": %d, "
-			"\"undisturbed_ns\": %.1f, "
-			"\"undisturbed_floor_ns\": %.1f}",
-			begun ? ",\n" : "[\n", name, result.program.least,
-			result.program.median, result.floor.median, ratio,
-			result.quiet_runs, result.undisturbed,
-			result.undisturbed_floor);
-	begun = true;
-	return result.program.median;
-}
-
-void say_ratio(const char *what, int cost, int reference)
-{
-	printf("\n%s: %.2f times\n\n", what, (double)cost / reference);
 }
 
 void members_like(struct oxp_member *out, const char *first)
@@ -110,30 +91,4 @@ void close_node(void)
 	if (oxp_test_destroy(node, error))
 		fail_msg("destroy: %s", error);
 	oxp_close(node);
-}
-
-int begin_cases(const char *path, const char *names)
-{
-	filter = names;
-	json = path ? fopen(path, "w") : NULL;
-	if (path && !json) {
-		perror(path);
-		return 1;
-	}
-	printf("| case, ns per packet net of the harness | least | median | "
-	       "floor, median | ratio | quiet runs | undisturbed | "
-	       "floor, undisturbed |\n"
-	       "|---|---|---|---|---|---|---|---|\n");
-	return 0;
-}
-
-int end_cases(const char *path)
-{
-	if (!json)
-		return 0;
-	fprintf(json, "\n]\n");
-	if (!fclose(json))
-		return 0;
-	perror(path);
-	return 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The node on which cases are measured, and the report. */
+/* The node on which cases are measured. */
 #ifndef OXP_CASES_H
 #define OXP_CASES_H
 
@@ -11,16 +11,12 @@
 extern struct oxp_node *node;
 extern int program; /* the node's program */
 
-/* Begin and end the report: Markdown on standard output, and JSON at `path`
- * unless that is NULL. `names`: substring of the names of cases to run; NULL:
- * all. Both return a process exit code. */
-int begin_cases(const char *path, const char *names);
-int end_cases(const char *path);
+/* Substring of the names of cases to run; NULL: all. */
+extern const char *wanted_names;
 
-/* Returns the median. By default the traffic is for port 80 and is sent. */
-int run_case(const char *name, struct traffic traffic);
-
-void say_ratio(const char *what, int cost, int reference);
+/* Prints the result as a line of JSON. By default the traffic is for port 80
+ * and is sent. */
+void run_case(const char *name, struct traffic traffic);
 
 /* Everything that a node may have to do for every packet is enabled. */
 void open_node(uint32_t slots_max, const char *pins);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The cost of a packet at a member, with and without an alternative: Markdown
- * on standard output, and JSON in the file named by the first argument.
+ * The cost of a packet at a member, with and without an alternative, each case
+ * a line of JSON on standard output.
  *
  * Each packet is a run of its own, as these programs change the frame in ways
  * that another program could not undo for free: caches are as warm as a system
@@ -54,7 +54,6 @@ static const struct bench_case {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-static FILE *json;
 static struct bench member;
 static struct member_floor *nothing;
 
@@ -136,7 +135,6 @@ static void make_frame(struct frame *frame, size_t n,
 
 static void measure_case(size_t n, const struct bench_case *one)
 {
-	static bool begun;
 	struct cost xdp, after, alone;
 	struct frame in, out;
 
@@ -145,20 +143,12 @@ static void measure_case(size_t n, const struct bench_case *one)
 	xdp = measure_xdp(&in);
 	after = measure_tc(&out, one->goes_on);
 	alone = measure_tc(&in, one->goes_on);
-	printf("| %s | %s | %d | %d | %d | %d | %d | %d |\n",
+	printf("{\"encapsulation\": \"%s\", \"case\": \"%s\", "
+	       "\"xdp\": {\"min_ns\": %d, \"median_ns\": %d}, "
+	       "\"tc_after_xdp\": {\"min_ns\": %d, \"median_ns\": %d}, "
+	       "\"tc\": {\"min_ns\": %d, \"median_ns\": %d}}\n",
 	       encapsulations[n].name, one->name, xdp.least, xdp.median,
 	       after.least, after.median, alone.least, alone.median);
-	fflush(stdout);
-	if (json)
-		fprintf(json,
-			"%s{\"encapsulation\": \"%s\", \"case\": \"%s\", "
-			"\"xdp\": {\"min_ns\": %d, \"median_ns\": %d}, "
-			"\"tc_after_xdp\": {\"min_ns\": %d, \"median_ns\": "
-			"%d}, \"tc\": {\"min_ns\": %d, \"median_ns\": %d}}",
-			begun ? ",\n" : "[\n", encapsulations[n].name,
-			one->name, xdp.least, xdp.median, after.least,
-			after.median, alone.least, alone.median);
-	begun = true;
 }
 
 static void measure_all(void **state)
@@ -169,9 +159,6 @@ static void measure_all(void **state)
 	set_up(&member, XDP, &config);
 	nothing = member_floor__open_and_load();
 	assert_non_null(nothing);
-	printf("| encapsulation | ns per packet | XDP, least | median | "
-	       "tc after it, least | median | tc alone, least | median |\n"
-	       "|---|---|---|---|---|---|---|---|\n");
 	for (size_t n = 0; n < LENGTH(encapsulations); n++)
 		for (size_t i = 0; i < LENGTH(cases); i++)
 			measure_case(n, &cases[i]);
@@ -179,26 +166,10 @@ static void measure_all(void **state)
 	tear_down(&member);
 }
 
-int main(int count, char **arguments)
+int main(void)
 {
 	const struct CMUnitTest own_tests[] = {cmocka_unit_test(measure_all)};
-	int status;
 
-	if (count > 1) {
-		json = fopen(arguments[1], "w");
-		if (!json) {
-			perror(arguments[1]);
-			return 1;
-		}
-	}
-	status = cmocka_run_group_tests(own_tests, open_connections,
-					close_connections);
-	if (json) {
-		fprintf(json, "\n]\n");
-		if (fclose(json)) {
-			perror(arguments[1]);
-			return 1;
-		}
-	}
-	return status;
+	return cmocka_run_group_tests(own_tests, open_connections,
+				      close_connections);
 }

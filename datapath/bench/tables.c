@@ -2,8 +2,8 @@
 /*
  * The cost of tables in the library, from the call to the last switch, and of
  * the same tables written like katran: 8-byte entries in an array map, one per
- * slot, in batches. All samples are written as JSON to the named file;
- * bench/tables shows them beside those of the result handler.
+ * slot, in batches. Prints JSON, an object a line, in milliseconds;
+ * bench/tables shows it beside the figures of the result handler.
  */
 #include <time.h>
 #include <unistd.h>
@@ -17,13 +17,10 @@
 #define VIPS 1000
 #define SERVICES (PORTS * VIPS)
 #define SLOTS 13313 /* as in the tables to compare with */
-#define ROUNDS_MAX 100
-#define BUILDS (10 * ROUNDS_MAX)
+#define BUILDS 10
 
 static struct oxp_node *node;
 static struct oxp_member members[SERVICES][2 * MEMBERS];
-static int rounds = 5;
-static FILE *json;
 
 static double clock_ms(clockid_t clock)
 {
@@ -42,14 +39,6 @@ static double now(void)
 static double cpu(void)
 {
 	return clock_ms(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-static void write_samples(const char *key, const double *samples, int count)
-{
-	fprintf(json, ", \"%s\": [", key);
-	for (int i = 0; i < count; i++)
-		fprintf(json, "%s%.6f", i ? ", " : "", samples[i]);
-	fprintf(json, "]");
 }
 
 static struct oxp_address numbered_address(const char *base, uint32_t number)
@@ -136,31 +125,24 @@ static void measure_health(uint32_t vips)
 {
 	static struct oxp_wanted_service wanted[SERVICES];
 	static struct oxp_health_result results[SERVICES * MEMBERS];
-	double up[ROUNDS_MAX], down[ROUNDS_MAX], up_cpu[ROUNDS_MAX],
-		down_cpu[ROUNDS_MAX];
 	uint32_t services = PORTS * vips;
+	double up, down, up_cpu, down_cpu;
 
 	fill(wanted, services, PORTS, MEMBERS);
-	for (int round = 0; round < rounds; round++) {
-		set_all(wanted, services);
-		for (uint32_t i = 0; i < services * MEMBERS; i++)
-			results[i] = (struct oxp_health_result){i + 1, 1};
-		apply(results, services * MEMBERS, services, &up[round],
-		      &up_cpu[round]);
-		tick();
-		for (uint32_t i = 0; i < services; i++)
-			results[i] = (struct oxp_health_result){
-				i * MEMBERS + 1 + i / PORTS % MEMBERS, 0};
-		apply(results, services, services, &down[round],
-		      &down_cpu[round]);
-		verify();
-		delete_all(wanted, services);
-	}
-	fprintf(json, "{\"members\": %u", services * MEMBERS);
-	write_samples("up", up, rounds);
-	write_samples("down", down, rounds);
-	write_samples("up_cpu", up_cpu, rounds);
-	write_samples("down_cpu", down_cpu, rounds);
+	set_all(wanted, services);
+	for (uint32_t i = 0; i < services * MEMBERS; i++)
+		results[i] = (struct oxp_health_result){i + 1, 1};
+	apply(results, services * MEMBERS, services, &up, &up_cpu);
+	tick();
+	for (uint32_t i = 0; i < services; i++)
+		results[i] = (struct oxp_health_result){
+			i * MEMBERS + 1 + i / PORTS % MEMBERS, 0};
+	apply(results, services, services, &down, &down_cpu);
+	verify();
+	delete_all(wanted, services);
+	printf("{\"members\": %u, \"library_up\": %f, \"library_up_cpu\": %f, "
+	       "\"library_down\": %f, \"library_down_cpu\": %f, ",
+	       services * MEMBERS, up, up_cpu, down, down_cpu);
 }
 
 /* Compute the table of a VIP once, with our own builder, and write it for each
@@ -195,71 +177,56 @@ static void write_entries(int map, uint32_t vips)
 
 static void measure_baseline(uint32_t vips)
 {
-	double up[ROUNDS_MAX];
 	int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "baseline", 4, 8,
 				 PORTS * vips * SLOTS, NULL);
+	double start = now();
 
 	assert_true(map >= 0);
-	for (int round = 0; round < rounds; round++) {
-		double start = now();
-
-		write_entries(map, vips);
-		up[round] = now() - start;
-	}
+	write_entries(map, vips);
+	printf("\"baseline_up\": %f}\n", now() - start);
 	close(map);
-	write_samples("baseline_up", up, rounds);
-	fprintf(json, "}");
+}
+
+static double timed_set(struct oxp_wanted_service *wanted)
+{
+	double start = now();
+
+	set_all(wanted, VIPS);
+	return now() - start;
 }
 
 /* A full resync of 1,000 services with 20 members, starting empty. */
 static void measure_resync(void)
 {
 	static struct oxp_wanted_service wanted[VIPS];
-	double empty[ROUNDS_MAX], again[ROUNDS_MAX], less[ROUNDS_MAX], start;
+	double empty, again;
 
 	for (uint32_t i = 0; i < VIPS; i++)
 		for (uint32_t j = 0; j < 2 * MEMBERS; j++)
 			members[i][j].check = 0;
 	fill(wanted, VIPS, 1, 2 * MEMBERS);
-	for (int round = 0; round < rounds; round++) {
-		start = now();
-		set_all(wanted, VIPS);
-		empty[round] = now() - start;
-		start = now();
-		set_all(wanted, VIPS);
-		again[round] = now() - start;
-		tick();
-		for (uint32_t i = 0; i < VIPS; i++)
-			wanted[i].count--;
-		start = now();
-		set_all(wanted, VIPS);
-		less[round] = now() - start;
-		for (uint32_t i = 0; i < VIPS; i++)
-			wanted[i].count++;
-		verify();
-		delete_all(wanted, VIPS);
-	}
-	make_all_members();
-	fprintf(json, ",\n\"resync\": {\"services\": %d, \"members\": %d", VIPS,
-		2 * MEMBERS);
-	write_samples("empty", empty, rounds);
-	write_samples("unchanged", again, rounds);
-	write_samples("one_less", less, rounds);
-	fprintf(json, "}");
+	empty = timed_set(wanted);
+	again = timed_set(wanted);
+	tick();
+	for (uint32_t i = 0; i < VIPS; i++)
+		wanted[i].count--;
+	printf("{\"empty\": %f, \"unchanged\": %f, \"one_less\": %f}\n", empty,
+	       again, timed_set(wanted));
+	verify();
 }
 
 static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 {
 	static uint16_t table[65537];
 	struct oxp_address addresses[256];
-	double took[BUILDS];
+	double took = 0;
 	uint16_t weights[256];
 
 	for (uint32_t i = 0; i < count; i++) {
 		addresses[i] = numbered_address("10.0.0.0", i);
 		weights[i] = weighted ? 1 + i * 7 % 100 : 1;
 	}
-	for (int i = 0; i < 10 * rounds; i++) {
+	for (int i = 0; i < BUILDS; i++) {
 		double start;
 
 		/* keep the branch predictor from learning one table */
@@ -267,12 +234,11 @@ static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 			addresses[j].bytes[13] = i;
 		start = now();
 		oxp_test_maglev(addresses, weights, count, slots, table);
-		took[i] = now() - start;
+		took += now() - start;
 	}
-	fprintf(json, "{\"slots\": %u, \"members\": %u, \"weighted\": %s",
-		slots, count, weighted ? "true" : "false");
-	write_samples("build", took, 10 * rounds);
-	fprintf(json, "}");
+	printf("{\"slots\": %u, \"members\": %u, \"weighted\": %s, "
+	       "\"build\": %f}\n",
+	       slots, count, weighted ? "true" : "false", took / BUILDS);
 }
 
 static void bench(void **state)
@@ -290,45 +256,21 @@ static void bench(void **state)
 	if (oxp_open(&options, &node, error))
 		fail_msg("open: %s", error);
 	make_all_members();
-	fprintf(json, "{\"one_table\": [\n");
 	measure_table(13313, 10, false);
-	fprintf(json, ",\n");
 	measure_table(13313, 10, true);
-	fprintf(json, ",\n");
 	measure_table(65537, 100, false);
-	fprintf(json, "],\n\"updates\": [\n");
 	for (int i = 0; i < 4; i++) {
-		fprintf(json, "%s", i ? ",\n" : "");
 		measure_health(vips[i]);
 		measure_baseline(vips[i]);
 	}
-	fprintf(json, "]");
 	measure_resync();
-	fprintf(json, "}\n");
 	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 }
 
-int main(int count, char **arguments)
+int main(void)
 {
 	const struct CMUnitTest cases[] = {cmocka_unit_test(bench)};
-	int status;
 
-	if (count > 2)
-		rounds = atoi(arguments[2]);
-	if (count < 2 || rounds < 1 || rounds > ROUNDS_MAX) {
-		fprintf(stderr, "usage: %s JSON-FILE [ROUNDS]\n", *arguments);
-		return 2;
-	}
-	json = fopen(arguments[1], "w");
-	if (!json) {
-		perror(arguments[1]);
-		return 1;
-	}
-	status = cmocka_run_group_tests(cases, enter_namespace, NULL);
-	if (fclose(json)) {
-		perror(arguments[1]);
-		return 1;
-	}
-	return status;
+	return cmocka_run_group_tests(cases, enter_namespace, NULL);
 }

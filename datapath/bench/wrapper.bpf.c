@@ -23,11 +23,6 @@ const volatile __u32 flows_mask;  /* bits of the source, at most 24 */
 const volatile __u16 client_mask; /* bits of the source port, big endian */
 const volatile __u16 port_mask;   /* bits of the destination port */
 const volatile __u16 vips;        /* IPv4 destinations, from the frame's on */
-/* One frame in flood_mask + 1 (a power of two) is unchanged; the others have
- * these TCP flags instead. */
-const volatile __u32 flood_mask;
-const volatile __u32 flood_flows_mask;
-const volatile __u8 flood_flags;
 __u32 state = 1;
 
 /* Nanoseconds for each full batch of a run. The user clears `packets` and
@@ -73,7 +68,7 @@ SEC("xdp.frags")
 int oxp_wrapper(struct xdp_md *ctx)
 {
 	__u32 length = ctx->data_end - ctx->data;
-	__u32 random = next(), mask = flows_mask;
+	__u32 random = next();
 	void *data, *end;
 
 	time_batch();
@@ -86,11 +81,7 @@ int oxp_wrapper(struct xdp_md *ctx)
 	for (__u32 i = 0; i < WORDS; i++)
 		if (8 * i < frame_length)
 			((__u64 *)data)[i] = frame[i];
-	if (flood_mask && (random >> 4 & flood_mask)) {
-		*(__u8 *)(data + ports_at + 13) = flood_flags;
-		mask = flood_flows_mask;
-	}
-	*(__u32 *)(data + source_at) += (random >> 8 & mask) << 8;
+	*(__u32 *)(data + source_at) += (random >> 8 & flows_mask) << 8;
 	if (client_mask)
 		*(__u16 *)(data + ports_at) += next() >> 8 & client_mask;
 	if (port_mask)

@@ -2,12 +2,9 @@
 """What packets cost on an LB node, in one round a case: the program ends each
 packet as the case says, or the benchmark fails. Needs root."""
 
-import json
-import pathlib
 import subprocess
 
-import fixtures
-
+from bench.parts import packets
 from lab import paths
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
@@ -29,13 +26,7 @@ class TestDatapathCost(base.TestCase):
     def test_each_case_is_measured(self):
         subprocess.run(('make', '-s', '-C', DATAPATH, 'all',
                         'build/bench/packets'), check=True)
-        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
-                            'datapath.json')
-        done = subprocess.run(('build/bench/packets', path, '', '1'),
-                              cwd=DATAPATH, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True)
-        self.assertEqual(0, done.returncode, done.stdout)
-        found = json.loads(path.read_text())
+        found = packets.run_program('packets', '', '1')
         names = [one['case'] for one in found]
         self.assertEqual(set(), SOME - set(names))
         self.assertEqual(len(names), len(set(names)))
