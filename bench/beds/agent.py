@@ -53,13 +53,14 @@ class Agent:
     A failed request is answered with a text as "error".
     """
 
-    def __init__(self, folder, requests, answers):
+    def __init__(self, folder, requests, answers, removed):
         self.folder, self.requests, self.answers = folder, requests, answers
+        self.removed = removed
         self.lock = threading.Lock()
         self.processes = {}
 
     def serve(self):
-        self.say({'folder': str(self.folder)})
+        self.say({'folder': str(self.folder), 'removed': self.removed})
         for line in self.requests:
             request = json.loads(line)
             threading.Thread(target=self.answer, args=(request,),
@@ -244,17 +245,23 @@ def alive(directory):
 
 
 def hold(folder):
-    """Make the folder and lock it for the lifetime of this process."""
+    """Make the folder and lock it for the lifetime of this process.
+
+    Return the lock, and the names of dead agents that have been ended.
+    """
     FOLDERS.mkdir(mode=0o755, parents=True, exist_ok=True)
     with open(FOLDERS / '.lock', 'a') as common_lock:
         fcntl.flock(common_lock, fcntl.LOCK_EX)
-        for other in FOLDERS.iterdir():
-            if other.is_dir() and not locked(other):
-                end(other)
+        dead = [other for other in FOLDERS.iterdir()
+                if other.is_dir() and not locked(other)]
+        for other in dead:
+            end(other)
+        if folder.exists():
+            sys.exit(f'{folder} is that of a run that is alive')
         folder.mkdir(mode=0o755)
         lock = open(folder / '.lock', 'a')  # noqa: SIM115
         fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+    return lock, [other.name for other in dead]
 
 
 def locked(folder):
@@ -276,9 +283,10 @@ def main(name):
     folder = FOLDERS / name
     answers = os.fdopen(os.dup(1), 'wb')
     os.dup2(2, 1)  # Keeps other output apart from answers.
-    with hold(folder):
+    lock, removed = hold(folder)
+    with lock:
         try:
-            Agent(folder, sys.stdin.buffer, answers).serve()
+            Agent(folder, sys.stdin.buffer, answers, removed).serve()
         finally:
             for number in signal.SIGTERM, signal.SIGHUP, signal.SIGINT:
                 signal.signal(number, signal.SIG_IGN)

@@ -22,7 +22,6 @@ from typing import BinaryIO
 from bench import errors
 from bench.beds import agent
 from bench.beds import interface
-from bench.beds import local
 
 SOURCE = pathlib.Path(agent.__file__).read_bytes()
 # Reads the agent's source and runs it, which reads the rest of the input.
@@ -34,6 +33,8 @@ BOOT = ('import sys\n'
 ANSWER_S = 60
 # Bytes of a file in one message.
 CHUNK = 128 * 1024
+# Maximum of a program's output in the text of an error.
+_SHOWN_CHARACTERS = 4000
 
 
 class Channel:
@@ -42,11 +43,13 @@ class Channel:
     :param name: name of the machine, for errors.
     :param why: returns why the connection ended, as far as known.
     :param patience: seconds here that a second of the agent's may take.
+    :ivar removed: dead agents whose leftovers this one has removed.
     """
 
     def __init__(self, name: str, requests: BinaryIO, answers: BinaryIO,
                  why: Callable[[], str], patience: float = 1.0):
         self.name, self.patience = name, patience
+        self.removed: list[str] = []
         self._requests, self._answers, self._why = requests, answers, why
         self._lock = threading.Lock()
         self._number = 0
@@ -61,8 +64,9 @@ class Channel:
 
         :raises errors.BenchError: the agent has not started.
         """
-        return pathlib.PurePosixPath(
-            self._result(self._ready, timeout, 'its agent')['folder'])
+        answer = self._result(self._ready, timeout, 'its agent')
+        self.removed = answer['removed']
+        return pathlib.PurePosixPath(answer['folder'])
 
     def ask(self, operation: str, timeout: float = ANSWER_S,
             **arguments: Any) -> dict[str, Any]:
@@ -211,6 +215,11 @@ class Host:
         self.patience = channel.patience
         self._channel, self._prefix = channel, list(prefix)
 
+    def within(self, namespace: str, name: str, role: str) -> 'Host':
+        """Return a network namespace of the machine as a host."""
+        return Host(self._channel, name, role, self.folder / name, {},
+                    ['nsenter', f'--net=/run/netns/{namespace}', '--'])
+
     def run(self, arguments: Sequence[str], *, check: bool = True,
             timeout: float = 60, stdin: str | None = None,
             ) -> subprocess.CompletedProcess[str]:
@@ -221,11 +230,13 @@ class Host:
         if answer['status'] is None:
             raise errors.BenchError(
                 f'{self.name}: {shlex.join(words)} did not end within '
-                f'{timeout:g} s{local.printed(answer["stderr"])}')
+                f'{timeout:g} s{_printed(answer["stderr"])}')
         done = subprocess.CompletedProcess(
             words, answer['status'], answer['stdout'], answer['stderr'])
-        if check:
-            local.succeeded(self.name, done)
+        if check and done.returncode:
+            raise errors.BenchError(
+                f'{self.name}: {shlex.join(words)} failed ({done.returncode})'
+                f'{_printed(done.stderr or done.stdout)}')
         return done
 
     def start(self, arguments: Sequence[str], *, log: str) -> Process:
@@ -262,3 +273,8 @@ class Host:
         """Register a command to run when the agent ends, in reverse order."""
         self._channel.ask('undo', arguments=[
             *self._prefix, *(str(word) for word in arguments)])
+
+
+def _printed(text: str) -> str:
+    text = text.strip()[-_SHOWN_CHARACTERS:]
+    return f':\n{text}' if text else ''

@@ -4,51 +4,19 @@
 from collections.abc import Iterator
 from collections.abc import Sequence
 import contextlib
-import json
 import os
-import pathlib
-from typing import Any
 
 from bench import errors
+from bench.beds import bed as beds
+from bench.beds import channel
 from bench.beds import declaration
-from bench.beds import interface
-from bench.beds import local
 from bench.beds import nics
 from bench.beds import routing
 from bench.beds import runs
-from lab import namespaces
-from lab import paths
-from lab import processes
 from lab.fabric import links
 
 # A bridge has its own namespace, so that it is part of no host.
 _SEGMENT = 'segment-'
-
-
-class Bed:
-    """Hosts that are up; see interface.Bed."""
-
-    counts_instructions = False
-
-    def __init__(self, declared: declaration.Bed,
-                 hosts: dict[str, local.Host]):
-        self.name, self.hosts = declared.name, hosts
-        self.machines = {'machine': next(iter(hosts.values()))}
-        self._declared = declared
-
-    def by_role(self, role: str) -> list[local.Host]:
-        return [host for host in self.hosts.values() if host.role == role]
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {
-            'provider': declaration.NAMESPACES,
-            'declaration': self._declared.content,
-            'interfaces': {
-                host.name: {name: nics.describe(host, end.name)
-                            for name, end in host.interfaces.items()
-                            if end.peers}
-                for host in self.hosts.values()},
-        }
 
 
 class Provider:
@@ -57,74 +25,68 @@ class Provider:
     name = declaration.NAMESPACES
 
     @contextlib.contextmanager
-    def build(self, declared: declaration.Bed, run: str) -> Iterator[Bed]:
+    def build(self, declared: declaration.Bed, run: str,
+              ) -> Iterator[beds.Bed]:
         if os.geteuid():
             raise errors.BenchError(
                 'network namespaces need root: run octavia-xdp-bench as root')
-        with _errors(declared), contextlib.ExitStack() as stack:
-            lab = stack.enter_context(runs.hold(run))
-            bed = _make(lab, declared)
-            with _passed_through():
-                yield bed
+        with runs.hold(run) as held:
+            hosts = make(held.machine, declared, run)
+            yield beds.Bed(declared, hosts, {
+                'machine': next(iter(hosts.values()))})
 
 
-class _UserError(Exception):
-    """Carries a LabError of the bed's user past _errors(), unchanged."""
+def make(machine: channel.Host, declared: declaration.Bed, run: str,
+         ) -> dict[str, channel.Host]:
+    """Make the hosts on a machine, with their links.
 
-
-@contextlib.contextmanager
-def _passed_through():
-    try:
-        yield
-    except paths.LabError as error:
-        raise _UserError from error
-
-
-@contextlib.contextmanager
-def _errors(declared):
-    try:
-        yield
-    except _UserError as error:
-        raise error.__cause__ from None
-    except paths.LabError as error:
-        raise errors.BenchError(
-            f'test bed {declared.name} cannot be made: {error}') from None
-
-
-def _make(lab, declared):
-    for host in declared.hosts:
-        namespaces.create(lab, host)
+    :raises errors.BenchError: the machine's kernel refuses something.
+    """
+    hosts = {name: _create(machine, run, name, host.role)
+             for name, host in declared.hosts.items()}
     # First the settings that new interfaces start with.
-    for host in declared.hosts.values():
-        _sysctl(lab, host, lambda name: '.default.' in name)
+    for name, host in hosts.items():
+        _sysctl(host, declared.hosts[name],
+                lambda setting: '.default.' in setting)
     for number, link in enumerate(declared.links):
-        _make_segment(lab, link, number) if link.segment else _make_pair(
-            lab, link)
-    for host in declared.hosts.values():
-        _configure(lab, declared, host)
-    macs = {host: _macs(lab, host) for host in declared.hosts}
-    hosts = {host.name: _host(lab, declared, host, macs)
-             for host in declared.hosts.values()}
+        if link.segment:
+            _make_segment(hosts, run, link, _create(
+                machine, run, f'{_SEGMENT}{number}', ''))
+        else:
+            _make_pair(hosts, run, link)
     for host in hosts.values():
+        _configure(declared, host)
+    macs = {name: beds.macs(host) for name, host in hosts.items()}
+    for host in hosts.values():
+        host.interfaces = beds.interfaces(declared, host.name, macs)
         _set_nics(declared, host)
     for host in hosts.values():
-        _settle(lab, declared, host, macs)
-    return Bed(declared, hosts)
+        _settle(declared, host, macs)
+    return hosts
 
 
-def _sysctl(lab, host, wanted):
-    for name, value in host.sysctl.items():
+def _create(machine, run, name, role):
+    namespace = runs.namespace(run, name)
+    host = machine.within(namespace, name, role)
+    machine.run(['mkdir', host.folder])
+    machine.undo(['ip', 'netns', 'delete', namespace])
+    machine.run(['ip', 'netns', 'add', namespace])
+    host.run(['ip', 'link', 'set', 'lo', 'up'])
+    return host
+
+
+def _sysctl(host, declared, wanted):
+    for name, value in declared.sysctl.items():
         name = name.replace('/', '.')
         if wanted(name):
-            processes.run(lab, host.name, ['sysctl', '-qw',
-                                           f'{name}={value}'])
+            host.run(['sysctl', '-qw', f'{name}={value}'])
 
 
-def _make_pair(lab, link):
+def _make_pair(hosts, run, link):
     first, second = link.ends
-    processes.run(lab, first.host, [
+    hosts[first.host].run([
         'ip', 'link', 'add', *_settings(link, first), 'type', 'veth', 'peer',
-        *_settings(link, second), 'netns', lab.namespace(second.host)])
+        *_settings(link, second), 'netns', runs.namespace(run, second.host)])
 
 
 def _settings(link, end):
@@ -142,37 +104,42 @@ def _queues(link, end):
     return end.nic.queues
 
 
-def _make_segment(lab, link, number):
-    bridge = f'{_SEGMENT}{number}'
-    namespaces.create(lab, bridge)
+def _make_segment(hosts, run, link, bridge):
     mtu = max(end.nic.mtu for end in link.ends)
     lines = [f'link add name br mtu {mtu} type bridge stp_state 0 '
              'mcast_snooping 0', 'link set dev br up']
     for port, end in enumerate(link.ends):
-        processes.run(lab, end.host, [
+        hosts[end.host].run([
             'ip', 'link', 'add', *_settings(link, end), 'type', 'veth',
             'peer', 'name', f'port{port}', 'mtu', mtu, 'netns',
-            lab.namespace(bridge)])
+            runs.namespace(run, bridge.name)])
         lines += [f'link set dev port{port} master br',
                   f'link set dev port{port} up']
-    ip(lab, bridge, lines)
+    _ip(bridge, lines)
     for port in range(len(link.ends)):
         # Packets must carry checksums: see lab/fabric/links.py.
-        processes.run(lab, bridge, ['ethtool', '-K', f'port{port}', 'tx',
-                                    'off', 'tso', 'off', 'gso', 'off'])
-        links.receive_at_once(lab, bridge, f'port{port}')
+        bridge.run(['ethtool', '-K', f'port{port}', 'tx', 'off', 'tso', 'off',
+                    'gso', 'off'])
+        _receive_at_once(bridge, f'port{port}')
 
 
-def _configure(lab, declared, host):
+def _receive_at_once(host, name):
+    """See links.receive_at_once()."""
+    host.run([links.DECAPSULATE, 'setup', '--any-source', '--mss', 'off',
+              name])
+
+
+def _configure(declared, host):
     """Add addresses and set interfaces up."""
+    own = declared.hosts[host.name]
     lines = [f'address add dev lo {address}{_nodad(address)}'
-             for address in host.loopback]
+             for address in own.loopback]
     for name, (_, end) in declared.ends(host.name).items():
         lines += [f'address add dev {name} {address}{_nodad(address)}'
                   for address in end.addresses]
         lines.append(f'link set dev {name} up')
-    ip(lab, host.name, lines)
-    _sysctl(lab, host, lambda name: True)
+    _ip(host, lines)
+    _sysctl(host, own, lambda name: True)
 
 
 def _set_nics(declared, host):
@@ -183,12 +150,12 @@ def _set_nics(declared, host):
         nics.set_offloads(host, name, dict(end.nic.offloads))
 
 
-def _settle(lab, declared, host, macs):
+def _settle(declared, host, macs):
     """Configure what needs both ends of links: neighbours, routes, XDP."""
     lines = []
     for name, (link, end) in declared.ends(host.name).items():
         if end.nic.receive_xdp:
-            links.receive_at_once(lab, host.name, name)
+            _receive_at_once(host, name)
         for other in link.ends if link.permanent_neighbours else ():
             if other.host != host.name:
                 mac = macs[other.host][other.interface]
@@ -197,43 +164,21 @@ def _settle(lab, declared, host, macs):
                           for address in other.addresses]
     for route in declared.hosts[host.name].routes:
         lines.append(routing.command(route))
-    ip(lab, host.name, lines)
+    _ip(host, lines)
 
 
-def ip(lab: paths.Lab, host: str, lines: Sequence[str]) -> None:
+def _ip(host: channel.Host, lines: Sequence[str]) -> None:
     """Run commands of ip in a host; an error names the one that failed."""
     if not lines:
         return
-    done = processes.run(lab, host, ['ip', '-batch', '-'], check=False,
-                         input='\n'.join(lines) + '\n')
+    done = host.run(['ip', '-batch', '-'], check=False,
+                    stdin='\n'.join(lines) + '\n')
     if done.returncode:
         message = done.stderr.strip()
         number = message.rpartition('Command failed -:')[2]
         line = lines[int(number) - 1] if number.isdigit() else 'ip'
-        raise errors.BenchError(f'host {host}: "{line}" failed: {message}')
-
-
-def _host(lab, declared, host, macs):
-    folder = lab.run_directory / host.name
-    folder.mkdir()
-    interfaces = {}
-    for name, (link, end) in declared.ends(host.name).items():
-        interfaces[name] = interface.Interface(
-            name, link.name, macs[host.name][name], end.nic.mtu,
-            end.addresses,
-            tuple(other.host for other in link.ends if other is not end))
-    if host.loopback:
-        interfaces['lo'] = interface.Interface(
-            'lo', 'lo', macs[host.name]['lo'], 65536, host.loopback, ())
-    return local.Host(host.name, host.role,
-                      pathlib.Path(namespaces.NETNS) / lab.namespace(
-                          host.name), folder, interfaces)
-
-
-def _macs(lab, host):
-    done = processes.run(lab, host, ['ip', '-json', 'link', 'show'])
-    return {link['ifname']: link['address']
-            for link in json.loads(done.stdout)}
+        raise errors.BenchError(
+            f'host {host.name}: "{line}" failed: {message}')
 
 
 def _nodad(address):

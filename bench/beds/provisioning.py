@@ -23,7 +23,6 @@ from bench.beds import declaration
 from bench.beds import interface
 from bench.beds import packages
 from bench.beds import real_machines
-from bench.beds import runs
 from lab import paths
 
 # The environment of lab/roles with deploy/ansible/requirements.txt.
@@ -36,18 +35,19 @@ _GROUP = 'bed_{}'
 _COPIED = 'bed_packages'
 
 
-def play(lab: runs.RunLab, declared: declaration.Bed,
+def play(folder: pathlib.Path, declared: declaration.Bed,
          options: Mapping[str, Sequence[str]],
          under_test: packages.Packages | None) -> None:
     """Run the playbooks that install the product.
 
+    :param folder: for files of the playbooks.
     :param options: options of ssh, by host.
     :raises errors.BenchError: a playbook failed; with the end of its output,
         which is in LOG.
     """
     program = _program()
-    playbooks = list(_playbooks(lab, declared, under_test))
-    file = lab.directory / 'inventory.json'
+    playbooks = list(_playbooks(folder, declared, under_test))
+    file = folder / 'inventory.json'
     file.write_text(json.dumps(inventory(declared, options, under_test),
                                indent=2))
     LOG.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def play(lab: runs.RunLab, declared: declaration.Bed,
                 stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, timeout=PLAY_S, check=False,
                 cwd=playbooks[-1].parent,
-                env=_environment(lab)).returncode
+                env=_environment(folder)).returncode
         except subprocess.TimeoutExpired:
             status = f'not done after {PLAY_S} s'
     if status:
@@ -125,16 +125,16 @@ def _known(declared, host) -> dict[str, Any]:
     return variables
 
 
-def _playbooks(lab, declared, under_test) -> Iterator[pathlib.Path]:
+def _playbooks(folder, declared, under_test) -> Iterator[pathlib.Path]:
     if under_test is not None:
-        index = lab.directory / packages.INDEX
+        index = folder / packages.INDEX
         index.write_text(packages.index(under_test))
-        yield _written(lab, 'packages.yaml', [
+        yield _written(folder, 'packages.yaml', [
             _copies(under_test.folder, index)])
     if declared.provisioning.playbook is not None:
         yield declared.provisioning.playbook
     else:
-        yield _written(lab, 'roles.yaml', [
+        yield _written(folder, 'roles.yaml', [
             {'name': f'Set up each {role}', 'hosts': _GROUP.format(role),
              'roles': [name]}
             for role, name in declared.provisioning.roles.items()])
@@ -158,8 +158,8 @@ def _copies(folder, index):
              **copy(index, packages.FOLDER / packages.INDEX)}]}
 
 
-def _written(lab, name, plays):
-    path = lab.directory / name
+def _written(folder, name, plays):
+    path = folder / name
     path.write_text(json.dumps(plays, indent=2))
     return path
 
@@ -187,11 +187,11 @@ def _program():
     return program
 
 
-def _environment(lab):
+def _environment(folder):
     return {
         **os.environ,
         'PATH': f'{ENVIRONMENT}/bin:{os.environ["PATH"]}',
-        'ANSIBLE_HOME': str(lab.directory / 'ansible'),
+        'ANSIBLE_HOME': str(folder / 'ansible'),
         'ANSIBLE_NOCOLOR': '1',
         'ANSIBLE_HOST_KEY_CHECKING': 'True',
         'ANSIBLE_SSH_ARGS': '-o ControlMaster=no',

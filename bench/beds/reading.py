@@ -5,42 +5,22 @@ With ``count: 8``, a host's name stands for name1 to name8 wherever it is used.
 """
 
 from collections.abc import Mapping
-import json
 import pathlib
 
-from bench import errors
 from bench.beds import addressing
 from bench.beds import declaration
 from bench.beds import interface
 from bench.beds import real_machines
+from bench.beds import schema
 from bench.declarations import document
 
-SCHEMA = json.loads(
-    pathlib.Path(__file__).with_name('schema.json').read_text())
-BEDS = pathlib.Path(__file__).parents[1] / 'definitions/beds'
+SCHEMA = schema.SCHEMA
 # A bed must have a host with a role of each of these.
 NEEDED = ((interface.GENERATOR,), (interface.LOAD_BALANCER,),
           (interface.MEMBER, interface.SINK))
 # Names that Linux reserves.
 _RESERVED = ('all', 'default', 'lo', 'bonding_masters')
 _NIC = ('mtu', 'queues', 'offloads', 'rings', 'receive_xdp')
-
-
-def find(name: str) -> pathlib.Path:
-    """Return the file of a bed in BEDS by its name, or the path `name`.
-
-    :raises bench.errors.BenchError: it is neither.
-    """
-    path = BEDS / f'{name}.yaml'
-    if path.exists():
-        return path
-    path = pathlib.Path(name)
-    if path.suffix in ('.yaml', '.yml') or path.exists():
-        return path
-    raise errors.BenchError(
-        f'no bed "{name}": there are '
-        + ', '.join(sorted(file.stem for file in BEDS.glob('*.yaml')))
-        + '; for a file of your own give its path, which ends with .yaml')
 
 
 def read(path: pathlib.Path, provider: str | None = None,

@@ -6,12 +6,10 @@ The machine's agent reverts all changes. Existing configuration stays.
 
 import ipaddress
 import json
-from typing import Any
 
 from bench import errors
 from bench.beds import channel
 from bench.beds import declaration
-from bench.beds import interface
 from bench.beds import nics
 from bench.beds import routing
 
@@ -54,36 +52,6 @@ def join(declared: declaration.Bed, host: channel.Host,
                           'dev', name, 'nud', 'permanent'])
     for route in own.routes:
         _add_route(host, route)
-
-
-def macs(host: channel.Host) -> dict[str, str]:
-    """Return MAC addresses by interface name."""
-    return {name: link['address'] for name, link in _shown(host).items()
-            if 'address' in link}
-
-
-def interfaces(declared: declaration.Bed, name: str,
-               macs: dict[str, dict[str, str]],
-               ) -> dict[str, interface.Interface]:
-    """Return interface.Host.interfaces of a host."""
-    own = declared.hosts[name]
-    ends = {
-        key: interface.Interface(
-            own.access.interfaces[key], link.name,
-            macs[name][own.access.interfaces[key]], end.nic.mtu,
-            end.addresses,
-            tuple(other.host for other in link.ends if other is not end))
-        for key, (link, end) in declared.ends(name).items()}
-    if own.loopback:
-        ends['lo'] = interface.Interface(
-            'lo', 'lo', '00:00:00:00:00:00', 65536, own.loopback, ())
-    return ends
-
-
-def describe(host: interface.Host) -> dict[str, Any]:
-    """Return interfaces by link for a fingerprint."""
-    return {key: nics.describe(host, end.name)
-            for key, end in host.interfaces.items() if end.peers}
 
 
 def _set_link(host, link, end):

@@ -1,201 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on this machine, and removal of what dead runs have left.
+"""Runs on this machine, each with an agent that removes what the run made.
 
 The names of all that a run makes contain the checkout's and the run's name.
-The process of a run holds a lock. If nobody holds it, everything with that
-name is removed: by the next run, by `octavia-xdp-bench clean`, or at once by
-the run's guard, a process that waits for the lock.
+Its agent (agent.py) ends with the run's process, however that ends: it kills
+what it has started and undoes what was registered. If both are killed, the
+next agent on this machine does it, or `octavia-xdp-bench clean`.
 """
 
 from collections.abc import Iterator
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
-import json
 import os
 import pathlib
 import re
-import shutil
-import signal
 import subprocess
 import sys
 
 from bench import errors
-from lab import namespaces
+from bench.beds import agent
+from bench.beds import channel
 from lab import paths
-from lab import processes
-from lab import state
 
 FOLDER = paths.BUILD / 'bench/run'
 NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,31}')
-_CHECKOUT = hashlib.sha256(str(paths.CHECKOUT).encode()).hexdigest()[:6]
-_PREFIX = f'oxb-{_CHECKOUT}.'
-_LOCK = 'lock'
-_RECORD = 'run.json'
-
-
-class RunLab(paths.Lab):
-    """Names and folders of a run, for the lab's functions that make hosts."""
-
-    def __init__(self, run: str):
-        if not NAME.fullmatch(run):
-            raise errors.BenchError(
-                f'{run!r} is no name of a run: lower-case letters, digits and '
-                'dashes, 32 at most')
-        self.name = run
-        self.id = f'{_CHECKOUT}.{run}'
-        self.prefix = f'{_PREFIX}{run}.'
-        self.directory = FOLDER / run
-        # Short, because it contains sockets.
-        self.run_directory = pathlib.Path('/run') / f'{_PREFIX}{run}'
-        self.logs = self.directory / 'logs'
-        self.state = state.State(self.directory / 'state.json')
+CHECKOUT = hashlib.sha256(str(paths.CHECKOUT).encode()).hexdigest()[:6]
+START_S = 60
 
 
 @dataclasses.dataclass(frozen=True)
-class Left:
-    """A dead run, whose leftovers are removed.
-
-    :param owner: the run's process, if known.
+class Run:
+    """:ivar id: the agent's name, unique on this machine.
+    :ivar directory: for files of this process; removed with the run.
+    :ivar machine: this machine, as a host; its folder is that of the agent.
     """
 
-    run: str
-    owner: int | None
+    id: str
+    directory: pathlib.Path
+    machine: channel.Host
+
+
+def id_of(run: str) -> str:
+    return f'{CHECKOUT}.{run}'
+
+
+def namespace(run: str, host: str) -> str:
+    """Return the network namespace of a run's host."""
+    return f'oxb-{id_of(run)}.{host}'
 
 
 @contextlib.contextmanager
-def hold(run: str) -> Iterator[RunLab]:
-    """Hold a run's lock, which protects what has its name; then clean up.
+def hold(run: str) -> Iterator[Run]:
+    """Run an agent; when the context ends, remove everything of the run.
 
     :raises errors.BenchError: another process has this run.
     """
-    lab = RunLab(run)
-    with contextlib.ExitStack() as stack:
-        with _all_locked():
-            for left in _dead():
-                _remove_left(left)
-            lab.directory.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(lab.directory / _LOCK, 'a'))
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise errors.BenchError(
-                    f'run {run} has a test bed already, of process '
-                    f'{_owner(lab)}') from None
-            (lab.directory / _RECORD).write_text(json.dumps({
-                'pid': os.getpid(),
-                'started': processes.start_time(os.getpid())}))
-        lab.logs.mkdir(exist_ok=True)
-        lab.run_directory.mkdir(mode=0o755)
-        stack.callback(remove, lab)
-        stack.enter_context(_guarded(lab))
-        yield lab
+    if not NAME.fullmatch(run):
+        raise errors.BenchError(
+            f'{run!r} is no name of a run: lower-case letters, digits and '
+            'dashes, 32 at most')
+    directory = FOLDER / run
+    directory.mkdir(parents=True, exist_ok=True)
+    with _agent(id_of(run), directory / 'agent.log') as asked:
+        machine = channel.Host(asked, 'machine', '', asked.ready(START_S), {})
+        machine.undo(['rm', '-rf', directory])
+        yield Run(id_of(run), directory, machine)
 
 
-def clean() -> list[Left]:
-    """Remove what dead runs have left; return those runs."""
-    with _all_locked():
-        dead = _dead()
-        for left in dead:
-            _remove_left(left)
-        return dead
+def clean() -> list[str]:
+    """Remove what dead runs have left; return the ids of those runs."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with _agent(f'{CHECKOUT}.clean-{os.getpid()}',
+                FOLDER / 'clean.log') as asked:
+        asked.ready(START_S)
+        return asked.removed
 
 
 def living() -> list[str]:
-    """Return the runs whose process is alive."""
-    return [run for run in _recorded() if _lives(run)]
-
-
-def remove(lab: RunLab) -> None:
-    """Kill and remove everything with the run's name."""
-    for process in processes.all_of(lab):
-        if process.alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    for host in namespaces.hosts(lab):
-        namespaces.delete(lab, host)
-    _unmount(lab.run_directory)
-    shutil.rmtree(lab.run_directory, ignore_errors=True)
-    shutil.rmtree(lab.directory, ignore_errors=True)
+    """Return the ids of runs whose agent is alive."""
+    return sorted(path.name for path in agent.FOLDERS.glob('*')
+                  if path.is_dir() and agent.locked(path))
 
 
 @contextlib.contextmanager
-def _guarded(lab):
-    """Start a process that removes the run at once if this one is killed.
-
-    It waits in flock(1), which is small.
-    """
-    with open(lab.logs / 'guard.log', 'ab') as log:
-        guard = subprocess.Popen(
-            ['flock', lab.directory / _LOCK, sys.executable, '-P', '-m',
-             'bench.beds.guard', lab.name], cwd=paths.CHECKOUT,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
-            env={**os.environ, 'PYTHONPATH': str(paths.CHECKOUT)})
+def _agent(name, log):
+    with open(log, 'ab') as output:
+        child = subprocess.Popen(
+            [sys.executable, '-P', agent.__file__, name],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output,
+            env=environment(), start_new_session=True)
+    asked = channel.Channel(
+        'this machine', child.stdin, child.stdout,
+        lambda: text_of(log))
     try:
-        yield
+        yield asked
     finally:
-        guard.terminate()
-        guard.wait()
+        asked.close()
+        child.wait()
 
 
-@contextlib.contextmanager
-def _all_locked():
-    """Keep runs from starting and from being removed."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with open(FOLDER / f'.{_LOCK}', 'a') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _dead():
-    return [Left(run, _owner(RunLab(run))) for run in sorted(_recorded())
-            if not _lives(run)]
-
-
-def _recorded():
-    """Return all runs with any leftovers, with or without a record."""
-    names = {path.name for path in FOLDER.glob('*')
-             if NAME.fullmatch(path.name)}
-    for folder in namespaces.NETNS, pathlib.Path('/run'):
-        for path in folder.glob(f'{_PREFIX}*'):
-            run = path.name.removeprefix(_PREFIX).partition('.')[0]
-            if NAME.fullmatch(run):
-                names.add(run)
-    return names
-
-
-def _lives(run):
+def text_of(log: pathlib.Path) -> str:
+    """Return what a program has logged."""
     try:
-        with open(RunLab(run).directory / _LOCK) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return log.read_text(errors='replace').strip()
     except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+        return 'the bed has been taken down'
 
 
-def _owner(lab):
-    try:
-        return json.loads((lab.directory / _RECORD).read_text())['pid']
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _remove_left(left):
-    # Its guard may be removing it too, or may have been killed.
-    try:
-        remove(RunLab(left.run))
-    except paths.LabError as error:
-        raise errors.BenchError(
-            f'what run {left.run} left cannot be removed: {error}') from None
-
-
-def _unmount(folder):
-    mounted = [line.split()[4] for line in pathlib.Path(
-        '/proc/self/mountinfo').read_text().splitlines()]
-    for target in reversed(mounted):
-        if pathlib.PurePath(target).is_relative_to(folder):
-            subprocess.run(['umount', '--lazy', target], check=False)
+def environment() -> dict[str, str]:
+    """Return the minimal environment of all programs of a bed."""
+    return {
+        'PATH': os.pathsep.join((
+            str(paths.VENV / 'bin'), '/usr/local/sbin', '/usr/local/bin',
+            '/usr/sbin', '/usr/bin', '/sbin', '/bin')),
+        'HOME': os.environ.get('HOME', '/root'),
+    }

@@ -7,12 +7,14 @@ connection ends for whatever reason.
 
 from collections.abc import Iterator
 import contextlib
+import dataclasses
 import shlex
 import subprocess
 from typing import Any
 
 from bench import errors
 from bench.beds import agent
+from bench.beds import bed as beds
 from bench.beds import channel
 from bench.beds import declaration
 from bench.beds import interface
@@ -24,7 +26,6 @@ from bench.beds import runs
 from bench.beds import units
 from lab import parallel
 from lab import paths
-from lab import processes
 
 CONNECT_S = 60
 # Seconds between keepalives, and how many may be missed.
@@ -33,37 +34,12 @@ ALIVE_S, ALIVE_COUNT = 5, 3
 END_S = 60
 
 
-class Bed:
-    """Machines that are up; see interface.Bed."""
-
-    counts_instructions = False
-
-    def __init__(self, declared: declaration.Bed,
-                 hosts: dict[str, channel.Host]):
-        self.name, self.hosts = declared.name, hosts
-        self.machines = hosts
-        self._declared = declared
-
-    def by_role(self, role: str) -> list[channel.Host]:
-        return [host for host in self.hosts.values() if host.role == role]
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {
-            'provider': declaration.SSH,
-            'declaration': self._declared.content,
-            'interfaces': {name: real_links.describe(host)
-                           for name, host in self.hosts.items()},
-        }
-
-
-class ProvisionedBed(Bed):
+@dataclasses.dataclass
+class ProvisionedBed(beds.Bed):
     """Provisioned machines; see interface.Provisioned."""
 
-    def __init__(self, declared: declaration.Bed,
-                 hosts: dict[str, channel.Host],
-                 installed: dict[str, dict[str, str]]):
-        super().__init__(declared, hosts)
-        self.installed = installed
+    installed: dict[str, dict[str, str]] = dataclasses.field(
+        default_factory=dict)
 
     def fingerprint(self) -> dict[str, Any]:
         return {**super().fingerprint(), 'installed': self.installed}
@@ -75,12 +51,13 @@ class Provider:
     name = declaration.SSH
 
     @contextlib.contextmanager
-    def build(self, declared: declaration.Bed, run: str) -> Iterator[Bed]:
+    def build(self, declared: declaration.Bed, run: str,
+              ) -> Iterator[beds.Bed]:
         with contextlib.ExitStack() as stack:
             under_test = _packages(declared.software)
-            lab = stack.enter_context(runs.hold(run))
+            held = stack.enter_context(runs.hold(run))
             connections = {
-                name: Connection(lab, declared, host)
+                name: Connection(held, declared, host)
                 for name, host in declared.hosts.items()}
             stack.callback(_close, connections.values())
             _together(connection.open for connection in connections.values())
@@ -88,19 +65,18 @@ class Provider:
                      for name, connection in connections.items()}
             installed = None
             if declared.provisioning.installs():
-                installed = _provision(lab, declared, hosts, {
+                installed = _provision(held, declared, hosts, {
                     name: connection.options
                     for name, connection in connections.items()}, under_test)
             _together(lambda host=host: real_links.prepare(
                 declared, host) for host in hosts.values())
-            macs = {name: real_links.macs(host)
-                    for name, host in hosts.items()}
+            macs = {name: beds.macs(host) for name, host in hosts.items()}
             for name, host in hosts.items():
-                host.interfaces = real_links.interfaces(declared, name, macs)
+                host.interfaces = beds.interfaces(declared, name, macs)
             _together(lambda host=host: real_links.join(
                 declared, host, macs) for host in hosts.values())
-            yield Bed(declared, hosts) if installed is None else (
-                ProvisionedBed(declared, hosts, installed))
+            yield beds.Bed(declared, hosts, hosts) if installed is None else (
+                ProvisionedBed(declared, hosts, hosts, installed=installed))
 
 
 class Connection:
@@ -109,14 +85,15 @@ class Connection:
     Ansible's connections share it.
     """
 
-    def __init__(self, lab: runs.RunLab, declared: declaration.Bed,
+    def __init__(self, held: runs.Run, declared: declaration.Bed,
                  host: declaration.Host):
-        self._lab, self._host = lab, host
+        self._name = f'{held.id}.{host.name}'
+        self._host = host
         self._access = host.access
-        known = lab.directory / 'known_hosts'
+        known = held.directory / 'known_hosts'
         if not known.exists():
             known.write_text(_known_hosts(declared))
-        socket = lab.run_directory / f'{host.name}.ssh'
+        socket = held.machine.folder / f'{host.name}.ssh'
         # Independent of configuration files of the user and machine.
         self.options = [
             '-F', 'none', '-o', 'BatchMode=yes',
@@ -131,7 +108,7 @@ class Connection:
         if self._access.key is not None:
             self.options += ['-i', str(self._access.key),
                              '-o', 'IdentitiesOnly=yes']
-        self._log = lab.logs / f'{host.name}.ssh.log'
+        self._log = held.directory / f'{host.name}.ssh.log'
         self._child: subprocess.Popen | None = None
         self._channel: channel.Channel | None = None
 
@@ -140,8 +117,8 @@ class Connection:
 
         :raises errors.BenchError: it failed; with the output of ssh.
         """
-        words = ['python3', '-u', '-c', channel.BOOT,
-                 f'{self._lab.id}.{self._host.name}', str(len(channel.SOURCE))]
+        words = ['python3', '-u', '-c', channel.BOOT, self._name,
+                 str(len(channel.SOURCE))]
         if self._access.user != 'root':
             words = ['sudo', '-n', *words]
         with open(self._log, 'ab') as log:
@@ -151,11 +128,6 @@ class Connection:
                  shlex.join(words)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 start_new_session=True)
-        # So that clean-up finds the process if this run is killed.
-        self._lab.state.put(processes.SECTION, self._log.stem, {
-            'name': self._log.stem, 'host': None, 'argv': [], 'env': {},
-            'cwd': None, 'log': str(self._log), 'pid': self._child.pid,
-            'started': processes.start_time(self._child.pid)})
         self._channel = channel.Channel(
             f'host {self._host.name} ({self._access.address})',
             self._child.stdin, self._child.stdout, self._why)
@@ -192,11 +164,8 @@ class Connection:
     def _why(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(ALIVE_S)
-        try:
-            text = self._log.read_text(errors='replace').strip()
-        except FileNotFoundError:
-            return 'the bed has been taken down'
-        return text or f'ssh ended with {self._child.poll()}'
+        return (runs.text_of(self._log)
+                or f'ssh ended with {self._child.poll()}')
 
 
 def _packages(software):
@@ -207,10 +176,10 @@ def _packages(software):
     return None if folder is None else packages.in_folder(folder)
 
 
-def _provision(lab, declared, hosts, options, under_test):
+def _provision(held, declared, hosts, options, under_test):
     """Install the product and stop its units; return packages by host."""
     version = under_test.version if under_test else declared.software.version
-    provisioning.play(lab, declared, options, under_test)
+    provisioning.play(held.directory, declared, options, under_test)
     installed = {name: packages.installed(host)
                  for name, host in hosts.items()}
     if declared.provisioning.roles:

@@ -13,9 +13,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_arguments: argparse.Namespace) -> int:
-    for left in runs.clean():
-        owner = f' of process {left.owner}' if left.owner else ''
-        print(f'removed: run {left.run}{owner}, which has ended')
+    for name in runs.clean():
+        print(f'removed: run {name}, which has ended')
     for name in runs.living():
         print(f'left alone: run {name}, which is alive')
     return 0

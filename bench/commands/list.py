@@ -3,8 +3,8 @@
 
 import argparse
 
+from bench.declarations import definitions
 from bench.declarations import document
-from bench.scenarios import definitions
 from bench.scenarios import load
 from bench.scenarios import schema
 

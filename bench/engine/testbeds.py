@@ -11,6 +11,7 @@ from typing import Any
 from bench.beds import declaration
 from bench.beds import interface
 from bench.beds import reading
+from bench.declarations import definitions
 from bench.declarations import document as documents
 from bench.declarations import schemas
 from bench.engine import registry
@@ -38,7 +39,8 @@ def declared(key: Key, provider: str | None = None) -> declaration.Bed:
     :raises BenchError: the declaration is invalid; with the line.
     """
     name, changes = key
-    found = documents.read(reading.find(name), reading.SCHEMA)
+    found = documents.read(definitions.find(definitions.BEDS, name),
+                           reading.SCHEMA)
     if changes:
         data = copy.deepcopy(found.data)
         for keys, value in changes:

@@ -10,19 +10,19 @@ from typing import Any
 import jsonschema
 
 from bench import errors
+from bench.declarations import shapes
 from bench.results import model
 
 FORMAT = 'octavia-xdp-bench results'
 VERSION = 1
 
-_TEXT = {'type': 'string', 'minLength': 1}
+_TEXT = shapes.TEXT
 _NUMBER = {'type': 'number'}
-_COUNT = {'type': 'integer', 'minimum': 0}
+_COUNT = shapes.whole(0)
 
 
 def _object(required: dict[str, Any]) -> dict[str, Any]:
-    return {'type': 'object', 'properties': required,
-            'required': list(required), 'additionalProperties': False}
+    return shapes.mapping(required, *required)
 
 
 def _row(*cells: dict[str, Any]) -> dict[str, Any]:

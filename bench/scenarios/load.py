@@ -8,9 +8,9 @@ import fnmatch
 import pathlib
 from typing import Any
 
+from bench.declarations import definitions
 from bench.declarations import document as documents
 from bench.declarations import schemas
-from bench.scenarios import definitions
 from bench.scenarios import matrix
 from bench.scenarios import model
 from bench.scenarios import rules

@@ -9,6 +9,7 @@ from oslotest import base
 from bench import errors
 from bench.beds import guest
 from bench.beds import reading
+from bench.declarations import definitions
 from bench.engine import clients
 from bench.engine import services
 from bench.scenarios import model
@@ -28,7 +29,7 @@ class TestIpvs(base.BaseTestCase):
     def setUpClass(cls):
         super().setUpClass()
         context = guest.Provider().build(
-            reading.read(reading.find('one-node'), 'guest'),
+            reading.read(definitions.find('beds', 'one-node'), 'guest'),
             f'test-{uuid.uuid4().hex[:12]}')
         cls.bed = context.__enter__()
         cls.addClassCleanup(context.__exit__, None, None, None)

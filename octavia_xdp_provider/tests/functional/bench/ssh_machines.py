@@ -151,6 +151,5 @@ class SshCase(waiting.Waiting, base.BaseTestCase):
     @staticmethod
     def folders():
         """Those of agents of this checkout's beds."""
-        checkout = runs.RunLab('any').id.partition('.')[0]
-        return [path for path in agent.FOLDERS.glob(f'{checkout}.*')
+        return [path for path in agent.FOLDERS.glob(f'{runs.CHECKOUT}.*')
                 if path.is_dir()]

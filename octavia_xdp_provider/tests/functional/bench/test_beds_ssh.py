@@ -57,61 +57,6 @@ class TestBed(ssh_bed.BedCase):
         self.assertEqual(before, self.settings())
         self.assertEqual([], self.folders())
 
-    def test_a_host(self):
-        with self.inside(), self.build() as bed:
-            host = bed.hosts['sink']
-            self.check_commands(host)
-            self.check_processes(host)
-            self.check_files(host)
-
-    def check_commands(self, host):
-        self.assertEqual('a "b" $c\n', host.run(
-            ['printf', '%s\n', 'a "b" $c']).stdout)
-        self.assertEqual('text', host.run(['cat'], stdin='text').stdout)
-        error = self.assertRaises(errors.BenchError, host.run,
-                                  ['sh', '-c', 'echo reason >&2; exit 3'])
-        for part in 'sink', '(3)', 'reason':
-            self.assertIn(part, str(error))
-        error = self.assertRaises(errors.BenchError, host.run, ['nothing'])
-        self.assertIn('nothing', str(error))
-        error = self.assertRaises(errors.BenchError, host.run,
-                                  ['sleep', '1000'], timeout=0.2)
-        self.assertIn('did not end within 0.2 s', str(error))
-
-    def check_processes(self, host):
-        process = host.start(
-            ['sh', '-c', 'echo ready; echo error >&2; while read line; do '
-             'echo "got $line"; done'], log='some.log')
-        self.assertEqual('ready', process.line(self.SOON))
-        process.write('this\n')
-        self.assertEqual('got this', process.line(self.SOON))
-        self.assertIsNone(process.poll())
-        self.assertRaises(subprocess.TimeoutExpired, process.line, 0.01)
-        self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.01)
-        self.assertEqual(-signal.SIGTERM, process.stop())
-        self.assertEqual(-signal.SIGTERM, process.wait(self.SOON))
-        self.assertRaises(EOFError, process.line, self.SOON)
-        self.assertEqual(b'error\n', host.read(host.folder / 'some.log'))
-        self.assertEqual(7, host.start(['sh', '-c', 'exit 7'],
-                                       log='some.log').wait(self.SOON))
-
-    def check_files(self, host):
-        source = self.machines.lab.directory / 'source'
-        content = os.urandom(300_000)
-        source.write_bytes(content)
-        source.chmod(0o750)
-        path = host.put(source, 'bin/target')
-        self.assertEqual(content, host.read(path))
-        self.assertEqual('750\n', host.run(['stat', '-c', '%a', path]).stdout)
-        source.write_bytes(b'')
-        self.assertEqual(b'', host.read(host.put(source, 'bin/target')))
-        error = self.assertRaises(errors.BenchError, host.put, source,
-                                  '../escaped')
-        self.assertIn('is not below', str(error))
-        error = self.assertRaises(errors.BenchError, host.read,
-                                  host.folder / 'none')
-        self.assertIn('none', str(error))
-
 
 class TestRefused(ssh_bed.BedCase):
 
@@ -213,7 +158,7 @@ class TestDeath(ssh_bed.BedCase):
         process.kill()
         process.wait()
         self.wait('end', lambda: not self.folders()
-                  and not runs.RunLab(run).directory.exists())
+                  and not (runs.FOLDER / run).exists())
         self.assertIsNone(processes.start_time(pid))
         self.assertEqual(before, self.settings())
 
@@ -227,7 +172,7 @@ class TestDeath(ssh_bed.BedCase):
             os.kill(one, signal.SIGKILL)
         process.kill()
         process.wait()
-        self.wait('end', lambda: not runs.RunLab(run).directory.exists())
+        self.wait('end', lambda: not (runs.FOLDER / run).exists())
         self.assertIsNotNone(processes.start_time(pid))
         self.assertNotEqual(before['lb'], self.settings()['lb'])
         for name in self.ADDRESSES:
@@ -239,7 +184,7 @@ class TestDeath(ssh_bed.BedCase):
                  'from bench.beds import agent\n'
                  'import pathlib\n'
                  'agent.end(pathlib.Path(sys.argv[1]))',
-                 agent.FOLDERS / f'{runs.RunLab(run).id}.{name}'],
+                 agent.FOLDERS / f'{runs.id_of(run)}.{name}'],
                 cwd=paths.CHECKOUT, timeout=self.SOON)
             self.assertEqual(0, done.returncode)
         self.assertIsNone(processes.start_time(pid))
@@ -248,7 +193,7 @@ class TestDeath(ssh_bed.BedCase):
             pass
 
     def agents(self, run):
-        name = runs.RunLab(run).id
+        name = runs.id_of(run)
         for entry in os.listdir('/proc'):
             if not entry.isdigit():
                 continue

@@ -113,12 +113,13 @@ class TestCommand(Engine):
         self.wait('end of the rest', lambda: not self.left(), PATIENCE_S)
 
     def left(self):
-        return [name for name in self.names() if name not in runs.living()]
+        return [name for name in self.names()
+                if runs.id_of(name) not in runs.living()]
 
     @staticmethod
     def names():
         return {path.name.split('.')[1]
-                for path in namespaces.NETNS.glob(f'{runs._PREFIX}r*')}
+                for path in namespaces.NETNS.glob(runs.namespace('r*', '*'))}
 
     def test_killed_in_the_middle_nothing_is_left_and_a_second_run_works(
             self):

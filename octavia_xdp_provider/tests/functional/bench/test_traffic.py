@@ -6,9 +6,9 @@ import json
 from oslotest import base
 
 from bench import errors
+from bench.traffic import generator
 from bench.traffic import interface
 from bench.traffic import next_hops
-from bench.traffic import generator
 from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import streams

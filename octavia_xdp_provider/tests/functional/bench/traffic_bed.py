@@ -82,7 +82,7 @@ def traffic(text=BED):
 @contextlib.contextmanager
 def frames(run, host, device):
     """A socket that sends and receives frames at a host's interface."""
-    with lab_namespaces.inside(runs.RunLab(run), host):
+    with lab_namespaces.entered(runs.namespace(run, host)):
         opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
                                socket.htons(_ETH_P_ALL))
     with opened:

@@ -5,7 +5,7 @@ import textwrap
 
 import yaml
 
-from bench.beds import reading
+from bench.declarations import definitions
 from octavia_xdp_provider.tests.unit import documents
 
 
@@ -15,7 +15,8 @@ def declaration():
     block = text.partition('what is there of this host::\n\n')[2].partition(
         '\n\n   The roles are those of')[0]
     added = yaml.safe_load(textwrap.dedent(block))
-    found = yaml.safe_load(reading.find('one-node').read_text())
+    found = yaml.safe_load(
+        definitions.find('beds', 'one-node').read_text())
     for name, host in added.pop('hosts').items():
         found['hosts'][name] |= host
     return found | added

@@ -11,6 +11,7 @@ import yaml
 from bench import errors
 from bench.beds import declaration
 from bench.beds import reading
+from bench.declarations import definitions
 from bench.declarations import document
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import documents
@@ -133,21 +134,23 @@ class TestMeaning(BedCase):
         self.assertEqual('guest', self.read(provider='guest').provider)
 
     def test_our_beds(self):
-        paths = sorted(reading.BEDS.glob('*.yaml'))
+        paths = sorted((definitions.FOLDER / 'beds').glob('*.yaml'))
         self.assertIn('one-node', [path.stem for path in paths])
         for path in paths:
             for provider in declaration.NAMESPACES, declaration.GUEST:
-                bed = reading.read(reading.find(path.stem), provider)
+                bed = reading.read(
+                    definitions.find('beds', path.stem), provider)
                 self.assertEqual(path.stem, bed.name)
                 self.assertTrue(bed.content['description'], path)
 
     def test_a_path_is_no_name_of_ours(self):
         self.assertEqual(pathlib.Path('other.yaml'),
-                         reading.find('other.yaml'))
+                         definitions.find('beds', 'other.yaml'))
 
     def test_what_is_neither_a_name_nor_a_path(self):
-        error = self.assertRaises(errors.BenchError, reading.find, 'other')
-        for part in 'no bed "other"', 'one-node, ', 'ends with .yaml':
+        error = self.assertRaises(errors.BenchError, definitions.find, 'beds',
+                                  'other')
+        for part in 'no bed "other"', 'one-node', 'ends with .yaml':
             self.assertIn(part, str(error))
 
 
@@ -499,7 +502,7 @@ class TestDocument(base.TestCase):
     def test_each_bed_is_in_the_reference(self):
         text = (documents.SOURCE / 'contributor/benchmarks/beds.rst'
                 ).read_text()
-        for path in reading.BEDS.glob('*.yaml'):
+        for path in (definitions.FOLDER / 'beds').glob('*.yaml'):
             self.assertIn(f'``{path.stem}``', text)
 
     def test_the_example_is_a_bed(self):

@@ -94,7 +94,7 @@ class TestCommands(base.TestCase):
         self.assertEqual((0, ''), self.run_words(*plan))
         for words, wrong, there_are in (
                 (('--provider', 'gests'), '"gests"', 'namespaces, guest'),
-                (('--bed', 'two-nodes'), '"two-nodes"', 'one-node, ')):
+                (('--bed', 'two-nodes'), '"two-nodes"', 'eight-nodes, ')):
             status, said = self.run_words(*plan, *words)
             self.assertEqual(1, status)
             self.assertIn(wrong, said)

@@ -10,7 +10,7 @@ from unittest import mock
 import fixtures
 
 from bench import errors
-from bench.beds import reading
+from bench.declarations import definitions
 from bench.engine import alone
 from bench.engine import context as contexts
 from bench.engine import events
@@ -292,7 +292,7 @@ class TestBeds(base.TestCase):
         """Of the software that it is for; a scenario may say otherwise."""
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
                             'bed.yaml')
-        text = reading.find('one-node').read_text()
+        text = definitions.find('beds', 'one-node').read_text()
         path.write_text(text + 'software:\n'
                         '  configuration: {dscp: 1, slots: 64}\n')
         bed = testbeds.declared((str(path), ()))

@@ -18,15 +18,11 @@ class TestCounting(base.TestCase):
 
     def booted(self, wanted):
         """(arguments of on-kernel, seconds that one of the guest may take)."""
-        lab = mock.Mock(run_directory=pathlib.Path('/none'),
-                        logs=pathlib.Path('/none'))
-        with (mock.patch.object(guest, 'open', mock.mock_open(), create=True),
-              mock.patch.object(guest.subprocess, 'Popen') as popen,
-              mock.patch.object(guest, '_connected'),
-              mock.patch.object(guest.processes, 'start_time'),
+        machine = mock.Mock(folder=pathlib.Path('/none'))
+        with (mock.patch.object(guest, '_connected'),
               mock.patch.object(guest.channel, 'Channel') as made,
-              guest._booted(lab, wanted)):
-            return popen.call_args[0][0], made.call_args[0][4]
+              guest._booted(machine, wanted)):
+            return machine.start.call_args[0][0], made.call_args[0][4]
 
     def test_a_guest_that_counts_instructions(self):
         arguments, patience = self.booted(

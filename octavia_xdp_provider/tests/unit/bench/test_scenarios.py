@@ -7,7 +7,7 @@ import textwrap
 import fixtures
 
 from bench import errors
-from bench.scenarios import definitions
+from bench.declarations import definitions
 from bench.scenarios import load
 from bench.scenarios import matrix
 from bench.scenarios import model

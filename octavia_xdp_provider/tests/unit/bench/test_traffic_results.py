@@ -10,11 +10,11 @@ import numpy
 
 from bench import errors
 from bench.traffic import formats
+from bench.traffic import generator
 from bench.traffic import interface
 from bench.traffic import latency
 from bench.traffic import losses
 from bench.traffic import merge
-from bench.traffic import generator
 from bench.traffic import programs
 from bench.traffic import results
 from bench.traffic import sinks
