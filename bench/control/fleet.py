@@ -15,6 +15,8 @@ import shutil
 import sys
 import time
 
+import psutil
+
 from bench.control import cluster as clusters
 from bench.control import driver
 from bench.control import figures
@@ -67,7 +69,7 @@ def run(arguments):
         busy = fleet.measure(arguments.fleet_seconds, arguments.fleet_rate)
         resync_s = fleet.resync()
         refetch_s = fleet.refetch()
-        rss = figures.rss_mb(fleet.pid)
+        rss = psutil.Process(fleet.pid).memory_info().rss / 1e6
     values = {'cores': busy['cores'], 'rss_mb': round(rss),
               'resync_s': resync_s, 'changes_per_s': busy['changes_per_s']}
     print('fleet', values, flush=True)
@@ -299,9 +301,9 @@ class Fleet:
                   rabbitmq.NAME: [rabbitmq.NAME],
                   'nodes': [f'nodes-{number}' for number
                             in range(PROCESSES)]}
-        return {name: [pid for process in group for pid in figures.children(
-            processes.find(self.lab, process).pid)]
-            for name, group in groups.items()}
+        return {name: [one.pid for process in group
+                       for one in _family(self.lab, process)]
+                for name, group in groups.items()}
 
     def _make_changes(self, seconds, rate):
         """Make changes at a steady pace; slow calls delay no others."""
@@ -352,6 +354,12 @@ class Fleet:
         return round(time.monotonic() - began, 1)
 
 
+def _family(lab, name):
+    """Return a process of the lab with its descendants."""
+    process = psutil.Process(processes.find(lab, name).pid)
+    return [process, *process.children(recursive=True)]
+
+
 def _cost_ms(busy, quiet):
     """Return CPU of the controller for a change, without its idle load."""
     if not busy['changes']:
@@ -370,6 +378,6 @@ def _holding(log):
 def _cpu(pids):
     total = 0.0
     for pid in pids:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(psutil.NoSuchProcess):
             total += figures.cpu_s(pid)
     return total

@@ -3,16 +3,15 @@
 
 from collections.abc import Iterator
 import contextlib
-import os
-import pathlib
 import time
+
+import psutil
 
 # Share of all CPUs' time that others may use without a mark.
 LOAD_MAX = 0.05
 # Seconds by which the clocks may diverge: slewing (500 ppm) for a minute makes
 # 0.03 s.
 CLOCK_STEP_S = 0.1
-_PROC = pathlib.Path('/proc')
 
 
 class Watch:
@@ -26,8 +25,7 @@ class Watch:
 
     def __init__(self, load: bool = True) -> None:
         self._load = load
-        self._ticks = os.sysconf('SC_CLK_TCK')
-        self._cpus = os.sysconf('SC_NPROCESSORS_ONLN')
+        self._cpus = psutil.cpu_count()
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[list[str]]:
@@ -38,9 +36,10 @@ class Watch:
         marks += self._marks(before, self._sample())
 
     def _sample(self):
-        user, steal = machine(_PROC / 'stat')
-        return (time.monotonic(), time.time(), user / self._ticks,
-                steal / self._ticks, own_user_ticks() / self._ticks)
+        times = psutil.cpu_times()
+        # Time of guests is included in user and nice.
+        return (time.monotonic(), time.time(), times.user + times.nice,
+                times.steal, _own_user_seconds())
 
     def _marks(self, before, after):
         took, wall, user, steal, own = (
@@ -57,32 +56,13 @@ class Watch:
                        f'{self._cpus} CPUs')
 
 
-def machine(path: pathlib.Path) -> tuple[int, int]:
-    """Return ticks of user time and stolen time of all CPUs since boot."""
-    fields = path.read_text().splitlines()[0].split()[1:]
-    # proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal.
-    # Time of guests is included in user and nice.
-    return int(fields[0]) + int(fields[1]), int(fields[7])
-
-
-def own_user_ticks() -> int:
-    """Return ticks of this process and its descendants, even ended ones."""
-    times, parents = {}, {}
-    for entry in _PROC.iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            # The name in parentheses may contain anything.
-            fields = (entry / 'stat').read_text().rpartition(')')[2].split()
-            # proc_pid_stat(5): 4 is ppid, 14 and 16 utime and cutime.
-            parents[int(entry.name)] = int(fields[1])
-            times[int(entry.name)] = int(fields[11]) + int(fields[13])
-    own = os.getpid()
-    return sum(ticks for pid, ticks in times.items()
-               if _is_below(pid, own, parents))
-
-
-def _is_below(pid, ancestor, parents):
-    while pid and pid != ancestor:
-        pid = parents.get(pid, 0)
-    return pid == ancestor
+def _own_user_seconds():
+    """Return user time of this process and its descendants, even ended ones.
+    """
+    own = psutil.Process()
+    total = 0.0
+    for process in own, *own.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.children_user
+    return total

@@ -2,13 +2,13 @@
 """Runs the health checker for a while, over targets that are all up."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
 
+from bench.control import figures
 from bench.hc import programs as targets
 from bench.hc import space
 from octavia_xdp_provider.result_handler import queue_directory
@@ -16,7 +16,6 @@ from octavia_xdp_provider.result_handler import queue_file
 
 METRICS = '127.0.0.1:9105'
 LATENESS = 'lateness_seconds_bucket{'
-_TICKS = os.sysconf('SC_CLK_TCK')
 
 
 def run(asked):
@@ -60,11 +59,12 @@ def _watch(child, queue, count, delay, seconds):
     while time.monotonic() < end:
         downs += _drain(directory)
         if at_start is None and time.monotonic() >= start:
-            at_start = (time.monotonic(), _cpu(child.pid), _scrape())
+            at_start = (time.monotonic(), figures.cpu_s(child.pid), _scrape())
         time.sleep(0.05)
     then, cpu, metrics = at_start
-    now, cpu_now, metrics_now = time.monotonic(), _cpu(child.pid), _scrape()
-    peak, resident = _status(child.pid, 'VmHWM'), _status(child.pid, 'VmRSS')
+    now, cpu_now = time.monotonic(), figures.cpu_s(child.pid)
+    metrics_now = _scrape()
+    peak, resident = status(child.pid, 'VmHWM'), status(child.pid, 'VmRSS')
     time.sleep(2)
     downs += _drain(directory)
     snapshot = directory.snapshot()
@@ -92,14 +92,8 @@ def _drain(directory):
     return downs
 
 
-def _cpu(pid):
-    """Return the CPU seconds of a process."""
-    with open(f'/proc/{pid}/stat') as file:
-        fields = file.read().rpartition(')')[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _status(pid, name):
+def status(pid, name):
+    """Return a number of /proc/PID/status, as of kilobytes."""
     with open(f'/proc/{pid}/status') as file:
         for line in file:
             if line.startswith(name + ':'):

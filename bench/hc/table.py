@@ -9,6 +9,7 @@ import statistics
 import time
 
 from bench import handler
+from bench.hc import steady
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import queue_file
 
@@ -40,7 +41,7 @@ def run(asked):
         with handler.Handler(config).running() as child:
             values = _measure(writer, child, asked.settings['singles'],
                               asked.settings['bursts'])
-            values['rss_mb'] = _memory(child.pid)
+            values['rss_mb'] = steady.status(child.pid, 'VmHWM') / 1024
         wrong = node.faults()
         if wrong:
             raise RuntimeError(wrong)
@@ -73,11 +74,3 @@ def _measure(writer, child, singles, bursts):
         'all_20000_ms': statistics.median(whole),
         'all_20000_minimum_ms': min(whole),
         'services': SERVICES, 'results': len(states)}
-
-
-def _memory(pid):
-    with open(f'/proc/{pid}/status') as file:
-        for line in file:
-            if line.startswith('VmHWM:'):
-                return int(line.split()[1]) / 1024
-    return 0.0

@@ -31,27 +31,6 @@ class Goal:
     retries: int = 3
     trials_max: int = 100
 
-    def __post_init__(self):
-        for name, good, text in (
-                ('loss_ratio', 0 <= self.loss_ratio < 1, 'from 0 to below 1'),
-                ('exceed_ratio', 0 <= self.exceed_ratio < 1,
-                 'from 0 to below 1'),
-                ('trial_seconds', self.trial_seconds > 0, 'above 0'),
-                ('sum_seconds', self.sum_seconds >= self.trial_seconds,
-                 'at least that of one trial'),
-                ('width', 0 < self.width < 1, 'between 0 and 1'),
-                ('reached', 0 < self.reached <= 1, 'above 0, up to 1'),
-                ('retries', self.retries >= 0, '0 or more'),
-                ('trials_max', self.trials_max >= 1, '1 or more')):
-            if not good:
-                raise errors.BenchError(
-                    f'goal of a search: {name} is {getattr(self, name)}; it '
-                    f'has to be {text}')
-
-
-# RFC 2544, section 26.1, as RFC 9971 states it: one trial of a minute decides.
-RFC2544 = Goal(exceed_ratio=0.0, trial_seconds=60.0, sum_seconds=60.0)
-
 
 @dataclasses.dataclass(frozen=True)
 class Trial:

@@ -6,8 +6,7 @@ shared processors occasionally loses a packet at any rate. After one such
 trial, that search ends far too low, and differently in each run. RFC 9971
 (MLRsearch) therefore lets several trials decide about a rate, and states by
 two ratios how much may be lost and how often. Its classification of rates is
-used here (load.py); it leaves open which rate is tried next. RFC 2544 is one
-of its goals (goal.RFC2544), so one search serves both.
+used here (load.py); it leaves open which rate is tried next.
 
 Trials in which the generator did not reach its rate, or which were disturbed,
 are void: they are repeated and never count. A rate is reported only if its

@@ -7,7 +7,6 @@ from bench.results import model as results
 from bench.scenarios import model
 from bench.search import goal
 from bench.search import rate
-from bench.search import trials
 
 NEEDS_GENERATOR = True
 TRIALS_MAX = 24
@@ -52,4 +51,5 @@ def _highest(context):
 def _trial(context, asked, length):
     done = context.traffic.measure(context.profile(), asked, length)
     disturbed = [mark for mark in done.marks if mark.startswith(_DISTURBED)]
-    return trials.of(done, '; '.join(disturbed) or None)
+    return goal.Trial(asked, done.seconds, done.sent, done.lost,
+                      '; '.join(disturbed) or None)

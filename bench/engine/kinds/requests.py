@@ -28,7 +28,8 @@ def seconds(measure: model.Measure) -> float:
 
 def run(context: contexts.Context) -> list[figures.Figure]:
     measure = context.measure
-    client = _client(measure)
+    client = catalog.KINDS[measure.client](measure.connections,
+                                           measure.keep_alive)
     service = context.services[0]
     hosts = context.bed.by_role(beds.GENERATOR)
     with clients.at(hosts, service.vip):
@@ -70,15 +71,6 @@ def _figures(context, unit, done, used, received, memory):
         *([figure('packet_cpu', 's/million packets', results.LOWER,
                   used / received * 1e6)] if received else []),
         figure('memory', 'bytes', results.LOWER, memory)]
-
-
-def _client(measure):
-    if measure.client == 'iperf3':
-        return catalog.make('iperf3', streams=measure.connections)
-    options = {'connections': measure.connections}
-    if measure.client == 'wrk':
-        options['keep_alive'] = measure.keep_alive
-    return catalog.make(measure.client, **options)
 
 
 def before(bed: beds.Bed, services: Sequence[software.Service],

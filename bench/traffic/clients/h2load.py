@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""h2load of nghttp2: HTTP/1.1 or HTTP/2 without TLS."""
+"""h2load of nghttp2: HTTP/1.1 without TLS."""
 
-import dataclasses
 import math
 import re
 
@@ -17,16 +16,7 @@ _SECONDS = re.compile(r'^finished in ([\d.]+)(us|ms|s),', re.MULTILINE)
 _UNITS = {'us': 1e-6, 'ms': 1e-3, 's': 1.0}
 
 
-@dataclasses.dataclass(frozen=True)
-class H2load:
-    """:param streams: concurrent streams of a connection, for HTTP/2."""
-
-    connections: int = 16
-    version: int = 1
-    streams: int = 1
-    path: str = '/'
-    name: str = 'h2load'
-    unit: str = 'requests/s'
+class H2load(result.Client):
 
     def prepare(self, host):
         result.need(host, 'h2load', 'nghttp2-client')
@@ -38,9 +28,7 @@ class H2load:
         return ['sh', '-c', 'rm -f "$1" && shift && exec "$@"', 'sh', log,
                 'h2load', f'--clients={self.connections}', '--threads=1',
                 f'--duration={max(1, round(seconds))}',
-                *(['--h1'] if self.version == 1 else
-                  [f'--max-concurrent-streams={self.streams}']),
-                f'--log-file={log}', f'http://{where}{self.path}']
+                '--h1', f'--log-file={log}', f'http://{where}/']
 
     def parse(self, host, output):
         log = host.read(host.folder / _LOG).decode()

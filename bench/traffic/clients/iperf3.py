@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """iperf3: bulk transfers by TCP."""
 
-import dataclasses
 import json
 
 from bench import errors
 from bench.traffic.clients import result
 
 
-@dataclasses.dataclass(frozen=True)
-class Iperf3:
-    """:param streams: concurrent connections that carry data.
-    :param download: whether members send. Otherwise the client does; with
-        DSR, only that direction passes load balancers.
+class Iperf3(result.Client):
+    """The client sends: with DSR, only that direction passes load balancers.
     """
 
-    streams: int = 1
-    download: bool = False
-    name: str = 'iperf3'
-    unit: str = 'bytes/s'
+    unit = 'bytes/s'
 
     def prepare(self, host):
         result.need(host, 'iperf3', 'iperf3')
@@ -26,8 +19,7 @@ class Iperf3:
     def command(self, host, address, port, seconds):
         return ['iperf3', '--client', address, '--port', str(port),
                 '--time', str(max(1, round(seconds))), '--parallel',
-                str(self.streams), '--json', '--connect-timeout', '5000',
-                *(['--reverse'] if self.download else [])]
+                str(self.connections), '--json', '--connect-timeout', '5000']
 
     def parse(self, host, output):
         return parse(output)

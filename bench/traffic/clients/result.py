@@ -4,7 +4,6 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
-from typing import Protocol
 
 from bench import errors
 from bench.beds import interface
@@ -43,26 +42,31 @@ class Result:
                 self.failures.items()))]
 
 
-class Client(Protocol):
+@dataclasses.dataclass(frozen=True)
+class Client:
     """A program on a generator.
 
-    :ivar name: name in scenarios.
-    :ivar unit: unit of the rate: requests/s or bytes/s.
+    :param keep_alive: for requests; otherwise each has its own connection.
+    :cvar unit: unit of the rate: requests/s or bytes/s.
     """
 
-    name: str
-    unit: str
+    connections: int = 16
+    keep_alive: bool = True
+    unit = 'requests/s'
 
     def prepare(self, host: interface.Host) -> None:
         """:raises BenchError: the host does not have the program."""
+        raise NotImplementedError
 
     def command(self, host: interface.Host, address: str, port: int,
                 seconds: float) -> list[str]:
         """Return a command that ends by itself after some seconds."""
+        raise NotImplementedError
 
     def parse(self, host: interface.Host, output: str) -> Result:
         """:raises BenchError: the output is malformed, or nothing was
             answered."""
+        raise NotImplementedError
 
 
 def together(results: Sequence[Result]) -> Result:

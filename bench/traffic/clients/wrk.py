@@ -2,7 +2,6 @@
 """wrk: HTTP/1.1 requests as fast as possible, one at a time on each
 connection."""
 
-import dataclasses
 import json
 import pathlib
 
@@ -17,34 +16,21 @@ _FAILURES = {'connect': 'connections refused', 'read': 'read errors',
              'timeout': 'timeouts'}
 
 
-@dataclasses.dataclass(frozen=True)
-class Wrk:
-    """:param keep_alive: otherwise, each request has its own connection.
-    :param timeout_s: timeout of a request.
-    """
-
-    connections: int = 16
-    keep_alive: bool = True
-    path: str = '/'
-    threads: int = 1
-    timeout_s: int = 2
-    name: str = 'wrk'
-    unit: str = 'requests/s'
+class Wrk(result.Client):
 
     def prepare(self, host):
         result.need(host, 'wrk', 'wrk')
         host.put(_SCRIPT, _SCRIPT.name)
 
     def command(self, host, address, port, seconds):
-        words = ['wrk', '--threads', str(min(self.threads, self.connections)),
+        words = ['wrk', '--threads', '1',
                  '--connections', str(self.connections),
                  '--duration', f'{max(1, round(seconds))}s',
-                 '--timeout', f'{self.timeout_s}s',
+                 '--timeout', '2s',
                  '--script', str(host.folder / _SCRIPT.name)]
         if not self.keep_alive:
             words += ['--header', 'Connection: close']
-        where = endpoint.text(address, port)
-        return [*words, f'http://{where}{self.path}']
+        return [*words, f'http://{endpoint.text(address, port)}/']
 
     def parse(self, host, output):
         return parse(output)

@@ -17,7 +17,7 @@ from bench.software import kernel
 from bench.software import nginx
 from bench.software import xdp
 from bench.traffic import servers
-from bench.traffic.clients import catalog
+from bench.traffic.clients import wrk
 from octavia_xdp_provider.tests.functional.support import peer_bed
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.support import waiting
@@ -102,7 +102,7 @@ class Serving:
 
     def test_costs_rise_with_requests_and_memory_is_told(self):
         service, deployment = self.serve(self.software)
-        client = catalog.make('wrk', connections=4)
+        client = wrk.Wrk(connections=4)
         client.prepare(self.client)
         looks = [deployment.cpu_seconds()]
         for _ in range(2):
@@ -207,7 +207,7 @@ class TestAfterEachOther(PeerTest):
     def test_one_after_the_other_serves_the_same_clients(self):
         service = self.service()
         self.enter_context(servers.http(self.bed, [service], BODY))
-        client = catalog.make('wrk', connections=8, keep_alive=False)
+        client = wrk.Wrk(connections=8, keep_alive=False)
         client.prepare(self.client)
         for software in (haproxy.Haproxy(), kernel.Kernel(), nginx.Nginx(),
                          xdp.Xdp(), kernel.Kernel()):

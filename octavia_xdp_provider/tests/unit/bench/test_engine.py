@@ -126,30 +126,23 @@ class TestSurroundings(base.TestCase):
             pass
         return marks
 
-    def test_nothing_else_no_mark(self):
-        self.assertEqual([], self.watched((0, 100, 5, 0, 1),
-                                          (10, 110, 8, 0, 4)))
-
-    def test_a_step_of_the_clock_is_a_mark(self):
-        mark, = self.watched((0, 100, 0, 0, 0), (10, 115, 0, 0, 0))
-        self.assertIn('clock step: it was set by +5.000 s', mark)
-
-    def test_load_of_others_and_stolen_time_are_marks(self):
-        others, stolen = self.watched((0, 0, 10, 1, 2), (10, 10, 16, 3, 4))
-        self.assertIn('other processes took 20% of 2 CPUs', others)
-        self.assertIn('the hypervisor took 10% of 2 CPUs', stolen)
-
-    def test_load_marks_nothing_that_it_does_not_change(self):
-        looks = (0, 0, 10, 1, 2), (10, 15, 16, 3, 4)
-        mark, = self.watched(*looks, load=False)
-        self.assertIn('clock step', mark)
+    def test_marks(self):
+        step = 'clock step: it was set by +5.000 s meanwhile'
+        busy = (0, 0, 10, 1, 2), (10, 15, 16, 3, 4)
+        for before, after, load, wanted in (
+                ((0, 100, 5, 0, 1), (10, 110, 8, 0, 4), True, []),
+                ((0, 100, 0, 0, 0), (10, 115, 0, 0, 0), True, [step]),
+                (*busy, True, [
+                    step, 'other load: other processes took 20% of 2 CPUs',
+                    'other load: the hypervisor took 10% of 2 CPUs']),
+                (*busy, False, [step])):
+            self.assertEqual(wanted, self.watched(before, after, load=load))
 
     def test_own_time_is_that_of_all_processes_below(self):
         # Whatever this process has used so far, and the whole machine more.
-        own = surroundings.own_user_ticks()
+        _, _, machine, _, own = surroundings.Watch()._sample()
         self.assertGreater(own, 0)
-        self.assertGreaterEqual(
-            surroundings.machine(pathlib.Path('/proc/stat'))[0], own)
+        self.assertGreaterEqual(machine, own)
 
 
 class TestEvents(base.TestCase):

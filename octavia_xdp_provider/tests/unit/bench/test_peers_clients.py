@@ -7,7 +7,6 @@ import pathlib
 import types
 
 from bench import errors
-from bench.traffic.clients import catalog
 from bench.traffic.clients import h2load
 from bench.traffic.clients import iperf3
 from bench.traffic.clients import result
@@ -187,12 +186,3 @@ class TestResults(base.TestCase):
         self.assertEqual(result.Result(
             2.0, 150, {'p50': 2.0, 'p99': 3.0},
             {'timeouts': 3, 'read errors': 1}), found)
-
-    def test_clients_by_name(self):
-        made = catalog.make('wrk', connections=3)
-        self.assertEqual(wrk.Wrk(connections=3), made)
-        self.assertIn('h2load, iperf3, wrk', str(self.assertRaises(
-            errors.BenchError, catalog.make, 'ab')))
-        for option in ('streams', 'name'):
-            self.assertIn(f'unknown option "{option}"', str(self.assertRaises(
-                errors.BenchError, catalog.make, 'wrk', **{option: 1})))
