@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         ).post(text, arguments.name))
     else:
         password = secret.read('GERRIT_PASSWORD', arguments.token_file)
-        gerrit.Change(arguments.url, arguments.change, arguments.revision,
-                      arguments.user, password).post(text)
+        gerrit.post(arguments.url, arguments.change, arguments.revision,
+                    arguments.user, password, text)
         print(f'message on change {arguments.change}')
     return 0

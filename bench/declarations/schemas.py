@@ -34,6 +34,13 @@ _TYPE_TEXTS = {
     'integer': 'a whole number', 'number': 'a number', 'boolean': 'yes or no',
     'null': 'nothing',
 }
+_WANTED = {
+    'const': '{}', 'minimum': '{} or more', 'exclusiveMinimum': 'more than {}',
+    'maximum': '{} or less', 'exclusiveMaximum': 'less than {}',
+    'minItems': 'of {} or more', 'minProperties': 'of {} or more',
+    'maxItems': 'of {} or fewer', 'minLength': 'of {} characters or more',
+    'uniqueItems': 'without anything twice',
+}
 _SHOWN_CHARACTERS = 60
 
 
@@ -90,31 +97,12 @@ def _wanted(error) -> str:
             return ' or '.join(_TYPE_TEXTS[name] for name in types)
         case 'enum':
             return 'one of: ' + ', '.join(str(item) for item in value)
-        case 'const':
-            return str(value)
         case 'format':
             return _FORMAT_TEXTS.get(value, value)
         case 'pattern':
             return schema.get('description', f'as in {value}')
-        case 'minimum':
-            return f'{value} or more'
-        case 'exclusiveMinimum':
-            return f'more than {value}'
-        case 'maximum':
-            return f'{value} or less'
-        case 'exclusiveMaximum':
-            return f'less than {value}'
-        case 'minItems' | 'minProperties':
-            return f'of {value} or more'
-        case 'maxItems' | 'maxProperties':
-            return f'of {value} or fewer'
-        case 'minLength':
-            return f'of {value} characters or more'
-        case 'maxLength':
-            return f'of {value} characters or fewer'
-        case 'uniqueItems':
-            return 'without anything twice'
-    return error.message
+    text = _WANTED.get(error.validator)
+    return text.format(value) if text else error.message
 
 
 def _name(keys: Keys) -> str:

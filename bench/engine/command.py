@@ -16,7 +16,6 @@ from bench import errors
 from bench import fingerprint
 from bench.declarations import loader
 from bench.engine import plan
-from bench.engine import registry
 from bench.engine import run as engine
 from bench.engine import testbeds
 from bench.report import files
@@ -70,7 +69,7 @@ def _suite(arguments):
 
 def _plan(suite, arguments):
     if arguments.provider is not None:
-        registry.provider_of(arguments.provider)
+        testbeds.provider_of(arguments.provider)
     for key in testbeds.keys(suite.variants):
         testbeds.declared(key, arguments.provider)
     made = plan.steps(suite.variants)

@@ -20,13 +20,13 @@ from bench.engine import alone
 from bench.engine import figures
 from bench.engine import plan
 from bench.engine import progress
-from bench.engine import registry
 from bench.engine import step as steps
 from bench.engine import testbeds
 from bench.engine import versus
 from bench.results import model
 from bench.results import store as stores
 from bench.scenarios import model as scenarios
+from bench.software import catalog
 
 
 @dataclasses.dataclass
@@ -50,7 +50,7 @@ class Engine:
         self._options = options
         self._variants = variants
         self._software = {
-            name: registry.software_of(name)
+            name: catalog.make(name)
             for name in dict.fromkeys(
                 software.name for variant in variants if not variant.is_alone
                 for software in (variant.software, *variant.beside))}

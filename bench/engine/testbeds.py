@@ -5,21 +5,32 @@ from collections.abc import Sequence
 import contextlib
 import copy
 import dataclasses
+import importlib
 import json
 from typing import Any
 
+from bench import errors
 from bench.beds import declaration
 from bench.beds import interface
 from bench.beds import reading
 from bench.declarations import definitions
 from bench.declarations import document as documents
 from bench.declarations import schemas
-from bench.engine import registry
 from bench.scenarios import matrix
 from bench.scenarios import model
 from bench.software import catalog
 
 Key = tuple[str, tuple[tuple[tuple[str, ...], Any], ...]]
+
+
+def provider_of(name: str) -> interface.Provider:
+    """:raises BenchError: there is no provider of this name."""
+    if name not in declaration.PROVIDERS:
+        raise errors.BenchError(f'no provider "{name}": there are '
+                                + ', '.join(declaration.PROVIDERS))
+    provider: interface.Provider = importlib.import_module(
+        f'bench.beds.{name}').Provider()
+    return provider
 
 
 def key_of(variant: model.Variant) -> Key:
@@ -96,7 +107,7 @@ class Beds(contextlib.ExitStack):
                   for key in keys(variants)}
         for key, bed in wanted.items():
             run = f'{self._run}-{len(self._beds) + 1}'
-            provider = registry.provider_of(bed.provider)
+            provider = provider_of(bed.provider)
             self._beds[key] = self.enter_context(provider.build(bed, run))
         return [variant if variant.is_alone else
                 configured(variant, wanted[key_of(variant)])

@@ -19,15 +19,12 @@ empty.
 client's), ``member`` and ``why``.
 """
 
+import asyncio
 import collections
 import contextlib
-import errno
 import json
 import os
-import select
-import socket
 import sys
-import time
 
 REQUEST = b'GET / HTTP/1.1\r\nHost: vip\r\n\r\n'
 # Concurrent ones; others wait.
@@ -36,26 +33,6 @@ ASKED_MAX = 2000
 # TCP retransmits lost packets after 0.2 s, 0.4 s and so on.
 SILENCE_S = 60.0
 OPEN_S = 60.0
-
-
-class Connection:
-    __slots__ = (
-        'asked',
-        'asked_in',
-        'done_in',
-        'member',
-        'port',
-        'received',
-        'socket',
-    )
-
-    def __init__(self, opened):
-        self.socket = opened
-        self.port = None
-        self.member = None
-        self.received = b''
-        self.asked = None  # time of the pending request, or None
-        self.asked_in = self.done_in = 0  # rounds
 
 
 def answer_of(received):
@@ -72,221 +49,192 @@ def answer_of(received):
     raise ValueError(f'an answer without Content-Length: {head!r}')
 
 
-def _read_all(opened):
-    """Read all bytes: with unread ones, close() would send a single RST. If
-    that is lost, server and flow tables keep the connection for hours."""
-    with contextlib.suppress(OSError):
-        while opened.recv(65536):
-            pass
+class Connection(asyncio.Protocol):
+    """:ivar member: which answered last; None: none has.
+    :ivar asked: time of the pending request, or None.
+    :ivar asked_in: round of the last request, as done_in of the last answer.
+    """
+
+    def __init__(self, client):
+        self.client = client
+        self.member = self.asked = None
+        self.received = b''
+        self.asked_in = self.done_in = 0
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.port = transport.get_extra_info('sockname')[1]
+        self.client.add(self)
+
+    def data_received(self, data):
+        self.received += data
+        body = answer_of(self.received)
+        if body is not None:
+            self.client.take_answer(self, body)
+
+    def connection_lost(self, exc):
+        self.client.lose(self, exc.strerror if exc else 'closed by the server')
+
+    def close(self):
+        """Read all bytes before: with unread ones, close() would send a single
+        RST. If that is lost, server and flow tables keep the connection for
+        hours."""
+        with contextlib.suppress(OSError):
+            while os.read(self.transport.get_extra_info('socket').fileno(),
+                          65536):
+                pass
+        self.transport.close()
 
 
 class Client:
+    """The commands, and the requests meanwhile."""
+
     def __init__(self, address, port, per_second):
         self._end = address, port
-        self._family = socket.AF_INET6 if ':' in address else socket.AF_INET
         self._period = 1 / per_second
-        self._epoll = select.epoll()
-        self._all = {}  # file descriptor → Connection
+        self._all = set()
         self._waiting = collections.deque()  # Connections awaiting their turn
-        self._asked = {}  # file descriptor → Connection, oldest first
-        self._opening = {}
-        self._to_open = 0
-        self._ports = []
-        self._failed = []
-        self._broken = []
+        self._asked = {}  # Connection → None, oldest first
+        self._unanswered = 0  # connections that no member has answered yet
+        self._ports, self._failed, self._broken = [], [], []
         self._round = 0
         self._missing = 0  # connections without an answer in this round
-        self._command = None
         self._rests = False
-        self._next = time.monotonic()
-        self._input = b''
+        self._changed = asyncio.Event()
 
-    def run(self):
-        os.set_blocking(0, False)
-        self._epoll.register(0, select.EPOLLIN)
-        while True:
-            for descriptor, _event in self._epoll.poll(0.005):
-                if descriptor == 0:
-                    if not self._read_input():
-                        return
-                elif descriptor in self._opening:
-                    self._finish_opening(descriptor)
-                elif descriptor in self._all:
-                    self._receive(self._all[descriptor])
-            self._check_timeouts()
-            self._begin_opening()
-            self._ask()
-            self._finish_command()
+    async def run(self):
+        self._loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        await self._loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        asking = asyncio.create_task(self._ask_in_turn())
+        print(json.dumps({}), flush=True)
+        async for line in reader:
+            (command, value), = json.loads(line).items()
+            answer = await getattr(self, f'do_{command}')(value)
+            print(json.dumps(answer), flush=True)
+        asking.cancel()
 
-    def _read_input(self):
-        more = os.read(0, 65536)
-        if not more:
-            return False
-        self._input += more
-        line, separator, rest = self._input.partition(b'\n')
-        if separator:
-            self._input = rest
-            self._take(json.loads(line))
-        return True
+    async def do_open(self, count):
+        opening = asyncio.Semaphore(OPENING_MAX)
 
-    def _take(self, command):
-        self._command, value = next(iter(command.items()))
-        if self._command == 'open':
-            self._to_open = value
-            self._ports = []
-        elif self._command == 'round':
-            self._rests = False
-            self._round += 1
-            self._missing = len(self._all)
-        elif self._command == 'rest':
-            self._rests = True
-            self._answer()
-        elif self._command == 'close':
-            self._close(lambda connection: value in (None, connection.member))
-        elif self._command == 'close_ports':
-            ports = set(value)
-            self._close(lambda connection: connection.port in ports)
+        async def open_one():
+            async with opening:
+                try:
+                    await asyncio.wait_for(self._loop.create_connection(
+                        lambda: Connection(self), *self._end), OPEN_S)
+                except TimeoutError:
+                    self._failed.append('no answer to SYN')
+                except OSError as error:
+                    self._failed.append(os.strerror(error.errno))
+        self._ports = []
+        await asyncio.gather(*(open_one() for _ in range(count)))
+        await self._until(lambda: not self._unanswered)
+        failed, self._failed = self._failed, []
+        return {'ports': self._ports, 'failed': failed,
+                'living': len(self._all)}
 
-    def _close(self, is_wanted):
-        wanted = [connection for connection in self._all.values()
+    async def do_round(self, _):
+        self._rests = False
+        self._round += 1
+        self._missing = len(self._all)
+        await self._until(lambda: not self._missing)
+        return {'living': len(self._all), 'broken': self._take_broken()}
+
+    async def do_rest(self, _):
+        self._rests = True
+        return {}
+
+    async def do_close(self, member):
+        return self._close_those(
+            lambda connection: member in (None, connection.member))
+
+    async def do_close_ports(self, ports):
+        return self._close_those(lambda connection: connection.port in ports)
+
+    def _close_those(self, is_wanted):
+        wanted = [connection for connection in self._all
                   if is_wanted(connection)]
         for connection in wanted:
-            _read_all(connection.socket)
-            self._forget(connection)
-        self._answer(closed=len(wanted), broken=self._take_broken())
-
-    def _finish_command(self):
-        if (self._command == 'open' and not self._to_open
-                and not self._opening and not any(
-                    connection.member is None
-                    for connection in self._all.values())):
-            failed, self._failed = self._failed, []
-            self._answer(ports=self._ports, failed=failed,
-                         living=len(self._all))
-        elif self._command == 'round' and self._missing == 0:
-            self._answer(living=len(self._all), broken=self._take_broken())
-
-    def _answer(self, **answer):
-        self._command = None
-        print(json.dumps(answer), flush=True)
+            self._all.discard(connection)
+            self._asked.pop(connection, None)
+            connection.close()
+        return {'closed': len(wanted), 'broken': self._take_broken()}
 
     def _take_broken(self):
         broken, self._broken = self._broken, []
         return broken
 
-    def _begin_opening(self):
-        while self._to_open and len(self._opening) < OPENING_MAX:
-            self._to_open -= 1
-            opened = socket.socket(self._family, socket.SOCK_STREAM)
-            opened.setblocking(False)
-            connection = Connection(opened)
-            connection.asked = time.monotonic()
-            status = opened.connect_ex(self._end)
-            if status not in (0, errno.EINPROGRESS):
-                opened.close()
-                self._failed.append(os.strerror(status))
-                continue
-            self._opening[opened.fileno()] = connection
-            self._epoll.register(opened.fileno(), select.EPOLLOUT)
+    async def _until(self, condition):
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
 
-    def _finish_opening(self, descriptor):
-        connection = self._opening.pop(descriptor)
-        status = connection.socket.getsockopt(socket.SOL_SOCKET,
-                                              socket.SO_ERROR)
-        if status:
-            self._fail(connection, os.strerror(status))
-            return
-        connection.port = connection.socket.getsockname()[1]
+    async def _ask_in_turn(self):
+        turn = self._loop.time()
+        while True:
+            await asyncio.sleep(0.005)
+            now = self._loop.time()
+            # Do not catch up on time lost while other processes ran.
+            turn = max(turn, now - 0.05)
+            while (self._waiting and not self._rests and turn <= now
+                   and len(self._asked) < ASKED_MAX):
+                connection = self._waiting.popleft()
+                if connection in self._all and connection.asked is None:
+                    turn += self._period
+                    self._send(connection)
+            for connection in list(self._asked)[:1]:
+                if now - connection.asked > SILENCE_S:
+                    self.lose(connection, f'no answer for {SILENCE_S:.0f} s')
+
+    # Called by connections.
+
+    def add(self, connection):
+        self._all.add(connection)
+        self._unanswered += 1
         self._ports.append(connection.port)
-        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._epoll.modify(descriptor, select.EPOLLIN)
-        self._all[descriptor] = connection
         self._send(connection)
 
-    def _fail(self, connection, why):
-        self._failed.append(why)
-        self._epoll.unregister(connection.socket.fileno())
-        connection.socket.close()
-
-    def _check_timeouts(self):
-        now = time.monotonic()
-        for opening in list(self._opening.values())[:1]:
-            if now - opening.asked > OPEN_S:
-                del self._opening[opening.socket.fileno()]
-                self._fail(opening, 'no answer to SYN')
-        while self._asked:
-            oldest = next(iter(self._asked.values()))
-            if now - oldest.asked < SILENCE_S:
-                return
-            self._break(oldest, f'no answer for {SILENCE_S:.0f} s')
-
-    def _ask(self):
-        now = time.monotonic()
-        # Do not catch up on time lost while other processes ran.
-        self._next = max(self._next, now - 0.05)
-        while (self._waiting and not self._rests and self._next <= now
-               and len(self._asked) < ASKED_MAX):
-            connection = self._waiting.popleft()
-            if (connection.asked is None and
-                    connection.socket.fileno() in self._all):
-                self._next += self._period
-                self._send(connection)
-
     def _send(self, connection):
-        connection.asked = time.monotonic()
+        connection.asked = self._loop.time()
         connection.asked_in = self._round
         connection.received = b''
-        self._asked[connection.socket.fileno()] = connection
-        try:
-            connection.socket.send(REQUEST)
-        except OSError as error:
-            self._break(connection, error.strerror)
+        self._asked[connection] = None
+        connection.transport.write(REQUEST)
 
-    def _receive(self, connection):
-        try:
-            more = connection.socket.recv(65536)
-        except BlockingIOError:
+    def take_answer(self, connection, member):
+        if connection not in self._all:
             return
-        except OSError as error:
-            self._break(connection, error.strerror)
-            return
-        if not more:
-            self._break(connection, 'closed by the server')
-            return
-        connection.received += more
-        body = answer_of(connection.received)
-        if body is None:
-            return
-        connection.member = body
+        self._unanswered -= connection.member is None
+        connection.member = member
         connection.asked = None
-        del self._asked[connection.socket.fileno()]
+        del self._asked[connection]
         if connection.asked_in == self._round != connection.done_in:
             connection.done_in = self._round
             self._missing -= 1
         self._waiting.append(connection)
+        self._changed.set()
 
-    def _break(self, connection, why):
+    def lose(self, connection, why):
+        if connection not in self._all:
+            return  # It was closed here.
+        self._all.discard(connection)
+        self._asked.pop(connection, None)
+        connection.transport.abort()
         if connection.member is None:
+            self._unanswered -= 1
             self._failed.append(why)
         else:
             self._broken.append({'port': connection.port,
                                  'member': connection.member, 'why': why})
         if connection.done_in != self._round:
             self._missing -= 1
-        self._forget(connection)
-
-    def _forget(self, connection):
-        descriptor = connection.socket.fileno()
-        del self._all[descriptor]
-        self._asked.pop(descriptor, None)
-        self._epoll.unregister(descriptor)
-        connection.socket.close()
+        self._changed.set()
 
 
 def main():
     address, port, per_second = sys.argv[1:]
-    print(json.dumps({}), flush=True)
-    Client(address, int(port), float(per_second)).run()
+    asyncio.run(Client(address, int(port), float(per_second)).run())
 
 
 if __name__ == '__main__':

@@ -8,6 +8,7 @@ import pathlib
 import resource
 import subprocess
 import sys
+import types
 
 from bench.hitless import bed as beds
 from bench.hitless import connections as clients
@@ -18,29 +19,12 @@ from lab import paths
 from octavia_xdp_provider.node import datapath
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """``connections``: at a time. ``late``: number opened after each change.
-    ``per_second``: requests of all of them. ``compares``: run again without
-    second chances or peers. ``libraries``: used by nodes in turn."""
-
-    connections: int
-    late: int
-    per_second: float
-    members: int
-    nodes: int
-    compares: bool = False
-    kinds: tuple[str, ...] = tuple(waves.KINDS)
-    modes: tuple[str, ...] = waves.MODES
-    libraries: tuple[pathlib.Path, ...] = (paths.LIBRARY,)
-
-
 def second_chance(encapsulation, options):
     """Run waves of changes of members, with an encapsulation that can carry
     an alternative."""
     settings = datapath.Settings(encapsulation=encapsulation)
     flags = [datapath.ServiceFlag.SECOND_CHANCE]
-    if options.compares:
+    if options.compare:
         flags.append(datapath.ServiceFlag(0))
     with (beds.Bed(options.nodes, options.members, settings,
                    options.libraries) as bed,
@@ -54,7 +38,7 @@ def _with_flag(bed, connections, flag, options):
     made = waves.Waves(bed, connections, options.connections, options.late)
     name = bed.settings.encapsulation.name.lower()
     return {'encapsulation': name, 'second_chance': bool(flag),
-            'modes': list(options.modes),
+            'modes': options.modes,
             **_in_waves(name, bed, made, options.modes, options)}
 
 
@@ -62,7 +46,7 @@ def nat(options):
     """Run waves of changes of unprepared members, while nodes are drained as
     planned."""
     return [_nat(options, hands_on) for hands_on in (
-        (True, False) if options.compares else (True,))]
+        (True, False) if options.compare else (True,))]
 
 
 def _nat(options, hands_on):
@@ -80,14 +64,14 @@ def _nat(options, hands_on):
 
 def _in_waves(title, bed, made, modes, options):
     handed_on = bed.handed_on()
-    for mode, name in itertools.product(modes, options.kinds):
+    for mode, name in itertools.product(modes, options.waves):
         made.begin(waves.usual(bed.members), mode)
         waves.KINDS[name](made, bed.members)
         made.end()
         _log(f'{title}, {name}, slots {mode}', made.counts)
     made.close()
     return {'nodes': options.nodes, 'members': options.members,
-            'waves': list(options.kinds),
+            'waves': options.waves,
             'handed_on': bed.handed_on() - handed_on, **entry(made.counts)}
 
 
@@ -129,12 +113,10 @@ def run(asked):
     folder.mkdir(parents=True, exist_ok=True)
     for place in pathlib.Path('/run'), folder:
         subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', place], check=True)
-    entry, *without = KINDS[settings['run']](Options(
-        settings['connections'], settings['late'], settings['per_second'],
-        settings['members'], settings['nodes'], settings['compare'],
-        tuple(settings['waves']), tuple(settings['modes']),
-        tuple(paths.CHECKOUT / 'datapath' / name / paths.LIBRARY.name
-              for name in settings['layouts'])))
+    entry, *without = KINDS[settings['run']](types.SimpleNamespace(
+        **settings, libraries=tuple(
+            paths.CHECKOUT / 'datapath' / name / paths.LIBRARY.name
+            for name in settings['layouts'])))
     return {**_counts(entry), 'without': {
         name: value for other in without for name, value
         in _counts(other).items()}}, [entry, *without]

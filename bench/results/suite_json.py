@@ -3,18 +3,15 @@
 
 import dataclasses
 import json
-import pathlib
-from typing import Any
 
-from bench.results import atomic
 from bench.results import model
 from bench.results import statistics
 
 
-def made_of(run: model.Run) -> dict[str, Any]:
+def text_of(run: model.Run) -> str:
     """Return a run as JSON; value, low and high are null for a case without
     rounds, whose marks state why."""
-    return {
+    return json.dumps({
         'suite': run.suite,
         'commit': run.commit,
         'started': run.started.isoformat(),
@@ -22,17 +19,7 @@ def made_of(run: model.Run) -> dict[str, Any]:
         'fingerprint': run.fingerprint,
         'cases': [_case(case) for case in run.cases],
         'versus': [dataclasses.asdict(versus) for versus in run.versus],
-    }
-
-
-def text_of(run: model.Run) -> str:
-    """Return the contents of the file."""
-    return json.dumps(made_of(run), indent=1, allow_nan=False) + '\n'
-
-
-def write(run: model.Run, path: pathlib.Path) -> None:
-    """Replace the file atomically."""
-    atomic.write(path, text_of(run))
+    }, indent=1, allow_nan=False) + '\n'
 
 
 def _case(case):

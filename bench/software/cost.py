@@ -29,7 +29,6 @@ Not included are code of the kernel, routes and memory of packets in flight.
 """
 
 from collections.abc import Iterator
-from collections.abc import Sequence
 import contextlib
 import json
 import pathlib
@@ -58,12 +57,6 @@ class Meter:
         self._bed = bed
         self._probes = probes
         self._watches: dict[str, interface.Process] = {}
-
-    def command(self, host: interface.Host, arguments: Sequence[str],
-                ) -> list[str]:
-        """Return a command for the host that runs this one and counts it."""
-        return ['python3', self._probes[host.name], 'run', self._group(host),
-                *map(str, arguments)]
 
     def adopt(self, host: interface.Host, process: int):
         """Count a running process and its descendants."""

@@ -6,15 +6,13 @@ It needs only Python's standard library, since it is copied to hosts.
 
     cost_probe.py watch GROUP KIND DEVICE…
                                       answer "look" lines until the input ends
-    cost_probe.py run GROUP COMMAND…  execute a command as one of the group
     cost_probe.py poll|unpoll DEVICE… move receiving into kernel threads, back
-    cost_probe.py sweep               remove groups that nothing is in
-    cost_probe.py groups              names of groups
     cost_probe.py machine             which kernel this is: its boot's id
 """
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -58,20 +56,12 @@ def main(arguments):
         word, *rest = arguments
         if word == 'watch':
             watch(*rest)
-        elif word == 'run':
-            run(rest[0], rest[1:])
         elif word == 'poll':
             with mounts() as (groups, devices), locked(groups):
                 print(json.dumps(poll(devices, rest)))
         elif word == 'unpoll':
             with mounts() as (_groups, devices):
                 unpoll(devices, rest)
-        elif word == 'sweep':
-            with mounts() as (groups, _devices), locked(groups):
-                print(json.dumps(sweep(groups)))
-        elif word == 'groups':
-            with mounts() as (groups, _devices):
-                print(*sorted(path.name for path in groups.glob(PREFIX + '*')))
         elif word == 'machine':
             print(boot_id())
         else:
@@ -198,26 +188,6 @@ def ethtool(device, command, value=0):
     return struct.unpack('II', buffer.raw[:8])[1]
 
 
-def run(name, command):
-    """Replace this process by the command, as a member of the group."""
-    own = os.getpid()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            with mounts() as (groups, _devices):
-                (groups / (PREFIX + name) / 'cgroup.procs').write_text(
-                    str(own))
-            status = 0
-        except (ProbeError, OSError) as error:
-            print(f'cost_probe: {error}', file=sys.stderr)
-        finally:
-            os._exit(status)
-    if os.waitpid(child, 0)[1]:
-        raise ProbeError(f'cannot put {command[0]} into the group {name}')
-    os.execvp(command[0], command)
-
-
 def watch(name, kind, *names):
     """Create the group and answer requests until the input ends, or TERM."""
     if kind not in KINDS:
@@ -248,8 +218,21 @@ def poll_group(groups, group, devices, kind, names):
     with locked(groups):
         threads = poll(devices, names)
     for thread in threads:
-        (group / 'cgroup.procs').write_text(str(thread))
+        move(group, thread)
     return threads
+
+
+def move(group, thread):
+    """Move a kernel thread, which is refused until it has begun to run."""
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            (group / 'cgroup.procs').write_text(str(thread))
+            return
+        except OSError as error:
+            if error.errno != errno.EINVAL or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def say(**values):
@@ -420,16 +403,10 @@ def empty(groups, group):
 
 
 def sweep(groups):
-    """Remove groups of killed runs, which have no processes.
-
-    :returns: names of the removed groups.
-    """
-    removed = []
+    """Remove groups of killed runs, which have no processes."""
     for group in groups.glob(PREFIX + '*'):
         with contextlib.suppress(OSError), locked(group, fcntl.LOCK_NB):
             group.rmdir()
-            removed.append(group.name)
-    return removed
 
 
 @contextlib.contextmanager

@@ -118,9 +118,8 @@ class Traffic:
         planned, identifier = {}, self._run * STREAMS_MAX
         for index, host in enumerate(self._generators):
             hops = next_hops.find(
-                host, self._paths[host.name],
-                (destination.address for each in wanted
-                 for destination in each.profile.destinations))
+                host, (destination.address for each in wanted
+                       for destination in each.profile.destinations))
             planned[host.name] = []
             for each in wanted:
                 rate = each.rate and each.rate / count

@@ -10,6 +10,13 @@ from bench import errors
 from bench.beds import interface
 
 SECONDS = 5  # timeout of neighbours
+# Sends a datagram to each, so that the kernel resolves its link address.
+_TOUCH = '''
+import socket, sys
+for text in sys.argv[1:]:
+    kind = socket.AF_INET6 if ':' in text else socket.AF_INET
+    socket.socket(kind, socket.SOCK_DGRAM).sendto(b'', (text, 9))
+'''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +61,8 @@ def _neighbours(host: interface.Host) -> dict[tuple[str, str], str]:
             if 'lladdr' in entry and 'FAILED' not in entry.get('state', ())}
 
 
-def _resolved(host: interface.Host, program: str,
-              hops: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+def _resolved(host: interface.Host, hops: dict[tuple[str, str], str],
+              ) -> dict[tuple[str, str], str]:
     """Return link addresses of next hops (device, address).
 
     :param hops: an address behind each next hop, because link-local ones
@@ -74,24 +81,22 @@ def _resolved(host: interface.Host, program: str,
                 'or neighbour discovery; is it up, and on this link?')
         addresses = sorted(hops[hop] for hop in missing)
         for first in range(0, len(addresses), 256):
-            host.run([program, 'touch', *addresses[first:first + 256]],
-                     check=False)
+            host.run(['python3', '-c', _TOUCH,
+                      *addresses[first:first + 256]], check=False)
         time.sleep(0.1)
 
 
-def find(host: interface.Host, program: str,
-         addresses: Iterable[str]) -> dict[str, NextHop]:
+def find(host: interface.Host, addresses: Iterable[str],
+         ) -> dict[str, NextHop]:
     """Return the next hop of each address.
 
-    :param program: path of octavia-xdp-traffic on the host.
     :raises BenchError: there is no route, or a next hop does not answer.
     """
     wanted = sorted(set(addresses))
     routes = dict(zip(wanted, _routes(host, wanted), strict=True))
     hops = {address: (route['dev'], route.get('gateway', address))
             for address, route in routes.items()}
-    known = _resolved(host, program,
-                      {hop: address for address, hop in hops.items()})
+    known = _resolved(host, {hop: address for address, hop in hops.items()})
     links = {link['ifname']: link for link in json.loads(
         host.run(['ip', '-json', 'link', 'show']).stdout)}
     return {address: NextHop(

@@ -25,7 +25,6 @@ class Sent:
     opened: int
     refused: int
     last_ns: int
-    late: int
     complete: bool
     error: int
     destinations: numpy.ndarray
@@ -72,7 +71,7 @@ def sent(data: bytes, what: str) -> dict[int, Sent]:
         stream = reader.structure('stream_sent')
         streams[stream.id] = Sent(
             stream.id, stream.sent, stream.opened, stream.refused,
-            stream.last_ns, stream.late, bool(stream.complete), stream.error,
+            stream.last_ns, bool(stream.complete), stream.error,
             numpy.frombuffer(reader.bytes(8 * stream.destinations), '<u8'),
             numpy.frombuffer(reader.bytes(4 * stream.timeline), '<u4'))
     return streams

@@ -263,7 +263,7 @@ def make(profile: interface.Profile, rate: float | None, seconds: float,
         'packets': _packets(rate, seconds), 'burst_ns': BURST_NS,
         'flows': flows, 'seed': identifier * 0x9e3779b1 & 0xffffffff,
         'destinations': len(profile.destinations), 'slots': len(slots),
-        'sizes': len(chosen), 'cpu': -1,
+        'sizes': len(chosen),
         'frame': max(longest, CONSTANTS.FRAME_HEAD), 'id': identifier,
         'kind': formats.KINDS[profile.kind]})
     _set_clients(structure, profile, part)

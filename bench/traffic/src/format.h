@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define FORMAT_VERSION 2
+#define FORMAT_VERSION 3
 
 /* Start of payloads; of those of QUIC after their header. */
 #define SIGNATURE_MAGIC 0x9d3b
@@ -94,12 +94,11 @@ struct stream {
 	uint32_t destinations;
 	uint32_t slots; /* flows to destinations, by weight */
 	uint32_t sizes; /* sizes of frames, by weight */
-	int32_t cpu;    /* -1: any */
 	uint32_t frame; /* the longest */
 	uint8_t network_v6[16];
 	uint16_t id; /* the lowest four bits are unique */
 	uint8_t kind;
-	uint8_t reserved[5];
+	uint8_t reserved;
 };
 
 /* The file for `receive`: struct receive_file, then struct expected_stream for
@@ -148,7 +147,6 @@ struct stream_counters {
 	uint64_t invalid; /* impossible numbers */
 	uint64_t early;   /* before they were sent */
 	uint64_t latency_max;
-	uint64_t bytes; /* of frames, as received */
 };
 
 /* The result of `receive`: struct result_file, then for each stream struct
@@ -178,10 +176,8 @@ struct sent_file {
 struct stream_sent {
 	uint64_t sent;
 	uint64_t opened;
-	uint64_t refused;           /* of both, by the link with a full queue */
-	uint64_t start_ns;          /* CLOCK_MONOTONIC */
-	uint64_t first_ns, last_ns; /* from the start on */
-	uint64_t late;              /* delays beyond burst_ns */
+	uint64_t refused; /* of both, by the link with a full queue */
+	uint64_t last_ns; /* from the start on */
 	uint32_t id;
 	uint32_t destinations;
 	uint32_t timeline;

@@ -129,7 +129,7 @@ static __always_inline bool is_reordered(const struct signature *signature,
 
 /* `index` is that of an existing stream. */
 static __always_inline int count_packet(const struct signature *signature,
-					__u32 index, __u32 length)
+					__u32 index)
 {
 	const volatile struct stream_state *stream = &streams[index];
 	struct stream_counters *counter;
@@ -156,7 +156,6 @@ static __always_inline int count_packet(const struct signature *signature,
 		return XDP_DROP;
 	}
 	counter->received++;
-	counter->bytes += length;
 	if (stream->expected.flows && is_reordered(signature, stream->flows))
 		counter->reordered++;
 	count(&received, stream->destinations + signature->destination);
@@ -178,15 +177,14 @@ static __always_inline int count_opening(__u16 id)
 	return XDP_DROP;
 }
 
-static __always_inline int count_signature(const struct signature *signature,
-					   __u32 length)
+static __always_inline int count_signature(const struct signature *signature)
 {
 	__u32 index = signature->stream & STREAM_MASK;
 
 	if (!streams[index].present ||
 	    streams[index].expected.id != signature->stream)
 		return pass(FOREIGN_STREAM);
-	return count_packet(signature, index, length);
+	return count_packet(signature, index);
 }
 
 static __always_inline bool is_signature(const struct signature *signature,
@@ -204,17 +202,16 @@ static __always_inline bool is_bfd(const struct udphdr *udp)
 __noinline int receive_udp(struct xdp_md *ctx, __u32 offset, __u32 outer)
 {
 	struct parser parser = parser_at(ctx, offset);
-	__u32 length = parser.end - parser.start;
 	struct udphdr *udp = header(&parser, sizeof(*udp));
 	void *payload = udp + 1;
 
 	if (!udp)
 		return pass(FOREIGN_OTHER);
 	if (is_signature(payload, parser.end, SIGNATURE_MAGIC))
-		return count_signature(payload, length);
+		return count_signature(payload);
 	if (is_signature(payload + QUIC_SHORT_LENGTH, parser.end,
 			 SIGNATURE_MAGIC))
-		return count_signature(payload + QUIC_SHORT_LENGTH, length);
+		return count_signature(payload + QUIC_SHORT_LENGTH);
 	payload += QUIC_INITIAL_LENGTH;
 	if (is_signature(payload, parser.end, OPENING_MAGIC))
 		return count_opening(((struct signature *)payload)->stream);
@@ -226,7 +223,7 @@ __noinline int receive_udp(struct xdp_md *ctx, __u32 offset, __u32 outer)
 __noinline int receive_tcp(struct xdp_md *ctx, __u32 offset, __u32 outer)
 {
 	struct parser parser = parser_at(ctx, offset);
-	__u32 length = parser.end - parser.start, sequence;
+	__u32 sequence;
 	struct tcphdr *tcp = header(&parser, sizeof(*tcp));
 	void *payload;
 
@@ -237,7 +234,7 @@ __noinline int receive_tcp(struct xdp_md *ctx, __u32 offset, __u32 outer)
 		return count_opening(sequence & 0xffff);
 	payload = (void *)tcp + tcp->doff * 4;
 	if (is_signature(payload, parser.end, SIGNATURE_MAGIC))
-		return count_signature(payload, length);
+		return count_signature(payload);
 	return pass(outer ? FOREIGN_TUNNELLED : FOREIGN_TCP);
 }
 

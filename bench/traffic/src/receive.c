@@ -211,7 +211,6 @@ static struct stream_counters counters_of(uint32_t index)
 		total.opened += values[cpu].opened;
 		total.invalid += values[cpu].invalid;
 		total.early += values[cpu].early;
-		total.bytes += values[cpu].bytes;
 		if (values[cpu].latency_max > total.latency_max)
 			total.latency_max = values[cpu].latency_max;
 	}

@@ -56,10 +56,8 @@ static __always_inline bool take_token(__u64 now, __u64 interval)
 
 	if (at < state.due)
 		return false;
-	if (at - state.due > stream.burst_ns << 16) {
+	if (at - state.due > stream.burst_ns << 16)
 		state.due = at - (stream.burst_ns << 16);
-		state.late++;
-	}
 	state.due += interval;
 	return true;
 }
@@ -80,8 +78,6 @@ static __always_inline void note_time(__u64 now)
 	}
 	if (state.tenth < TIMELINE_MAX)
 		timeline[state.tenth]++;
-	if (!state.sent)
-		state.first = now;
 	state.last = now;
 }
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -184,21 +183,6 @@ static void raise_session(void)
 	fclose(file);
 }
 
-/* A generator that waits for a processor would miss its rate. */
-static void be_scheduled(const struct sender *sender)
-{
-	cpu_set_t set;
-
-	/* of this thread; if it is not permitted, the rate shows it */
-	setpriority(PRIO_PROCESS, 0, PRIORITY);
-	if (sender->stream.cpu < 0)
-		return;
-	CPU_ZERO(&set);
-	CPU_SET(sender->stream.cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		fail("processor %d: %s", sender->stream.cpu, strerror(errno));
-}
-
 static void *work(void *argument)
 {
 	struct sender *sender = argument;
@@ -207,7 +191,9 @@ static void *work(void *argument)
 	pthread_barrier_wait(&loaded);
 	/* the main thread loads the programs, which contain this thread's id */
 	pthread_barrier_wait(&loaded);
-	be_scheduled(sender);
+	/* One that waits for a processor would miss its rate; of this thread.
+	 * If it is not permitted, the rate shows it. */
+	setpriority(PRIO_PROCESS, 0, PRIORITY);
 	if (sender->stream.kind == KIND_OPENED)
 		run(sender, sender->programs->progs.send_opening);
 	atomic_store(&sender->running, false);
@@ -225,10 +211,7 @@ static void write_stream(FILE *file, const struct sender *sender)
 		.sent = state->sent,
 		.opened = state->opened,
 		.refused = state->refused,
-		.start_ns = state->start,
-		.first_ns = state->first,
 		.last_ns = state->last,
-		.late = state->late,
 		.id = sender->stream.id,
 		.destinations = sender->stream.destinations,
 		.timeline = tenths > TIMELINE_MAX ? TIMELINE_MAX : tenths,

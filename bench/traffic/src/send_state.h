@@ -11,8 +11,7 @@ struct send_state {
 	uint64_t sent;
 	uint64_t opened;
 	uint64_t refused;
-	uint64_t first, last; /* ns since the start */
-	uint64_t late;
+	uint64_t last; /* ns since the start */
 	uint64_t tenth_end;
 	uint32_t tenth;
 	uint32_t done;

@@ -114,7 +114,7 @@ class TestSelect(base.TestCase):
     def test_runs_as_people_name_them(self):
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         opened = store.Store(folder / 'results.sqlite')
-        opened.add_finished([
+        opened.add([
             results.run(results.case(), commit='abcdef1'),
             results.run(results.case('other'), commit='abcdef1',
                         suite='tables'),

@@ -36,7 +36,7 @@ def sent(count, **fields):
     destinations = fields.pop('destinations', [count, 0])
     return results.Sent(**{
         'id': IDENTIFIER, 'sent': count, 'opened': 0, 'refused': 0,
-        'last_ns': 10 ** 9, 'late': 0, 'complete': True, 'error': 0,
+        'last_ns': 10 ** 9, 'complete': True, 'error': 0,
         'destinations': numpy.array(destinations),
         'timeline': numpy.array([count // 2, 0, count - count // 2]),
         **fields})
