@@ -8,7 +8,8 @@ checker, and the others, which are not read here, single checks.
 import json
 import socket
 import time
-import typing
+from typing import Any
+from typing import NamedTuple
 
 # Seconds to wait; the checker serves one client at a time.
 ANSWER_TIMEOUT_S = 0.5
@@ -20,7 +21,7 @@ _FIELDS = ('checks', 'up', 'down', 'unknown', 'conditions', 'panics',
            'own_late_s')
 
 
-class Settling(typing.NamedTuple):
+class Settling(NamedTuple):
     """The checks that are not settled: without a result since uplinks work
     again, or in doubt.
 
@@ -29,13 +30,13 @@ class Settling(typing.NamedTuple):
     ``unwritten``: whether changes are not in the queue yet.
     """
 
-    families: dict
+    families: dict[int, int]
     number: int
-    keys: frozenset
+    keys: frozenset[str]
     unwritten: bool
 
 
-def read(path):
+def read(path: str) -> dict[str, float] | None:
     """Return the checker's figures by name; None if it does not answer.
 
     ``stretch_percent``: length of its intervals, 100 if it keeps up.
@@ -49,12 +50,13 @@ def read(path):
             if _is_figure(status.get(name))}
 
 
-def _is_figure(value):
+def _is_figure(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < _FIGURE_MAX
 
 
-def settling(path):
-    """Return Settling; None without an answer, or if fields are missing."""
+def settling(path: str) -> Settling | None:
+    """Return the unsettled checks; None without an answer, or if fields are
+    missing."""
     status = _read_status(path)
     if status is None:
         return None
@@ -68,19 +70,19 @@ def settling(path):
         return None
 
 
-def _read_status(path):
-    """Return the first line of the answer as dict, or None."""
+def _read_status(path: str) -> dict[str, Any] | None:
+    """Return the first line of the answer, or None."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(ANSWER_TIMEOUT_S)
-            client.connect(str(path))
+            client.connect(path)
             status = json.loads(_read_line(client))
     except (OSError, ValueError, RecursionError):
         return None
     return status if isinstance(status, dict) else None
 
 
-def _read_line(client):
+def _read_line(client: socket.socket) -> bytes:
     """Read a line; the timeout is for all of it, however slow it is."""
     due = time.monotonic() + ANSWER_TIMEOUT_S
     line = b''

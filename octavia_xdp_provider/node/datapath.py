@@ -5,6 +5,7 @@ import errno
 import os
 import threading
 import typing
+from typing import Any
 
 from octavia_xdp_provider.node import library as oxp
 from octavia_xdp_provider.node.library import DatapathError
@@ -73,7 +74,7 @@ class Datapath:
                  create: bool = False, services_max: int = 0,
                  members_max: int = 0, slots_max: int = 0,
                  flows_max: int = 0,
-                 library: str | Library | None = None):
+                 library: str | Library | None = None) -> None:
         if not isinstance(library, Library):
             library = Library(library)
         self.library = library
@@ -94,19 +95,19 @@ class Datapath:
         self._check(self._api.oxp_open(options, node, self._error))
         self._node = node[0]
 
-    def __enter__(self):
+    def __enter__(self) -> 'Datapath':
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(self, *unused: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         node, self._node = self._node, None
         if node is not None:
             self._api.oxp_close(node)
 
     @property
-    def _error(self):
+    def _error(self) -> Any:
         # One buffer per thread: cffi releases the GIL during calls.
         try:
             return self._local.error
@@ -121,14 +122,15 @@ class Datapath:
             raise DatapathError(-status, text)
         return status
 
-    def _call(self, name: str, *arguments) -> int:
+    def _call(self, name: str, *arguments: Any) -> int:
         if self._node is None:
             raise DatapathError(errno.EBADF, 'the datapath is closed')
         self._error[0] = b'\0'
         return self._check(getattr(self._api, name)(
             self._node, *arguments, self._error))
 
-    def _array(self, name: str, kind: str, *arguments, guess: int = 64):
+    def _array(self, name: str, kind: str, *arguments: Any, guess: int = 64
+               ) -> tuple[Any, int]:
         """Call a function that fills an array; repeat it with more room if
         the result did not fit."""
         capacity = guess
@@ -139,7 +141,7 @@ class Datapath:
                 return out, count
             capacity = count
 
-    def set_nat_pools(self, pools: typing.Sequence[str]):
+    def set_nat_pools(self, pools: typing.Sequence[str]) -> None:
         """Set the pools: networks for this node only, whose addresses are the
         sources of packets to members by NAT."""
         self._call('oxp_nat_pools_set', self.library.networks(pools),
@@ -149,7 +151,7 @@ class Datapath:
         out, count = self._array('oxp_nat_pools_list', 'struct oxp_network')
         return [oxp.network_of(out[i]) for i in range(count)]
 
-    def set_nat_peers(self, peers: typing.Sequence[str]):
+    def set_nat_peers(self, peers: typing.Sequence[str]) -> None:
         """Set the nodes that hand packets of NAT on to each other, this node
         included: for each an address of its pools, in an order that is the
         same on all nodes."""
@@ -160,7 +162,7 @@ class Datapath:
         out, count = self._array('oxp_nat_peers_list', 'struct oxp_address')
         return [oxp.text_of(out[i]) for i in range(count)]
 
-    def seek_udp(self, seconds: int):
+    def seek_udp(self, seconds: int) -> None:
         """Ask the peers for unknown UDP flows of NAT for this long from now;
         0: stop asking."""
         self._call('oxp_nat_seek_udp', seconds)
@@ -169,9 +171,9 @@ class Datapath:
         """Return for how many more seconds the peers are asked."""
         out = self._ffi.new('uint32_t *')
         self._call('oxp_nat_seek_udp_left', out)
-        return out[0]
+        return int(out[0])
 
-    def set_nat_timeouts(self, timeouts: NatTimeouts):
+    def set_nat_timeouts(self, timeouts: NatTimeouts) -> None:
         """Set the timeouts, which apply to existing flows at once."""
         self._call('oxp_nat_timeouts_set', self._ffi.new(
             'struct oxp_nat_timeouts *', {
@@ -217,7 +219,7 @@ class Datapath:
         self._call('oxp_info_get', out)
         return Info(*(getattr(out, field) for field in Info._fields))
 
-    def attach(self, ifindex: int):
+    def attach(self, ifindex: int) -> None:
         """Attach to an interface of the caller's network namespace.
 
         If a program is attached already, it is replaced by the library's own
@@ -225,10 +227,10 @@ class Datapath:
         """
         self._call('oxp_interface_attach', ifindex)
 
-    def detach(self, ifindex: int):
+    def detach(self, ifindex: int) -> None:
         self._call('oxp_interface_detach', ifindex)
 
-    def set_uplinks(self, uplinks: typing.Iterable[Uplink]):
+    def set_uplinks(self, uplinks: typing.Iterable[Uplink]) -> None:
         """Replace all uplinks; each packet uses either the old or the new.
 
         Packets of a family without an uplink are dropped and counted.
@@ -237,7 +239,7 @@ class Datapath:
         self._call('oxp_uplinks_set', self.library.uplinks(wanted),
                    len(wanted))
 
-    def set_node(self, settings: NodeSettings):
+    def set_node(self, settings: NodeSettings) -> None:
         """Set what applies to all services of the node."""
         self._call('oxp_node_settings_set',
                    self.library.node_settings(settings))
@@ -283,17 +285,20 @@ class Datapath:
             failure = error
             if not any(entry.status for entry in out):
                 raise
-        changed, refused = set(), {}
+        changed: set[Key] = set()
+        refused: dict[Key, DatapathError] = {}
         for key, entry in zip(keys, out, strict=True):
             if entry.changed:
                 changed.add(key)
             if entry.status:
                 # The library's text is about the first one.
-                refused[key] = failure if not refused else self._refusal(
-                    key, *wanted[key]) or DatapathError(-entry.status, '')
+                refusal = self._refusal(key, *wanted[key]) if (
+                    refused) else failure
+                refused[key] = refusal or DatapathError(-entry.status, '')
         return changed, refused
 
-    def _refusal(self, key, settings, members):
+    def _refusal(self, key: Key, settings: Settings,
+                 members: typing.Sequence[Member]) -> DatapathError | None:
         try:
             self.set_service(key, members, settings)
         except DatapathError as error:
@@ -369,7 +374,7 @@ class Datapath:
         """Return the checks that have a result in some table."""
         services, count = self._array('oxp_services_list',
                                       'struct oxp_service')
-        known = set()
+        known: set[int] = set()
         for service in services[0:count]:
             try:
                 out, members = self._array(
@@ -386,7 +391,7 @@ class Datapath:
     def _generation(self, key: Key) -> int:
         out = self._ffi.new('struct oxp_service *')
         self._call('oxp_service_get', self.library.key(key), out)
-        return out.generation
+        return int(out.generation)
 
     def table(self, key: Key) -> list[str | None]:
         """Return the member of each slot as str: its address, with its port
@@ -412,10 +417,10 @@ class Datapath:
                 count = self._call('oxp_table_get',
                                    self.library.key(key), now, before,
                                    capacity, earlier)
-        return tuple([names.get(index)
-                      for index in self._ffi.unpack(slots, length)]
-                     for slots, length in ((now, count),
-                                           (before, earlier[0])))
+        owners, owners_before = (
+            [names.get(index) for index in self._ffi.unpack(slots, length)]
+            for slots, length in ((now, count), (before, earlier[0])))
+        return owners, owners_before
 
     def apply_health(
             self, results: typing.Iterable[tuple[int, bool]]) -> int:
@@ -460,7 +465,7 @@ class Datapath:
         return range(first, (first | ~self._api.OXP_PROBE_MARK_MASK
                              & 0xffffffff) + 1)
 
-    def set_probes(self, wanted: typing.Mapping[int, ProbeTarget]):
+    def set_probes(self, wanted: typing.Mapping[int, ProbeTarget]) -> None:
         """Set mark → target of probes, replacing all others."""
         self._call('oxp_probes_set', self.library.probes(wanted),
                    len(wanted))
@@ -479,7 +484,7 @@ class Datapath:
                                  for probe in out[0:count]}
         return self._probes[1]
 
-    def attach_probe(self, ifindex: int):
+    def attach_probe(self, ifindex: int) -> None:
         """Send marked probes that leave by an interface to their targets.
 
         :raises DatapathError: ENOENT before set_probes().

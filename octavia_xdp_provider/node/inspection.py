@@ -6,6 +6,7 @@ Nothing here changes forwarding: programs run on copies, or only observe.
 
 import errno
 import typing
+from typing import Any
 
 from octavia_xdp_provider.node import library as oxp
 from octavia_xdp_provider.node import types
@@ -29,10 +30,10 @@ class Choices(typing.NamedTuple):
     """The uplink of a flow by the family of the outer packet and the top six
     bits of its entropy; None: no uplink."""
 
-    v4: tuple
-    v6: tuple
+    v4: tuple[int | None, ...]
+    v6: tuple[int | None, ...]
 
-    def of(self, version, entropy):
+    def of(self, version: int, entropy: int) -> int | None:
         return (self.v6 if version == 6 else self.v4)[entropy >> 26]
 
 
@@ -71,7 +72,7 @@ class Run(typing.NamedTuple):
 
     action: int
     frame: bytes
-    outcomes: dict
+    outcomes: dict[types.Outcome, int]
 
 
 class PacketCopy(typing.NamedTuple):
@@ -88,12 +89,12 @@ class PacketCopy(typing.NamedTuple):
     data: bytes
 
 
-def _mac_text(packed):
-    packed = bytes(packed)
-    return packed.hex(':') if any(packed) else None
+def _mac_text(packed: Any) -> str | None:
+    mac = bytes(packed)
+    return mac.hex(':') if any(mac) else None
 
 
-def _address_or_none(address):
+def _address_or_none(address: Any) -> str | None:
     text = oxp.text_of(address)
     return None if text in ('::', '0.0.0.0') else text
 
@@ -140,8 +141,8 @@ class Inspection(Datapath):
     def simulation(self) -> 'Simulation':
         return Simulation(self)
 
-    def trace(self, vip: str, *, every=1, snaplen_bytes=0,
-              buffer_bytes=0) -> 'Trace':
+    def trace(self, vip: str, *, every: int = 1, snaplen_bytes: int = 0,
+              buffer_bytes: int = 0) -> 'Trace':
         return Trace(self, vip, every, snaplen_bytes, buffer_bytes)
 
 
@@ -152,25 +153,24 @@ class Sample:
     arrays of numbers, and only displayed services become Service objects.
     """
 
-    def __init__(self, ffi, out, count):
+    def __init__(self, ffi: Any, out: Any, count: int) -> None:
         self._out = out
         self.count = count
         words = ffi.sizeof('struct oxp_service') // 8
-        memory = memoryview(ffi.buffer(
-            out, count * words * 8)).cast('Q') if count else ()
+        raw = bytes(ffi.buffer(out, count * words * 8)) if count else b''
+        memory = memoryview(raw).cast('Q')
 
-        def column(*fields):
+        def column(*fields: str) -> list[int]:
             offset = sum(ffi.offsetof(*place) for place in zip(
                 ('struct oxp_service', 'struct oxp_counters'), fields,
                 strict=False))
-            return memory[offset // 8::words].tolist() if count else []
+            return memory[offset // 8::words].tolist()
 
         self.packets = column('counters', 'packets')
         self.bytes = column('counters', 'bytes')
         self.flows = column('counters', 'flows')
         # The bytes of the key identify a service across samples.
         size = ffi.sizeof('struct oxp_key')
-        raw = bytes(ffi.buffer(out, count * words * 8)) if count else b''
         self.names = [raw[start:start + size]
                       for start in range(0, len(raw), words * 8)]
 
@@ -186,18 +186,18 @@ class _Handle:
 
     _close_name: str
 
-    def __init__(self, node: 'Inspection'):
+    def __init__(self, node: 'Inspection') -> None:
         self._node = node
         self._ffi = node._ffi
-        self._handle = None
+        self._handle: Any = None
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(self, *unused: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
             getattr(self._node._api, self._close_name)(handle)
@@ -216,16 +216,16 @@ class Simulation(_Handle):
         self._handle = out[0]
         self.tag = bytes(tag).hex()
 
-    def _call(self, name, *arguments):
+    def _call(self, name: str, *arguments: Any) -> int:
         error = self._node._error
         error[0] = b'\0'
         return self._node._check(getattr(self._node._api, name)(
             self._handle, *arguments, error))
 
-    def _number(self, member):
+    def _number(self, member: int) -> int | None:
         return None if member == self._node._api.OXP_NO_MEMBER else member
 
-    def _packet(self, packet):
+    def _packet(self, packet: Packet) -> Any:
         library = self._node.library
         out = self._ffi.new('struct oxp_packet *')
         out.source = library.address(packet.source)[0]
@@ -258,7 +258,7 @@ class Simulation(_Handle):
             self._number(out.remembered), bool(out.open),
             bool(out.confirmed), bool(out.learning), bool(out.changed))
 
-    def first_fragment(self, packet: Packet):
+    def first_fragment(self, packet: Packet) -> tuple[types.Key, int] | None:
         """Return (service's key, member's index), or None if not known."""
         key = self._ffi.new('struct oxp_key *')
         member = self._ffi.new('uint16_t *')
@@ -277,7 +277,7 @@ class Simulation(_Handle):
         library = self._node.library
         self._call('oxp_simulation_tokens_get', library.key(key),
                    library.address(source), out)
-        return out[0] / 1024
+        return int(out[0]) / 1024
 
 
 class Trace(_Handle):
@@ -286,8 +286,8 @@ class Trace(_Handle):
     ROOM = 1 << 20
     _close_name = 'oxp_trace_close'
 
-    def __init__(self, node: Inspection, vip, every, snaplen_bytes,
-                 buffer_bytes):
+    def __init__(self, node: Inspection, vip: str, every: int,
+                 snaplen_bytes: int, buffer_bytes: int) -> None:
         super().__init__(node)
         options = self._ffi.new('struct oxp_trace_options *', {
             'every': every, 'snaplen_bytes': snaplen_bytes,
@@ -302,7 +302,7 @@ class Trace(_Handle):
     @property
     def lost(self) -> int:
         """The number of copies for which the buffer had no room."""
-        return self._node._api.oxp_trace_lost_get(self._handle)
+        return int(self._node._api.oxp_trace_lost_get(self._handle))
 
     def read(self, timeout_s: float) -> list[PacketCopy]:
         """Return traced packets; wait for them at most `timeout_s`."""

@@ -6,6 +6,9 @@ import functools
 import ipaddress
 import os
 import typing
+from typing import Any
+
+import cffi
 
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.process import shared_library
@@ -21,8 +24,8 @@ class DatapathError(shared_library.LibraryError):
     """The library refused a call, with this errno and text."""
 
 
-def load(path: str):
-    """Return (cffi.FFI, functions) of a library with any API version.
+def load(path: str) -> tuple[cffi.FFI, Any]:
+    """Return types and functions of a library with any API version.
 
     :raises DatapathError: it is not a library of the datapath.
     """
@@ -40,16 +43,16 @@ class Library:
         self.ffi, self.api = shared_library.load_version(
             path_of(path), 'OXP_API_VERSION', API_VERSION, DatapathError)
 
-    def address(self, text: str):
+    def address(self, text: str) -> Any:
         return self.ffi.new('struct oxp_address *', (_packed(text),))
 
-    def addresses(self, texts: typing.Sequence[str]):
+    def addresses(self, texts: typing.Sequence[str]) -> Any:
         out = self.ffi.new('struct oxp_address[]', len(texts))
         for place, text in enumerate(texts):
             out[place] = self.address(text)[0]
         return out
 
-    def key(self, key: types.Key):
+    def key(self, key: types.Key) -> Any:
         try:
             protocol = types.PROTOCOLS[key.protocol]
         except KeyError:
@@ -60,7 +63,7 @@ class Library:
             'struct oxp_key *',
             (self.address(key.address)[0], key.port, protocol))
 
-    def networks(self, texts: typing.Sequence[str]):
+    def networks(self, texts: typing.Sequence[str]) -> Any:
         """Return an array; lengths are out of 32 or 128 bits."""
         out = self.ffi.new('struct oxp_network[]', len(texts))
         for text, entry in zip(texts, out, strict=True):
@@ -72,7 +75,7 @@ class Library:
     def nat_filter(self, service: types.Key | None, client: str | None,
                    client_port: int, pool: str | None, pool_port: int,
                    member: str | None, member_port: int,
-                   state: types.NatState | None):
+                   state: types.NatState | None) -> Any:
         out = self.ffi.new('struct oxp_nat_filter *')
         if service is not None:
             out.service = self.key(service)[0]
@@ -86,7 +89,7 @@ class Library:
         out.state = state or 0
         return out
 
-    def settings(self, wanted: types.Settings):
+    def settings(self, wanted: types.Settings) -> tuple[Any, Any]:
         """Return the structure, and an object that must outlive it."""
         fields = wanted._asdict()
         allowed = fields.pop('allowed')
@@ -98,7 +101,7 @@ class Library:
         out.allowed_count = len(allowed)
         return out, networks
 
-    def uplinks(self, wanted: typing.Sequence[types.Uplink]):
+    def uplinks(self, wanted: typing.Sequence[types.Uplink]) -> Any:
         out = self.ffi.new('struct oxp_uplink[]', len(wanted))
         for uplink, entry in zip(wanted, out, strict=True):
             entry.ifindex = uplink.ifindex
@@ -111,7 +114,7 @@ class Library:
                 entry.vlan[position] = tag
         return out
 
-    def node_settings(self, wanted: types.NodeSettings):
+    def node_settings(self, wanted: types.NodeSettings) -> Any:
         out = self.ffi.new('struct oxp_node_settings *')
         if wanted.source_v4:
             out.source_v4 = self.address(wanted.source_v4)[0]
@@ -123,7 +126,7 @@ class Library:
         out.icmp_rate = wanted.icmp_rate
         return out
 
-    def probes(self, wanted: typing.Mapping[int, types.ProbeTarget]):
+    def probes(self, wanted: typing.Mapping[int, types.ProbeTarget]) -> Any:
         out = self.ffi.new('struct oxp_probe[]', len(wanted))
         for (mark, target), entry in zip(wanted.items(), out, strict=True):
             entry.mark = mark
@@ -136,7 +139,7 @@ class Library:
             self._fill_tunnel(entry.tunnel, target.tunnel)
         return out
 
-    def members(self, wanted: typing.Sequence[types.Member]):
+    def members(self, wanted: typing.Sequence[types.Member]) -> Any:
         out = self.ffi.new('struct oxp_member[]', len(wanted))
         for member, entry in zip(wanted, out, strict=True):
             entry.address.bytes = _packed(member.address)
@@ -150,7 +153,7 @@ class Library:
         return out
 
     def past_weights(self, changes: typing.Sequence[tuple[
-            int, int, typing.Mapping[types.MemberName, int]]]):
+            int, int, typing.Mapping[types.MemberName, int]]]) -> Any:
         """Return an array. A change without members gets a placeholder."""
         wanted = [(age, slots, name, weight)
                   for age, slots, members in changes
@@ -165,7 +168,7 @@ class Library:
             entry.age_s = age
         return out
 
-    def _fill_tunnel(self, entry, tunnel: types.Tunnel | None):
+    def _fill_tunnel(self, entry: Any, tunnel: types.Tunnel | None) -> None:
         if tunnel is not None:
             entry.address = self.address(tunnel.address)[0]
             entry.encapsulation = tunnel.encapsulation
@@ -191,29 +194,29 @@ def mac(text: str | None) -> bytes:
     return bytes.fromhex(text.replace(':', '')) if text else bytes(6)
 
 
-def text_of(address) -> str:
+def text_of(address: Any) -> str:
     """Return the text of an oxp_address."""
     packed = bytes(address.bytes)
     parsed = ipaddress.IPv6Address(packed)
     return str(parsed.ipv4_mapped or parsed)
 
 
-def key_of(key) -> types.Key:
+def key_of(key: Any) -> types.Key:
     # Damaged state may have any number, which faults() reports.
     return types.Key(
         text_of(key.vip),
         types.PROTOCOL_NAMES.get(key.protocol, str(key.protocol)), key.port)
 
 
-def counters_of(counters) -> types.Counters:
+def counters_of(counters: Any) -> types.Counters:
     return types.Counters(counters.packets, counters.bytes, counters.flows)
 
 
-def outcome_counters_of(counters) -> types.OutcomeCounters:
+def outcome_counters_of(counters: Any) -> types.OutcomeCounters:
     return types.OutcomeCounters(counters.packets, counters.bytes)
 
 
-def settings_of(settings) -> types.Settings:
+def settings_of(settings: Any) -> types.Settings:
     return types.Settings(
         slots=settings.slots, flags=types.ServiceFlag(settings.flags),
         encapsulation=types.Encapsulation(settings.encapsulation),
@@ -223,7 +226,7 @@ def settings_of(settings) -> types.Settings:
             'nat_group', 'connection_limit')})
 
 
-def service_of(out) -> types.Service:
+def service_of(out: Any) -> types.Service:
     return types.Service(
         key_of(out.key), out.index, out.slots, out.members, out.enabled,
         out.generation, counters_of(out.counters), out.open_slots,
@@ -231,7 +234,7 @@ def service_of(out) -> types.Service:
         out.reply_packets, out.reply_bytes, out.open_connections)
 
 
-def nat_flow_of(out) -> types.NatFlow:
+def nat_flow_of(out: Any) -> types.NatFlow:
     return types.NatFlow(
         key_of(out.service), text_of(out.client), out.client_port,
         text_of(out.pool), out.pool_port, text_of(out.member),
@@ -239,7 +242,7 @@ def nat_flow_of(out) -> types.NatFlow:
         out.expires_s)
 
 
-def member_of(out) -> types.MemberState:
+def member_of(out: Any) -> types.MemberState:
     return types.MemberState(
         text_of(out.address), out.weight, out.check, bool(out.admin_up),
         bool(out.healthy), bool(out.known), counters_of(out.counters),
@@ -247,7 +250,7 @@ def member_of(out) -> types.MemberState:
         out.quic_server_id, out.port, tunnel_of(out.tunnel))
 
 
-def tunnel_of(tunnel) -> types.Tunnel | None:
+def tunnel_of(tunnel: Any) -> types.Tunnel | None:
     if not any(tunnel.address.bytes):
         return None
     return types.Tunnel(text_of(tunnel.address),
@@ -256,13 +259,13 @@ def tunnel_of(tunnel) -> types.Tunnel | None:
                         bool(tunnel.takes_alternative))
 
 
-def probe_target_of(probe) -> types.ProbeTarget:
+def probe_target_of(probe: Any) -> types.ProbeTarget:
     return types.ProbeTarget(
         text_of(probe.vip), text_of(probe.member),
         types.Encapsulation(probe.encapsulation), probe.dscp,
         probe.sid_function, probe.port, tunnel_of(probe.tunnel))
 
 
-def network_of(network) -> str:
+def network_of(network: Any) -> str:
     address = text_of(network.address)
     return str(ipaddress.ip_network((address, network.length)))

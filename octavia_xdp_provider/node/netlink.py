@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import typing
+from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2 import netlink
@@ -19,6 +20,11 @@ from pyroute2.netlink.rtnl import ifaddrmsg
 from pyroute2.netlink.rtnl import ifinfmsg
 from pyroute2.netlink.rtnl import ndmsg
 from pyroute2.netlink.rtnl import rtmsg
+
+from octavia_xdp_provider.contracts import address_policy
+
+# Returns whether a message matters.
+Matters = typing.Callable[[Any], bool]
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 VERSIONS = {family: version for version, family in FAMILIES.items()}
@@ -51,7 +57,7 @@ class Link(typing.NamedTuple):
     kernel may forward. ``carrier_losses``: how often it has lost its carrier.
     ``promiscuous``: whether it accepts frames to other MAC addresses."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     name: str
     mac: str | None
     mtu: int
@@ -59,7 +65,7 @@ class Link(typing.NamedTuple):
     has_program: bool = False
     lower: int | None = None
     vlan: Vlan | None = None
-    forwards: frozenset = frozenset()
+    forwards: frozenset[int] = frozenset()
     carrier_losses: int = 0
     promiscuous: bool = False
 
@@ -86,33 +92,33 @@ class Neighbour(typing.NamedTuple):
 
 
 class Snapshot(typing.NamedTuple):
-    """``links``: index → Link. ``sources``: (index, version) → first address
-    suitable as source. ``neighbours``: (index, address) → Neighbour."""
+    """``links``: by index. ``sources``: (index, version) → first address
+    suitable as source. ``neighbours``: by index of the link and address."""
 
-    links: dict
-    sources: dict
-    routes: tuple
-    neighbours: dict
+    links: dict[int, Link]
+    sources: dict[tuple[int, int], str]
+    routes: tuple[Route, ...]
+    neighbours: dict[tuple[int, str], Neighbour]
 
 
 class Kernel:
     """Queries the kernel's state."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._netlink = IPRoute()
         # Filtered dumps need strict checks, which break pyroute2's own calls.
         self._strict = IPRoute(strict_check=True)
 
-    def close(self):
+    def close(self) -> None:
         self._netlink.close()
         self._strict.close()
 
-    def own_addresses(self):
-        """Return every address of this node as str."""
+    def own_addresses(self) -> frozenset[str]:
+        """Return every address of this node."""
         return frozenset(message.get_attr('IFA_ADDRESS')
                          for message in self._netlink.get_addr())
 
-    def snapshot(self):
+    def snapshot(self) -> Snapshot:
         """Return the state that uplinks depend on."""
         return Snapshot(
             {message['index']: link_of(message)
@@ -126,12 +132,12 @@ class Kernel:
              for family in FAMILIES.values()
              for message in self._netlink.get_neighbours(family=family)})
 
-    def links_with_program(self):
+    def links_with_program(self) -> list[Link]:
         """Return links with any XDP program, ours or not."""
         return [link for link in map(link_of, self._netlink.get_links())
                 if link.has_program]
 
-    def resolve(self, link, address):
+    def resolve(self, link: int, address: str) -> None:
         """Make the kernel resolve an address, or verify its entry.
 
         :raises OSError: the kernel refuses.
@@ -142,7 +148,7 @@ class Kernel:
                                 family=FAMILIES[version],
                                 flags=ndmsg.NTF_USE, state=ndmsg.NUD_NONE)
 
-    def confirm(self, link, address):
+    def confirm(self, link: int, address: str) -> None:
         """Make the kernel probe an entry now. Until it answers, the entry is
         not ``confirmed``.
 
@@ -154,9 +160,9 @@ class Kernel:
                                 family=FAMILIES[version],
                                 state=ndmsg.NUD_PROBE)
 
-    def route_mtus(self):
+    def route_mtus(self) -> dict[address_policy.Network, int]:
         """Return network → MTU, of routes with an MTU and of those learnt."""
-        mtus = {}
+        mtus: dict[address_policy.Network, int] = {}
         for version, family in FAMILIES.items():
             for message in (*self._netlink.get_routes(family=family),
                             *self._learnt(family)):
@@ -168,15 +174,16 @@ class Kernel:
                         (address, message['dst_len']))] = mtu
         return mtus
 
-    def _learnt(self, family):
+    def _learnt(self, family: int) -> typing.Iterable[Any]:
         request = rtmsg.rtmsg()
         request['family'] = family
         request['flags'] = _RTM_F_CLONED
-        return self._strict.nlm_request(
+        learnt: typing.Iterable[Any] = self._strict.nlm_request(
             request, msg_type=rtnl.RTM_GETROUTE,
             msg_flags=netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP)
+        return learnt
 
-    def routes(self):
+    def routes(self) -> frozenset[tuple[Any, ...]]:
         """Return all routes, in a form that can be compared."""
         return frozenset(
             (family, message['type'], message['dst_len'],
@@ -187,7 +194,7 @@ class Kernel:
             for family in FAMILIES.values()
             for message in self._netlink.get_routes(family=family))
 
-    def route_device(self, address, mark):
+    def route_device(self, address: str, mark: int) -> int | None:
         """Return the index of the device that marked packets to an address
         leave by.
 
@@ -196,10 +203,11 @@ class Kernel:
         version = ipaddress.ip_address(address).version
         for message in self._netlink.route('get', dst=address, mark=mark,
                                            family=FAMILIES[version]):
-            return message.get_attr('RTA_OIF')
+            device: int | None = message.get_attr('RTA_OIF')
+            return device
         return None
 
-    def path_mtu(self, address):
+    def path_mtu(self, address: str) -> int:
         """Return the MTU of the route to an address; 0 if it has none.
 
         :raises OSError: there is no route.
@@ -215,7 +223,7 @@ class Kernel:
 class Events:
     """Waits for changes of the kernel's state."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._netlink = IPRoute()
         self._netlink.bind(groups=_GROUPS)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -223,15 +231,15 @@ class Events:
         self._poll.register(self._netlink.fileno(), select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
 
-    def close(self):
+    def close(self) -> None:
         self._netlink.close()
         os.close(self._wake)
 
-    def wake(self):
+    def wake(self) -> None:
         """End a wait(). For any thread."""
         os.eventfd_write(self._wake, 1)
 
-    def wait(self, timeout_s, matters):
+    def wait(self, timeout_s: float, matters: Matters) -> bool:
         """Wait for an event; return whether it matters.
 
         :param matters: returns whether a message matters.
@@ -242,7 +250,7 @@ class Events:
                 return True
         return self._drain(matters)
 
-    def _drain(self, matters):
+    def _drain(self, matters: Matters) -> bool:
         is_relevant = False
         for _ in range(_READS_MAX):
             if not any(descriptor != self._wake
@@ -258,7 +266,7 @@ class Events:
 
 
 @contextlib.contextmanager
-def _os_errors():
+def _os_errors() -> typing.Iterator[None]:
     """Turn the kernel's refusals into OSError."""
     try:
         yield
@@ -266,7 +274,7 @@ def _os_errors():
         raise OSError(error.code, os.strerror(error.code)) from error
 
 
-def link_of(message):
+def link_of(message: Any) -> Link:
     """Return the Link in a message."""
     flags = message['flags']
     info = message.get_attr('IFLA_LINKINFO')
@@ -290,7 +298,7 @@ def link_of(message):
         bool(message.get_attr('IFLA_PROMISCUITY')))
 
 
-def _forwards(families):
+def _forwards(families: Any) -> frozenset[int]:
     """Return the IP versions that a link's settings allow to forward; events
     may lack these settings."""
     v4 = families and families.get_attr('AF_INET')
@@ -300,9 +308,9 @@ def _forwards(families):
                      if settings and settings['forwarding'])
 
 
-def sources_of(messages):
+def sources_of(messages: typing.Iterable[Any]) -> dict[tuple[int, int], str]:
     """Return (link, version) → first suitable address."""
-    sources = {}
+    sources: dict[tuple[int, int], str] = {}
     for message in messages:
         flags = message.get_attr('IFA_FLAGS') or message['flags']
         # Other nodes cannot reach addresses of link or host scope.
@@ -315,7 +323,7 @@ def sources_of(messages):
     return sources
 
 
-def default_routes_of(version, message):
+def default_routes_of(version: int, message: Any) -> typing.Iterator[Route]:
     """Yield the default routes in a message."""
     if message['dst_len'] or message['type'] != rtnl.rt_type['unicast']:
         return
@@ -330,7 +338,7 @@ def default_routes_of(version, message):
                         next_hop, metric)
 
 
-def neighbour_of(message):
+def neighbour_of(message: Any) -> Neighbour:
     """Return the Neighbour in a message."""
     state = message['state']
     return Neighbour(
@@ -340,7 +348,7 @@ def neighbour_of(message):
         bool(state & (ndmsg.NUD_PERMANENT | ndmsg.NUD_NOARP)))
 
 
-def mtu_of(message):
+def mtu_of(message: Any) -> int:
     """Return the MTU of a route, or 0."""
     metrics = message.get_attr('RTA_METRICS')
     return (metrics and metrics.get_attr('RTAX_MTU')) or 0

@@ -62,7 +62,7 @@ class Settings(typing.NamedTuple):
     idle_timeout_s: int = 0
     new_flow_rate: int = 0
     new_flow_burst: int = 0
-    allowed: tuple | None = None
+    allowed: tuple[str, ...] | None = None
     nat_flows: int = 0
     nat_group: int = 0
     connection_limit: int = 0
@@ -77,7 +77,7 @@ class MemberName(typing.NamedTuple):
     address: str
     port: int = 0
 
-    def __str__(self):
+    def __str__(self) -> str:
         if not self.port:
             return self.address
         if ':' in self.address:
@@ -144,7 +144,7 @@ class MemberState(typing.NamedTuple):
     backup: bool = False
     mtu: int = 0
     takes_flows: bool = False
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]
     quic_server_id: int = 0
     port: int = 0
     tunnel: Tunnel | None = None
@@ -174,7 +174,7 @@ class Service(typing.NamedTuple):
     """
 
     key: Key
-    index: int
+    index: int  # type: ignore[assignment]
     slots: int
     members: int
     enabled: int
@@ -294,10 +294,10 @@ class Uplink(typing.NamedTuple):
 
     ifindex: int
     mtu: int
-    own_mac: str
+    own_mac: str | None
     next_hop_mac_v4: str | None = None
     next_hop_mac_v6: str | None = None
-    vlans: tuple = ()
+    vlans: tuple[int, ...] = ()
 
 
 class NodeSettings(typing.NamedTuple):

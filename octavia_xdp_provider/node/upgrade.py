@@ -10,7 +10,7 @@ from octavia_xdp_provider.node import library as libraries
 
 class Interface(typing.NamedTuple):
     """An interface that runs the node's program."""
-    index: int
+    index: int  # type: ignore[assignment]
     tag_before: str
     # False: it runs the wanted program already.
     changes: bool
