@@ -150,10 +150,10 @@ class Announcing:
             self._moves(moved)
         if self._errors.write('announcements',
                               lambda: self._announce.set(routes)):
-            now = self._announce.wanted_addresses()
+            after = self._announce.wanted_addresses().keys()
             LOG.info('Announcing %s prefixes: added %s, removed %s.',
-                     len(routes), _describe(now.keys() - held.keys()),
-                     _describe(held.keys() - now.keys()))
+                     len(routes), _describe(after - held.keys()),
+                     _describe(held.keys() - after))
         self._last = (wanted, self._announce.signature())
 
     def _pool_route(self, pool: Network, attributes: Attributes) -> Route:

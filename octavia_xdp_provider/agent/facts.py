@@ -44,7 +44,7 @@ class Facts:
 
     def update(self, entries: Mapping[str, Entry], ids: Iterable[str],
                errors: dict[str, str], announced: frozenset[str],
-               leaving: Set[str | None] = frozenset()) -> None:
+               leaving: Set[str] = frozenset()) -> None:
         """Update the entries of load balancers that may have changed.
 
         :param entries: id → (generation, document), of all load balancers.
@@ -84,14 +84,16 @@ class Facts:
             error = f'{error[:messages.TEXT_MAX - 1]}…'
         vips = {name.address for name in plan.services} if plan else ()
         history = self._history(key)
-        return {
-            **({'history': history} if history else {}),
+        held: messages.Held = {
             'generation': generation, 'error': error,
             'members': {} if plan is None else {
                 member_id: _state(self._tables.members(name).get(member),
                                   member_id in plan.moving)
                 for member_id, (name, member) in plan.monitored.items()},
             'announced': bool(vips) and self._announced.issuperset(vips)}
+        if history:
+            held['history'] = history
+        return held
 
     def counters(self) -> dict[str, dict[str, messages.Counters]]:
         """Return id → listener id → messages.Counters. For any thread."""
@@ -107,26 +109,27 @@ class Facts:
 
     def _counters(self, plan: forwarding.Plan, services: Services
                   ) -> messages.Counters:
-        """Sum the counters of a listener's (datapath.Key, datapath.Summary).
+        """Sum the counters of a listener's services.
 
         Flows of a VIP that is not announced are not active here: other nodes
         may count them by now. Flows by NAT stay on this node and count.
         """
-        summed = {name: sum(getattr(summary, name) for _, summary in services)
-                  for name in ('bytes', 'flows', 'drops')}
-        if plan.nat_project is not None:
-            return summed | {
-                'active': sum(summary.active for _, summary in services),
-                'bytes_out': sum(
-                    summary.reply_bytes for _, summary in services)}
-        return summed | {'active': sum(
-            summary.active for key, summary in services
-            if key.address in self._announced)}
+        is_nat = plan.nat_project is not None
+        summed: messages.Counters = {
+            'bytes': sum(summary.bytes for _, summary in services),
+            'flows': sum(summary.flows for _, summary in services),
+            'drops': sum(summary.drops for _, summary in services),
+            'active': sum(summary.active for key, summary in services
+                          if is_nat or key.address in self._announced)}
+        if is_nat:
+            summed['bytes_out'] = sum(
+                summary.reply_bytes for _, summary in services)
+        return summed
 
     def nat_flows(self) -> dict[str, int]:
         """Return project → live flows by NAT. For any thread."""
         services = self._tables.services
-        flows = {}
+        flows: dict[str, int] = {}
         for plan in list(self._plans.plans.values()):
             if plan.nat_project is not None:
                 flows[plan.nat_project] = flows.get(plan.nat_project, 0) + sum(

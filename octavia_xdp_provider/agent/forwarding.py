@@ -267,7 +267,7 @@ def plan(given: Mapping[str, Any], context: Context) -> Plan:
             listener['protocol_port']) for vip in vips)
         result.listeners[listener_id] = services
         uses += [_Use(document, listener_id, key,
-                      listener['default_pool_id'], pool,
+                      listener['default_pool_id'] or '', pool,
                       service_settings.of(document, listener, pool,
                                           key.address, share,
                                           context.host))

@@ -57,7 +57,7 @@ class Link(link.Link):
         self.ask_more_at = now + PEERS_S
         answer = self._ends.controller.nat_peers(self._ends.host)
         _PEERS.check(answer, 'nat_peers')
-        if self._nat.want_peers(**answer):
+        if self._nat.peers.want(**answer):
             self._worker.wake()
 
     def distrusted(self, held: dict[str, Any], problems: list[str]

@@ -8,6 +8,7 @@ from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.agent import facts as agent_facts
 from octavia_xdp_provider.agent import parts as agent_parts
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import datapath
@@ -75,30 +76,28 @@ class Metrics(metrics.Metrics):
 
 
 class Collector(metrics.Collector):
-    """Adds values of the agent's parts and of the node.
-
-    :param worker: worker.Worker.
-    """
+    """Adds values of the agent's parts and of the node."""
 
     prefix = PREFIX
 
     def __init__(self, parts: agent_parts.Parts, link: agent_link.Link,
-                 worker: agent_worker.Worker[Any]) -> None:
+                 worker: agent_worker.Worker[Any], facts: agent_facts.Facts
+                 ) -> None:
         super().__init__(link)
         self._parts = parts
         self._worker = worker
+        self._facts = facts
 
     def collect(self) -> Families:
         yield from super().collect()
         yield from self._collect_load_balancers()
         yield from self._collect_maps()
-        facts = self._worker.facts
         yield self.gauges(
             'active_flows', 'Flows of announced VIPs that are alive, counted '
             'or estimated', 'protocol',
             {protocol.lower(): number for protocol, number
-             in facts.active_flows().items()})
-        total = facts.total()
+             in self._facts.active_flows().items()})
+        total = self._facts.total()
         for name, text, value in (
                 ('forwarded_packets', 'Packets that were forwarded to '
                  'members', total.packets),

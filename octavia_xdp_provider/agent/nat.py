@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """NAT of this node: its pools, and how projects share them."""
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Set
 import ipaddress
 import typing
 import zlib
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import peers_wait
-from octavia_xdp_provider.agent import seeking
+from octavia_xdp_provider.agent import nat_peers
 from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.config import nat_options
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
@@ -36,19 +40,19 @@ class Share(typing.NamedTuple):
 
 
 class Nat:
-    """Pools, peers and shares; for the worker's thread unless noted.
+    """Pools and shares; for the worker's thread unless noted.
 
     :param conf: provides the group ``nat``, and ``host``.
     :param own_addresses: returns the node's own addresses (str).
     :param gave_up: see peers_wait.PeersWait.
-    :ivar seeking: seeking.Seeking.
-    :ivar wait: peers_wait.PeersWait.
+    :ivar peers: nat_peers.Peers.
     :ivar problem: why the pools are not as configured, or None.
     :ivar version: changes whenever plans may change.
     """
 
-    def __init__(self, conf, dataplane, own_addresses,
-                 gave_up=lambda: None):
+    def __init__(self, conf: cfg.ConfigOpts, dataplane: datapath.Datapath,
+                 own_addresses: Callable[[], Iterable[str]],
+                 gave_up: Callable[[], None] = lambda: None) -> None:
         self._datapath = dataplane
         self._own_addresses = own_addresses
         self._wanted = nat_options.pools(conf)
@@ -59,92 +63,23 @@ class Nat:
         self._timeouts = datapath.NatTimeouts(
             conf.nat.tcp_opening_timeout, conf.nat.tcp_closing_timeout,
             conf.nat.tcp_time_wait_timeout, conf.nat.udp_opening_timeout)
-        self._groups = {}  # project → number
+        self._groups: dict[str, int] = {}  # project → number
         # The pools of the datapath. Configured ones from before a restart
         # stay announced.
-        current = set(dataplane.nat_pools()) if self._wanted else ()
+        current = set(dataplane.nat_pools() if self._wanted else ())
         self.pools = tuple(pool for pool in self._wanted
                            if str(pool) in current)
-        self.problem = None
+        self.problem: str | None = None
         self.version = 0
-        self._host = conf.host
-        self._peers = None if self._wanted else ()  # wanted; None: unknown
-        self._peers_set = None  # last set in the datapath; None: unknown
-        self._peers_problem = None
-        self._moving = False  # until the controller answers
-        # The datapath still has the peers from before a restart.
-        self._peers_there = dataplane.nat_peers() if self._wanted else []
-        self.wait = peers_wait.PeersWait(
-            not self._wanted or bool(self._peers_there), gave_up)
-        self.seeking = seeking.Seeking(dataplane, max(
-            conf.nat.udp_opening_timeout, conf.nat.udp_established_timeout))
+        self.peers = nat_peers.Peers(conf, dataplane, bool(self._wanted),
+                                     gave_up)
 
     @property
-    def is_wanted(self):
+    def is_wanted(self) -> bool:
         """Whether pools are configured. For any thread."""
         return bool(self._wanted)
 
-    def want_peers(self, peers, moving=False):
-        """Hand packets of unknown flows on to these nodes. For any thread.
-
-        :param peers: messages.NatPeers. If this node is not among them, it
-            hands no packets on.
-        :param moving: whether flows are being moved among them on purpose.
-        :returns: whether anything has changed.
-        """
-        wanted = tuple(peer['address'] for peer in peers)
-        if self._host not in {peer['host'] for peer in peers}:
-            if peers and self._peers != ():
-                LOG.warning(
-                    'This node hands no NAT packets on: it has no pool of the '
-                    'peers\' IP version, its pools are not reported yet, or '
-                    '%s other nodes already do.', len(peers))
-            wanted = ()
-        before = self._peers, self._moving
-        self._peers, self._moving = wanted, moving
-        return (wanted, moving) != before
-
-    @property
-    def has_others(self):
-        """Whether packets can be handed on to another node."""
-        return len(self._peers_there) > 1
-
-    def refresh_peers(self):
-        """Set the wanted peers once they are known, and seek UDP flows while
-        flows are being moved."""
-        wanted = self._peers
-        if wanted is not None and wanted != self._peers_set:
-            self._set_peers(wanted)
-        if self._moving:
-            self.seek_udp()
-
-    def seek_udp(self):
-        """Ask the peers for unknown UDP flows, which may move here now."""
-        if self.has_others:
-            self.seeking.extend()
-
-    def _set_peers(self, wanted):
-        problem = None
-        try:
-            if len(wanted) > 1 and list(wanted) != self._peers_there:
-                # Routers may not have converged on the new set of nodes.
-                self.seeking.extend()
-            self._datapath.set_nat_peers(wanted)
-            self._peers_set = wanted
-            self._peers_there = list(wanted)
-            if wanted:
-                self.wait.found(len(wanted))
-        except datapath.DatapathError as error:
-            if datapath.is_stale(error):
-                raise
-            # This may be transient, for example after a change of pools.
-            problem = error.text
-            if problem != self._peers_problem:
-                LOG.error('Packets of NAT are not handed on to %s: %s',
-                          ', '.join(wanted), problem)
-        self._peers_problem = problem
-
-    def refresh(self):
+    def refresh(self) -> None:
         """Set timeouts and pools as configured, but no pool that contains an
         address of the node itself."""
         before = self.pools, self.problem
@@ -154,11 +89,11 @@ class Nat:
             LOG.error('%s', self.problem)
         if (self.pools, self.problem) != before:
             self.version += 1
-            self._peers_set = None
+            self.peers.forget()
             LOG.info('NAT pools: %s.',
                      ', '.join(map(str, self.pools)) or 'none')
 
-    def _find_conflict(self):
+    def _find_conflict(self) -> str | None:
         for text in sorted(self._own_addresses()):
             address = ipaddress.ip_address(text)
             for pool in self._wanted:
@@ -168,7 +103,7 @@ class Nat:
                             'changed')
         return None
 
-    def _set_timeouts(self):
+    def _set_timeouts(self) -> str | None:
         try:
             if self._wanted and (self._timeouts !=
                                  self._datapath.nat_timeouts()):
@@ -180,7 +115,7 @@ class Nat:
             return f'[nat] time-outs: {error.text}'
         return None
 
-    def _set_pools(self):
+    def _set_pools(self) -> str | None:
         wanted = tuple(map(str, self._wanted))
         try:
             if wanted != tuple(self._datapath.nat_pools()):
@@ -192,7 +127,7 @@ class Nat:
         self.pools = self._wanted
         return None
 
-    def share(self, document):
+    def share(self, document: spec.Document) -> Share:
         """Return the Share of a load balancer with forwarding nat.
 
         :raises Refused: this node has no suitable pools.
@@ -208,7 +143,7 @@ class Nat:
         return Share(self._group(nat.project(document)), self._flows,
                      self._idle_times)
 
-    def _group(self, name):
+    def _group(self, name: str) -> int:
         """Return the group of a project, unique while there are free ones.
         The search starts at a hash, to find the same after a restart."""
         if name not in self._groups:
@@ -220,27 +155,30 @@ class Nat:
                  if number not in taken), first)
         return self._groups[name]
 
-    def keep_groups(self, names):
+    def keep_groups(self, names: Set[str | None]) -> None:
         """Forget the groups of all other projects."""
         self._groups = {name: number for name, number
                         in self._groups.items() if name in names}
 
-    def report(self, flows):
+    def report(self, flows: dict[str, int]) -> messages.NatState | None:
         """Return messages.NatState, or None if no pools are configured. For
         any thread.
 
         :param flows: project → live flows.
         """
         pools, problem = self.pools, self.problem
-        fault = {'problem': problem[:messages.TEXT_MAX]} if problem else {}
+        state: messages.NatState = {'pools': []}
+        if problem:
+            state['problem'] = problem[:messages.TEXT_MAX]
         if not pools:
-            return {'pools': [], **fault} if fault else None
+            return state if problem else None
         projects = sorted(flows, key=lambda name: (-flows[name], name))
         return {
+            **state,
             'pools': [str(pool) for pool in pools],
             'ports': nat_options.PORTS * sum(
                 pool.num_addresses for pool in pools),
             'flows': sum(flows.values()), 'share': self._flows,
-            'peers': len(self._peers_set or ()),
+            'peers': self.peers.number,
             'projects': {name: flows[name] for name
-                         in projects[:messages.NAT_PROJECTS_MAX]}, **fault}
+                         in projects[:messages.NAT_PROJECTS_MAX]}}

@@ -42,17 +42,17 @@ class NatServices:
             self._udp_idle.pop(key, None)
         self._udp_vips = frozenset(key.address for key in self._udp_idle)
         if self._nat:
-            self._nat.seeking.longest(self._udp_idle.values())
+            self._nat.peers.seeking.longest(self._udp_idle.values())
 
     def waiting_for_peers(self, held: Mapping[str, Any]) -> Set[datapath.Key]:
         """Return the keys of services whose VIPs must not be announced yet.
 
         :param held: VIPs that are announced.
         """
-        if not self._nat or not self._keys or self._nat.wait.is_over:
+        if not self._nat or not self._keys or self._nat.peers.wait.is_over:
             return frozenset()
         new = {key for key in self._keys if key.address not in held}
-        return frozenset() if not new or self._nat.wait.ends() else new
+        return frozenset() if not new or self._nat.peers.wait.ends() else new
 
     def waiting_to_leave(self, held: Mapping[str, Any], leaving: Set[str]
                          ) -> frozenset[str]:
@@ -62,7 +62,7 @@ class NatServices:
         :param held: VIPs that are announced.
         :param leaving: VIPs that are to be a last resort or withdrawn.
         """
-        if not self._nat or not self._udp_vips or not self._nat.has_others:
+        if not (self._nat and self._udp_vips and self._nat.peers.has_others):
             return frozenset()
         return self._leave_wait.wait_for(
             self._udp_vips & leaving & held.keys())
@@ -70,4 +70,4 @@ class NatServices:
     def moves(self, vips: Set[str]) -> None:
         """Prepare for routers that move flows of these VIPs here."""
         if self._nat and not self._udp_vips.isdisjoint(vips):
-            self._nat.seek_udp()
+            self._nat.peers.seek_udp()

@@ -3,6 +3,8 @@
 
 from collections.abc import Callable
 from collections.abc import Set
+from typing import Any
+from typing import cast
 
 from oslo_config import cfg
 import pbr.version
@@ -36,7 +38,7 @@ class NodeState:
         status = parts.announce.status()
         neighbours = status.neighbours if status else {}
         info = parts.datapath.info()
-        return {
+        state: dict[str, Any] = {
             'version': self._version,
             'document_version': spec.VERSION,
             'probe_through_datapath': self._conf.agent.probe_through_datapath,
@@ -65,3 +67,4 @@ class NodeState:
                 for outcome, counters in parts.datapath.outcomes().items()
                 if counters.packets},
         }
+        return cast(messages.NodeState, state)

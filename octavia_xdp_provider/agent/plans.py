@@ -135,9 +135,9 @@ class Plans:
         return [key for key, plan in self.plans.items()
                 if plan.nat_project is not None]
 
-    def file(self, key: str) -> dict[str, Any] | None:
+    def file(self, key: str) -> dict[str, Any]:
         """Return the checks file's document of a planned load balancer."""
-        return self._made[key].file
+        return self._made[key].file or {}
 
     def _keeps_marks(self, made: Made, ask: bool) -> bool:
         """Return whether a plan's probes keep their marks.
@@ -175,9 +175,9 @@ class Plans:
                         frozenset(arguments[0] for arguments, _ in marks))
         try:
             plan = forwarding.plan(entry[1], forwarding.Context(
-                policy, inputs.path_mtu and inputs.path_mtu.of,
+                policy, inputs.path_mtu.of if inputs.path_mtu else None,
                 self._conf.agent.health_scope, mark if probes else None,
-                inputs.keys, inputs.nat and inputs.nat.share,
+                inputs.keys, inputs.nat.share if inputs.nat else None,
                 self._conf.host))
             file = checks_file.build_document(
                 plan.checks, plan.conditions, self._groups(plan),
@@ -226,7 +226,8 @@ class _KeyOwners:
             nothing has changed.
         """
         wanted: dict[str, Check] = {}
-        for check in (*plan.checks, *plan.conditions):
+        checks: list[Check] = [*plan.checks, *plan.conditions]
+        for check in checks:
             key = self._keys.of(check)
             other, users = self._users.get(key, (None, set()))
             if key in wanted:

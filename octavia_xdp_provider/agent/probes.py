@@ -7,15 +7,23 @@ the checks file refers to them. Marks leave the table one pass after their
 checks have left the file, since the checker may still send probes with them.
 """
 
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from collections.abc import Set
 import hashlib
 import ipaddress
 import socket
+from typing import Any
 
 from oslo_log import log as logging
 
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import netlink
 
 LOG = logging.getLogger(__name__)
+
+Table = Mapping[int, datapath.ProbeTarget]
 
 
 class Marks:
@@ -25,45 +33,45 @@ class Marks:
     get marks that are not in the table, so that no mark changes its member
     while probes with it may be in flight.
 
-    :param held: the table, mark → datapath.ProbeTarget.
+    :param held: the table, by mark.
     :param numbers: the range of available marks.
     """
 
-    def __init__(self, held, numbers):
+    def __init__(self, held: Table, numbers: Sequence[int]) -> None:
         self._numbers = numbers
-        self.wanted = {}  # mark → target
+        self.wanted: dict[int, datapath.ProbeTarget] = {}  # by mark
         self.set(held)
 
-    def again(self):
+    def again(self) -> None:
         """Begin another pass with an unchanged table."""
         self.wanted = {}
 
-    def set(self, table):
+    def set(self, table: Table) -> None:
         """Take the current table, and forget the marks that left it."""
         self.held = table
         self._marks = {target: mark for mark, target in table.items()}
 
-    def of(self, target):
+    def of(self, target: datapath.ProbeTarget) -> int:
         """Return the mark of a target, and keep it in the table."""
-        mark = self._marks.get(target)
-        if mark is None:
+        if target not in self._marks:
             numbers = self._numbers
             place = home(target) % len(numbers)
-            while (mark := numbers[place]) in self.held or (
-                    mark in self.wanted):
+            while numbers[place] in self.held or (
+                    numbers[place] in self.wanted):
                 place = (place + 1) % len(numbers)
-            self._marks[target] = mark
+            self._marks[target] = numbers[place]
+        mark = self._marks[target]
         self.wanted[mark] = target
         return mark
 
 
-def home(target):
+def home(target: datapath.ProbeTarget) -> int:
     """Return the number where the search for a target's mark begins."""
-    numbers = [target.encapsulation, target.dscp, target.sid_function]
+    numbers = [int(target.encapsulation), target.dscp, target.sid_function]
     if target.port:  # no port: the same number as in releases without ports
         numbers.append(target.port)
     text = ' '.join([target.vip, target.member,
-                     *(str(int(number)) for number in numbers),
+                     *map(str, numbers),
                      *(map(str, target.tunnel) if target.tunnel else ())])
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8], 'big')
@@ -79,24 +87,29 @@ class Probes:
     :ivar version: changes whenever results of ``mark`` may change.
     """
 
-    def __init__(self, dataplane, kernel, uplinks, enabled):
+    def __init__(self, dataplane: datapath.Datapath, kernel: netlink.Kernel,
+                 uplinks: Sequence[str], enabled: bool) -> None:
         self._datapath = dataplane
         self._kernel = kernel
         self._uplinks = uplinks
         self._enabled = enabled
         self._lasting = {'table', *uplinks}  # subjects that are not VIPs
-        self._marks = None
-        self._named = None   # marks in the checks files; None: unknown
-        self._attached = {}  # index → name
-        self._routes = None
-        self._devices = {}   # VIP → index of the device of its route
-        self._problems = {}  # table, uplink or VIP → problem
-        self._vips = set()   # requested in this pass
+        self._marks: Marks | None = None
+        # Marks in the checks files; None: unknown.
+        self._named: Set[int] | None = None
+        self._attached: dict[int, str] = {}  # index → name
+        self._routes: Any = None
+        # VIP → index of the device of its route.
+        self._devices: dict[str, int | None] = {}
+        # Table, uplink or VIP → problem.
+        self._problems: dict[str, str] = {}
+        self._vips: set[str] = set()  # requested in this pass
         self._left = not enabled  # whether leftovers have to be removed
-        self._table = None   # as of the end of the last pass
+        # As of the end of the last pass.
+        self._table: Table | None = None
         self.version = 0
 
-    def begin(self):
+    def begin(self) -> None:
         """Begin a pass: read the table, attach programs, read routes."""
         if not self._enabled:
             return
@@ -129,14 +142,14 @@ class Probes:
         elif attached != self._attached:
             self.version += 1
 
-    def attach(self):
+    def attach(self) -> None:
         """Attach the program to uplinks that may not have it."""
         attached = self._attached
         self._attach()
         if attached != self._attached:
             self.version += 1
 
-    def _attach(self):
+    def _attach(self) -> None:
         if self._marks is None:
             return
         indexes = {}
@@ -153,9 +166,11 @@ class Probes:
                 indexes[index] = name
         self._attached = indexes
 
-    def mark(self, vip, member, settings, tunnel=None):
-        """Return the mark of probes to a VIP that must reach a
-        datapath.MemberName, through its datapath.Tunnel if it has one.
+    def mark(self, vip: str, member: datapath.MemberName,
+             settings: datapath.Settings,
+             tunnel: datapath.Tunnel | None = None) -> int | None:
+        """Return the mark of probes to a VIP that must reach a member, through
+        its tunnel if it has one.
 
         Return None if the option is off, or if the datapath could not forward
         such probes.
@@ -169,11 +184,12 @@ class Probes:
             return None
         return self._marks.of(target)
 
-    def targets(self, marks):
+    def targets(self, marks: Iterable[int]) -> Table:
         """Return mark → target, for marks assigned in this pass."""
-        return {mark: self._marks.wanted[mark] for mark in marks}
+        return {mark: self._marks.wanted[mark] for mark in marks} if (
+            self._marks) else {}
 
-    def keep(self, targets, vips):
+    def keep(self, targets: Table, vips: Set[str]) -> None:
         """Keep marks of an earlier pass with the same ``version``.
 
         :param targets: result of ``targets``.
@@ -183,7 +199,7 @@ class Probes:
         if self._marks is not None:
             self._marks.wanted.update(targets)
 
-    def set(self):
+    def set(self) -> None:
         """Set all marks that the next checks files will contain."""
         marks = self._marks
         if marks is None:
@@ -197,7 +213,7 @@ class Probes:
             marks.set(table)
         self._table = table
 
-    def written(self, marks):
+    def written(self, marks: Set[int]) -> None:
         """End a pass: the checks files are written and have these marks."""
         for subject in self._problems.keys() - self._vips - self._lasting:
             del self._problems[subject]
@@ -208,7 +224,7 @@ class Probes:
                 LOG.info('Probes no longer go through the datapath.')
             self._left = False
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         """Return problems and outcomes for the operator, as JSON types."""
         if not self._enabled:
             return {}
@@ -218,7 +234,7 @@ class Probes:
                          in self._datapath.probe_outcomes().items()
                          if count}}}
 
-    def _leaves_by_uplink(self, vip):
+    def _leaves_by_uplink(self, vip: str) -> bool:
         """Return whether a VIP's route leaves by an uplink with a program."""
         self._vips.add(vip)
         if vip not in self._devices:
@@ -235,7 +251,7 @@ class Probes:
                    f'what goes to {vip} {why}')
         return False
 
-    def _find_device(self, vip):
+    def _find_device(self, vip: str) -> int | None:
         try:
             return self._kernel.route_device(
                 vip, self._datapath.probe_marks[0])
@@ -243,7 +259,7 @@ class Probes:
             LOG.debug('No route to %s: %s', vip, error)
             return None
 
-    def _note(self, subject, problem):
+    def _note(self, subject: str, problem: str | None) -> None:
         """Keep a problem or None for the report, and log a change."""
         before = self._problems.get(subject)
         if problem == before:
@@ -256,7 +272,7 @@ class Probes:
             LOG.info('Probes go through the datapath again (%s).', subject)
 
 
-def _is_possible(target):
+def _is_possible(target: datapath.ProbeTarget) -> bool:
     """Return whether the datapath accepts the target; where it does not, it
     refuses the service too."""
     vip, member = (ipaddress.ip_address(address)
@@ -272,7 +288,7 @@ def _is_possible(target):
             or member.version == 6)
 
 
-def _name_of(index):
+def _name_of(index: int) -> str:
     try:
         return socket.if_indextoname(index)
     except OSError:

@@ -152,7 +152,7 @@ class Reconciler:
             self._nat.refresh()
         self._plan(wanted.documents)
         if self._nat:
-            self._nat.refresh_peers()
+            self._nat.peers.refresh()
         self._eligible.want(wanted)
         self._services.read()
         failed = dict(self._plans.failed)
@@ -188,7 +188,7 @@ class Reconciler:
             the wanted state is known, pass an empty set.
         """
         if self._nat:
-            self._nat.refresh_peers()
+            self._nat.peers.refresh()
         self._services.read()
         self._announce_tables(ready)
         self._update_facts()
@@ -203,7 +203,7 @@ class Reconciler:
         """Problems that affect the whole node."""
         return sorted(self.file_errors.values())
 
-    def members(self) -> dict[str, dict[str, str]]:
+    def members(self) -> dict[str, dict[str, messages.MemberState]]:
         """Read the states of all monitored members from the datapath.
 
         :returns: load balancer id → {member id: "up" | "down" | "unknown"}.

@@ -111,7 +111,7 @@ class Agent(service.Agent):
             conf.host, rpc.HeartbeatClient(self._transport),
             self.metrics.failed, lambda: self._link.reported_at)
         registry.register(metrics.Collector(
-            self._parts, self._link, self._worker))
+            self._parts, self._link, self._worker, self._worker.facts))
         registry.register(listener_metrics.Collector(
             conf, self._link, self._worker.facts))
         self._server = rpc.server(

@@ -60,14 +60,14 @@ def of(document: spec.Document, listener: spec.Listener, pool: spec.Pool,
         flavor_keys.value(flavor, 'encapsulation')]
     if listener['protocol'] == 'UDP' and flavor.get('quic'):
         flags |= datapath.ServiceFlag.QUIC
-    session = pool['session_persistence'] or {}
+    session: Any = pool['session_persistence'] or {}
     by_source = session or pool['lb_algorithm'] == 'SOURCE_IP'
     # Sockets of UDP and SCTP do not show which flows a member has. Clients
     # that stay with a member have no flow from before a change.
     if (flavor.get('second_chance') and not by_source
             and rules.transport(listener['protocol']) == 'TCP'):
         flags |= datapath.ServiceFlag.SECOND_CHANCE
-    lengths = {}
+    lengths: dict[str, Any] = {}
     if by_source:
         flags |= datapath.ServiceFlag.SOURCE
         lengths = _source_length(session.get('persistence_granularity'),
@@ -153,7 +153,7 @@ def _select_family(networks: Iterable[str], version: int
 
 
 def _source_length(granularity: str | None, vip_version: int
-                   ) -> dict[str, int]:
+                   ) -> dict[str, Any]:
     """Return the setting for the prefix length of clients. A granularity of
     the other family is ignored, so the whole address counts."""
     if granularity is None:

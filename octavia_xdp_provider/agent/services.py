@@ -45,7 +45,7 @@ class Services:
         self._handler_wakeup = handler_wakeup
         self.tables = agent_tables.Tables(dataplane)
         self.owners: dict[datapath.Key, str] = {}
-        self.leaving: dict[datapath.Key, str | None] = {}
+        self.leaving: dict[datapath.Key, str] = {}
         self.touched: set[str] = set()
         self._families: dict[datapath.Key, frozenset[int]] = {}
         self._check_keys: dict[str, frozenset[str]] = {}  # by VIP
@@ -62,7 +62,9 @@ class Services:
         settings = {}
         for load_balancer_id in planned:
             plan = self._plans.plans.get(load_balancer_id)
-            for key, service in plan.services.items() if plan else ():
+            if plan is None:
+                continue
+            for key, service in plan.services.items():
                 self._families[key] = service.families(key.address)
                 settings[key] = service.settings
                 self._check_keys[key.address] = plan.check_keys
@@ -116,7 +118,7 @@ class Services:
                 yield key, owner
 
     def delete(self, stale: list[datapath.Key],
-               owners: dict[datapath.Key, str | None],
+               owners: dict[datapath.Key, str],
                withdrawn: set[str]) -> None:
         """Delete stale services, unless packets for them may still arrive.
 
@@ -124,7 +126,7 @@ class Services:
         :param withdrawn: VIPs to which packets may still arrive.
         """
         before = set(self.leaving.values())
-        self.leaving = {key: owners.get(key) for key in stale
+        self.leaving = {key: owners.get(key, '') for key in stale
                         if key.address in withdrawn}
         self.touched |= before - set(self.leaving.values())
         gone = [key for key in stale if key not in self.leaving]

@@ -52,7 +52,7 @@ class Worker(worker.Worker[reconcile.PassResult]):
         self._turns = 0  # since the last whole pass
         self.is_stale = False
 
-    def given_history(self, answer: dict[str, dict[str, list[history.Aged]]]
+    def given_history(self, answer: dict[str, history.Aged]
                       ) -> None:
         """See history.History.given; the answer is applied at once."""
         self._reconciler.history.given(answer)

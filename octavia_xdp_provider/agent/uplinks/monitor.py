@@ -6,10 +6,14 @@ hop is taken out at once, whatever else the agent does. It also records for the
 health checker since when uplinks work, and checks them on its request.
 """
 
+from collections.abc import Callable
+import dataclasses
 import os
 import threading
 import time
+from typing import Any
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import uplinks_file
@@ -22,6 +26,8 @@ from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
 
+States = tuple[state.State, ...]
+
 # Interval of looks without an event of the kernel.
 RESCAN_S = 5.0
 # The same while a next hop is being resolved, or after a failure.
@@ -33,74 +39,148 @@ ANSWER_LOOK_S = 0.25
 FIRST_ANSWERS_S = 2.0
 
 
+class _Programs:
+    """The program at the devices of uplinks."""
+
+    def __init__(self, dataplane: datapath.Datapath) -> None:
+        self._datapath = dataplane
+        self._attached: set[int] = set()  # indices of devices
+        self._cleared = False
+
+    def attach(self, kernel: netlink.Kernel, states: States) -> States:
+        """Attach the program to devices that do not have it.
+
+        :returns: the states; uplinks where that failed have a problem.
+        """
+        failed = {}
+        indices = {uplink.ifindex for uplink in states if uplink.ifindex}
+        for index in sorted(indices):
+            uplink = next(one for one in states if one.ifindex == index)
+            if index in self._attached and uplink.has_program:
+                continue
+            try:
+                self._datapath.attach(index)
+            except datapath.DatapathError as error:
+                failed[index] = error.text
+                self._attached.discard(index)
+            else:
+                self._attached.add(index)
+                LOG.info('Datapath attached to %s.', uplink.device)
+        self._attached &= indices
+        if not self._cleared:
+            self._detach_others(kernel, indices)
+            self._cleared = True
+        return tuple(
+            uplink._replace(
+                problem=f'the program cannot be attached to {uplink.device} '
+                        f'({failed[uplink.ifindex]})')
+            if uplink.ifindex in failed else uplink for uplink in states)
+
+    def _detach_others(self, kernel: netlink.Kernel, wanted: set[int]
+                       ) -> None:
+        """Detach from devices that are no longer uplinks after a restart."""
+        for link in kernel.links_with_program():
+            if link.index in wanted:
+                continue
+            try:
+                self._datapath.detach(link.index)
+                LOG.info('Datapath detached from %s.', link.name)
+            except datapath.DatapathError as error:
+                # The program is most likely not ours.
+                LOG.debug('%s: %s', link.name, error.text)
+
+
+class _OutagesFile:
+    """The file for the health checker, written when it changes."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._written: dict[int, uplinks_file.Family] | None = None
+        self._failing = False
+
+    def write(self, families: dict[int, uplinks_file.Family]) -> None:
+        if families == self._written:
+            return
+        try:
+            uplinks_file.write(self._directory, families)
+        except OSError as error:
+            if not self._failing:
+                LOG.error('The health checker cannot be informed of outages '
+                          '(%s), so failures during them count.', error)
+            self._failing = True
+        else:
+            self._failing, self._written = False, families
+
+
+@dataclasses.dataclass
+class _Applied:
+    """The datapath's state as far as known; None: unknown."""
+
+    uplinks: tuple[datapath.Uplink, ...] | None = None
+    node: datapath.NodeSettings | None = None
+    logged: dict[str, state.State] = dataclasses.field(default_factory=dict)
+    reported: tuple[Any, ...] = ()
+
+
 class UplinkMonitor:
     """Attaches the program, and sets uplinks and outer sources.
 
     :param changed: called from the monitor's thread when ``ready``, ``lost``
         or ``families`` has changed.
     :param come_round: see Loops.watch.
+    :ivar ready: families (4, 6) of outer packets that can leave by an uplink.
+    :ivar lost: families that should leave by an uplink, but none works.
     """
 
-    def __init__(self, conf, dataplane, changed, come_round=lambda: None):
+    def __init__(self, conf: cfg.ConfigOpts, dataplane: datapath.Datapath,
+                 changed: Callable[[], None],
+                 come_round: Callable[[], None] = lambda: None) -> None:
         self._come_round = come_round
         self._conf = conf
         self._datapath = dataplane
         self._changed = changed
         self._stop = threading.Event()
-        self._thread = None
-        self._kernel = None
-        self._events = None
+        self._question = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._kernel: netlink.Kernel
+        self._events: netlink.Events
         self._uplinks = state.Uplinks(
             conf.agent.uplinks, node_options.gateways(conf),
             conf.datapath.next_hop == 'routes')
-        # The datapath's state as far as known.
-        self._attached = set()  # indices of devices
-        self._in_force = None
-        self._node = None
-        self._cleared = False
-        self._logged = {}  # name → State
-        self._error = None
-        self._first_answers_until = 0.0
-        self._ready = frozenset()
         self._outages = outages.Outages()
-        self._directory = conf.agent.run_directory
-        self._question = threading.Event()
-        self._published = None
-        self._written = None
-        self._file_error = None
-        # Families that should leave by an uplink, but none works.
-        self.lost = frozenset()
-        self.states = ()
+        self._file = _OutagesFile(conf.agent.run_directory)
+        self._programs = _Programs(dataplane)
+        self._applied = _Applied()
+        self._error: str | None = None
+        self._first_answers_until = 0.0
+        self.ready: frozenset[int] = frozenset()
+        self.lost: frozenset[int] = frozenset()
+        self.states: States = ()
 
     @property
-    def ready(self):
-        """Families (4, 6) of outer packets that can leave by an uplink."""
-        return self._ready
-
-    @property
-    def families(self):
-        """Family → uplinks_file.Family."""
+    def families(self) -> dict[int, uplinks_file.Family]:
+        """Return a copy of the states of both families."""
         return dict(self._outages.families)
 
-    def start(self):
+    def start(self) -> None:
         """Make a first look, then keep looking."""
         self._kernel = netlink.Kernel()
         # Subscribe first, so that no event after the look is missed.
         self._events = netlink.Events()
         self._first_answers_until = time.monotonic() + FIRST_ANSWERS_S
-        delay = self._look()
-        wakeup.listen(os.path.join(self._directory, uplinks_file.SOCKET_NAME),
-                      self.ask)
-        self._thread = threading.Thread(target=self._run, args=(delay,),
+        delay_s = self._look()
+        wakeup.listen(os.path.join(self._conf.agent.run_directory,
+                                   uplinks_file.SOCKET_NAME), self.ask)
+        self._thread = threading.Thread(target=self._run, args=(delay_s,),
                                         name='uplinks')
         self._thread.start()
 
-    def ask(self):
+    def ask(self) -> None:
         """Check whether uplinks work now. For any thread."""
         self._question.set()
         self._events.wake()
 
-    def stop(self):
+    def stop(self) -> None:
         """End the thread; the datapath's uplinks stay."""
         self._stop.set()
         if self._thread:
@@ -110,37 +190,37 @@ class UplinkMonitor:
             self._kernel.close()
             self._thread = None
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         """Return uplinks and sources for the operator, as JSON types."""
-        node = self._node
+        node = self._applied.node
         return {'uplinks': [uplink.report() for uplink in self.states],
                 'outer_source': node and node.source_v4,
                 'outer_source_v6': node and node.source_v6}
 
-    def _run(self, delay):
+    def _run(self, delay_s: float) -> None:
         while not self._stop.is_set():
             # One look handles all events so far.
             try:
-                self._events.wait(delay, self._uplinks.concerns)
+                self._events.wait(delay_s, self._uplinks.concerns)
             except Exception:
                 LOG.exception('An event could not be read.')
                 self._stop.wait(RETRY_S)
             self._come_round()
             if not self._stop.is_set():
-                delay = self._look()
+                delay_s = self._look()
 
-    def _look(self):
+    def _look(self) -> float:
         """Compare and correct; return the seconds until the next look."""
         now_ns = time.monotonic_ns()
         try:
             self._probe_next_hops(now_ns)
             snapshot = self._kernel.snapshot()
-            states, ask = self._uplinks.look(snapshot)
-            for link, address in sorted(ask):
+            states, hops = self._uplinks.look(snapshot)
+            for link, address in sorted(hops):
                 self._resolve(link, address)
-            states = self._attach(states)
+            states = self._programs.attach(self._kernel, states)
             self._outages.look(states, snapshot, now_ns)
-            self._publish()
+            self._file.write(self.families)
             self._apply(states)
         except Exception as error:
             # A lasting problem is logged once.
@@ -151,11 +231,11 @@ class UplinkMonitor:
         self._error = None
         if self._outages.waits:
             return ANSWER_LOOK_S
-        hurry = (ask or self._outages.silent
+        hurry = (hops or self._outages.silent
                  or any(uplink.problem for uplink in states))
         return RETRY_S if hurry else RESCAN_S
 
-    def _probe_next_hops(self, now_ns):
+    def _probe_next_hops(self, now_ns: int) -> None:
         """Probe silent next hops, and if the checker asks those in use."""
         hops = set(self._outages.silent)
         if self._question.is_set():
@@ -169,59 +249,43 @@ class UplinkMonitor:
             else:
                 self._outages.asked((link, address), now_ns)
 
-    def _publish(self):
-        """Write changes for the health checker."""
-        families = self.families
-        if families == self._published:
-            return
-        try:
-            uplinks_file.write(self._directory, families)
-        except OSError as error:
-            if self._file_error is None:
-                LOG.error('The health checker cannot be informed of outages '
-                          '(%s), so failures during them count.', error)
-            self._file_error = error
-        else:
-            self._file_error = None
-            self._published = families
-
-    def _resolve(self, link, address):
+    def _resolve(self, link: int, address: str) -> None:
         try:
             self._kernel.resolve(link, address)
         except OSError as error:
             LOG.debug('%s cannot be asked for: %s', address, error)
 
-    def _apply(self, states):
+    def _apply(self, states: States) -> None:
         self._log(states)
-        node = self._node_settings(states)
-        if node != self._node:
+        applied, node = self._applied, self._node_settings(states)
+        if node != applied.node:
             self._datapath.set_node(node)
             LOG.info('Sources of outer packets: %s.', ' and '.join(
                 filter(None, (node.source_v4, node.source_v6)))
                 or 'none, as no uplink has an address yet')
-            self._node = node
-        if (self._in_force is None
+            applied.node = node
+        if (applied.uplinks is None
                 and time.monotonic() < self._first_answers_until
                 and any(uplink.waits for uplink in states)):
             self.states = states
             return
         wanted = self._uplinks.for_datapath(states)
-        if wanted != self._in_force:
+        if wanted != applied.uplinks:
             self._datapath.set_uplinks(wanted)
-            self._in_force = wanted
-        self._ready = self._uplinks.ready(states, node)
+            applied.uplinks = wanted
+        self.ready = self._uplinks.ready(states, node)
         self.lost = frozenset(
             family for family, outage in self.families.items()
-            if outage.since_ns is None) - self._ready
+            if outage.since_ns is None) - self.ready
         self.states = states
-        written = self._ready, self.lost, {
+        reported = self.ready, self.lost, {
             family: works.since_ns for family, works in self.families.items()}
-        if written != self._written:
-            self._written = written
+        if reported != applied.reported:
+            applied.reported = reported
             self._changed()
 
-    def _log(self, states):
-        before, self._logged = self._logged, {
+    def _log(self, states: States) -> None:
+        before, self._applied.logged = self._applied.logged, {
             uplink.name: uplink for uplink in states}
         for uplink in states:
             last = before.get(uplink.name)
@@ -232,48 +296,7 @@ class UplinkMonitor:
                 log = LOG.warning if worse else LOG.info
                 log('%s', uplink.describe())
 
-    def _attach(self, states):
-        """Attach the program to devices that do not have it.
-
-        :returns: the states; uplinks where that failed have a problem.
-        """
-        failed = {}
-        for index in sorted({uplink.ifindex for uplink in states
-                             if uplink.ifindex}):
-            uplinks = [uplink for uplink in states if uplink.ifindex == index]
-            if index in self._attached and uplinks[0].has_program:
-                continue
-            try:
-                self._datapath.attach(index)
-            except datapath.DatapathError as error:
-                failed[index] = error.text
-                self._attached.discard(index)
-            else:
-                self._attached.add(index)
-                LOG.info('Datapath attached to %s.', uplinks[0].device)
-        self._attached &= {uplink.ifindex for uplink in states}
-        if not self._cleared:
-            self._detach_others({uplink.ifindex for uplink in states})
-            self._cleared = True
-        return tuple(
-            uplink._replace(
-                problem=f'the program cannot be attached to {uplink.device} '
-                        f'({failed[uplink.ifindex]})')
-            if uplink.ifindex in failed else uplink for uplink in states)
-
-    def _detach_others(self, wanted):
-        """Detach from devices that are no longer uplinks after a restart."""
-        for link in self._kernel.links_with_program():
-            if link.index in wanted:
-                continue
-            try:
-                self._datapath.detach(link.index)
-                LOG.info('Datapath detached from %s.', link.name)
-            except datapath.DatapathError as error:
-                # The program is most likely not ours.
-                LOG.debug('%s: %s', link.name, error.text)
-
-    def _node_settings(self, states):
+    def _node_settings(self, states: States) -> datapath.NodeSettings:
         conf = self._conf
         flags = datapath.NodeFlag(0)
         for flag, wanted in (
@@ -290,15 +313,17 @@ class UplinkMonitor:
             conf.agent.outer_entropy, conf.agent.outer_entropy_v6, flags,
             conf.datapath.icmp_rate)
 
-    def _source(self, configured, states, field):
+    def _source(self, configured: str | None, states: States, field: str
+                ) -> str | None:
         """Return the configured source, or the address of the first uplink,
         which is kept as long as some uplink has it."""
         if configured:
             return configured
-        addresses = [address for address
-                     in (getattr(uplink, field) for uplink in states)
-                     if address]
-        before = self._node and getattr(self._node, field)
+        addresses: list[str] = [
+            address for address
+            in (getattr(uplink, field) for uplink in states) if address]
+        before: str | None = (self._applied.node
+                              and getattr(self._applied.node, field))
         if before in addresses or not addresses:
             return before
         return addresses[0]

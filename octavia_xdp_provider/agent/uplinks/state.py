@@ -6,23 +6,30 @@ while the kernel resolves the next hop again, that address stays in use until
 resolution fails.
 """
 
-import typing
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
 
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import netlink
+
+# Next hops: index of the link, and address.
+Hops = set[tuple[int, str]]
 
 # Tag protocols that the datapath can write, outer tag first.
 _VLAN_PROTOCOLS = ((), (0x8100,), (0x88a8, 0x8100))
 _MTU_MAX = 65535
 
 
-class _Answer(typing.NamedTuple):
+class _Answer(NamedTuple):
     """The last answer of a next hop, and whether it has been silent since."""
 
     mac: str
     silent: bool = False
 
 
-class NextHop(typing.NamedTuple):
+class NextHop(NamedTuple):
     """The next hop of one family. ``mac`` is None while it is not used.
 
     ``last_resort``: it does not answer, but no other uplink is better.
@@ -33,7 +40,7 @@ class NextHop(typing.NamedTuple):
     last_resort: bool = False
 
 
-class State(typing.NamedTuple):
+class State(NamedTuple):
     """The current state of an uplink. ``problem``: why it cannot be used.
     ``forwards``: IP versions of incoming packets that the kernel may forward,
     if its routes are used in place of next hops; else None. ``promiscuous``:
@@ -45,19 +52,19 @@ class State(typing.NamedTuple):
     device: str = ''
     mac: str = ''
     mtu: int = 0
-    vlans: tuple = ()
+    vlans: tuple[int, ...] = ()
     v4: NextHop = NextHop()
     v6: NextHop = NextHop()
     source_v4: str | None = None
     source_v6: str | None = None
     has_program: bool = False
-    forwards: tuple | None = None
+    forwards: tuple[int, ...] | None = None
     promiscuous: bool = False
 
-    def hop(self, version):
+    def hop(self, version: int) -> NextHop:
         return self.v4 if version == 4 else self.v6
 
-    def carries(self, version):
+    def carries(self, version: int) -> bool:
         """Return whether packets of a family can leave, as far as known."""
         if self.problem:
             return False
@@ -67,7 +74,7 @@ class State(typing.NamedTuple):
         return bool(hop.mac) and not hop.last_resort
 
     @property
-    def answering(self):
+    def answering(self) -> int:
         """The number of families that have a next hop that answers."""
         if self.forwards is not None:
             return len(self.forwards)
@@ -75,12 +82,12 @@ class State(typing.NamedTuple):
                    for hop in (self.v4, self.v6))
 
     @property
-    def waits(self):
+    def waits(self) -> bool:
         """Whether a next hop has not answered yet."""
         return not self.problem and self.forwards is None and any(
             hop.address and not hop.mac for hop in (self.v4, self.v6))
 
-    def describe(self):
+    def describe(self) -> str:
         """Return one line for the log."""
         text = self._describe()
         if self.promiscuous:
@@ -88,7 +95,7 @@ class State(typing.NamedTuple):
                      'addresses are forwarded as well.')
         return text
 
-    def _describe(self):
+    def _describe(self) -> str:
         if self.problem:
             return f'Uplink {self.name} is out: {self.problem}.'
         if self.forwards is not None:
@@ -109,13 +116,13 @@ class State(typing.NamedTuple):
         text = '; '.join(parts) or 'no default route, nothing goes out'
         return f'Uplink {self.name}: {text}.'
 
-    def _describe_forwarding(self, version):
-        if version in self.forwards:
+    def _describe_forwarding(self, version: int) -> str:
+        if version in (self.forwards or ()):
             return f'IPv{version} goes where the kernel\'s routes say'
         return (f'no IPv{version}, net.ipv{version}.conf.{self.device}.'
                 'forwarding is 0')
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         """Return the state for the operator, as JSON types."""
         fields = self._asdict()
         for name in ('v4', 'v6'):
@@ -132,21 +139,22 @@ class Uplinks:
         packet, so that uplinks need no next hop.
     """
 
-    def __init__(self, names, next_hops, by_routes=False):
+    def __init__(self, names: Sequence[str],
+                 next_hops: Mapping[tuple[str, int], str],
+                 by_routes: bool = False) -> None:
         self._names = names
         self._configured = next_hops
         self._by_routes = by_routes
-        self._answered = {}  # (name, version, address) → _Answer
-        self._hops = set()   # (link, address) of the next hops
+        # By name, version and address.
+        self._answered: dict[tuple[str, int, str | None], _Answer] = {}
+        self._hops: Hops = set()
 
-    def look(self, snapshot):
-        """Derive the states, and the next hops to resolve, of a snapshot.
-
-        :returns: (tuple of State, set of (link, address)).
-        """
+    def look(self, snapshot: netlink.Snapshot
+             ) -> tuple[tuple[State, ...], Hops]:
+        """Derive the states, and the next hops to resolve, of a snapshot."""
         links = {link.name: link for link in snapshot.links.values()}
         self._hops = set()
-        ask = set()
+        ask: Hops = set()
         states = tuple(self._state(name, links.get(name), snapshot, ask)
                        for name in self._names)
         usable = [state for state in states if not state.problem]
@@ -156,17 +164,18 @@ class Uplinks:
                                for state in states)
         return states, ask
 
-    def concerns(self, message):
+    def concerns(self, message: Any) -> bool:
         """Return whether a message of the kernel may change the states."""
-        kind = message['event']
+        kind: str = message['event']
         if kind.endswith('NEIGH'):
             return ((message['ifindex'], message.get_attr('NDA_DST'))
                     in self._hops)
         if kind.endswith('ROUTE'):
-            return message['dst_len'] == 0
+            return bool(message['dst_len'] == 0)
         return True
 
-    def _state(self, name, link, snapshot, ask):
+    def _state(self, name: str, link: netlink.Link | None,
+               snapshot: netlink.Snapshot, ask: Hops) -> State:
         problem = _problem(link)
         if link is None:
             return State(name, problem)
@@ -191,7 +200,8 @@ class Uplinks:
         return state._replace(v4=self._hop(name, link, 4, snapshot, ask),
                               v6=self._hop(name, link, 6, snapshot, ask))
 
-    def _hop(self, name, link, version, snapshot, ask):
+    def _hop(self, name: str, link: netlink.Link, version: int,
+             snapshot: netlink.Snapshot, ask: Hops) -> NextHop:
         address = (self._configured.get((name, version))
                    or _default_next_hop(link, version, snapshot.routes))
         key = (name, version, address)
@@ -214,17 +224,19 @@ class Uplinks:
             last = self._answered[key] = last._replace(silent=True)
         return NextHop(address, last.mac if last and not last.silent else None)
 
-    def _last_resort(self, state, version):
+    def _last_resort(self, state: State, version: int) -> State:
         """Keep sending to the last MAC address until another is known: if
         the next hop is gone, its BGP session ends too."""
         hop = state.hop(version)
         last = self._answered.get((state.name, version, hop.address))
         if state.problem or not last:
             return state
-        return state._replace(**{
-            f'v{version}': NextHop(hop.address, last.mac, True)})
+        hop = NextHop(hop.address, last.mac, True)
+        return (state._replace(v4=hop) if version == 4
+                else state._replace(v6=hop))
 
-    def for_datapath(self, states):
+    def for_datapath(self, states: tuple[State, ...]
+                     ) -> tuple[datapath.Uplink, ...]:
         """Return the uplinks that packets may take."""
         return tuple(
             datapath.Uplink(state.ifindex, state.mtu, state.mac,
@@ -232,10 +244,11 @@ class Uplinks:
             for state in states if not state.problem and (
                 self._by_routes or state.v4.mac or state.v6.mac))
 
-    def ready(self, states, node):
+    def ready(self, states: tuple[State, ...], node: datapath.NodeSettings
+              ) -> frozenset[int]:
         """Return the families of outer packets that can leave by an uplink.
 
-        :param node: datapath.NodeSettings with the sources.
+        :param node: has the sources.
         """
         sources = {4: node.source_v4, 6: node.source_v6}
         usable = [state for state in states if not state.problem]
@@ -244,13 +257,13 @@ class Uplinks:
             return frozenset(
                 version for version, source in sources.items()
                 if source and usable
-                and all(version in state.forwards for state in usable))
+                and all(version in (state.forwards or ()) for state in usable))
         return frozenset(
             version for version, source in sources.items()
             if source and any(state.hop(version).mac for state in usable))
 
 
-def _problem(link):
+def _problem(link: netlink.Link | None) -> str | None:
     if link is None:
         return 'there is no such interface'
     if not link.carrier:
@@ -260,12 +273,13 @@ def _problem(link):
     return None
 
 
-def _below(link, links):
+def _below(link: netlink.Link, links: Mapping[int, netlink.Link]
+           ) -> tuple[netlink.Link, tuple[int, ...], str | None]:
     """Return the device below VLANs, the tags, and their problem or None."""
-    tags = []
+    tags: list[netlink.Vlan] = []
     while link.vlan:
         tags.insert(0, link.vlan)
-        if link.lower not in links:
+        if link.lower is None or link.lower not in links:
             return link, (), ('its VLAN lies on a device of another network '
                               'namespace')
         link = links[link.lower]
@@ -277,7 +291,8 @@ def _below(link, links):
     return link, tuple(tag.id for tag in tags), None
 
 
-def _default_next_hop(link, version, routes):
+def _default_next_hop(link: netlink.Link, version: int,
+                      routes: Sequence[netlink.Route]) -> str | None:
     defaults = [route for route in routes
                 if route.link == link.index and route.version == version]
     return min(defaults, key=lambda route: route.metric).next_hop \

@@ -47,17 +47,18 @@ def _agent():
     registry = prometheus_client.CollectorRegistry()
     agent_metrics.Metrics(registry)
     worker = mock.Mock(result=None)
-    worker.facts.active_flows.return_value = {}
-    worker.facts.total.return_value = totals.Total()
-    worker.facts.traffic.return_value = []
+    facts = mock.Mock()
+    facts.active_flows.return_value = {}
+    facts.total.return_value = totals.Total()
+    facts.traffic.return_value = []
     link = mock.Mock(wanted=None, answered_at=0.0)
     parts = mock.Mock(uplinks=mock.Mock(ready=()),
                       processes=mock.Mock(work=dict))
     parts.announce.status.return_value = None
     parts.announce.wanted.return_value = {}
-    registry.register(agent_metrics.Collector(parts, link, worker))
+    registry.register(agent_metrics.Collector(parts, link, worker, facts))
     registry.register(listener_metrics.Collector(
-        mock.Mock(), link, worker.facts))
+        mock.Mock(), link, facts))
     # Of each process, as the others are not.
     registry.register(monitoring._Ages(loops.Loops(60)))
     return registry

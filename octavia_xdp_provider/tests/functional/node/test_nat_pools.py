@@ -73,20 +73,20 @@ class TestNatPools(private_node.PrivateState):
             ('another', '192.0.2.0'),
             (self.conf.conf.host, '198.51.100.0'))]
         addresses = [peer['address'] for peer in peers]
-        one.want_peers(peers)
-        one.refresh_peers()  # Of no pool yet.
+        one.peers.want(peers)
+        one.peers.refresh()  # Of no pool yet.
         self.assertEqual([], self.datapath.nat_peers())
         one.refresh()
-        one.refresh_peers()
+        one.peers.refresh()
         self.assertEqual(addresses, self.datapath.nat_peers())
         self.assertEqual(2, one.report({})['peers'])
         # It does not know yet which are wanted.
         after = self.make(POOLS)
         after.refresh()
-        after.refresh_peers()
+        after.peers.refresh()
         self.assertEqual(addresses, self.datapath.nat_peers())
-        after.want_peers(peers[:1])
-        after.refresh_peers()
+        after.peers.want(peers[:1])
+        after.peers.refresh()
         self.assertEqual([], self.datapath.nat_peers())
 
     def test_time_outs_are_kept_for_the_next_agent(self):

@@ -42,11 +42,11 @@ class TestPeersOfNat(linking.LinkTestCase):
     def test_peers_are_requested_periodically(self):
         self.link.ask_more()
         self.link.ask_more()
-        self.nat.want_peers.assert_called_once_with(
+        self.nat.peers.want.assert_called_once_with(
             peers=self.peers, moving=True)
         self.worker.wake.assert_called_once_with()
         self.now += link.PEERS_S
-        self.nat.want_peers.return_value = False
+        self.nat.peers.want.return_value = False
         self.link.ask_more()
         self.assertEqual(2, self.controller.nat_peers.call_count)
         self.worker.wake.assert_called_once_with()
@@ -54,7 +54,7 @@ class TestPeersOfNat(linking.LinkTestCase):
     def test_malformed_state_changes_nothing(self):
         self.peers = [{'host': 'host', 'address': 'nowhere'}]
         self.assertRaises(errors.Refused, self.link.ask_more)
-        self.nat.want_peers.assert_not_called()
+        self.nat.peers.want.assert_not_called()
 
     def test_node_without_pools_does_not_ask(self):
         for nat in mock.Mock(is_wanted=False), None:

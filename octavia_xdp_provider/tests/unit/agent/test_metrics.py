@@ -39,7 +39,7 @@ class TestCollector(reconciling.ReconcilerTestCase):
                 uplinks=mock.Mock(ready=frozenset({4})),
                 processes=mock.Mock(work=lambda: {'octavia-xdp-hc': False})),
             mock.Mock(wanted=None, answered_at=0.0),
-            mock.Mock(result=None, facts=self.reconciler.facts)))
+            mock.Mock(result=None), self.reconciler.facts))
 
     def value(self, name, **labels):
         return self.registry.get_sample_value(

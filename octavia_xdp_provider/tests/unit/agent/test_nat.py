@@ -311,48 +311,48 @@ class TestPeers(nat_node.NatTestCase):
     def setUp(self):
         super().setUp()
         self.one = self.make()
-        self.host = self.one._host
+        self.host = self.one.peers._host
         self.both = peers(a='198.51.100.8', **{self.host: '198.51.100.0'})
 
     def test_peers_are_set_once_and_on_changes(self):
-        self.one.refresh_peers()
+        self.one.peers.refresh()
         self.assertIsNone(self.dataplane.peers)  # Not known: as they were.
-        self.assertTrue(self.one.want_peers(self.both))
-        self.one.refresh_peers()
+        self.assertTrue(self.one.peers.want(self.both))
+        self.one.peers.refresh()
         self.assertEqual(['198.51.100.8', '198.51.100.0'],
                          self.dataplane.peers)
-        self.assertFalse(self.one.want_peers(self.both))
+        self.assertFalse(self.one.peers.want(self.both))
         self.dataplane.peers = None
-        self.one.refresh_peers()
+        self.one.peers.refresh()
         self.assertIsNone(self.dataplane.peers)
-        self.assertTrue(self.one.want_peers(self.both[1:]))
-        self.one.refresh_peers()
+        self.assertTrue(self.one.peers.want(self.both[1:]))
+        self.one.peers.refresh()
         self.assertEqual(['198.51.100.0'], self.dataplane.peers)
 
     def test_node_missing_from_the_peers_has_no_peers(self):
-        self.one.want_peers(self.both)
-        self.one.refresh_peers()
-        self.one.want_peers(self.both[:1])
-        self.one.refresh_peers()
+        self.one.peers.want(self.both)
+        self.one.peers.refresh()
+        self.one.peers.want(self.both[:1])
+        self.one.peers.refresh()
         self.assertEqual([], self.dataplane.peers)
 
     def test_refused_peers_are_retried_and_no_problem_of_the_node(self):
         self.one.refresh()
         self.dataplane.error = datapath.DatapathError(
             errno.ENOENT, 'none of the peers is of its pools')
-        self.one.want_peers(self.both)
-        self.one.refresh_peers()
+        self.one.peers.want(self.both)
+        self.one.peers.refresh()
         self.assertEqual((None, 0), (self.one.problem,
                                      self.one.report({})['peers']))
         self.dataplane.error = None
-        self.one.refresh_peers()
+        self.one.peers.refresh()
         self.assertEqual(2, len(self.dataplane.peers))
         self.assertEqual(2, self.one.report({})['peers'])
 
     def test_node_without_pools_sets_no_peers(self):
         one = self.make('')
         self.assertFalse(one.is_wanted)
-        one.refresh_peers()
+        one.peers.refresh()
         self.assertEqual([], self.dataplane.peers)
 
 
@@ -394,11 +394,11 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual({POOL}, self.announced())
         self.assertIn(reconciling.KEY, self.datapath.held)
         # Controllers do not know yet that it has pools.
-        self.nat.want_peers(peers(a='192.0.2.0'))
+        self.nat.peers.want(peers(a='192.0.2.0'))
         self.now += peers_wait.WAIT_S - 1
         self.run_pass(self.document)
         self.assertEqual({POOL}, self.announced())
-        self.nat.want_peers(peers(
+        self.nat.peers.want(peers(
             a='192.0.2.0', **{self.conf.host: '198.51.100.0'}))
         self.reconciler.announce(reconciling.BOTH)
         # Nor do the others know this node.
@@ -412,13 +412,13 @@ class TestPasses(reconciling.ReconcilerTestCase):
 
     def test_single_node_does_not_wait_for_peers(self):
         self.boot()
-        self.nat.want_peers(peers(**{self.conf.host: '198.51.100.0'}))
+        self.nat.peers.want(peers(**{self.conf.host: '198.51.100.0'}))
         self.run_pass(self.document)
         self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
 
     def test_nodes_that_have_known_each_other_for_long_do_not_wait(self):
         self.boot()
-        self.nat.want_peers(peers(
+        self.nat.peers.want(peers(
             a='192.0.2.0', **{self.conf.host: '198.51.100.0'}))
         self.run_pass()
         self.now += peers_wait.OTHERS_S
@@ -477,10 +477,10 @@ class TestPasses(reconciling.ReconcilerTestCase):
 
     def test_peers_are_set_by_passes_and_between_them(self):
         host = self.conf.host
-        self.nat.want_peers(peers(**{host: '198.51.100.0'}))
+        self.nat.peers.want(peers(**{host: '198.51.100.0'}))
         self.run_pass(self.document)
         self.assertEqual(['198.51.100.0'], self.datapath.peers)
-        self.nat.want_peers(peers(a='192.0.2.0', **{host: '198.51.100.0'}))
+        self.nat.peers.want(peers(a='192.0.2.0', **{host: '198.51.100.0'}))
         self.reconciler.announce(reconciling.BOTH)
         self.assertEqual(['192.0.2.0', '198.51.100.0'], self.datapath.peers)
 

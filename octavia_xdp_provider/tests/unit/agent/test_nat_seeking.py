@@ -28,12 +28,12 @@ class SeekingTestCase(nat_node.NatTestCase):
         super().setUp()
         self.one = self.make()
         self.peers = nat_node.peers(
-            a='198.51.100.8', **{self.one._host: '198.51.100.0'})
+            a='198.51.100.8', **{self.one.peers._host: '198.51.100.0'})
 
     def refresh(self, peers, moving=False):
         self.dataplane.calls.clear()
-        self.one.want_peers(peers, moving)
-        self.one.refresh_peers()
+        self.one.peers.want(peers, moving)
+        self.one.peers.refresh()
         return self.dataplane.calls
 
 
@@ -63,13 +63,13 @@ class TestPeers(SeekingTestCase):
     def test_node_without_other_peers_does_not_seek(self):
         self.assertEqual(['peers'], [call[0] for call in self.refresh(
             self.peers[1:], moving=True)])
-        self.assertFalse(self.one.has_others)
+        self.assertFalse(self.one.peers.has_others)
         self.assertEqual(['peers'], [call[0] for call in self.refresh(
             self.peers[:1], moving=True)])
 
     def test_node_without_pools_does_not_seek(self):
         self.dataplane.seek_udp = self.dataplane.seeks_udp_s = None
-        self.make('').seek_udp()
+        self.make('').peers.seek_udp()
 
 
 class TestMoving(SeekingTestCase):
@@ -80,21 +80,21 @@ class TestMoving(SeekingTestCase):
         self.dataplane.seeks_s = 0
 
     def test_seeking_continues_while_flows_are_moved(self):
-        self.assertTrue(self.one.want_peers(self.peers, True))
-        self.assertFalse(self.one.want_peers(self.peers, True))
+        self.assertTrue(self.one.peers.want(self.peers, True))
+        self.assertFalse(self.one.peers.want(self.peers, True))
         self.assertEqual([('seek', SEEK_S)], self.refresh(self.peers, True))
         self.dataplane.seeks_s -= seeking.SLACK_S
         self.assertEqual([], self.refresh(self.peers, True))
         self.dataplane.seeks_s -= 1
         self.assertEqual([('seek', SEEK_S)], self.refresh(self.peers, True))
-        self.assertTrue(self.one.want_peers(self.peers, False))
+        self.assertTrue(self.one.peers.want(self.peers, False))
         self.dataplane.seeks_s = 0
         self.assertEqual([], self.refresh(self.peers))
 
     def test_seeking_lasts_as_long_as_the_idle_timeout(self):
         for idle, expected in (
                 ((), IDLE_S), ((40, 4000), 4000), ((), IDLE_S)):
-            self.one.seeking.longest(idle)
+            self.one.peers.seeking.longest(idle)
             self.dataplane.seeks_s = 0
             self.assertEqual([('seek', expected + seeking.MARGIN_S)],
                              self.refresh(self.peers, True))
@@ -103,11 +103,11 @@ class TestMoving(SeekingTestCase):
         self.dataplane.seeks_s = 0
         self.refresh(self.peers, True)
         self.assertEqual(90 + seeking.MARGIN_S, self.dataplane.seeks_s)
-        self.one.seeking.longest([16000])
+        self.one.peers.seeking.longest([16000])
         self.refresh(self.peers, True)
         self.assertEqual(16000 + seeking.MARGIN_S, self.dataplane.seeks_s)
         # It is not made shorter, whatever is configured now.
-        self.one.seeking.longest([])
+        self.one.peers.seeking.longest([])
         self.assertEqual([], self.refresh(self.peers, True))
 
     def test_refused_seeking_is_logged_once(self):
