@@ -132,7 +132,7 @@ class Collector(metrics.Collector):
         yield self.gauge('fetched_generation', 'As of which generation this '
                          'node has fetched', fetched)
         yield self.gauge('done_generation', 'As of which generation it has '
-                         'made true what it fetched', done)
+                         'applied what it fetched', done)
 
     def _collect_maps(self) -> Families:
         try:
