@@ -59,11 +59,11 @@ def _name(call):
 
 class TestAges(base.TestCase):
 
-    def test_what_is_to_come_has_no_age(self):
+    def test_future_time_has_no_age(self):
         self.assertEqual(0, ages.age(100, 40))
         self.assertEqual(60, ages.age(40, 100))
 
-    def test_what_is_to_come_is_over(self):
+    def test_future_time_counts_as_expired(self):
         self.assertEqual(0, ages.left(7300, 60, 100))
         self.assertEqual(20, ages.left(60, 60, 100))
         self.assertEqual(0, ages.left(30, 60, 100))
@@ -71,7 +71,7 @@ class TestAges(base.TestCase):
     @untimed.settings
     @hypothesis.given(strategies.lists(strategies.floats(-9000, 9000),
                                        min_size=1, max_size=8))
-    def test_nothing_waits_for_longer_than_its_span(self, jumps):
+    def test_waiting_is_bounded_by_the_span(self, jumps):
         """However the clock is set, as often as is looked."""
         span, now, then, waited = 60.0, 1e9, 1e9, 0.0
         for jump in (*jumps, 0, 0):
@@ -112,7 +112,7 @@ class TestSubtractions(base.TestCase):
                     found.append(f'{name}:{number}: {line.strip()}')
         self.assertEqual([], sorted(found))
 
-    def test_they_are_found(self):
+    def test_forbidden_subtractions_are_found(self):
         times = columns()
         for text in ('now - row.last_seen > 5', 'row.changed_at + 60 - now',
                      'x = self._now(session) - first', 'time.time() - begin'):

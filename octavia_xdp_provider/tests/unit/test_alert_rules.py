@@ -229,7 +229,7 @@ class TestRules(base.TestCase):
                 capture_output=True, text=True, check=False)
         return done.stdout + done.stderr if done.returncode else None
 
-    def test_nothing_is_said_while_all_is_well(self):
+    def test_healthy_system_raises_no_alert(self):
         self.assertIsNone(self.promtool([case_of('well', {}, [])]))
 
     def test_each_fault_is_noticed_and_nothing_else(self):
@@ -239,7 +239,7 @@ class TestRules(base.TestCase):
                                         *ALSO.get(name, ())])
             for name, (different, labels) in FAULTS.items()]))
 
-    def test_a_fault_that_is_not_noticed_fails(self):
+    def test_fault_that_is_not_noticed_fails(self):
         self.assertIn('OctaviaXdpNoLeader', self.promtool(
             [case_of('none', {}, [('NoLeader', {})])]))
 

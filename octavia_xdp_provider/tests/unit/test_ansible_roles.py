@@ -157,7 +157,7 @@ class TestRoles(base.TestCase):
             self.assertNotIn('10.0.0.0/8', _render(
                 'lb_node', 'octavia-xdp.conf', given))
 
-    def test_where_vips_may_be(self):
+    def test_roles_configure_the_networks_of_vips(self):
         for role in ('control_host', 'lb_node'):
             for given in _hosts(_groups()[role]).values():
                 conf = self.load(_render(role, 'octavia-xdp.conf', given))

@@ -40,7 +40,7 @@ class TestFile(base.TestCase):
         self.assertEqual({'packets': 12.5, 'lint': 3},
                          budget.seconds(self.file))
 
-    def test_what_is_no_number_is_refused(self):
+    def test_invalid_budget_is_refused(self):
         for text in ('"a" = "7"', '"a" = 7.5', '"a" = -1'):
             self.file.write_text(f'[lines]\n{text}\n')
             self.assertRaises(ValueError, budget.lines, self.file)
@@ -54,7 +54,7 @@ class TestFile(base.TestCase):
         self.assertEqual(text.format(40), self.file.read_text())
         self.assertRaises(ValueError, budget.write_lines, {'b': 1}, self.file)
 
-    def test_those_of_the_tree_are_of_rooms_and_parts_that_there_are(self):
+    def test_budgets_name_existing_rooms_and_parts(self):
         script = (ROOT / 'tools/test-part').read_text()
         for room in budget.lines():
             self.assertTrue((ROOT / room).is_dir(), room)

@@ -116,7 +116,7 @@ class TestTurns(base.TestCase):
             self.assertEqual(set(kinds.LONG_NAMES),
                              {order[place] for order in found})
 
-    def test_those_that_the_change_can_break_are_not_in_turn(self):
+    def test_breakable_kinds_are_not_in_turn(self):
         breakable, others = ci.choose(['horizon', 'roles'], 7)
         self.assertEqual({'horizon', 'roles'}, set(breakable))
         self.assertEqual(set(kinds.LONG_NAMES) - set(breakable), set(others))
@@ -144,7 +144,7 @@ class TestCommand(base.TestCase):
         self.assertEqual(ci.STOPPED, run.done[0].result)
         self.assertTrue((self.directory / 'cleaned').exists())
 
-    def test_what_does_not_end_when_it_is_interrupted_is_killed(self):
+    def test_command_that_ignores_the_interrupt_is_killed(self):
         self.useFixture(fixtures.MonkeyPatch('suite.ci.CLEAN_UP_S', 0.1))
         process = subprocess.Popen(
             ['sh', '-c', 'trap "" TERM; echo; while :; do sleep 1; done'],

@@ -210,7 +210,7 @@ class TestRule(base.TestCase):
             self.assertEqual({'gone/file.py'}, self.tree.missing(name, text),
                              text)
 
-    def test_what_is_no_comment_is_left_alone(self):
+    def test_text_outside_comments_is_ignored(self):
         for name, text in (
                 ('a.py', 'x = "gone/file.py"\n'),
                 ('a.py', 'x = """\n# gone/file.py\n"""\n'),
@@ -239,7 +239,7 @@ class TestRule(base.TestCase):
             self.assertEqual(set(), self.tree.missing(
                 'a.c', f'/* See {word}. */'), word)
 
-    def test_what_is_no_path_of_the_tree_is_left_alone(self):
+    def test_other_words_are_not_taken_for_paths(self):
         self.assertEqual([], list(self.tree.names(
             '/etc/octavia.json, https://example.org/tools/x.py, tcp/udp, '
             '<linux/bpf.h>, linux/bpf.h, build/demo.json, $lab/gone.txt, '

@@ -87,7 +87,7 @@ class TestPythonOfTheSetup(base.TestCase):
             [COMMAND], env={**os.environ, 'OCTAVIA_XDP_PYTHON': named},
             capture_output=True, text=True)
 
-    def test_a_program_that_is_named_is_taken(self):
+    def test_named_program_is_used(self):
         found = self.run_with(sys.executable)
         major, minor = sys.version_info[:2]
         if f'{major}.{minor}' not in versions():
@@ -101,14 +101,13 @@ class TestPythonOfTheSetup(base.TestCase):
                          program.resolve())
         self.assertNotIn(sys.prefix, str(program))
 
-    def test_what_is_no_python_is_refused_by_name(self):
+    def test_other_programs_than_python_are_refused_by_name(self):
         found = self.run_with('/bin/false')
         self.assertEqual((1, ''), (found.returncode, found.stdout))
         self.assertIn('OCTAVIA_XDP_PYTHON=/bin/false is no Python',
                       found.stderr)
 
-    def test_a_python_of_another_version_is_refused_with_those_there_are(
-            self):
+    def test_unsupported_python_is_refused_by_name(self):
         program = self.useFixture(fixtures.TempDir()).join('python')
         with open(program, 'w') as file:
             file.write('#!/bin/sh\necho 3.9\n')

@@ -53,7 +53,7 @@ class TestChoices(base.TestCase):
         self.assertEqual(self.load().members.monitor_http_methods,
                          found['monitor_methods'])
 
-    def test_an_operator_adds_algorithms_that_the_hash_serves(self):
+    def test_operator_adds_algorithms_that_the_hash_serves(self):
         found = choices.of({'algorithms_served_by_hash': ['ROUND_ROBIN',
                                                           'SOURCE_IP']})
         self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN'],
@@ -61,13 +61,13 @@ class TestChoices(base.TestCase):
         self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP'],
                          choices.of({})['algorithms'])
 
-    def test_a_setting_that_there_is_not_is_named(self):
+    def test_unknown_setting_is_named(self):
         error = self.assertRaises(ValueError, choices.of, {'provider': 'xdp'})
         self.assertIn('OCTAVIA_XDP has no provider', str(error))
 
 
 class TestOneRequest(base.TestCase):
-    def test_everything_that_the_wizard_asked_for_is_in_one_body(self):
+    def test_wizard_sends_everything_in_one_request(self):
         self.assertEqual({
             'name': 'web', 'vip_subnet_id': 'vips', 'provider': 'xdp',
             'admin_state_up': False, 'project_id': 'project',
@@ -88,7 +88,7 @@ class TestOneRequest(base.TestCase):
                         'url_path': '/'}}}]},
             populated.load_balancer(_WIZARD, 'project'))
 
-    def test_what_was_not_asked_for_is_not_made(self):
+    def test_omitted_objects_are_not_created(self):
         body = populated.load_balancer(
             {'loadbalancer': {'vip_subnet_id': 'vips'}}, 'project')
         self.assertEqual({'vip_subnet_id': 'vips', 'project_id': 'project'},
@@ -97,14 +97,14 @@ class TestOneRequest(base.TestCase):
         self.assertNotIn('default_pool', populated.load_balancer(
             without_pool, 'project')['listeners'][0])
 
-    def test_a_monitor_without_a_type_is_none(self):
+    def test_monitor_without_a_type_is_not_created(self):
         # The wizard sends the defaults of a monitor that was not asked for.
         wizard = {**_WIZARD, 'monitor': {'delay': 5, 'timeout': 5}}
         pool = populated.load_balancer(
             wizard, 'project')['listeners'][0]['default_pool']
         self.assertNotIn('healthmonitor', pool)
 
-    def test_the_first_certificate_is_the_listeners(self):
+    def test_first_certificate_is_the_listeners(self):
         wizard = {**_WIZARD, 'certificates': ['a', 'b']}
         listener = populated.load_balancer(wizard, 'project')['listeners'][0]
         self.assertEqual('a', listener['default_tls_container_ref'])

@@ -64,7 +64,7 @@ class TestDashboards(base.TestCase):
             for panel in dashboard['panels']:
                 yield name, panel
 
-    def test_there_is_one_for_each_thing_that_operators_look_at(self):
+    def test_each_subject_has_a_dashboard(self):
         self.assertEqual(['octavia-xdp-fleet', 'octavia-xdp-hypervisor',
                           'octavia-xdp-load-balancer', 'octavia-xdp-node'],
                          [dashboard['uid'] for dashboard in self.all.values()])
@@ -74,7 +74,7 @@ class TestDashboards(base.TestCase):
         titles = {dashboard['title'] for dashboard in self.all.values()}
         self.assertEqual(len(self.all), len(titles))
 
-    def test_a_panel_has_a_number_and_a_place_of_its_own(self):
+    def test_panel_has_a_number_and_a_place_of_its_own(self):
         seen, cells = collections.Counter(), collections.Counter()
         for name, panel in self.panels():
             seen[name, panel['id']] += 1
@@ -87,7 +87,7 @@ class TestDashboards(base.TestCase):
         self.assertEqual({1}, set(seen.values()))
         self.assertEqual({1}, set(cells.values()))
 
-    def test_the_source_of_data_is_the_one_that_was_chosen(self):
+    def test_panels_use_the_chosen_data_source(self):
         source = {'type': 'prometheus', 'uid': '${datasource}'}
         for name, dashboard in self.all.items():
             first, *others = dashboard['templating']['list']
@@ -107,7 +107,7 @@ class TestDashboards(base.TestCase):
         self.assertIsNone(complaints(itertools.chain.from_iterable(
             map(selectors, self.all.values()))))
 
-    def test_a_query_that_cannot_be_parsed_is_found(self):
+    def test_query_that_cannot_be_parsed_is_found(self):
         self.assertIn('parse error', complaints(['up', 'sum by (a rate(b)']))
 
     def test_queries_ask_for_what_processes_show(self):
@@ -123,12 +123,12 @@ class TestDashboards(base.TestCase):
             'topk(3, sum by (x, y) (rate(a_total{l="m{n}",o=~`p`}[5m]))) / '
             'on (host) group_left (z) b:c or d offset 5m > bool e{}'))
 
-    def test_a_variable_that_is_not_declared_is_found(self):
+    def test_variable_that_is_not_declared_is_found(self):
         self.assertEqual('a{b="7.", d=~`7\\.`}[5m]', dashboards.fill(
             'a{b="${c}", d=~`${c:regex}`}[$__rate_interval]', {'c': '7.'}))
         self.assertRaises(KeyError, dashboards.fill, 'a{b="$c"}', {})
 
-    def test_a_host_is_found_by_its_name_with_and_without_a_port(self):
+    def test_host_is_found_by_its_name_with_and_without_a_port(self):
         for name in 'node', 'hypervisor':
             dashboard = self.all[f'octavia-xdp-{name}.json']
             one, = dashboards.variables(dashboard)

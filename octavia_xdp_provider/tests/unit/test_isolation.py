@@ -140,7 +140,7 @@ class TestPage(base.TestCase):
 class TestReaders(base.TestCase):
     """That the readers above see what is not there."""
 
-    def test_an_unknown_module_and_function(self):
+    def test_unknown_module_and_function_are_found(self):
         gone = 'test_that_is_' + 'nowhere'
         self.assertEqual(
             ['unit.test_there_is_none', gone],

@@ -67,23 +67,23 @@ class TestMaglev(unittest.TestCase):
                 for address in list(members) for _ in range(3)})
             self.assert_equal_tables(members, source.choice(PRIMES[:9]))
 
-    def test_sizes_in_use(self):
+    def test_usual_sizes_equal_the_model(self):
         source = random.Random(13313)
         for count in (1, 2, 10, 256):
             members = random_members(source, count, 256)
             self.assert_equal_tables(members, 13313)
             self.assert_equal_tables(dict.fromkeys(members, 1), 13313)
 
-    def test_a_table_of_65537_slots_equals_the_model(self):
+    def test_table_of_65537_slots_equals_the_model(self):
         members = random_members(random.Random(65537), 100, 100)
         self.assert_equal_tables(members, 65537)
 
-    def test_nobody_has_a_weight(self):
+    def test_table_without_weights_is_empty(self):
         self.assertEqual([None] * 7, self.library.maglev({}, 7))
         self.assertEqual([None] * 7,
                          self.library.maglev({'10.0.0.1': 0}, 7))
 
-    def test_sizes_that_are_not_prime(self):
+    def test_sizes_that_are_not_prime_are_refused(self):
         for slots in (1, 4, 1000, 13312):
             with self.assertRaises(datapath.DatapathError):
                 self.library.maglev({'10.0.0.1': 1}, slots)
@@ -95,7 +95,7 @@ class TestMaglev(unittest.TestCase):
             expected = 13313 * weight / 15
             self.assertLess(abs(shares[address] - expected), 8)
 
-    def test_balance_of_the_paper(self):
+    def test_balance_is_that_of_the_paper(self):
         # Section 3.4: more than 100 slots a member, "at most a 1 % difference
         # in hash space".
         members = {f'10.0.{number >> 8}.{number & 255}': 1
@@ -105,7 +105,7 @@ class TestMaglev(unittest.TestCase):
         self.assertLessEqual(
             max(shares.values()) - min(shares.values()), 65537 / 655 / 100)
 
-    def test_disruption_of_the_paper(self):
+    def test_disruption_is_that_of_the_paper(self):
         # Figure 12, 1,000 members and 65,537 slots: with a few members down
         # at once a few percent of the slots of all others change.
         members = {f'10.0.{number >> 8}.{number & 255}': 1

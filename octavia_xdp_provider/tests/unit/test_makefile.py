@@ -53,7 +53,7 @@ def documented():
 
 class TestMakefile(base.TestCase):
 
-    def test_the_heading_explains_each_command(self):
+    def test_heading_explains_each_command(self):
         self.assertEqual(targets(), headed())
 
     def test_each_command_has_a_rule(self):
@@ -72,7 +72,7 @@ class TestMakefile(base.TestCase):
             (page, target) for page, target in found
             if target not in targets()])
 
-    def test_the_demonstrations_are_those_of_the_readme(self):
+    def test_demonstrations_match_the_readme(self):
         readme = ' '.join((ROOT / 'README.rst').read_text().split())
         named = set(re.findall(r'make demo(?:-down|(?: [A-Z]+=\w+)*)', readme))
         self.assertEqual(named, {

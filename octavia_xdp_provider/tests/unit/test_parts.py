@@ -270,7 +270,7 @@ esac
         self.assertEqual((1, runs[:1]), self.run_part(
             'a\n', tries='other\nthird\n'))
 
-    def test_others_do_not(self):
+    def test_failures_beyond_two_are_not_repeated(self):
         for arguments in (
                 {'failing': 'a\nb\nc\n'}, {'failing': ''},
                 {'failing': 'setUpClass (tests.A)\n'},

@@ -31,13 +31,13 @@ class TestQuicDocument(base.TestCase):
             self.assertEqual(google_crc32c.value(packed).to_bytes(4, 'big'),
                              self.example['server_id'](text))
 
-    def test_a_port_follows_the_address(self):
+    def test_port_follows_the_address(self):
         self.assertEqual(
             packet_model.server_id(
                 ipaddress.ip_address('198.18.10.11').packed, 8081),
             self.example['server_id']('198.18.10.11', 8081))
 
-    def test_the_table_s_values(self):
+    def test_table_has_the_documented_values(self):
         rows = re.findall(r'^(\S+) +``([0-9a-f]{8})``$',
                           (USER / 'quic.rst').read_text(), re.MULTILINE)
         self.assertEqual(2, len(rows))

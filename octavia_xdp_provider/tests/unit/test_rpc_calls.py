@@ -72,7 +72,7 @@ class TestEnds(base.TestCase):
                     inspect.signature(getattr(endpoint, method)).bind(
                         'self', 'context', **arguments)
 
-    def test_both_ends_are_of_one_interface_and_version(self):
+    def test_both_ends_have_the_same_interface_and_version(self):
         for client, endpoint in ENDS:
             with self.subTest(client.__name__):
                 target, _sent = sent_by(client)

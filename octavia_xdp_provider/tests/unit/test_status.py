@@ -18,7 +18,7 @@ class TestChecks(base.StoreTestCase):
         super().setUp()
         self.url = self.conf.database.connection
 
-    def test_a_configured_host_is_ready(self):
+    def test_configured_host_is_ready(self):
         self.assertEqual([upgradecheck.Code.SUCCESS] * 2, self.codes(
             '[vip]\nallowed_networks = 203.0.113.0/24\n'
             'network_ids = 8f0e0d3c-64a1-4b6e-9a55-0d9a4a1e7c11\n'
@@ -49,7 +49,7 @@ class TestChecks(base.StoreTestCase):
                 '[members]\nallowed_networks = 10.0.0.0/8\n'):
             self.assertEqual(upgradecheck.Code.WARNING, self.codes(text)[0])
 
-    def test_a_database_that_was_not_upgraded_is_a_failure(self):
+    def test_database_that_was_not_upgraded_is_a_failure(self):
         for self.url in ('sqlite://', 'sqlite:////nowhere/at/all.sqlite'):
             self.assertEqual(upgradecheck.Code.FAILURE, self.codes()[1])
 

@@ -30,7 +30,7 @@ class TestOperations(base.TestCase):
         named = [name for row in self.operations.ROWS for name in row.methods]
         self.assertEqual(sorted(methods), sorted(named))
 
-    def test_what_is_refused_is_refused_with_what_to_do_instead(self):
+    def test_refusals_say_what_to_do_instead(self):
         refused = self.rows(self.operations.REFUSED)
         self.assertLessEqual({'L7 policy', 'L7 rule'},
                              {row.kind for row in refused})
@@ -38,7 +38,7 @@ class TestOperations(base.TestCase):
             for method in row.methods:
                 self.assertEqual(row.text(), self.operations.refusal(method))
 
-    def test_what_is_done_is_not_left_to_the_interface(self):
+    def test_supported_operations_are_implemented(self):
         for row in self.rows(self.operations.DONE):
             for method in row.methods:
                 self.assertIn(method, vars(DRIVER))

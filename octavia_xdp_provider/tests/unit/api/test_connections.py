@@ -44,12 +44,12 @@ class TestShares(base.TestCase):
         found = shares(document, ['a', 'b'])
         self.assertEqual((4, 10), (len(found), sum(found)))
 
-    def test_a_node_that_does_not_announce_yet_takes_what_it_will_have(self):
+    def test_new_node_counts_with_its_future_share(self):
         document = limited(10, announcing=['a', 'c'])
         self.assertEqual([3], shares(document, ['b']))
         self.assertEqual([10], shares(limited(10), ['b']))
 
-    def test_without_a_limit_there_is_no_share(self):
+    def test_no_limit_has_no_share(self):
         self.assertEqual([0], shares(base.document(), ['a']))
 
 
@@ -59,15 +59,15 @@ class TestAnnouncing(base.TestCase):
         return connections.announcing(
             limited(announcing=list(before)), said)
 
-    def test_who_announces(self):
+    def test_announcing_nodes_share_the_limit(self):
         self.assertEqual(['a', 'b'], self.announcing(
             {'b': True, 'a': True, 'c': False}))
 
-    def test_who_has_not_said_it_stays_as_it_was(self):
+    def test_node_without_a_report_keeps_its_state(self):
         self.assertEqual(['a', 'c'], self.announcing(
             {'a': True, 'b': None, 'c': None}, before=['c']))
 
-    def test_before_anybody_announces_it_is_all(self):
+    def test_all_nodes_count_before_the_first_announcement(self):
         self.assertEqual(['a', 'b'], self.announcing(
             {'a': False, 'b': None}))
 
@@ -85,7 +85,7 @@ class TestLimits(base.TestCase):
             document['listeners']['listener']['protocol'] = protocol
             self.refused(document)
 
-    def test_there_is_none_without_nat(self):
+    def test_limit_without_nat_is_refused(self):
         self.refused(limited(flavor={}))
         connections.check(limited(None, flavor={}))
 

@@ -38,7 +38,7 @@ class TestRules(base.TestCase):
                                            protocol_port=81)
         validation.validate(found)
 
-    def test_an_address_has_several_ports_each_once(self):
+    def test_address_may_have_several_distinct_ports(self):
         found = document()
         members(found)['m2'].update(address='198.18.10.11',
                                     protocol_port=8080)
@@ -75,7 +75,7 @@ class TestNodes(base.TestCase):
 
     ABLE = {'nat': {'pools': ['198.51.100.0/28']}}
 
-    def test_a_pool_of_each_family_of_members_is_needed(self):
+    def test_pool_of_each_family_of_members_is_needed(self):
         found = document()
         self.assertIsNone(nat.node_problem(self.ABLE, found))
         members(found)['m1']['address'] = '2001:db8:18::11'

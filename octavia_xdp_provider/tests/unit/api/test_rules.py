@@ -68,7 +68,7 @@ class TestAlgorithms(RulesTestCase):
             self.assertIn(algorithm, text)
             self.assertIn('use SOURCE_IP_PORT', text)
 
-    def test_a_flavor_can_have_them_served_by_the_hash(self):
+    def test_flavor_may_serve_other_algorithms_by_the_hash(self):
         document = base.document(flavor={
             'algorithms_served_by_hash': ['ROUND_ROBIN']})
         document['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
@@ -92,7 +92,7 @@ class TestProtocols(RulesTestCase):
 
 class TestSubnets(RulesTestCase):
 
-    def test_a_subnet_has_one_family(self):
+    def test_subnet_has_one_family(self):
         document = base.document(vip_subnet_id='v')
         members = document['pools']['pool']['members']
         members['m1']['subnet_id'] = members['m2']['subnet_id'] = 's'
@@ -142,7 +142,7 @@ class TestIdleTime(base.TestCase):
 
 class TestFailover(base.TestCase):
 
-    def test_a_failover_leaves_the_document(self):
+    def test_failover_leaves_the_document(self):
         document = base.document()
         change = {'object': 'loadbalancer', 'action': 'failover',
                   'object_id': 'lb', 'load_balancer_id': 'lb'}
@@ -152,13 +152,13 @@ class TestFailover(base.TestCase):
 
 class TestCommitted(base.TestCase):
 
-    def test_what_octavia_does_not_show_is_kept(self):
-        mine = base.document(availability_zone={'zone': 'a'},
+    def test_fields_that_octavia_hides_are_kept(self):
+        stored = base.document(availability_zone={'zone': 'a'},
                              flavor={'member_port': 'rewrite'})
-        theirs = base.document(name='new')
+        committed = base.document(name='new')
         self.assertEqual(['loadbalancer.name'],
-                         spec.differences(mine, theirs))
-        result = spec.as_committed(mine, theirs)
+                         spec.differences(stored, committed))
+        result = spec.as_committed(stored, committed)
         self.assertEqual(
             ('new', {'zone': 'a'}, {'member_port': 'rewrite'}),
             (result['name'], result['availability_zone'],

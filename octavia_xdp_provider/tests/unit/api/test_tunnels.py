@@ -54,7 +54,7 @@ class TestTunnels(base.TestCase):
             self.refused('key', f'{kind} carries no key',
                          m1=dict(GENEVE, encapsulation=kind))
 
-    def test_who_can_name_a_second_member(self):
+    def test_alternatives_need_an_encapsulation_that_names_them(self):
         for tunnel in (GENEVE, SRV6, {'address': '198.18.20.1',
                                       'encapsulation': 'gue'}):
             validation.validate(document(m1={**tunnel,
@@ -64,30 +64,30 @@ class TestTunnels(base.TestCase):
                          m1={'address': '198.18.20.1', 'encapsulation': kind,
                              'takes_alternative': True})
 
-    def test_a_sid_has_room_for_its_key(self):
+    def test_sid_leaves_room_for_its_key(self):
         self.refused('address', 'last 32 bits',
                      m1=dict(SRV6, address='fd00:9::1'))
         self.refused('address', 'no IPv6 address',
                      m1=dict(SRV6, address='198.18.20.1'))
 
-    def test_an_end_is_not_the_vip(self):
+    def test_tunnel_end_cannot_be_the_vip(self):
         self.refused('address', 'the VIP itself',
                      m1=dict(GENEVE, address=base.VIP))
 
-    def test_two_members_are_not_reached_alike(self):
+    def test_members_with_equal_tunnels_are_refused(self):
         self.refused('address', 'would be the same', m1=GENEVE, m2=GENEVE)
         validation.validate(document(m1=GENEVE, m2=dict(GENEVE, key=8)))
         # what decides is the listener's key
         self.refused('address', 'would be the same', m1=GENEVE,
                      m2=dict(GENEVE, key=8, keys={'listener': 7}))
 
-    def test_a_listener_without_a_key_is_refused(self):
+    def test_listener_without_a_key_is_refused(self):
         tunnel = dict(GENEVE, keys={'other': 9})
         validation.validate(document(m1=tunnel))
         del tunnel['key']
         self.refused('keys', 'none of the listener on port 80', m1=tunnel)
 
-    def test_the_end_of_a_tunnel_writes_any_port(self):
+    def test_tunnel_end_may_write_any_port(self):
         given = document(m1=GENEVE)
         members(given)['m1']['protocol_port'] = 8080
         validation.validate(given)
@@ -113,7 +113,7 @@ class TestTunnels(base.TestCase):
             given['listeners']['listener']['allowed_cidrs'] = None
             validation.validate(given)
 
-    def test_the_operators_networks_are_those_of_the_ends(self):
+    def test_tunnel_ends_are_in_the_operators_networks(self):
         """Addresses of members are then those of projects."""
         policy = address_policy.AddressPolicy(
             (ipaddress.ip_network('203.0.113.0/24'),),
@@ -163,13 +163,13 @@ class TestWhoIsTold(base.TestCase):
                                   change)
         self.assertEqual('tunnel', error.option)
 
-    def test_what_octavia_does_not_know_is_no_difference(self):
-        mine = document(m1=GENEVE)
-        theirs = document()
-        self.assertEqual([], spec.differences(mine, theirs))
-        before = copy.deepcopy(theirs)
-        self.assertEqual(mine, spec.as_committed(mine, theirs))
-        self.assertEqual(before, theirs)
+    def test_fields_unknown_to_octavia_are_no_difference(self):
+        stored = document(m1=GENEVE)
+        committed = document()
+        self.assertEqual([], spec.differences(stored, committed))
+        before = copy.deepcopy(committed)
+        self.assertEqual(stored, spec.as_committed(stored, committed))
+        self.assertEqual(before, committed)
 
     def test_packets_are_for_the_end_of_the_tunnel(self):
         self.assertEqual({'198.18.20.1', '198.18.10.12'},

@@ -36,7 +36,7 @@ class RulesTestCase(base.TestCase):
 
 class TestRules(RulesTestCase):
 
-    def test_a_good_document_passes(self):
+    def test_good_document_passes(self):
         self.accepted()
 
     def test_member_port_must_be_the_listeners(self):
@@ -78,7 +78,7 @@ class TestRules(RulesTestCase):
         self.tree['listeners']['other'].update(protocol='UDP')
         self.accepted()
 
-    def test_an_address_is_in_a_pool_once(self):
+    def test_address_is_unique_in_a_pool(self):
         self.members(base.member('198.18.10.13'),
                      base.member('198.18.10.13', protocol_port=81))
         self.refused('address', '198.18.10.13', 'member_port rewrite')
@@ -89,7 +89,7 @@ class TestRules(RulesTestCase):
                      base.member('2001:DB8:0::1'))
         self.refused('address', 'two members')
 
-    def test_an_address_has_several_ports_where_nodes_write_them(self):
+    def test_rewritten_ports_may_share_an_address(self):
         self.tree['flavor'] = {'member_port': 'rewrite'}
         self.members(base.member('2001:db8::1'),
                      base.member('2001:DB8:0::1', protocol_port=8081),
@@ -99,7 +99,7 @@ class TestRules(RulesTestCase):
                      base.member('2001:DB8:0::1', protocol_port=8080))
         self.refused('protocol_port', 'port 8080')
 
-    def test_a_member_is_not_the_vip(self):
+    def test_member_is_not_the_vip(self):
         self.members(base.member(base.VIP))
         self.refused('address', base.VIP)
 
@@ -114,7 +114,7 @@ class TestRules(RulesTestCase):
                 else:
                     self.refused('protocol', listener, pool)
 
-    def test_one_port_for_several_protocols(self):
+    def test_protocols_may_share_a_port(self):
         self.tree['pools']['udp'] = dict(self.pool, protocol='UDP')
         self.tree['listeners']['udp'] = dict(
             self.listener, protocol='UDP', default_pool_id='udp')
@@ -173,7 +173,7 @@ class TestFamilies(RulesTestCase):
                      base.member('::c612:a0d'))
         self.accepted()
 
-    def test_without_a_flavor_families_may_differ(self):
+    def test_families_may_differ_without_a_flavor(self):
         self.assertEqual('accepted', self.outcome(VIP_V6, '198.18.10.13'))
 
     def test_members_of_both_families_in_one_pool(self):
@@ -183,7 +183,7 @@ class TestFamilies(RulesTestCase):
         self.tree['flavor'] = {'encapsulation': 'dscp', 'dscp': 1}
         self.refused('address', '2001:db8::13', 'dscp', 'use an IPv4')
 
-    def test_a_pool_is_checked_before_it_has_a_listener(self):
+    def test_pool_is_checked_before_it_has_a_listener(self):
         self.tree.update(listeners={}, flavor={'encapsulation': 'srv6'})
         self.refused('address', 'SRv6')
 
@@ -226,7 +226,7 @@ class TestFamilies(RulesTestCase):
 
 class TestTogether(base.TestCase):
 
-    def test_one_dscp_and_one_member(self):
+    def test_member_is_shared_by_distinct_dscp_only(self):
         def document(flavor, *addresses):
             return spec.document('lb', {'flavor': flavor, 'pools': {'p': {
                 'members': dict(enumerate(map(base.member, addresses)))}}})

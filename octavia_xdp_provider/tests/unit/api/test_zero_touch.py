@@ -37,7 +37,7 @@ class TestRefused(base.TestCase):
             members(found)['m1']['tunnel'] = TUNNEL
             validation.validate(found)
 
-    def test_a_member_of_either_family_of_two_vips(self):
+    def test_member_may_have_either_family_of_two_vips(self):
         found = document(additional_vips=[{'ip_address': VIP6}])
         validation.validate(found)
         members(found)['m1']['address'] = '2001:db8::5'
@@ -45,7 +45,7 @@ class TestRefused(base.TestCase):
         found['additional_vips'] = [{'ip_address': '203.0.113.11'}]
         self.refused('address', found)
 
-    def test_a_listener_waits_for_a_key_of_each_vip(self):
+    def test_listener_waits_for_a_key_of_each_vip(self):
         found = document(additional_vips=[{'ip_address': VIP6}])
         for key, number in (('m1', 7), ('m2', 8)):
             members(found)[key]['tunnel'] = {
@@ -64,7 +64,7 @@ class TestRefused(base.TestCase):
         error = self.assertRaises(errors.Refused, validation.validate, found)
         self.assertEqual('tunnel.address', error.option)
 
-    def test_what_no_probe_reaches(self):
+    def test_member_that_no_probe_reaches_is_refused(self):
         found = document()
         members(found)['m1']['monitor_port'] = 9000
         self.refused('monitor_port', found)
@@ -72,7 +72,7 @@ class TestRefused(base.TestCase):
         found['pools']['pool']['healthmonitor']['type'] = 'PING'
         validation.validate(found)
 
-    def test_a_member_of_the_other_family(self):
+    def test_member_of_the_other_family_is_accepted(self):
         found = document()
         members(found)['m1']['address'] = '2001:db8::5'
         self.refused('address', found)
@@ -98,9 +98,9 @@ class TestSent(base.TestCase):
         self.assertEqual({}, sent['flavor'])
         self.assertEqual({'m1', 'm2'}, set(members(sent)))
 
-    def test_what_octavia_holds_changes_no_way(self):
-        mine, theirs = document(), document()
-        members(mine)['m1']['way'] = 'none'
-        members(mine)['m2']['tunnel'] = TUNNEL
-        self.assertEqual([], spec.differences(mine, theirs))
-        self.assertEqual(mine, spec.as_committed(mine, theirs))
+    def test_comparison_keeps_the_ways_of_members(self):
+        stored, committed = document(), document()
+        members(stored)['m1']['way'] = 'none'
+        members(stored)['m2']['tunnel'] = TUNNEL
+        self.assertEqual([], spec.differences(stored, committed))
+        self.assertEqual(stored, spec.as_committed(stored, committed))

@@ -50,7 +50,7 @@ class TestOptions(base.TestCase):
         self.assertRaises(option_values.ConfigurationError, self.load,
                           '[members]\ndenied_networks = 10.0.0.1/8\n')
 
-    def test_a_listening_address_has_address_and_port(self):
+    def test_listening_address_has_address_and_port(self):
         for text, wanted in (('127.0.0.1:9106', ('127.0.0.1', 9106)),
                              ('[::1]:80', ('::1', 80)), ('', None)):
             conf = self.load(f'[agent]\nresult_handler_metrics = {text}\n')
@@ -71,7 +71,7 @@ class TestOptions(base.TestCase):
             {('eth0', 4): '198.51.100.1', ('eth0', 6): 'fe80::1',
              ('eth1.100', 6): '2001:db8::1'}, node_options.gateways(conf))
 
-    def test_what_a_node_cannot_use_is_refused(self):
+    def test_unusable_options_of_nodes_are_refused(self):
         for section, text, name in (
                 ('agent', 'uplinks =', 'uplinks'),
                 ('agent', 'uplinks = a,b,c,d,e,f,g,h,i', 'uplinks'),

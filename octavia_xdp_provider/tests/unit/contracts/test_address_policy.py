@@ -51,7 +51,7 @@ class TestMembers(base.TestCase):
         for address in ('10.9.0.1', '192.168.0.1', '203.0.113.9'):
             self.assertIsNotNone(policy(**own).member_problem(address, True))
 
-    def test_without_networks_of_vms_there_is_one_list(self):
+    def test_one_list_applies_without_networks_of_vms(self):
         own = policy(member_networks=networks('10.0.0.0/8'))
         for address, is_allowed in (('10.1.2.3', True), ('172.16.0.1', False)):
             self.assertEqual(is_allowed,
@@ -86,7 +86,7 @@ class TestMembers(base.TestCase):
                 member_networks=everywhere).member_problem(address), address)
 
 
-    def test_what_the_operator_closes_looks_alike(self):
+    def test_closed_addresses_have_one_refusal(self):
         """A tenant can't find out what is there by trying addresses."""
         given = [policy(own_addresses=frozenset({'10.1.2.3'}),
                         member_networks=networks('10.1.2.0/24', '10.9.0.0/16')
@@ -125,7 +125,7 @@ class TestNothingOfTheOperators(base.TestCase):
 
 class TestVips(base.TestCase):
 
-    def test_a_vip_is_of_a_subnet_that_the_operator_names(self):
+    def test_vip_needs_a_subnet_that_the_operator_names(self):
         for more in ({'vip_subnet_ids': frozenset({SUBNET})},
                      {'vip_network_ids': frozenset({NETWORK})}):
             self.assertIsNone(policy(**more).vip_origin_problem(
@@ -141,7 +141,7 @@ class TestVips(base.TestCase):
         self.assertIn('203.0.113.7', problem[0])
         self.assertIn('203.0.113.0/29', problem[2])
 
-    def test_a_node_announces_none_of_its_own_addresses(self):
+    def test_node_announces_none_of_its_own_addresses(self):
         own = policy(own_addresses=frozenset({'203.0.113.7'}))
         self.assertIn('this LB node', own.vip_problem('203.0.113.7')[2])
         self.assertIsNone(own.vip_problem('203.0.113.8'))
@@ -153,5 +153,5 @@ class TestVips(base.TestCase):
         self.assertIsNone(both.vip_origin_problem('other', NETWORK))
         self.assertIsNotNone(both.vip_origin_problem('other', None))
 
-    def test_without_lists_addresses_alone_decide(self):
+    def test_addresses_decide_without_lists(self):
         self.assertIsNone(policy().vip_origin_problem('other', 'another'))

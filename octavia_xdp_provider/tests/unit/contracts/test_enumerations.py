@@ -51,7 +51,7 @@ class TestParse(base.TestCase):
             (enumerations.Entry('IPIP', 0, 'ipip', 'RFC 2003', 4),),
             found[enumerations.ENCAPSULATION])
 
-    def test_what_is_no_entry_is_refused_with_its_line(self):
+    def test_malformed_line_is_refused_by_number(self):
         for old, new, line in (
                 ('PASS, 0, uncounted', 'PASS, 0, unknown', 6),
                 ('PASS, 0, uncounted', 'pass, 0, uncounted', 6),
@@ -74,7 +74,7 @@ class TestParse(base.TestCase):
             '"RFC 2003")', '"RFC 2003")\nOXP_ENCAPSULATION(GRE, 1, 4, "ipip", '
             '"x")', 'line 12:', 'GRE', 'twice')
 
-    def test_a_list_without_entries_is_refused(self):
+    def test_list_without_entries_is_refused(self):
         self.assert_refused('OXP_PROBE_OUTCOME(SENT, 0, "sent")\n', '',
                             'OXP_PROBE_OUTCOME')
 

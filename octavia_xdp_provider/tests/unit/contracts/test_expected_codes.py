@@ -13,6 +13,6 @@ class TestExpectedCodes(base.TestCase):
                              ('200, 301-302', ((200, 200), (301, 302)))):
             self.assertEqual(ranges, expected_codes.parse(text))
 
-    def test_what_is_no_code_or_range_is_refused(self):
+    def test_malformed_codes_are_refused(self):
         for text in ('', 'abc', '204-200', '99', '200;201', '600'):
             self.assertRaises(ValueError, expected_codes.parse, text)

@@ -41,7 +41,7 @@ class TestFlavor(base.TestCase):
             self.assertIsNone(flavor.problem(metadata), metadata)
             self.assertTrue(flavor.PROFILE.accepts(metadata), metadata)
 
-    def test_what_is_refused_by_the_key_s_name(self):
+    def test_invalid_values_are_refused_by_key(self):
         dscp = {'encapsulation': 'dscp', 'dscp': 1}
         for key, metadata in (
                 ('color', {'color': 'red'}),
@@ -103,7 +103,7 @@ class TestFlavor(base.TestCase):
             self.assertTrue(problem[1])
             self.assertFalse(flavor.PROFILE.accepts(metadata), metadata)
 
-    def test_the_schema_is_one_and_describes_each_key(self):
+    def test_schema_is_one_and_describes_each_key(self):
         for found in (flavor.PROFILE, zone.PROFILE):
             jsonschema.Draft202012Validator.check_schema(found.schema)
             self.assertIs(False, found.schema['additionalProperties'])
@@ -114,11 +114,11 @@ class TestFlavor(base.TestCase):
         self.assertEqual(flavor.KEYS.keys(),
                          fields.Flavor.__annotations__.keys())
 
-    def test_what_is_no_object(self):
+    def test_values_that_are_no_object_are_refused(self):
         for metadata in ([], ['quic'], 'quic', 5, None):
             self.assertIn('no keys', flavor.problem(metadata)[0])
 
-    def test_a_key_that_is_left_out_has_its_default(self):
+    def test_omitted_key_has_its_default(self):
         self.assertEqual(
             {'replicas': None, 'forwarding': 'tunnel',
              'encapsulation': 'ipip', 'dscp': None,
@@ -151,7 +151,7 @@ class TestFlavor(base.TestCase):
 class TestDefaults(base.TestCase):
     """What the operator says for what flavors leave open."""
 
-    def test_a_flavor_goes_before_the_defaults(self):
+    def test_flavor_overrides_the_defaults(self):
         defaults = {'member_port': 'rewrite', 'replicas': 4}
         self.assertEqual({'member_port': 'same', 'replicas': 4},
                          flavor.with_defaults({'member_port': 'same'},

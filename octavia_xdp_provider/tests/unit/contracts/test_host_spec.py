@@ -38,7 +38,7 @@ class TestDocuments(base.TestCase):
     def rule(self, path, **changed):
         self.refused(f'rules.0.{path}', rules=[{**RULE, **changed}])
 
-    def test_what_the_documentation_shows_can_be_done(self):
+    def test_good_documents_are_accepted(self):
         host_spec.check(host_spec.PORT, PORT)
         host_spec.check(host_spec.ADDRESS_SET, ADDRESS_SET)
         host_spec.check(host_spec.PORT, {
@@ -55,21 +55,21 @@ class TestDocuments(base.TestCase):
                                   host_spec.PORT, [])
         self.assertEqual('document', error.option)
 
-    def test_a_malformed_port_is_refused_by_field(self):
+    def test_malformed_port_is_refused_by_field(self):
         self.refused('id', id='../../etc')
         self.refused('mac', mac='FA:16:3e:00:00:01')
         self.refused('mac', mac='01:00:5e:00:00:01')
         self.refused('mtu', mtu=1279)
         self.refused('rules', rules=[RULE] * (host_spec.RULES_MAX + 1))
 
-    def test_a_rule_that_contradicts_itself_is_refused_by_field(self):
+    def test_rule_that_contradicts_itself_is_refused_by_field(self):
         self.rule('ports', ports=[2, 1])
         self.rule('protocol', protocol=1)
         self.rule('address_set', address_set=GROUP_ID)
         self.rule('remote_network', ip_version=6)
         self.rule('remote_network', remote_network='2001:db8::/32')
 
-    def test_an_entry_that_no_port_can_have_is_refused_by_field(self):
+    def test_impossible_entry_of_a_port_is_refused_by_field(self):
         self.entry('key', key=0)
         self.entry('key', key=2 ** 32)
         self.entry('vip', address='2001:db8::5')

@@ -16,7 +16,7 @@ class TestPrefix(base.TestCase):
                 self.assertEqual((version, length),
                                  persistence.prefix(str(mask)))
 
-    def test_what_is_no_netmask_is_refused(self):
+    def test_invalid_netmask_is_refused(self):
         for text in ('0.0.0.0', '::', '0.255.255.255', '255.0.255.0',
                      '192.0.2.1', '::1', 'ffff::1', '24', ''):
             self.assertRaises(ValueError, persistence.prefix, text)

@@ -125,7 +125,7 @@ class TestSpec(base.TestCase):
         self.assertIsNone(found['persistence_timeout'])
         self.assertIsNone(self.persistence(document)[1])
 
-    def test_an_older_document_is_completed(self):
+    def test_older_document_is_completed(self):
         old = copy.deepcopy(self.document)
         del old['listeners']['listener']['allowed_cidrs']
         del old['pools']['pool']['session_persistence']

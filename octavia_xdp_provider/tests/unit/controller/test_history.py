@@ -48,7 +48,7 @@ class TestHistory(reporting.NodeApiTestCase):
         return {'lb': {'pool': [
             {'members': {'m2': 0}, 'slots': 1021, 'age': age}]}}
 
-    def test_a_node_is_told_what_the_others_report_with_ages(self):
+    def test_node_gets_the_changes_of_others_with_ages(self):
         for host in ('a', 'c', 'd'):
             self.says(host, ADDED)
         self.assertEqual(self.aged(25), self.told())
@@ -58,7 +58,7 @@ class TestHistory(reporting.NodeApiTestCase):
         self.now -= 3600
         self.assertEqual(self.aged(0), self.told())
 
-    def test_a_node_does_not_decide_alone(self):
+    def test_single_node_does_not_decide(self):
         lie = {**ADDED, 'members': {'m1': 0, 'm2': 0}}
         self.says('c', lie)
         self.says('a')
@@ -68,11 +68,11 @@ class TestHistory(reporting.NodeApiTestCase):
         self.says('d', ADDED)
         self.assertEqual(self.aged(25), self.told())
 
-    def test_nor_is_it_told_what_it_has_said_itself(self):
+    def test_node_does_not_get_its_own_history(self):
         self.says('boots', ADDED)
         self.assertEqual({}, self.told())
 
-    def test_dead_nodes_and_those_that_have_not_made_it_have_no_say(self):
+    def test_dead_and_unsynced_nodes_do_not_count(self):
         self.says('a', ADDED)
         self.says('c')
         self.assertEqual({}, self.told())  # d has reported nothing
@@ -80,7 +80,7 @@ class TestHistory(reporting.NodeApiTestCase):
             session.get(models.Node, 'c').condition = 'dead'
         self.assertEqual(self.aged(25), self.told())
 
-    def test_only_who_should_have_it_is_told(self):
+    def test_only_nodes_with_a_placement_get_the_history(self):
         self.says('a', ADDED)
         self.assertEqual({}, self.told('b'))
         self.store.place('lb', remove=['boots'])
@@ -96,13 +96,13 @@ class TestHistory(reporting.NodeApiTestCase):
             errors.Refused, self.api.history, {}, 'boots', None,
             [f'n{number}' for number in range(history.PAGE + 1)])
 
-    def test_members_of_others_are_not_named(self):
+    def test_foreign_members_are_left_out(self):
         self.says('a', {**ADDED, 'members': {'m2': 0, 'foreign': 7}})
         self.assertEqual(self.aged(25), self.told())
         self.says('a', ADDED, pool_id='pool2')
         self.assertEqual({}, self.told())
 
-    def test_it_draws_no_generation_and_is_in_no_document(self):
+    def test_history_changes_no_generation_and_no_document(self):
         for host in ('a', 'c', 'd'):
             self.says(host)
         before = self.api.fetch({}, 'boots', 0)
@@ -114,7 +114,7 @@ class TestHistory(reporting.NodeApiTestCase):
         # Nor does anybody look at the load balancer for it.
         self.assertEqual([], self.touched)
 
-    def test_what_a_node_does_not_report_any_more_is_forgotten(self):
+    def test_unreported_history_is_forgotten(self):
         self.says('a', ADDED)
         self.says('a')
         self.assertEqual({}, self.told())
@@ -126,7 +126,7 @@ class TestHistory(reporting.NodeApiTestCase):
             self.assertEqual({None}, {
                 row.history for row in session.query(models.Placement)})
 
-    def test_a_node_writes_no_history_of_others(self):
+    def test_node_writes_no_history_of_others(self):
         self.says('a', ADDED, key='other')
         self.says('a', ADDED, key='unknown')
         with self.store._read() as session:
@@ -153,7 +153,7 @@ class TestHistory(reporting.NodeApiTestCase):
                 break
         self.assertEqual({f'n{number}' for number in range(5)}, set(found))
 
-    def test_malformed_ones_are_refused_by_name(self):
+    def test_malformed_histories_are_refused_by_name(self):
         many = {f'm{number}': 1 for number in range(history.WEIGHTS_MAX)}
         for changes, field in (
                 ([{**ADDED, 'at': -1}], 'at'),
@@ -175,7 +175,7 @@ class TestHistory(reporting.NodeApiTestCase):
         self.assertRaises(errors.Refused, self.api.history, {}, 'a', 7)
         self.says('a', {**ADDED, 'members': many})
 
-    def test_a_clock_before_the_change_makes_it_just_now(self):
+    def test_change_after_the_nodes_clock_counts_as_just_now(self):
         self.says('a', {**ADDED, 'at': 2 * CLOCK})
         self.assertEqual(self.aged(0), self.told())
 
@@ -198,28 +198,28 @@ class TestMajority(base.TestCase):
         return [(one['age'], one['members'], one['slots'])
                 for one in found.get('pool', ())]
 
-    def test_all_that_nodes_agree_on_is_told(self):
+    def test_agreed_changes_are_returned(self):
         self.assertEqual([C, B], self.told([C, B], [C, B]))
         # Who began to remember later knows less, and contradicts nothing.
         self.assertEqual([C, B], self.told([C, B], [C, B], [C]))
         self.assertEqual([C], self.told([C, B], [C]))
 
-    def test_one_node_alone_decides_only_where_there_is_no_other(self):
+    def test_single_report_decides_only_for_a_single_node(self):
         self.assertEqual([C], self.told([C]))
         self.assertEqual([], self.told([C], []))
         self.assertEqual([], self.told([LIE], [C]))
         self.assertEqual([C], self.told([LIE, B], [C], [C]))
         self.assertEqual([], self.told([LIE], [C], [B]))
 
-    def test_half_of_all_is_no_majority(self):
+    def test_half_of_the_reports_is_no_majority(self):
         self.assertEqual([], self.told([C], [C], [], []))
         self.assertEqual([C], self.told([C], [C], [C], []))
 
-    def test_older_changes_are_those_of_who_agrees_so_far(self):
+    def test_older_changes_come_from_agreeing_nodes(self):
         # Two say that B was before something else than C.
         self.assertEqual([C], self.told([C], [C, B], [LIE, B], [C]))
 
-    def test_an_age_is_what_most_say_about_it(self):
+    def test_age_is_the_median_of_the_reports(self):
         ages = [(age, *C[1:]) for age in (19, 20, 9000)]
         self.assertEqual(
             [(20, *C[1:]), B], self.told(*([aged, B] for aged in ages)))
@@ -227,7 +227,7 @@ class TestMajority(base.TestCase):
         self.assertEqual([(90, *C[1:]), (90, *C[1:])], self.told(
             [(90, *C[1:]), C]))
 
-    def test_what_no_flow_is_left_of_is_not_told(self):
+    def test_changes_older_than_all_flows_are_dropped(self):
         old = (history.AGE_MAX_S + 1, *B[1:])
         self.assertEqual([C], self.told([C, old]))
 
@@ -238,7 +238,7 @@ class TestMajority(base.TestCase):
         self.assertEqual({}, majority.agreed(
             [{'foreign': [C]}], {'pool': {'a', 'b', 'c'}}))
 
-    def test_no_more_is_told_than_a_message_takes(self):
+    def test_answer_is_limited_to_a_message(self):
         half = {f'm{number}': 1 for number in range(history.WEIGHTS_MAX // 2)}
         words = {f'p{number}': [(5, half, 1021), (9, {'x': 1}, 1021)]
                  for number in range(4)}
@@ -248,6 +248,6 @@ class TestMajority(base.TestCase):
         self.assertEqual({'p0': 2}, {
             pool_id: len(changes) for pool_id, changes in found.items()})
 
-    def test_of_nobody_nothing_is_told(self):
+    def test_no_reports_give_no_history(self):
         self.assertEqual({}, majority.agreed([], {'pool': {'a'}}))
         self.assertEqual([], self.told([], []))

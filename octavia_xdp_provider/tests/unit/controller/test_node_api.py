@@ -27,7 +27,7 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         self.take(1, 1, host, state={'nat': {'pools': list(pools)}
                                      if pools else None})
 
-    def test_a_node_is_no_peer_at_addresses_that_are_not_its_own(self):
+    def test_node_is_a_peer_only_at_its_own_addresses(self):
         self.has('a', '198.51.100.0/31')
         self.has('b', '198.51.100.2/31')
         for epoch, claimed in enumerate(
@@ -42,7 +42,7 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         found = self.api.nat_peers({}, 'a')['peers']
         return [(one['host'], one['address']) for one in found]
 
-    def test_they_are_all_nodes_with_pools_that_are_not_dead(self):
+    def test_peers_are_all_nodes_with_pools_that_are_not_dead(self):
         self.assertEqual([], self.peers())
         self.has('b', '198.51.100.4/31', '2001:db8:40::4/127')
         self.has('c')
@@ -59,20 +59,20 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         with self.store._write() as session:
             session.get(models.Node, host).condition = word
 
-    def test_they_have_one_ip_version(self):
+    def test_peers_have_one_ip_version(self):
         self.has('a', '2001:db8:40::/127')
         self.has('b', '198.51.100.4/31', '2001:db8:40::4/127')
         self.assertEqual([('a', '2001:db8:40::'), ('b', '2001:db8:40::4')],
                          self.peers())
 
-    def test_they_are_no_more_than_there_may_be(self):
+    def test_number_of_peers_is_limited(self):
         for number in range(messages.NAT_PEERS_MAX + 1):
             self.has(f'n{number:02}', f'198.51.100.{number}/32')
         found = self.peers()
         self.assertEqual(('n00', 'n15', 16), (
             found[0][0], found[-1][0], len(found)))
 
-    def test_many_nodes_that_ask_cost_one_look(self):
+    def test_many_requests_cost_one_query(self):
         self.has('a', '198.51.100.0/31')
         self.assertEqual(1, len(self.peers()))
         self.has('b', '198.51.100.4/31')
@@ -84,7 +84,7 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         self.now += 10
         return self.api.nat_peers({}, 'a')['moving']
 
-    def test_their_flows_are_moved_while_one_of_them_is_left_by_plan(self):
+    def test_flows_move_while_a_node_is_drained(self):
         self.has('a', '198.51.100.0/31')
         self.has('b', '198.51.100.4/31')
         self.has('c')
@@ -106,11 +106,11 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         self.condition('a', 'dead')
         self.assertIs(False, self.moving())
 
-    def test_nobody_moves_where_nobody_does_nat(self):
+    def test_nothing_moves_without_nat(self):
         self.has('a')
         self.assertIs(False, self.moving())
 
-    def test_whether_flows_are_moved_is_looked_up_by_an_index(self):
+    def test_moving_flows_are_found_by_an_index(self):
         """Thousands of placements are not read every two seconds."""
         with self.store._reading_rows() as found:
             statement = placements._DRAINING.params(hosts=['a', 'b']).compile(
@@ -123,13 +123,13 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
 class TestBoundary(reporting.NodeApiTestCase):
     """A node that was taken over."""
 
-    def test_who_is_not_registered_is_refused_and_stays_unknown(self):
+    def test_unregistered_node_is_refused(self):
         refused = self.assertRaises(errors.Refused, self.take, 1, 1,
                                     host='gone')
         self.assertIn('node create', str(refused))
         self.assertEqual({'a', 'b'}, set(self.store.registered_hosts()))
 
-    def test_it_writes_no_placement_of_others(self):
+    def test_foreign_placements_are_not_changed(self):
         self.store.register_node('stolen')
         before = self.store.placements()
         for epoch in (1, 2):
@@ -138,7 +138,7 @@ class TestBoundary(reporting.NodeApiTestCase):
                 'none': reporting.held(9)}, gone=['lb'], as_of=2 ** 40)
         self.assertEqual(before, self.store.placements())
 
-    def test_it_counts_for_no_listener_of_others(self):
+    def test_foreign_counters_are_ignored(self):
         counters = {'foreign': {'bytes': 10 ** 9, 'flows': 9}}
         self.take(1, 1, counters={'lb': counters, 'other': counters})
         self.assertEqual({}, self.store.statistics(10))
@@ -149,7 +149,7 @@ class TestBoundary(reporting.NodeApiTestCase):
         self.assertEqual({'foreign': (5, 1, 0, 0, 0)},
                          self.store.statistics(10))
 
-    def test_it_fetches_nothing_of_others(self):
+    def test_foreign_documents_are_not_sent(self):
         self.take(1, 1)
         answer = self.api.fetch({}, 'a', 0)
         self.assertEqual(['lb'], [one['id'] for one in answer['changed']])
@@ -157,7 +157,7 @@ class TestBoundary(reporting.NodeApiTestCase):
             self.api.compare({}, 'a')['generations']))
         self.assertEqual([], self.api.documents({}, 'a', ['other']))
 
-    def test_counters_that_begin_anew_all_the_time_reach_an_end(self):
+    def test_sums_of_counters_are_bounded(self):
         for seq in range(20):
             # Its counters and those of others add up all the same.
             for host, key, listener in (('a', 'lb', 'listener'),
@@ -262,7 +262,7 @@ class TestPages(reporting.NodeApiTestCase):
         self.assertEqual([['lb', 'lb20'], ['lb21'], ['lb22'],
                           ['lb23', 'lb24']], self.pages())
 
-    def test_one_that_no_message_holds_disturbs_no_other(self):
+    def test_oversized_document_is_skipped(self):
         self.sized(10, 5000, 10, 5000)
         with mock.patch.object(messages, 'DOCUMENT_BYTES_MAX', 4096):
             self.assertEqual([['lb', 'lb20', 'lb22']], self.pages())
@@ -270,7 +270,7 @@ class TestPages(reporting.NodeApiTestCase):
             self.assertEqual(['lb22'], [one['id'] for one in (
                 self.api.documents({}, 'a', ['lb21', 'lb22', 'lb23']))])
 
-    def test_pages_of_those_that_no_message_holds_end(self):
+    def test_pages_of_oversized_documents_end(self):
         self.sized(5000, 5000, 5000)
         with mock.patch.object(messages, 'DOCUMENT_BYTES_MAX', 10):
             page = self.store.changes('a', 0, limit=2)
@@ -278,7 +278,7 @@ class TestPages(reporting.NodeApiTestCase):
             page = self.store.changes('a', 0, 'lb20', limit=2)
             self.assertEqual(([], None), (page['changed'], page['more']))
 
-    def test_only_what_has_changed_is_sent(self):
+    def test_only_changes_are_sent(self):
         self.take(1, 1)
         as_of = self.api.fetch({}, 'a', 0)['as_of']
         answer = self.api.fetch({}, 'a', as_of)
@@ -291,7 +291,7 @@ class TestPages(reporting.NodeApiTestCase):
         self.assertEqual((['other'], ['lb']), (
             [one['id'] for one in answer['changed']], answer['removed']))
 
-    def test_a_node_that_has_seen_more_is_to_compare(self):
+    def test_node_with_a_newer_generation_compares(self):
         self.take(1, 1)
         self.assertTrue(self.api.fetch({}, 'a', 2 ** 40)['compare'])
         self.assertTrue(self.api.fetch({}, 'stranger', 0)['compare'])
@@ -302,7 +302,7 @@ class TestHeartbeat(reporting.NodeApiTestCase):
     def last_seen(self):
         return {node.host: node.last_seen for node in self.store.nodes()}
 
-    def test_keeps_a_node_alive_once_it_has_reported(self):
+    def test_heartbeat_keeps_a_reported_node_alive(self):
         api = node_api.HeartbeatEndpoint(self.store.heartbeat)
         for host in ('a', 'nobody'):
             api.heartbeat({}, host)

@@ -39,10 +39,10 @@ class ResyncTestCase(store_base.StoreTestCase):
                                     self.changed)
         self.settle()
 
-    def commit(self, theirs, status):
-        self.octavia.commit(theirs)
-        self.octavia.trees[theirs['id']]['loadbalancer', theirs['id']] = (
-            status)
+    def commit(self, document, status):
+        self.octavia.commit(document)
+        key = document['id']
+        self.octavia.trees[key]['loadbalancer', key] = status
 
     def run_once(self):
         self.resync.run(lambda: self.token)
@@ -212,7 +212,7 @@ class TestComparison(ResyncTestCase):
         """Octavia's answer is older than the stored document."""
         old = self.store.load_balancer('lb1')
         self.commit(document('lb1', 1, name='theirs'), 'ACTIVE')
-        self.store.change('lb1', lambda mine: dict(mine, name='newer'))
+        self.store.change('lb1', lambda stored: dict(stored, name='newer'))
         self.compare('lb1', old)
         self.assertEqual('newer',
                          self.store.load_balancer('lb1').document['name'])
@@ -225,21 +225,21 @@ class TestAdoption(store_base.StoreTestCase):
     """A comparison keeps attributes that Octavia does not show."""
 
     def test_zone_and_defaults_of_the_creation_are_kept(self):
-        mine = base.document(availability_zone={'zone': 'east'}, flavor={
+        created = base.document(availability_zone={'zone': 'east'}, flavor={
             'algorithms_served_by_hash': ['ROUND_ROBIN']})
-        mine['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
-        self.store.create(mine)
-        theirs = base.document(name='new')
-        theirs['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
+        created['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
+        self.store.create(created)
+        committed = base.document(name='new')
+        committed['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
         octavia = mock.Mock()
         octavia.tree.return_value = {}
-        octavia.document.return_value = theirs
+        octavia.document.return_value = committed
         comparison.Comparison(self.store, octavia).compare(
             self.store.load_balancer('lb'))
         stored = self.store.load_balancer('lb').document
         self.assertEqual('new', stored['name'])
         for name in ('flavor', 'availability_zone'):
-            self.assertEqual(mine[name], stored[name])
+            self.assertEqual(created[name], stored[name])
 
 
 PENDING = {('loadbalancer', 'lb'), ('pool', 'pool')}

@@ -21,7 +21,7 @@ class TestMessage(base.TestCase):
                 {('member', 'm'): 'ONLINE'}, {('member', 'm'): 'ACTIVE'},
                 [('member', 'gone')]))
 
-    def test_one_status_leaves_the_other_alone(self):
+    def test_single_status_leaves_the_other_unchanged(self):
         self.assertEqual(
             {'pools': [{'id': 'p', 'operating_status': 'ERROR'}],
              'listeners': [{'id': 'l', 'provisioning_status': 'ACTIVE'}]},

@@ -159,7 +159,7 @@ class TestAlternatives(hypervisors.ZeroTouchTestCase):
 
 class TestWithoutSecondChance(hypervisors.ZeroTouchTestCase):
 
-    def test_nothing_names_a_second_member(self):
+    def test_tunnels_take_no_alternative_by_default(self):
         self.create()
         self.converge()
         for one in self.sent().values():

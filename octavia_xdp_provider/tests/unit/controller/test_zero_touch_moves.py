@@ -183,7 +183,7 @@ class TestOff(MovesTestCase):
 
     PATIENCE = 0
 
-    def test_no_member_has_patience_of_0(self):
+    def test_zero_patience_is_not_sent(self):
         self.announce()
         self.assertEqual({'m1': None, 'm2': None}, self.patience())
         self.move()

@@ -43,12 +43,12 @@ class TestRefreshed(base.TestCase):
                 checksum.checksum(with_field(after, 2, b'\0\0')),
                 int.from_bytes(field, 'big'))
 
-    def test_a_message_of_zeroes_gets_all_ones(self):
+    def test_message_of_zeroes_gets_all_ones(self):
         before = b'\x08\0\xf7\xff' + bytes(4)
         self.assertEqual(b'\xff\xff',
                          checksum.refreshed(before, bytes(8), 2))
 
-    def test_what_was_wrong_stays_wrong_by_as_much(self):
+    def test_wrong_checksum_stays_wrong_by_the_same_amount(self):
         rng = random.Random(3)
         for _ in range(500):
             before = self.message(rng)
@@ -58,7 +58,7 @@ class TestRefreshed(base.TestCase):
                 checksum.words(before) % 0xffff,
                 checksum.words(with_field(after, 2, field)) % 0xffff)
 
-    def test_an_unchanged_message_keeps_its_checksum(self):
+    def test_unchanged_message_keeps_its_checksum(self):
         rng = random.Random(4)
         for _ in range(200):
             before = self.message(rng)

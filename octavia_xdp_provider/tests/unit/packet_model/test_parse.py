@@ -75,12 +75,12 @@ class TestParse(base.TestCase):
         self.assertEqual(b'\x9c\x40\0\x50',
                          seen.frame[seen.transport:seen.transport + 4])
 
-    def test_an_atomic_fragment_is_none(self):
+    def test_atomic_fragment_counts_as_whole_packet(self):
         seen = parse.parse(frame(v6() / inet6.IPv6ExtHdrFragment() / TCP))
         self.assertEqual((False, False, None),
                          (seen.first, seen.later, seen.wrong))
 
-    def test_what_is_wrong_with_extension_headers_is_said(self):
+    def test_faults_of_extension_headers_are_named(self):
         many = v6()
         for _count in range(7):
             many = many / inet6.IPv6ExtHdrDestOpt()

@@ -6,7 +6,7 @@ from octavia_xdp_provider.tests.unit.controller import reporting
 
 class NodeReports(reporting.NodeApiTestCase):
 
-    def test_what_a_node_reports_is_kept_for_all_controllers(self):
+    def test_report_of_a_node_is_stored(self):
         answer = self.take(1, 1, held={'lb': reporting.held(3, 'full')})
         self.assertEqual({'taken': True, 'epoch': 1, 'seq': 1}, answer)
         placement = self.placement()
@@ -15,7 +15,7 @@ class NodeReports(reporting.NodeApiTestCase):
             placement.announced))
         self.assertEqual([{'lb'}], self.touched)
 
-    def test_a_report_is_taken_once_and_in_order(self):
+    def test_report_is_taken_once_and_in_order(self):
         self.take(1, 1, held={'lb': reporting.held(3)})
         self.take(1, 2, held={'lb': reporting.held(4)})
         for seq, taken in ((2, True), (1, False), (4, False)):
@@ -24,14 +24,14 @@ class NodeReports(reporting.NodeApiTestCase):
                 self.take(1, seq, held={'lb': reporting.held(99)}))
         self.assertEqual(4, self.placement().synced_generation)
 
-    def test_an_epoch_begins_with_its_first_report(self):
+    def test_epoch_begins_with_its_first_report(self):
         self.take(7, 1)
         for epoch, seq in ((6, 1), (8, 2)):
             self.assertEqual({'taken': False, 'epoch': 7, 'seq': 1},
                              self.take(epoch, seq))
         self.assertTrue(self.take(8, 1)['taken'])
 
-    def test_what_a_new_epoch_does_not_report_is_not_there(self):
+    def test_new_epoch_drops_unreported_load_balancers(self):
         self.take(1, 1, held={'lb': reporting.held(3)})
         self.take(2, 1, complete=False)
         self.assertEqual(3, self.placement().synced_generation)
@@ -41,7 +41,7 @@ class NodeReports(reporting.NodeApiTestCase):
             placement.synced_generation, placement.members,
             placement.announced))
 
-    def test_a_removal_counts_only_when_the_node_had_seen_it(self):
+    def test_removal_counts_once_the_node_has_seen_it(self):
         self.take(1, 1, held={'lb': reporting.held(3)})
         self.store.place('lb', remove=['a'])
         removed = self.placement().removed_generation
@@ -51,13 +51,13 @@ class NodeReports(reporting.NodeApiTestCase):
         self.take(1, 4, as_of=removed)
         self.assertEqual([], self.store.placements(['lb']))
 
-    def test_nothing_of_an_unchanged_report_is_looked_at(self):
+    def test_unchanged_report_wakes_no_worker(self):
         self.take(1, 1, held={'lb': reporting.held(3)})
         self.touched.clear()
         self.take(1, 2, held={'lb': reporting.held(3)})
         self.assertEqual([], self.touched)
 
-    def test_what_it_remembers_of_members_is_told_to_others(self):
+    def test_history_of_a_node_is_sent_to_others(self):
         self.store.register_node('c')
         self.store.place('lb', add=['c'])
         change = {'members': {'m2': 0}, 'slots': 1021, 'at': 40}
@@ -75,7 +75,7 @@ class NodeReports(reporting.NodeApiTestCase):
     def node(self, host='a'):
         return {node.host: node for node in self.store.nodes()}[host]
 
-    def test_a_node_is_alive_since_its_first_report(self):
+    def test_node_is_alive_since_its_first_report(self):
         self.assertEqual(0, self.node().last_seen)
         self.take(1, 1, state={'version': '1'})
         self.take(1, 2)

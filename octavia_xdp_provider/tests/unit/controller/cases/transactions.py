@@ -87,7 +87,7 @@ class Marks(store_base.StoreTestCase):
         self.assertEqual(set(ids), set(self.work()))
         self.mark([])
 
-    def test_all_that_a_query_finds(self):
+    def test_selected_load_balancers_are_marked(self):
         for host in ('a', 'b'):
             self.store.place('lb', [host])
         self.store.place('other', ['b'])
@@ -109,6 +109,6 @@ class Marks(store_base.StoreTestCase):
         self.assertRaises(ZeroDivisionError, fail)
         self.assertEqual({}, self.work())
 
-    def test_time_is_the_databases(self):
+    def test_time_comes_from_the_database(self):
         with self.store._read() as session:
             self.assertLess(abs(self.store._now(session) - time.time()), 60)

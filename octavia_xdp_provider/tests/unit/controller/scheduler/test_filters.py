@@ -35,7 +35,7 @@ class TestFilters(base.TestCase):
             self.assertIn('probe_through_datapath',
                           filters.zero_touch(host(**state), wants))
 
-    def test_what_the_next_release_adds_is_for_nodes_that_know_it(self):
+    def test_newer_document_goes_to_nodes_that_know_it(self):
         document = base.document()
         today = host(document_version=spec.VERSION)
         self.assertIsNone(filters.version(today, document))
