@@ -14,8 +14,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* As large as `usual_flows`; all zeroes. */
-MMAPPED_ARRAY(sets, 1, struct host_usual_flows);
+/* As large as `flows`; all zeroes. */
+MMAPPED_ARRAY(sets, 1, struct host_flow_set);
 MMAPPED_ARRAY(mask, 1, __u32);
 
 #define CLIENT 62 /* source of the inner header */
@@ -25,7 +25,7 @@ SEC("tc")
 int oxp_host_floor(struct __sk_buff *skb)
 {
 	void *data = (void *)(long)skb->data;
-	struct host_usual_flows *set;
+	struct host_flow_set *set;
 	__u32 zero = 0, number, *bits = bpf_map_lookup_elem(&mask, &zero);
 	__u64 hash;
 
@@ -37,7 +37,7 @@ int oxp_host_floor(struct __sk_buff *skb)
 	hash = (hash ^ hash >> 31) * 0xbf58476d1ce4e5b9ULL;
 	number = hash >> 32 & *bits;
 	set = bpf_map_lookup_elem(&sets, &number);
-	if (!set || READ_ONCE(set->word[0]))
+	if (!set || READ_ONCE(set->line[hash >> 63].tag[0]))
 		return TC_ACT_SHOT;
 	return TC_ACT_UNSPEC;
 }

@@ -104,7 +104,6 @@ static int set_sizes(struct host *object, const struct geometry *geometry)
 		{object->maps.half_open, geometry->half_open_sets},
 		{object->maps.flow_clients, geometry->flow_sets},
 		{object->maps.half_open_clients, geometry->half_open_sets},
-		{object->maps.usual_flows, geometry->flow_sets},
 	};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {

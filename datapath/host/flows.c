@@ -36,25 +36,6 @@ static bool clear_state(__u64 *state, __u64 was)
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Clears the programs' record of a flow that was removed from `flows`. */
-static void forget_usual(struct oxh_host *host, uint64_t tag, uint64_t state)
-{
-	uint32_t set = host_first_set(tag, settings_of(host)->flow_sets);
-	__u64 *words =
-		ELEMENTS(host, MAP_USUAL_FLOWS, struct host_usual_flows)[set]
-			.word;
-	uint64_t name = host_usual_name(tag, state & HOST_FLOW_PLACE_MASK,
-					state >> HOST_FLOW_GENERATION_SHIFT &
-						HOST_GENERATION_MASK);
-
-	for (int way = 0; way < HOST_USUAL_WAYS; way++) {
-		uint64_t was = __atomic_load_n(&words[way], __ATOMIC_ACQUIRE);
-
-		if (was && host_usual_is(was, name))
-			clear_state(&words[way], was);
-	}
-}
-
 void forget_flows(struct oxh_host *host, uint32_t place)
 {
 	struct host_entry *entry = &entries_of(host)[place];
@@ -69,18 +50,12 @@ void forget_flows(struct oxh_host *host, uint32_t place)
 				__u64 *word = host_state(&sets[i], way);
 				uint64_t was =
 					__atomic_load_n(word, __ATOMIC_ACQUIRE);
-				uint64_t tag =
-					__atomic_load_n(host_tag(&sets[i], way),
-							__ATOMIC_ACQUIRE);
 
 				if (!was ||
 				    (was & HOST_FLOW_PLACE_MASK) != place ||
 				    !clear_state(word, was))
 					continue;
-				if (table != OXH_CONFIRMED)
-					continue;
-				forget_usual(host, tag, was);
-				if (port->flows)
+				if (table == OXH_CONFIRMED && port->flows)
 					__atomic_fetch_sub(&port->flows, 1,
 							   __ATOMIC_RELAXED);
 			}
@@ -112,25 +87,6 @@ static int tick_table(struct oxh_host *host, int table, uint32_t now,
 	return freed;
 }
 
-/* Clears old words before their time wraps around. */
-static void tick_usual(struct oxh_host *host, uint32_t now)
-{
-	const struct host_settings *settings = settings_of(host);
-	__u64 *words = host->memory[MAP_USUAL_FLOWS];
-	size_t count = (size_t)host->count[MAP_USUAL_FLOWS] * HOST_USUAL_WAYS;
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t was = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
-		uint32_t idle = was & HOST_USUAL_DATAGRAM ? settings->udp_idle
-							  : settings->tcp_idle;
-		uint32_t age = age_since(was >> HOST_USUAL_TIME_SHIFT, now,
-					 HOST_FLOW_TIME_MASK, AGE_AHEAD);
-
-		if (was && age > idle >> HOST_LATE_REFRESH_SHIFT)
-			clear_state(&words[i], was);
-	}
-}
-
 int oxh_tick(struct oxh_host *host, char *error)
 {
 	uint32_t *counts = calloc(host->count[MAP_PORTS], sizeof(*counts));
@@ -142,7 +98,6 @@ int oxh_tick(struct oxh_host *host, char *error)
 	if (!status) {
 		for (int table = 0; table < TABLES; table++)
 			freed += tick_table(host, table, now, counts);
-		tick_usual(host, now);
 		/* changes by packets meanwhile are counted at the next tick */
 		for (uint32_t i = 0; i < host->count[MAP_PORTS]; i++)
 			if (ports_of(host)[i].flows != counts[i])

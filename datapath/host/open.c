@@ -18,11 +18,11 @@
 #include "state.h"
 
 const char *const map_names[MAPS] = {
-	"settings",    "entries",   "ports",        "rules",
-	"flows",       "half_open", "flow_clients", "half_open_clients",
-	"usual_flows", "keys",      "listeners",    "networks",
-	"peers",       "sets",      "fragments",    "drops",
-	"counters",    "outcomes",  "traced",
+	"settings", "entries",   "ports",        "rules",
+	"flows",    "half_open", "flow_clients", "half_open_clients",
+	"keys",     "listeners", "networks",     "peers",
+	"sets",     "fragments", "drops",        "counters",
+	"outcomes", "traced",
 };
 
 static const struct load load = {.what = "the hypervisor's programs"};

@@ -20,7 +20,6 @@ enum map {
 	MAP_HALF_OPEN,
 	MAP_FLOW_CLIENTS, /* in the order of the two before */
 	MAP_HALF_OPEN_CLIENTS,
-	MAP_USUAL_FLOWS,
 	MAPPED, /* number of maps above, which are mapped into memory */
 	MAP_KEYS = MAPPED,
 	MAP_LISTENERS,

@@ -21,9 +21,6 @@
  *   half_open  ARRAY, mapped           struct host_flow_set
  *   flow_clients, half_open_clients
  *              ARRAY, mapped           struct host_clients, by set
- *   usual_flows
- *              ARRAY, mapped           struct host_usual_flows, by set of
- *                                      flows
  *   counters   PERCPU_ARRAY            struct host_counters, by place
  *   outcomes   PERCPU_ARRAY            __u64, by enum host_outcome
  *   drops      LRU_HASH struct host_drop_key           __u64
@@ -38,7 +35,7 @@
 #include "share_set.h"
 
 /* Increase with each change of the maps. */
-#define HOST_LAYOUT 7
+#define HOST_LAYOUT 8
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
@@ -251,47 +248,6 @@ struct host_flow_set {
 struct host_clients {
 	struct ip_address client[HOST_FLOW_WAYS];
 };
-
-/*
- * Confirmed flows in steady state: a line for each set of `flows`, and nearly
- * all packets read nothing else. A flow without a place in the line of its
- * first set is found in `flows`.
- *   bits 63-56  0: programs write it to the first word, to fetch the line
- * before they read it (bpf/host/usual_flows.h) 55-16  bits of the tag above its
- * 16 lowest, which the number of the line stands for in part, xor place and
- * generation of the flow's state 15-2   the state's time: valid for a sixteenth
- * of the flow's idle time 1-0    enum host_usual_flag; a free place is 0 An
- * element is written after the state, which is then read again, and removed
- * after the state has changed: it was true of the state a moment ago.
- */
-#define HOST_USUAL_WAYS 8
-#define HOST_USUAL_NAME_SHIFT 16
-#define HOST_USUAL_TIME_SHIFT 2
-#define HOST_LATE_REFRESH_SHIFT 4
-/* Index of the zero byte in a word. */
-#define HOST_USUAL_ZERO (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 7 : 0)
-
-enum host_usual_flag {
-	HOST_USUAL_USED = 1,
-	HOST_USUAL_DATAGRAM = 2, /* HOST_FLOW_DATAGRAM */
-};
-
-struct host_usual_flows {
-	__u64 word[HOST_USUAL_WAYS];
-};
-
-/* The bits of a word that identify the flow; the bits below are zero. */
-static inline __u64 host_usual_name(__u64 tag, __u32 place, __u32 generation)
-{
-	return (tag >> 16 ^ place ^ (__u64)generation << 16)
-	       << HOST_USUAL_NAME_SHIFT;
-}
-
-/* Whether the word is of this flow; may also be true of a free place. */
-static inline int host_usual_is(__u64 word, __u64 name)
-{
-	return !((word ^ name) >> HOST_USUAL_NAME_SHIFT);
-}
 
 static inline __u64 *host_tag(struct host_flow_set *set, __u32 way)
 {

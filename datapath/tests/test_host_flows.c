@@ -180,12 +180,6 @@ HOST_TEST(test_full_table_keeps_live_flows)
 	end_host(host);
 }
 
-/* Then only `flows` has them. */
-static void forget_usual(struct oxh_host *host)
-{
-	memset(host->memory[MAP_USUAL_FLOWS], 0, host->size[MAP_USUAL_FLOWS]);
-}
-
 /* Make all flows of a table as old as possible. */
 static void make_oldest(struct oxh_host *host, enum map which)
 {
@@ -264,7 +258,6 @@ HOST_TEST(test_flows_of_a_full_line_are_found_beside_it)
 		const struct segment segment = {
 			.client_port = flows[i].client_port, .flags = ACK};
 
-		forget_usual(host);
 		assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &segment),
 				out));
 		assert_true(
@@ -309,10 +302,10 @@ static uint64_t *only_state(struct oxh_host *host)
 	return NULL;
 }
 
-static void set_time(uint64_t *word, int shift, uint32_t time)
+static void set_time(uint64_t *state, uint32_t time)
 {
-	*word &= ~((uint64_t)HOST_FLOW_TIME_MASK << shift);
-	*word |= (uint64_t)time << shift;
+	*state &= ~((uint64_t)HOST_FLOW_TIME_MASK << HOST_FLOW_TIME_SHIFT);
+	*state |= (uint64_t)time << HOST_FLOW_TIME_SHIFT;
 }
 
 static uint32_t time_of(uint64_t state)
@@ -327,14 +320,9 @@ static bool stays_as_old(struct oxh_host *host, uint8_t protocol, uint32_t age,
 	const struct segment segment = {.protocol = protocol, .flags = ACK};
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	uint64_t *word = only_state(host);
-	uint64_t *usual = host->memory[MAP_USUAL_FLOWS];
 	uint32_t then = (now_in_units() - age) & HOST_FLOW_TIME_MASK;
 
-	set_time(word, HOST_FLOW_TIME_SHIFT, then);
-	for (uint32_t i = 0; i < host->count[MAP_USUAL_FLOWS] * HOST_USUAL_WAYS;
-	     i++)
-		if (usual[i])
-			set_time(&usual[i], HOST_USUAL_TIME_SHIFT, then);
+	set_time(word, then);
 	if (inwards)
 		assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &segment),
 				out));
@@ -393,7 +381,6 @@ HOST_TEST(test_expired_flows_are_freed_and_counted)
 	assert_int_equal(oxh_tick(host, error), 0);
 	assert_int_equal(port_in(host).flows, flows);
 	make_oldest(host, MAP_FLOWS);
-	forget_usual(host);
 	/* a packet of an expired flow starts a new one */
 	assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &one), out));
 	assert_int_equal(port_in(host).flows, flows - 1);

@@ -10,7 +10,7 @@ from octavia_xdp_provider.host import types
 from octavia_xdp_provider.process import shared_library
 
 API_VERSION = 5
-LIBRARY = 'liboctavia_xdp_host.so.7'
+LIBRARY = 'liboctavia_xdp_host.so.8'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 

@@ -8,7 +8,7 @@
 #include "host/flows.h"
 #include "host/judge.h"
 #include "host/packet.h"
-#include "host/usual_flows.h"
+#include "host/steady_flows.h"
 
 struct inbound {
 	const struct host_entry *entry;
@@ -92,13 +92,12 @@ go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
 		if (keep_confirmed(tag, &name->client, state,
 				   in->entry->host_port)) {
 			exchange(flow, 0);
-			follow_usual(tag, state, state);
 			return HOST_IN;
 		}
 		count(HOST_FLOWS_FULL);
 	}
-	if ((state == flow->state || exchange(flow, state)) && confirmed)
-		follow_usual(tag, flow->state, state);
+	if (state != flow->state)
+		exchange(flow, state);
 	return HOST_IN;
 }
 
@@ -171,10 +170,11 @@ static __always_inline __u64 usual_tag_in(const struct host_packet *packet,
 static __always_inline int usual_flow_in(const struct host_packet *packet,
 					 const struct host_port *port,
 					 __u32 place, __u64 tag,
+					 const struct host_flow_line *line,
 					 const struct host_settings *node)
 {
-	if (is_amid_flow(packet) &&
-	    simply_goes_on(tag, place, port->generation, node))
+	if (is_amid_flow(packet) && line &&
+	    simply_goes_on(line, tag, place, port->generation, node))
 		return HOST_IN;
 	return flow_in(packet, place, tag);
 }

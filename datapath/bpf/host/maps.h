@@ -25,7 +25,6 @@ MMAPPED_ARRAY(flows, 1, struct host_flow_set);
 MMAPPED_ARRAY(half_open, 1, struct host_flow_set);
 MMAPPED_ARRAY(flow_clients, 1, struct host_clients);
 MMAPPED_ARRAY(half_open_clients, 1, struct host_clients);
-MMAPPED_ARRAY(usual_flows, 1, struct host_usual_flows);
 MMAPPED_ARRAY(fragments, HOST_FRAGMENT_SETS, struct host_fragment_set);
 
 HASH_TABLE(keys, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1, __u32, __u32);

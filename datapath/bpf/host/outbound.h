@@ -9,7 +9,6 @@
 #include "host/inbound.h"
 #include "host/judge.h"
 #include "host/packet.h"
-#include "host/usual_flows.h"
 
 /* Whether the entry matches the name: the flow may be older than the entry. */
 static __always_inline bool fits(const struct host_entry *entry,
@@ -125,9 +124,8 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 			state = with_generation(state, generation);
 		}
 		state = seen_out(state, now, packet);
-		if ((state == flow.state || exchange(&flow, state)) &&
-		    confirmed)
-			follow_usual(tag, flow.state, state);
+		if (state != flow.state)
+			exchange(&flow, state);
 		return HOST_OUT | place << PLACE_SHIFT;
 	}
 	/* it may be a reply in a flow that is not known yet */

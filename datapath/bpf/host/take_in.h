@@ -104,6 +104,7 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	struct host_packet packet = {};
 	struct arrived arrived = {};
 	struct chance none = {};
+	const struct host_flow_line *line;
 	const struct host_port *port;
 	int outcome;
 	__u64 tag;
@@ -122,12 +123,12 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	    packet.destination_port != entry->vip_port)
 		return TO_BE_DECIDED;
 	tag = usual_tag_in(&packet, entry, node);
-	fetch_line(tag, node);
+	line = fetch_line(tag, node);
 	/* The lookup can wait: the packet goes to the member or is dropped. */
 	if (decapsulate_skb(skb, &arrived.tunnel, false) ||
 	    rewrite_usual(skb, &packet, entry, WAY_IN))
 		return drop(skb, &seen, HOST_DROP_INTERNAL);
-	outcome = usual_flow_in(&packet, port, seen.place, tag, node);
+	outcome = usual_flow_in(&packet, port, seen.place, tag, line, node);
 	if (outcome != HOST_IN)
 		return drop(skb, &seen, outcome);
 	count_in(&seen);

@@ -97,6 +97,7 @@ __noinline int usual_out(struct __sk_buff *skb,
 	void *data = (void *)(long)skb->data;
 	const struct host_settings *node = &settings;
 	const struct host_entry *entry = entries_at(place);
+	const struct host_flow_line *line;
 	const struct host_port *port;
 	__be16 header_check;
 	__u64 end, tag;
@@ -113,12 +114,12 @@ __noinline int usual_out(struct __sk_buff *skb,
 	tag = tag_from(siphash(&packet->transport.source,
 			       &packet->transport.destination, end,
 			       packet->transport.version == 6, node));
-	fetch_line(tag, node);
+	line = fetch_line(tag, node);
 	header_check = ((struct iphdr *)(data + ETH_HLEN))->check;
 	large = is_large(skb, entry);
 	if (!large && rewrite_usual(skb, packet, entry, WAY_OUT))
 		return HOST_DROP_INTERNAL;
-	if (simply_goes_on(tag, place, port->generation, node))
+	if (line && simply_goes_on(line, tag, place, port->generation, node))
 		return large ? HOST_OUT : OUT_DONE;
 	if (large)
 		return HOST_PASS;
