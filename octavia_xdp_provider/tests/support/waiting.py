@@ -12,7 +12,7 @@ class Waiting:
     # Seconds between two looks: more where a look starts a process.
     LOOK = 0.02
 
-    def wait(self, what, condition, timeout=None):
+    def wait(self, what, condition, timeout=None, interval=None):
         """See lab.processes.wait_for()."""
         return processes.wait_for(what, condition, timeout or self.SOON,
-                                  self.LOOK)
+                                  interval or self.LOOK)

@@ -19,17 +19,12 @@ class PlacementCase(base.LabTestCase):
         super().setUp()
         self.admin = self.connection(cloud.ADMIN)
 
-    def create(self, port=80, hosts=topology.MEMBERS, ports=(80,), **more):
-        """A load balancer with a listener; members answer on `ports`."""
-        balancer = self.create_balancer(listeners=[{
-            'name': 'web', 'protocol': 'TCP', 'protocol_port': port,
-            'default_pool': {
-                'name': 'pool', 'protocol': 'TCP',
-                'lb_algorithm': 'SOURCE_IP_PORT',
-                'members': [
-                    {'name': f'{host}-{local}', 'protocol_port': local,
-                     'address': members.address(host)}
-                    for host in hosts for local in ports]}}], **more)
+    def create(self, **more):
+        """A load balancer with a listener and all members."""
+        balancer = self.create_balancer(listeners=self.listeners(
+            {'name': host, 'protocol_port': 80,
+             'address': members.address(host)}
+            for host in topology.MEMBERS), **more)
         self.add_vip(balancer)
         return balancer
 

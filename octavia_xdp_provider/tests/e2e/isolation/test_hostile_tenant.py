@@ -110,15 +110,9 @@ class TestHostileTenant(Stranger):
     # What it has, and what it does with it
 
     def create_target(self):
-        return self.create_strangers(listeners=[{
-            'name': 'target', 'protocol': 'TCP', 'protocol_port': PORT,
-            'default_pool': {
-                'name': 'large', 'protocol': 'TCP',
-                'lb_algorithm': 'SOURCE_IP_PORT',
-                'members': [{'address': address, 'protocol_port': PORT}
-                            for address in ABSENT],
-                'healthmonitor': {'name': 'hm', 'type': 'TCP', 'delay': 1,
-                                  'timeout': 1, 'max_retries': 1}}}])
+        return self.create_strangers(listeners=self.listeners(
+            ({'address': address, 'protocol_port': PORT}
+             for address in ABSENT), PORT, monitor='TCP', max_retries=1))
 
     def attackers(self, target):
         pool = next(iter(self.stranger.pools(loadbalancer_id=target.id)))

@@ -20,14 +20,11 @@ class TestMembers(tenants.TenantsTestCase):
         """A load balancer of a tenant, with members in its subnet."""
         tenant = self.tenants[color]
         self.sdk = self.connection(tenant.name).load_balancer
-        balancer = self.create_balancer(listeners=[{
-            'name': 'web', 'protocol': 'TCP', 'protocol_port': vms.HTTP_PORT,
-            'default_pool': {
-                'name': 'web', 'protocol': 'TCP',
-                'lb_algorithm': 'SOURCE_IP_PORT', 'members': [
-                    {'address': address, 'protocol_port': vms.HTTP_PORT,
-                     'subnet_id': tenant.subnet_id}
-                    for address in (*self.ADDRESSES.values(), NOBODY)]}}])
+        balancer = self.create_balancer(listeners=self.listeners(
+            ({'address': address, 'protocol_port': vms.HTTP_PORT,
+              'subnet_id': tenant.subnet_id}
+             for address in (*self.ADDRESSES.values(), NOBODY)),
+            vms.HTTP_PORT))
         # Cleaned up as it was made.
         self.addCleanup(setattr, self, 'sdk', self.sdk)
         return balancer

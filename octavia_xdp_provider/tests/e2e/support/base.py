@@ -34,19 +34,12 @@ from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.tests.support import labs
+from octavia_xdp_provider.tests.support import waiting
 
 # The SDK announces its next major version with every call.
 warnings.filterwarnings('ignore', module='openstack')
 
 VARIABLE = 'OCTAVIA_XDP_LAB'
-
-# Seconds within which every accepted call must end in ACTIVE or ERROR:
-# [controller] status_timeout, and time for slow machines.
-BOUND = 90
-
-# How often something is looked at. The API takes some 40 ms of processor time
-# to answer, of processors that the tests share with what they wait for.
-POLL_S = 0.4
 
 # Health monitors of the tests, in seconds and counts. A machine that stands
 # still for two seconds shall take nobody down.
@@ -59,8 +52,15 @@ _subnets = {}
 _stores = {}
 
 
-class LabTestCase(unittest.TestCase):
+class LabTestCase(waiting.Waiting, unittest.TestCase):
     """A test against the running lab."""
+
+    # Seconds within which every accepted call must end in ACTIVE or ERROR:
+    # [controller] status_timeout, and time for slow machines.
+    SOON = 90
+    # The API takes some 40 ms of processor time to answer, of processors that
+    # the tests share with what they wait for.
+    LOOK = 0.4
 
     def setUp(self):
         super().setUp()
@@ -78,9 +78,6 @@ class LabTestCase(unittest.TestCase):
 
     def unique(self, what):
         return f'{what}-{uuid.uuid4().hex[:8]}'
-
-    def wait(self, what, condition, timeout=BOUND, interval=POLL_S):
-        return processes.wait_for(what, condition, timeout, interval)
 
     def when_answered(self, change):
         """What a call returns as soon as the driver takes it.
@@ -142,6 +139,25 @@ class LabTestCase(unittest.TestCase):
         self.addCleanup(admin.delete_flavor, flavor)
         return flavor.id
 
+    def listeners(self, members, port=80, protocol='TCP', monitor=None,
+                  pool_options=None, listener_options=None,
+                  **monitor_options):
+        """One listener with its pool, for a populated creation.
+
+        :param members: as dictionaries of Octavia's own names.
+        """
+        pool = {'name': self.unique('pool'), 'protocol': protocol,
+                'lb_algorithm': 'SOURCE_IP_PORT', 'members': list(members),
+                **(pool_options or {})}
+        if monitor:
+            pool['healthmonitor'] = {
+                'name': self.unique('hm'), 'type': monitor, 'delay': DELAY,
+                'timeout': TIMEOUT, 'max_retries': RISE,
+                'max_retries_down': FALL, **monitor_options}
+        return [{'name': self.unique('listener'), 'protocol': protocol,
+                 'protocol_port': port, 'default_pool': pool,
+                 **(listener_options or {})}]
+
     def create_web(self, hosts=topology.MEMBERS, port=80, protocol='TCP',
                    monitor='HTTP', version=4, member_version=None,
                    enabled=None,
@@ -157,22 +173,12 @@ class LabTestCase(unittest.TestCase):
         :returns: (balancer, listener, pool, name → member).
         """
         member_options = member_options or {}
-        pool = {'name': self.unique('pool'), 'protocol': protocol,
-                'lb_algorithm': 'SOURCE_IP_PORT', **(pool_options or {}),
-                'members': [{'name': host, 'protocol_port': port,
-                             'address': members.address(
-                                 host, member_version or version),
-                             **member_options.get(host, {})}
-                            for host in hosts]}
-        if monitor:
-            pool['healthmonitor'] = dict({
-                'name': self.unique('hm'), 'type': monitor, 'delay': DELAY,
-                'timeout': TIMEOUT, 'max_retries': RISE,
-                'max_retries_down': FALL}, **monitor_options)
-        balancer = self.create_balancer(version, listeners=[{
-            'name': self.unique('listener'), 'protocol': protocol,
-            'protocol_port': port, 'default_pool': pool,
-            **(listener_options or {})}], **(balancer_options or {}))
+        balancer = self.create_balancer(version, listeners=self.listeners(
+            ({'name': host, 'protocol_port': port,
+              'address': members.address(host, member_version or version),
+              **member_options.get(host, {})} for host in hosts),
+            port, protocol, monitor, pool_options, listener_options,
+            **monitor_options), **(balancer_options or {}))
         listener, = self.sdk.listeners(load_balancer_id=balancer.id)
         pool = self.sdk.get_pool(listener.default_pool_id)
         made = {member.name: member for member in self.sdk.members(pool)}

@@ -44,20 +44,12 @@ class NatTestCase(shared.Shared):
 
         :returns: (balancer, pool, name → member).
         """
-        pool = {'name': self.unique('pool'), 'protocol': protocol,
-                'lb_algorithm': 'SOURCE_IP_PORT', 'members': [
-                    {'name': host, 'protocol_port': member_port,
-                     'address': members.address(host, member_version)}
-                    for host in HOSTS],
-                'healthmonitor': {
-                    'name': self.unique('hm'), 'type': monitor,
-                    'delay': delay, 'timeout': base.TIMEOUT,
-                    'max_retries': base.RISE, 'max_retries_down': base.FALL}}
         balancer = self.create_balancer(
             version, flavor_id=self.create_flavor(forwarding='nat', **flavor),
-            listeners=[{'name': self.unique('listener'),
-                        'protocol': protocol, 'protocol_port': port,
-                        'default_pool': pool}])
+            listeners=self.listeners(
+                ({'name': host, 'protocol_port': member_port,
+                  'address': members.address(host, member_version)}
+                 for host in HOSTS), port, protocol, monitor, delay=delay))
         pool, = self.sdk.pools(loadbalancer_id=balancer.id)
         made = {member.name: member for member in self.sdk.members(pool)}
         replicas = flavor.get('replicas', len(topology.NODES))

@@ -38,19 +38,14 @@ class Watched:
 
     def check_dashboard(self, name, dashboard, balancer):
         queries = dashboards.queries(dashboard)
-        missing = []
 
-        def has_all():
+        def missing():
             values = self.chosen(dashboard, balancer)
-            missing[:] = [
-                (one.title, text) for one in queries
-                if not self.is_silent(one) and not self.has_answer(
-                    text := dashboards.fill(one.text, values))]
-            return not missing
-        try:
-            self.seen('answers', has_all)
-        except Exception as error:
-            self.fail(f'{name}: {error}: {missing}')
+            return [(one.title, text) for one in queries
+                    if not self.is_silent(one) and not self.has_answer(
+                        text := dashboards.fill(one.text, values))]
+        self.seen(lambda: f'answers of {name}: {missing()}',
+                  lambda: not missing())
         values = self.chosen(dashboard, balancer)
         for one in queries:
             # Those without an answer can be asked all the same.
@@ -94,15 +89,9 @@ class Watched:
         self.assertEqual(sorted(written), sorted(rules))
         self.assertEqual({'ok'}, {one['health'] for one in rules.values()},
                          [one.get('lastError') for one in rules.values()])
-        disturbed = []
 
-        def is_calm():
+        def disturbed():
             # What waits for its time counts as well.
-            disturbed[:] = [
-                labels for labels, _ in self.prometheus.values('ALERTS')
-                if labels['alertname'] not in OF_THE_MACHINE]
-            return not disturbed
-        try:
-            self.seen('calm', is_calm)
-        except Exception as error:
-            self.fail(f'{error}: {disturbed}')
+            return [labels for labels, _ in self.prometheus.values('ALERTS')
+                    if labels['alertname'] not in OF_THE_MACHINE]
+        self.seen(lambda: f'calm: {disturbed()}', lambda: not disturbed())

@@ -13,7 +13,6 @@ from lab.fabric import nginx
 from lab.ovn import host_agents
 from lab.ovn import hypervisors
 from lab.ovn import vms
-from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.e2e.support import tenants
 
 # Octavia's least for UDP.
@@ -51,19 +50,12 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
             4: (self.ADDRESSES, tenant.subnet_id),
             6: (self.ADDRESSES_V6, tenant.subnet_v6_id)}[version]
         self.sdk = self.connection(tenant.name).load_balancer
-        balancer = self.create_balancer(version, **more, listeners=[{
-            'name': 'web', 'protocol': protocol, 'protocol_port': PORT,
-            'default_pool': {
-                'name': 'web', 'protocol': protocol,
-                'lb_algorithm': 'SOURCE_IP_PORT',
-                'healthmonitor': {
-                    'type': monitor, 'delay': MONITOR_DELAY,
-                    'timeout': base.TIMEOUT, 'max_retries': base.RISE,
-                    'max_retries_down': base.FALL},
-                'members': [{
-                    'name': host, 'address': addresses[host],
-                    'protocol_port': member_port, 'subnet_id': subnet}
-                    for host in hosts]}}])
+        balancer = self.create_balancer(version, **more, listeners=(
+            self.listeners(({
+                'name': host, 'address': addresses[host],
+                'protocol_port': member_port, 'subnet_id': subnet}
+                for host in hosts), PORT, protocol, monitor,
+                delay=MONITOR_DELAY)))
         # Cleaned up by whom it was made.
         self.addCleanup(setattr, self, 'sdk', self.sdk)
         self.wait_routes(balancer)

@@ -193,13 +193,9 @@ class TestVips(NodeCase):
         """A load balancer with a member, which is PENDING_CREATE."""
         status, found = self.request(
             'post', 'loadbalancers', 'loadbalancer', provider='xdp',
-            name=self.unique('vip'), listeners=[{
-                'name': 'web', 'protocol': 'TCP', 'protocol_port': 80,
-                'default_pool': {
-                    'name': 'pool', 'protocol': 'TCP',
-                    'lb_algorithm': 'SOURCE_IP_PORT', 'members': [{
-                        'name': 'member1', 'protocol_port': 80,
-                        'address': members.address('member1')}]}}], **fields)
+            name=self.unique('vip'), listeners=self.listeners([{
+                'name': 'member1', 'protocol_port': 80,
+                'address': members.address('member1')}]), **fields)
         self.assertEqual(201, status, found)
         self.addCleanup(self.remove, found['id'])
         return found

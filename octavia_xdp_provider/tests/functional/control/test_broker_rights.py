@@ -19,10 +19,7 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_servers
-from octavia_xdp_provider.tests.functional.support import amqp_connection
 from octavia_xdp_provider.tests.functional.support import broker_limits
-from octavia_xdp_provider.tests.support import waiting
-from octavia_xdp_provider.tests.unit import base
 
 NODES_URL = 'OCTAVIA_XDP_TEST_NODES_URL'
 NODE_URLS = 'OCTAVIA_XDP_TEST_NODE_URLS'
@@ -49,7 +46,7 @@ class Endpoint:
         return report
 
 
-class RightsTestCase(waiting.Waiting, base.TestCase):
+class NodeRightsTestCase(broker_limits.RightsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -71,7 +68,7 @@ class RightsTestCase(waiting.Waiting, base.TestCase):
 
     def serve(self, *hosts):
         """A controller's servers for nodes, once those answer that have
-        credentials. A call that comes before its server is lost."""
+        credentials."""
         self.endpoint = Endpoint()
         servers = node_servers.NodeServers(
             self.configure(os.environ[CONTROLLER_URL]),
@@ -80,17 +77,10 @@ class RightsTestCase(waiting.Waiting, base.TestCase):
         self.addCleanup(servers.ensure, ())
         for host in self.urls.keys() & set(hosts):
             client = self.client(host, timeout=2)
-            self.wait('answer', functools.partial(self.answers, client, host))
+            self.wait_answered(functools.partial(
+                client.call, {}, 'report', host=host, report=None))
         self.endpoint.callers.clear()
         return servers
-
-    @staticmethod
-    def answers(client, host):
-        try:
-            client.call({}, 'report', host=host, report=None)
-        except exceptions.MessagingTimeout:
-            return False
-        return True
 
     def client(self, node, timeout=60):
         transport = rpc.transport(self.configure(self.urls[node]), host=node)
@@ -102,13 +92,10 @@ class RightsTestCase(waiting.Waiting, base.TestCase):
 
     def connection(self, node, vhost):
         """AMQP with the node's credentials, to any virtual host."""
-        connection = amqp_connection.to(self.urls[node], vhost,
-                                        os.environ[CA_FILE])
-        self.addCleanup(connection.release)
-        return connection
+        return self.connect(self.urls[node], vhost, os.environ[CA_FILE])
 
 
-class TestNodesRights(broker_limits.BrokerLimits, RightsTestCase):
+class TestNodesRights(broker_limits.BrokerLimits, NodeRightsTestCase):
 
     def own_host(self):
         return 'lb1'
@@ -144,16 +131,9 @@ class TestNodesRights(broker_limits.BrokerLimits, RightsTestCase):
         transport = rpc.transport(self.configure(self.urls['lb1']),
                                   host='lb1')
         self.addCleanup(transport.cleanup)
-        for topic in (self.topic, rpc.CONTROLLER_TOPIC):
-            client = oslo_messaging.get_rpc_client(
-                transport, oslo_messaging.Target(
-                    exchange=rpc.EXCHANGE, topic=topic, namespace='driver',
-                    version=rpc.DRIVER_VERSION)).prepare(timeout=2)
-            self.assertRaises(
-                (exceptions.MessagingTimeout, oslo_messaging.RemoteError,
-                 oslo_messaging.MessageUndeliverable),
-                client.call, {}, 'change', change={}, request='r',
-                deadline=time.time() + 60)
+        self.assert_not_served(
+            transport, (self.topic, rpc.CONTROLLER_TOPIC), 'driver', 'change',
+            change={}, request='r', deadline=time.time() + 60)
         self.assertEqual([], self.endpoint.callers)
 
     def test_a_flood_of_one_node_delays_no_other(self):
@@ -196,25 +176,9 @@ class TestNodesRights(broker_limits.BrokerLimits, RightsTestCase):
 
     def test_notifications_reach_their_node_only(self):
         notified = []
-
-        class Wakeup:
-            target = oslo_messaging.Target(
-                namespace=rpc.WAKEUP_NAMESPACE, version=rpc.VERSION)
-
-            def __init__(self, host):
-                self._host = host
-
-            def changed(self, context, since=None, page=None):
-                notified.append(self._host)
-
         for node in ('lb1', 'lb2'):
-            server = rpc.server(
+            self.serve_rpc(
                 rpc.transport(self.configure(self.urls[node]), host=node),
-                rpc.NODE_TOPIC, node, [Wakeup(node)])
-            server.start()
-            self.addCleanup(server.wait)
-            self.addCleanup(server.stop)
-        servers = self.serve('lb1', 'lb2')
-        self.wait('notification', lambda: (
-            servers.notify(['lb2']), notified)[1])
-        self.assertEqual({'lb2'}, set(notified))
+                rpc.NODE_TOPIC, node, broker_limits.Wakeup(
+                    rpc.WAKEUP_NAMESPACE, rpc.VERSION, node, notified))
+        self.check_notified(notified, self.serve('lb1', 'lb2'), 'lb2')

@@ -2,13 +2,10 @@
 """From the driver through a controller to a node, and back to Octavia."""
 
 import threading
-import uuid
 
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 
-from octavia_xdp_provider.controller.store import queries
-from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.tests.functional.support import control
 
@@ -53,89 +50,6 @@ class TestControl(control.ControlTestCase):
                                address='198.18.10.11', protocol_port=80))
         row, = self.store.load_balancers()
         self.assertIsNone(row.pending)
-
-    def test_rules_that_span_objects_come_back_as_refusals(self):
-        self.start()
-        key = self.create().loadbalancer_id
-        pool_id = self.create_pool(key)
-        self.do(key, self.driver.listener_create, data_models.Listener(
-            listener_id=str(uuid.uuid4()), protocol='TCP', protocol_port=80,
-            loadbalancer_id=key, default_pool_id=pool_id))
-        error = self.assertRaises(
-            exceptions.UnsupportedOptionError, self.driver.member_create,
-            data_models.Member(member_id='m', pool_id=pool_id,
-                               address='198.18.10.11', protocol_port=81))
-        self.assertIn('protocol_port', error.user_fault_string)
-        self.assertIsNone(self.store.load_balancer(key).pending)
-
-    def test_ipv6_and_options_reach_the_node(self):
-        node = self.start()
-        flavor = {'encapsulation': 'gue', 'member_port': 'rewrite',
-                  'new_flow_rate': 100}
-        balancer = self.create(address='2001:DB8:100::10', flavor=flavor)
-        key = balancer.loadbalancer_id
-        self.assertRaises(
-            exceptions.Conflict, self.driver.loadbalancer_create,
-            self.balancer('2001:db8:100:0::10'))
-        pool_id = self.create_pool(
-            key, protocol='SCTP', lb_algorithm='SOURCE_IP',
-            session_persistence={
-                'type': 'SOURCE_IP', 'persistence_timeout': 60,
-                'persistence_granularity': 'ffff:ffff:ffff:ffff::'})
-        listener_id = str(uuid.uuid4())
-        self.do(key, self.driver.listener_create, data_models.Listener(
-            listener_id=listener_id, loadbalancer_id=key, protocol='SCTP',
-            protocol_port=80, default_pool_id=pool_id,
-            allowed_cidrs=['2001:db8:2::/48', '2001:db8:1::/48']))
-        self.do(key, self.driver.member_create, data_models.Member(
-            member_id='m1', pool_id=pool_id, address='198.18.10.11',
-            protocol_port=80))
-        # One stays and drains, others come.
-        self.do(key, self.driver.member_batch_update, pool_id, [
-            data_models.Member(member_id='m1', address='198.18.10.11',
-                               protocol_port=80, weight=0),
-            data_models.Member(member_id='m2', address='2001:DB8::12',
-                               protocol_port=80, backup=True)])
-        self.do(key, self.driver.pool_update,
-                data_models.Pool(pool_id=pool_id, loadbalancer_id=key),
-                data_models.Pool(pool_id=pool_id, session_persistence={
-                    'persistence_timeout': 90}))
-        document = node.documents[key]
-        self.assertEqual(('2001:db8:100::10', flavor),
-                         (document['vip_address'], document['flavor']))
-        self.assertEqual(['2001:db8:1::/48', '2001:db8:2::/48'],
-                         document['listeners'][listener_id]['allowed_cidrs'])
-        pool = document['pools'][pool_id]
-        self.assertEqual(
-            {'type': 'SOURCE_IP', 'persistence_timeout': 90,
-             'persistence_granularity': 'ffff:ffff:ffff:ffff::'},
-            pool['session_persistence'])
-        self.assertEqual(
-            {'m1': ('198.18.10.11', 80, 0, False),
-             'm2': ('2001:db8::12', 80, 1, True)},
-            {name: (member['address'], member['protocol_port'],
-                    member['weight'], member['backup'])
-             for name, member in pool['members'].items()})
-        self.assertEqual('DRAINING', self.octavia.operating('m1'))
-
-    def test_rules_of_flavors_come_back_as_refusals(self):
-        self.start()
-        for number, (flavor, address) in enumerate((
-                ({'encapsulation': 'dscp', 'dscp': 5}, '2001:db8::1'),
-                ({'encapsulation': 'srv6'}, '198.18.10.11'))):
-            balancer = self.create(address=f'203.0.113.{20 + number}',
-                                   flavor=flavor)
-            key = balancer.loadbalancer_id
-            pool_id = self.create_pool(key)
-            error = self.assertRaises(
-                exceptions.UnsupportedOptionError,
-                self.driver.member_create, data_models.Member(
-                    member_id='m', pool_id=pool_id, address=address,
-                    protocol_port=80))
-            self.assertIn("'address'", error.user_fault_string)
-            row = self.store.load_balancer(key)
-            self.assertIsNone(row.pending)
-            self.assertEqual({}, row.document['pools'][pool_id]['members'])
 
     def test_without_a_controller_a_request_fails_and_is_not_done_later(self):
         balancer = self.balancer()
@@ -193,24 +107,3 @@ class TestControl(control.ControlTestCase):
             {member for document in node.work().values()
              for pool in document['pools'].values()
              for member in pool['members']})
-
-    def test_a_second_process_writes_too(self):
-        """Writers of two processes do not lose each other's changes."""
-        self.start()
-        key = self.create().loadbalancer_id
-        other = queries.Store(schema.context_manager(self.conf))
-
-        def rename(store, name):
-            def change(document):
-                names = document['name'].split() + [name]
-                return dict(document, name=' '.join(names))
-            for _ in range(20):
-                store.change(key, change)
-        threads = [threading.Thread(target=rename, args=(store, name))
-                   for store, name in ((self.store, 'a'), (other, 'b'))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        names = self.store.load_balancer(key).document['name'].split()
-        self.assertEqual((20, 20), (names.count('a'), names.count('b')))

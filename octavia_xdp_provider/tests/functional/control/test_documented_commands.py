@@ -57,19 +57,3 @@ class TestCommands(base.TestCase):
               f'type=SOURCE_IP,persistence_granularity={netmask} udp'
               for netmask in advised(fields.netmask_problem('none')))])
         self.assertEqual([None] * len(refused), refused)
-
-    def test_what_octavia_answers_with_an_error_of_its_own(self):
-        """As support.rst has it: what is mended leaves the page."""
-        listener = {'protocol': 'TCP', 'protocol_port': 81}
-        statuses, unchanged = own_process.call(READER, 'ask', [
-            ('PUT', 'pools/{pool}/members', {'members': None}),
-            ('PUT', 'listeners/{listener}', {'listener': {
-                'allowed_cidrs': ['10.0.0.0/8', '10.1.0.0/8']}}),
-            ('POST', 'listeners', {'listener': dict(
-                listener, loadbalancer_id='{balancer}', default_pool={
-                    'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT'})}),
-            ('POST', 'loadbalancers', {'loadbalancer': {
-                'vip_subnet_id': '{subnet}',
-                'listeners': [dict(listener, l7policies=None)]}})])
-        self.assertEqual([500] * 4, statuses)
-        self.assertTrue(unchanged)

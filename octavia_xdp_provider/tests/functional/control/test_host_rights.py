@@ -7,7 +7,6 @@ hypervisor: he has its configuration and speaks AMQP as he likes. Calls are
 answered by the controllers' own code over a real database.
 """
 
-import functools
 import inspect
 import io
 import os
@@ -21,7 +20,6 @@ import uuid
 import amqp
 import fixtures
 import oslo_messaging
-from oslo_messaging import exceptions
 
 from octavia_xdp_provider.config import options
 from octavia_xdp_provider.contracts import host_rpc
@@ -34,12 +32,9 @@ from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.manage import app
-from octavia_xdp_provider.tests.functional.support import amqp_connection
 from octavia_xdp_provider.tests.functional.support import broker_limits
 from octavia_xdp_provider.tests.functional.support import control
 from octavia_xdp_provider.tests.support import form
-from octavia_xdp_provider.tests.support import waiting
-from octavia_xdp_provider.tests.unit import base
 
 NEEDED = ('OCTAVIA_XDP_TEST_NODES_URL', 'OCTAVIA_XDP_TEST_CONTROLLER_URL',
           'OCTAVIA_XDP_TEST_CA_FILE', 'OCTAVIA_XDP_TEST_RABBITMQCTL',
@@ -55,7 +50,7 @@ def port(number):
 
 
 @form.in_long_form
-class HostRightsTestCase(waiting.Waiting, base.TestCase):
+class HostRightsTestCase(broker_limits.RightsTestCase):
     """``stolen`` is the hypervisor whose credentials the test has;
     ``other`` is registered as well, if it is among ``NUMBERS``."""
 
@@ -170,23 +165,12 @@ class HostRightsTestCase(waiting.Waiting, base.TestCase):
         self.addCleanup(servers.ensure, ())
         for host in (self.stolen, self.other):
             client = self.client(host, 2)
-            self.wait('answer', functools.partial(self.hears, client, host))
+            self.wait_answered(client.fetch, host, 0)
         return servers
-
-    @staticmethod
-    def hears(client, host):
-        try:
-            client.fetch(host, 0)
-        except exceptions.MessagingTimeout:
-            return False
-        return True
 
     def connection(self, vhost):
         """AMQP with the stolen credentials, to any virtual host."""
-        connection = amqp_connection.to(self.urls[self.stolen], vhost,
-                                        self.ca_file)
-        self.addCleanup(connection.release)
-        return connection
+        return self.connect(self.urls[self.stolen], vhost, self.ca_file)
 
     def refused(self, call, *arguments):
         error = self.assertRaises(oslo_messaging.RemoteError, call,
@@ -281,48 +265,33 @@ class TestHostRights(broker_limits.BrokerLimits, HostRightsTestCase):
     def test_calls_of_driver_and_nodes_are_not_served_to_it(self):
         servers = self.serve()
         called = []
-        control_server = rpc.server(
+        self.serve_rpc(
             rpc.transport(self.configuration()), rpc.CONTROLLER_TOPIC,
-            'controller', [_Driver(called), node_api.NodesEndpoint(
-                self.store, lambda *_: called.append('node'), lambda: None)])
-        control_server.start()
-        self.addCleanup(control_server.wait)
-        self.addCleanup(control_server.stop)
+            'controller', _Driver(called), node_api.NodesEndpoint(
+                self.store, lambda *_: called.append('node'), lambda: None))
         # The driver itself is answered.
         rpc.DriverClient(self.transport(self.controller)).ping(LONG_S)
         self.assertEqual(['ping'], called)
         stolen = self.transport(self.urls[self.stolen], self.stolen)
-        for topic in (rpc.CONTROLLER_TOPIC, host_rpc.CONTROLLER_TOPIC):
-            for namespace, method, arguments in (
-                    (rpc.DRIVER_NAMESPACE, 'ping', {}),
-                    (rpc.DRIVER_NAMESPACE, 'cancel', {'request': 'r'}),
-                    (rpc.NODES_NAMESPACE, 'fetch', {
-                        'host': NODE, 'since': 0})):
-                client = oslo_messaging.get_rpc_client(
-                    stolen, oslo_messaging.Target(
-                        exchange=rpc.EXCHANGE, topic=topic,
-                        namespace=namespace, version='1.0')).prepare(
-                            timeout=2)
-                self.assertRaises(
-                    (exceptions.MessagingTimeout, oslo_messaging.RemoteError,
-                     oslo_messaging.MessageUndeliverable),
-                    client.call, {}, method, **arguments)
+        for namespace, method, arguments in (
+                (rpc.DRIVER_NAMESPACE, 'ping', {}),
+                (rpc.DRIVER_NAMESPACE, 'cancel', {'request': 'r'}),
+                (rpc.NODES_NAMESPACE, 'fetch', {'host': NODE, 'since': 0})):
+            self.assert_not_served(
+                stolen, (rpc.CONTROLLER_TOPIC, host_rpc.CONTROLLER_TOPIC),
+                namespace, method, **arguments)
         self.assertEqual(['ping'], called)
         del servers
 
     def test_notifications_reach_their_hypervisor_only(self):
         notified = []
         for host in (self.stolen, self.other):
-            server = rpc.server(self.transport(self.urls[host], host),
-                                host_rpc.HOST_TOPIC, host,
-                                [_Wakeup(host, notified)])
-            server.start()
-            self.addCleanup(server.wait)
-            self.addCleanup(server.stop)
-        servers = self.serve()
-        self.wait('notification', lambda: (
-            servers.notify([self.other]), notified)[1])
-        self.assertEqual({self.other}, set(notified))
+            self.serve_rpc(
+                self.transport(self.urls[host], host), host_rpc.HOST_TOPIC,
+                host, broker_limits.Wakeup(
+                    host_rpc.WAKEUP_NAMESPACE, host_rpc.VERSION, host,
+                    notified))
+        self.check_notified(notified, self.serve(), self.other)
 
 
 class TestDeletedHost(HostRightsTestCase):
@@ -353,14 +322,3 @@ class _Driver:
 
     def cancel(self, context, request):
         self._called.append('cancel')
-
-
-class _Wakeup:
-    target = oslo_messaging.Target(namespace=host_rpc.WAKEUP_NAMESPACE,
-                                   version=host_rpc.VERSION)
-
-    def __init__(self, host, notified):
-        self._host, self._notified = host, notified
-
-    def changed(self, context):
-        self._notified.append(self._host)

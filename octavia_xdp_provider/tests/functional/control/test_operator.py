@@ -9,11 +9,6 @@ import socket
 import urllib.error
 import urllib.request
 
-import fixtures
-import oslo_messaging
-
-from octavia_xdp_provider.contracts import rpc
-from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.functional.support import control
 
@@ -89,21 +84,3 @@ class TestOperator(control.ControlTestCase):
                      f'"{control.HOST}"}} 0.0',
                      'octavia_xdp_controller_leader 1.0'):
             self.assertIn(f'{line}\n', text)
-
-    def test_a_malformed_report_is_one_line_and_no_traceback(self):
-        self.start_controller()
-        node = self.node()
-        log = self.useFixture(fixtures.FakeLogger())
-        transport = rpc.transport(self.configure(
-            control.HOST, broker.node_vhost(control.HOST)))
-        self.addCleanup(transport.cleanup)
-        client = rpc.NodesClient(transport)
-        for _ in range(5):
-            error = self.assertRaises(
-                oslo_messaging.RemoteError, client.report, control.HOST, 1, 1,
-                {'held': 7, 'counters': {}})
-            self.assertTrue(rpc.is_refused(error))
-        self.assertEqual(1, log.output.count('its report is refused'))
-        self.assertNotIn('Traceback', log.output)
-        self.assertIn('kind="refused"} 5.0', self.get('/metrics')[1])
-        node.work()

@@ -11,7 +11,6 @@ import os
 import pathlib
 import signal
 import socket
-import time
 
 import fixtures
 from oslo_config import cfg
@@ -19,8 +18,8 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.controller import preloaded_listeners
 from octavia_xdp_provider.controller.octavia import driver_agent
-from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 LIMIT_S = 120
@@ -41,7 +40,9 @@ def _connects(path):
             return bool(answer.read())
 
 
-class TestPreloadedListeners(base.TestCase):
+class TestPreloadedListeners(waiting.Waiting, base.TestCase):
+
+    SOON, LOOK = LIMIT_S, 0.05
 
     def setUp(self):
         super().setUp()
@@ -94,12 +95,10 @@ class TestPreloadedListeners(base.TestCase):
         engine.dispose()
         preloaded_listeners.serve(self.paths, self.exit_event)
 
-    def wait(self, process):
-        deadline = time.monotonic() + LIMIT_S
-        while not all(map(_connects, self.paths.values())):
-            self.assertTrue(process.is_alive(), 'it has ended')
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+    def wait_ready(self, process):
+        self.wait('listeners', lambda: not process.is_alive() or all(
+            map(_connects, self.paths.values())))
+        self.assertTrue(process.is_alive(), 'it has ended')
 
     def agent(self):
         return driver_agent.DriverAgent(self.load('[controller]\n' + ''.join(
@@ -115,7 +114,7 @@ class TestPreloadedListeners(base.TestCase):
                 'FROM load_balancer')).one())
 
     def test_octavia_sets_statuses_keeps_statistics_and_looks_up(self):
-        self.wait(self.start())
+        self.wait_ready(self.start())
         self.assertEqual(('PENDING_CREATE', 'OFFLINE'), self.statuses())
         for operating in ('ONLINE', 'DEGRADED'):
             self.agent().set_statuses({'loadbalancers': [{
@@ -134,18 +133,9 @@ class TestPreloadedListeners(base.TestCase):
             '22222222-2222-2222-2222-222222222222'))
 
     @form.in_long_form
-    def test_what_octavia_refuses_is_refused(self):
-        self.wait(self.start())
-        error = self.assertRaises(
-            errors.Rejected, self.agent().set_statuses,
-            {'loadbalancers': [{'id': KEY,
-                                'provisioning_status': 'NO_STATUS'}]})
-        self.assertEqual(KEY, error.object_id)
-
-    @form.in_long_form
     def test_it_ends_with_octavia_driver_agent(self):
         process = self.start()
-        self.wait(process)
+        self.wait_ready(process)
         os.kill(process.pid, signal.SIGTERM)  # of its supervisor: too early
         self.exit_event.set()
         process.join(LIMIT_S)
@@ -157,7 +147,7 @@ class TestPreloadedListeners(base.TestCase):
     def test_one_that_dies_ends_the_others(self):
         """Their supervisor starts all of them again."""
         process = self.start()
-        self.wait(process)
+        self.wait_ready(process)
         children = [int(pid) for pid in pathlib.Path(
             f'/proc/{process.pid}/task/{process.pid}/children'
             ).read_text().split()]

@@ -17,7 +17,6 @@ from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.tests.functional.support import control
 from octavia_xdp_provider.tests.functional.support import controller_process
-from octavia_xdp_provider.tests.functional.support import node
 
 # Seconds that the caller of an API would wait; none of it is used up by what
 # is refused.
@@ -53,13 +52,6 @@ class TestVersions(control.ControlTestCase):
         return open(self.conf.default_config_files[0]).read().replace(
             'request_timeout = 30', f'request_timeout = {LIMIT_S}')
 
-    def make_node(self):
-        self.store.register_node(control.HOST)
-        result = node.Node(self, self.configure(
-            control.HOST, broker.node_vhost(control.HOST)), control.HOST)
-        self.wait('controller that serves the node', result.is_served)
-        return result
-
     def assert_works(self, made):
         """Creation, change and deletion, from the driver to a node."""
         made.start()
@@ -82,14 +74,14 @@ class TestVersions(control.ControlTestCase):
     def test_driver_and_node_of_today_work_with_the_next_controller(self):
         self.start_controller_process(is_next=True)
         self.restart_driver()
-        self.assert_works(self.make_node())
+        self.assert_works(self.node())
 
     def test_next_driver_and_node_that_are_pinned_work_with_one_of_today(self):
         self.start_controller_process(is_next=False)
         self.be_next()
         self.restart_driver(f'[upgrade_levels]\ndriver = {rpc.VERSION}')
         # What a pinned agent speaks: rpc.NodesClient has that by default.
-        self.assert_works(self.make_node())
+        self.assert_works(self.node())
 
     def test_without_a_pin_the_next_driver_and_node_are_told_what_to_do(self):
         self.start_controller_process(is_next=False)
@@ -104,7 +96,7 @@ class TestVersions(control.ControlTestCase):
         self.assertEqual([], self.store.load_balancers())
         # It did answer: nothing is held against it.
         controller_client.ControllerClient.get().check_answers()
-        self.make_node()
+        self.node()
         conf = self.configure(control.HOST, broker.node_vhost(control.HOST))
         transport = rpc.transport(conf)
         self.addCleanup(transport.cleanup)

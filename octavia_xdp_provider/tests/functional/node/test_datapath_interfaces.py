@@ -50,8 +50,7 @@ class TestInterfaces(private_node.TwoNamespaces):
         self.assert_fails(errno.ENOENT, self.detach)
 
     def test_program_of_all_links_is_replaced(self):
-        command('ip', '-n', self.node, 'link', 'add', 'up1', 'type', 'veth',
-                'peer', 'name', 'gw1', 'netns', self.peer)
+        private_node.veth((self.node, 'up1'), (self.peer, 'gw1'))
         with self.inside(self.node):
             links = [socket.if_nametoindex(name) for name in ('up0', 'up1')]
             for link in links:

@@ -14,7 +14,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 
 from lab import namespaces
 from lab.ovn import packages
@@ -25,6 +24,7 @@ from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import forked
 from octavia_xdp_provider.tests.functional.support import host_agent
 from octavia_xdp_provider.tests.functional.support import hypervisor
+from octavia_xdp_provider.tests.functional.support import kernel_ovn
 from octavia_xdp_provider.tests.support import form
 
 UNIT = pathlib.Path(__file__).parents[4] / (
@@ -40,9 +40,9 @@ class AgentTestCase(hypervisor.Hypervisor):
 
     def setUp(self):
         super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
+        packages.provide(None)
+        self.place = kernel_ovn.Place(self)
+        self.directory = self.place.directory
         self.as_of, self.generations = 0, {}
         self.process = None
         self.vm = hypervisor.VirtualMachine(0, self)
@@ -70,34 +70,11 @@ flows_max = 4096
     # Open vSwitch's database
 
     def start_database(self):
-        packages.provide(None)
-        self.ovs_environment = {
-            **os.environ, **{name: str(value) for name, value in
-                             packages.environment(
-                                 self.directory, self.directory).items()}}
-        database = self.directory / 'conf.db'
-        if not database.exists():
-            fabric.command(packages.program('ovsdb-tool'), 'create', database,
-                           packages.schema('vswitch.ovsschema'),
-                           env=self.ovs_environment)
-        self.database = subprocess.Popen(
-            [packages.program('ovsdb-server'), database,
-             f'--remote=punix:{self.directory}/db.sock',
-             f'--unixctl={self.directory}/db.ctl', '-vconsole:off',
-             '-vfile:off', '-vsyslog:off'],
-            env=self.ovs_environment)
-        self.addCleanup(self.end_database, self.database)
-        self.wait_for(lambda: (self.directory / 'db.sock').exists())
-
-    @staticmethod
-    def end_database(database):
-        database.kill()
-        database.wait()
+        self.place.database('db', 'vswitch.ovsschema')
 
     def vsctl(self, *words):
-        fabric.command(packages.program('ovs-vsctl'),
-                       f'--db=unix:{self.directory}/db.sock', '--no-wait',
-                       '--timeout=60', *words, env=self.ovs_environment)
+        self.place.run('ovs-vsctl', f'--db=unix:{self.directory}/db.sock',
+                       '--no-wait', '--timeout=60', *words)
 
     def plug(self, vm):
         """As os-vif does with hybrid plugging."""
@@ -318,8 +295,8 @@ class TestAgent(AgentTestCase):
     def test_open_vswitch_restarts(self):
         server = self.served()
         client, accepted = self.connect(server, 4)
-        self.end_database(self.database)
-        (self.directory / 'db.sock').unlink()
+        kernel_ovn.end(self.place.server)
+        (self.directory / 'db.sock').unlink(missing_ok=True)
         self.exchange(client, accepted)
         self.start_database()
         other = hypervisor.VirtualMachine(1, self)

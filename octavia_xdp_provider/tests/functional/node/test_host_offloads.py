@@ -21,11 +21,9 @@ from scapy.layers import l2
 
 from lab import namespaces
 from octavia_xdp_provider.contracts import enumerations
-from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
-from octavia_xdp_provider.tests.functional.support.hypervisor import LIBRARY
 from octavia_xdp_provider.tests.support import form
 
 SEGMENT, SEGMENTS, PORT = 1300, 16, 40000
@@ -99,14 +97,7 @@ class TestOffloads(hypervisor.Hypervisor):
         if not pathlib.Path('/dev/net/tun').exists():
             self.skipTest('this machine has no taps')
         self.sid = True  # Geneve is put together only beside a device of it
-        self.addCleanup(datapath.Datapath.remove, self.folder, str(LIBRARY))
-        datapath.Datapath.create(self.folder, types.Sizes(
-            64, 8, 4096, 4096), str(LIBRARY))
-        self.host = datapath.Datapath(self.folder, str(LIBRARY))
-        self.addCleanup(self.host.close)
-        self.host.set_settings(types.Settings(
-            self.nic, fabric.OWN, fabric.OWN6, hypervisor.SID))
-        self.host.set_networks(['10.0.0.0/24', '2001:db8::/48'])
+        self.create()
         # veth puts segments together unless its peer does TSO
         self.offloads(self.member, 'eth0', 'gro', 'on')
         self.offloads(self.client, 'gw0', 'tso', 'off')

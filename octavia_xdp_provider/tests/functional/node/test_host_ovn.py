@@ -15,6 +15,7 @@ from octavia_xdp_provider.host import taps
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
 from octavia_xdp_provider.tests.functional.support import kernel_ovn
+from octavia_xdp_provider.tests.functional.support import private_node
 
 TIMES = 30
 PEER, PEER_GATEWAY = '10.2.0.1', '10.2.0.254'
@@ -97,28 +98,19 @@ class TestOvn(KernelTestCase):
         other, self.neighbor = f'oxh-p-{unique}', f'oxh-n-{unique}'
         self.neighbor_port = str(uuid.UUID(int=9 << 96))
         tap = taps.name_of(self.neighbor_port)
-        for name in other, self.neighbor:
-            fabric.command('ip', 'netns', 'add', name)
-            self.addCleanup(fabric.command, 'ip', 'netns', 'del', name)
-        for name, interface, words, peer, where in (
-                (other, 'eth0', (), 'gw1', self.client),
-                (other, tap, ('mtu', '1442'), 'eth0', self.neighbor)):
-            fabric.command('ip', '-n', name, 'link', 'add', interface, *words,
-                           'type', 'veth', 'peer', 'name', peer, *words,
-                           'netns', where)
-            fabric.command('ip', '-n', name, 'link', 'set', interface, 'up')
-        fabric.command('ip', '-n', self.neighbor, 'link', 'set', 'eth0',
-                       'address', NEIGHBOR_MAC)
-        for name, interface, address in (
-                (other, 'eth0', f'{PEER}/24'),
-                (self.client, 'gw1', f'{PEER_GATEWAY}/24'),
-                (self.neighbor, 'eth0', f'{NEIGHBOR}/24'),
-                (self.neighbor, 'eth0', f'{NEIGHBOR6}/64')):
-            fabric.command('ip', '-n', name, 'address', 'add', address, 'dev',
-                           interface, *(('nodad',) if ':' in address else ()))
-            fabric.command('ip', '-n', name, 'link', 'set', interface, 'up')
-        fabric.command('ip', '-n', other, 'route', 'add', 'default', 'via',
-                       PEER_GATEWAY)
+        private_node.add_namespaces(self, other, self.neighbor)
+        private_node.veth((other, 'eth0'), (self.client, 'gw1'))
+        private_node.veth((other, tap), (self.neighbor, 'eth0', NEIGHBOR_MAC),
+                          'mtu', '1442')
+        fabric.set_up(other, 'eth0', tap)
+        for name, interface, addresses in (
+                (other, 'eth0', [f'{PEER}/24']),
+                (self.client, 'gw1', [f'{PEER_GATEWAY}/24']),
+                (self.neighbor, 'eth0', [f'{NEIGHBOR}/24',
+                                         f'{NEIGHBOR6}/64'])):
+            fabric.ip(name, *fabric.added(interface, *addresses),
+                      f'link set {interface} up')
+        fabric.ip(other, f'route add default via {PEER_GATEWAY}')
         switch = kernel_ovn.Switch(self, other)
         switch.start_controller(self.central.south, PEER)
         switch.plug(tap, self.neighbor_port)
@@ -196,20 +188,14 @@ class TestUnderlayInBridge(KernelTestCase):
         bridge = 'br-ex'
         self.switch.set('add-br', bridge, '--', 'add-port', bridge, 'eth0')
         for address in f'{fabric.OWN}/24', f'{fabric.OWN6}/64':
-            words = ('nodad',) if ':' in address else ()
-            fabric.command('ip', '-n', self.member, 'address', 'del', address,
-                           'dev', 'eth0')
-            fabric.command('ip', '-n', self.member, 'address', 'add', address,
-                           'dev', bridge, *words)
-        fabric.command('ip', '-n', self.member, 'link', 'set', bridge, 'up')
-        for gateway, words in ((fabric.GATEWAY, ()),
-                               (fabric.GATEWAY6, ('-6',))):
-            fabric.command('ip', *words, '-n', self.member, 'route',
-                           'replace', 'default', 'via', gateway, 'dev',
-                           bridge)
-            fabric.command('ip', '-n', self.member, 'neigh', 'replace',
-                           gateway, 'dev', bridge, 'lladdr',
-                           fabric.GATEWAY_MAC)
+            fabric.ip(self.member, f'address del {address} dev eth0',
+                      *fabric.added(bridge, address))
+        fabric.set_up(self.member, bridge)
+        for gateway in fabric.GATEWAY, fabric.GATEWAY6:
+            fabric.ip(self.member,
+                      f'route replace default via {gateway} dev {bridge}',
+                      f'neigh replace {gateway} dev {bridge} lladdr '
+                      f'{fabric.GATEWAY_MAC}')
         with namespaces.entered(self.member):
             replies = socket.if_nametoindex(bridge)
         self.host.set_settings(self.host.settings()._replace(

@@ -55,12 +55,8 @@ class TestJumboFrames(routed.MonitoredUplinks):
             route.link('del', index=namespaces.index(route, 'eth2'))
         namespaces.delete(self.lab, R2)
         namespaces.create(self.lab, R2)
-        namespaces.veth(self.lab, (NODE, 'eth2'), (R1, 'node2'))
-        for host, name, last in ((NODE, 'eth2', 2), (R1, 'node2', 1)):
-            namespaces.address(self.lab, host, name,
-                               f'198.51.102.{last}/24')
-            namespaces.address(self.lab, host, name,
-                               f'2001:db8:2::{last}/64')
+        self.cable((NODE, 'eth2', '198.51.102.2', '2001:db8:2::2'),
+                   (R1, 'node2', '198.51.102.1', '2001:db8:2::1'))
         self.ip(NODE, 'route', 'add', 'default', 'via', '198.51.102.1',
                 'metric', '2')
         self.ip(NODE, 'route', 'add', 'default', 'via', '2001:db8:2::1',

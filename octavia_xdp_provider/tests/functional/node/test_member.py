@@ -16,7 +16,6 @@ PORTS = ('--port', f'{fabric.VIP}:{LISTENER}/tcp={LOCAL}',
          '--port', f'[{fabric.VIP6}]:{LISTENER}/tcp={LOCAL}',
          '--port', f'{fabric.VIP}:{LISTENER}/udp={LOCAL}',
          '--port', f'[{fabric.VIP6}]:{LISTENER}/udp={LOCAL}')
-MODES = {'xdp': (), 'generic': ('--generic',), 'tc': ('--tc',)}
 
 
 class Servers(fabric.Fabric):
@@ -37,17 +36,6 @@ class Servers(fabric.Fabric):
         server.close()
         return client, accepted
 
-    def tcp_echo(self, version):
-        client, server = self.tcp_pair(version)
-        client.sendall(b'question')
-        self.assertEqual(b'question', server.recv(100))
-        server.sendall(b'answer')
-        self.assertEqual(b'answer', client.recv(100))
-        # an end in order, and no TIME_WAIT at the listener's port
-        client.close()
-        self.assertEqual(b'', server.recv(100))
-        server.close()
-
     def ask(self, client, server):
         """A datagram, again and again: kernels may drop it while they look
         for neighbours. Returns where it is from."""
@@ -59,21 +47,6 @@ class Servers(fabric.Fabric):
                 self.assertEqual(b'question', data)
                 return peer
         self.fail('no question arrives')
-
-    def udp_echo(self, version):
-        family, vip = fabric.FAMILIES[version]
-        with contextlib.ExitStack() as stack:
-            server = self.socket(self.member, family, socket.SOCK_DGRAM)
-            stack.callback(server.close)
-            server.bind((vip, LOCAL))
-            client = self.socket(self.client, family, socket.SOCK_DGRAM)
-            stack.callback(client.close)
-            client.connect((vip, LISTENER))
-            peer = self.ask(client, server)
-            # one datagram that leaves in fragments, too
-            for answer in (b'answer', bytes(range(256)) * 20):
-                server.sendto(answer, peer)
-                self.assertEqual(answer, client.recv(65536))
 
     def send_bulk(self, sender, receiver, amount):
         data = bytes(range(256)) * 4096
@@ -94,50 +67,9 @@ class Servers(fabric.Fabric):
                          bytes(received))
 
 
-class TestEncapsulations(Servers):
-
-    def all_of(self, mode):
-        self.setup_member(*PORTS, *MODES[mode], '--dscp',
-                          f'{fabric.DSCP}={fabric.VIP}', '--dscp',
-                          f'{fabric.DSCP}={fabric.VIP6}')
-        for version in fabric.FAMILIES:
-            for outer in fabric.FAMILIES:
-                for encapsulation in fabric.ENCAPSULATIONS:
-                    self.encapsulation, self.outer = encapsulation, outer
-                    with self.subTest(encapsulation, outer=outer,
-                                      inner=version):
-                        self.udp_echo(version)
-                        self.tcp_echo(version)
-            self.encapsulation = 'dscp'
-            with self.subTest('dscp', inner=version):
-                self.udp_echo(version)
-                self.tcp_echo(version)
-        counters = self.counters()
-        for kind in ('ipip', 'gue', 'gre', 'geneve', 'dscp'):
-            self.assertGreater(counters[f'taken_{kind}'], 0)
-        self.assertEqual(
-            0, sum(value for name, value in counters.items()
-                   if name.startswith('drop_')))
-        self.tool('setup', '--vip', fabric.VIP, '--vip', fabric.VIP6,
-                  *fabric.NODES, '--sysctl', *PORTS, *MODES[mode], 'eth0')
-        self.tool('check', 'eth0')
-
-    def test_every_encapsulation_in_xdp_driver_mode(self):
-        self.all_of('xdp')
-
-    @form.in_long_form
-    def test_every_encapsulation_in_generic_xdp(self):
-        self.all_of('generic')
-
-    @form.in_long_form
-    def test_every_encapsulation_in_tc(self):
-        self.all_of('tc')
-
-
 class TestSegmentRouting(Servers):
 
-    encapsulation = 'srv6'
-    outer = 6
+    to_sid = True
 
     def route(self):
         for action, where, sid in (
@@ -147,14 +79,6 @@ class TestSegmentRouting(Servers):
             fabric.command('ip', '-n', self.member, '-6', 'route', 'add', sid,
                            'encap', 'seg6local', 'action', action, *where,
                            'dev', 'eth0')
-
-    def test_sids_end_at_the_program_in_every_mode(self):
-        for mode in MODES.values():
-            self.setup_member(*PORTS, '--address', fabric.SID4, '--address',
-                              fabric.SID6, *mode)
-            for version in fabric.FAMILIES:
-                self.udp_echo(version)
-                self.tcp_echo(version)
 
     def test_sids_end_at_the_kernels_own_end_dx(self):
         # IPv6 without "nodad" can be bound to only some time later.
@@ -190,20 +114,6 @@ class TestBulk(Servers):
             for version in fabric.FAMILIES:
                 with self.subTest(' '.join(words), version=version):
                     self.both_ways(version)
-
-    def test_segments_fit_the_tunnel(self):
-        self.setup_member(*PORTS)
-        for version in fabric.FAMILIES:
-            for outer in fabric.FAMILIES:
-                self.encapsulation, self.outer = 'geneve', outer
-                self.largest = 0
-                client, server = self.tcp_pair(version)
-                self.send_bulk(client, server,
-                               form.repeats(4, 16) << 16)
-                # all of the room is used, and no more
-                room = fabric.MTU - (20 if outer == 4 else 0)
-                self.assertEqual(room, self.largest)
-        self.assertFalse(self.did_not_fit.is_set())
 
 
 class TestErrors(Servers):
@@ -243,14 +153,12 @@ class TestErrors(Servers):
                 self.assertEqual(fabric.MTU, self.mtu(server, version))
                 # a packet of no connection of the member's
                 self.send(fabric.tunnel(
-                    self.too_big(version, LISTENER + 1, acknowledged, port),
-                    'ipip', 4))
+                    self.too_big(version, LISTENER + 1, acknowledged, port)))
                 client.sendall(b'more')
                 self.assertEqual(b'more', server.recv(100))
                 self.assertEqual(fabric.MTU, self.mtu(server, version))
                 self.send(fabric.tunnel(
-                    self.too_big(version, LISTENER, acknowledged, port),
-                    'ipip', 4))
+                    self.too_big(version, LISTENER, acknowledged, port)))
                 client.sendall(b'and more')
                 self.assertEqual(b'and more', server.recv(100))
                 self.assertEqual(1300, self.mtu(server, version))

@@ -19,7 +19,6 @@ RULES = [f'{vip}:{LISTENER}/{protocol}={local}'
          for vip in (fabric.VIP, f'[{fabric.VIP6}]')
          for protocol in ('tcp', 'udp') for local in LOCALS]
 PORTS = [word for rule in RULES for word in ('--answer-port', rule)]
-OWN = {4: fabric.OWN, 6: fabric.OWN6}
 
 
 class TestSeveralPorts(private_node.PrivateState, fabric.Fabric):
@@ -39,7 +38,7 @@ class TestSeveralPorts(private_node.PrivateState, fabric.Fabric):
             for protocol in ('TCP', 'UDP'):
                 opened.set_service(
                     datapath.Key(vip, protocol, LISTENER),
-                    [datapath.Member(OWN[self.outer], port=local)
+                    [datapath.Member(fabric.OWN, port=local)
                      for local in LOCALS])
         self.node_state = opened
 

@@ -134,11 +134,9 @@ class TestSetup(member_tool.Tool):
     def test_counters_go_on(self):
         self.tool(*FULL)
         self.send(fabric.tunnel(bytes(fabric.inet.IP(
-            src=fabric.CLIENT, dst=fabric.VIP) / b''), 'ipip', 4,
-            '10.99.0.1'))
+            src=fabric.CLIENT, dst=fabric.VIP) / b''), source='10.99.0.1'))
         # veth delivers on another CPU
-        while not self.counters()['drop_source']:
-            pass
+        self.wait('drop', lambda: self.counters()['drop_source'])
         self.tool('setup', '--vip', fabric.VIP, '--any-source', '--tc',
                   'eth0')
         self.assertEqual(1, self.counters()['drop_source'])

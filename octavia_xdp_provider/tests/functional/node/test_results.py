@@ -1,32 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hand-off from the health checker to the tables, while it is hurt.
+"""The hand-off from the health checker to the tables, while both are killed.
 
-Whatever happens in between, a server that is up is never taken out, and
-afterwards the tables say what is true. Needs root.
+Checker, result handler and tables are real. Whatever happens in between, a
+server that is up is never taken out, and afterwards the tables say what is
+true. Needs root.
 """
 
-import contextlib
-import signal
+import json
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import threading
 import time
 
-from octavia_xdp_provider.tests.functional.support import handoff
+from lab import paths
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.support import form
 
+SERVICES = 4
+# A service's first member belongs to a server that is always up.
+MEMBERS = 3
+NUMBERS = range(SERVICES * MEMBERS)
+STEADY = NUMBERS[::MEMBERS]
+OTHERS = [number for number in NUMBERS if number not in STEADY]
 
-class TestKills(handoff.Handoff):
 
-    def kill_in_turn(self, *victims):
+class Process:
+    """A program that can be killed, and is started again."""
+
+    def __init__(self, log, *words):
+        self._log = log
+        self._words = [str(word) for word in words]
+        self.start()
+
+    def start(self):
+        with open(self._log, 'a') as log:
+            self._child = subprocess.Popen(
+                self._words, cwd=paths.CHECKOUT, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log)
+
+    def kill(self):
+        self._child.kill()
+        self._child.wait()
+
+    def restart(self):
+        self.kill()
+        self.start()
+
+
+class TestKills(private_node.PrivateState):
+
+    def setUp(self):
+        super().setUp()
+        if not paths.HEALTH_CHECKER.exists():
+            self.skipTest(f'{paths.HEALTH_CHECKER} is not built')
+        self.random = random.Random(self.id())
+        self.folder = pathlib.Path(self.lock).parent
+        queue = self.folder / 'queue'
+        queue.mkdir()
+        self.addresses = [('127.0.0.1', 0)] * len(NUMBERS)
+        self.servers = {}
+        self.addCleanup(lambda: [one.close() for one in
+                                 self.servers.values()])
+        self.flip(NUMBERS)
+        self.datapath = self.open(lock_file=str(self.folder / 'datapath.lock'))
+        self.fill()
+        self.checker = self.process(
+            'checker', paths.HEALTH_CHECKER, 'run', '--checks',
+            self.folder / 'checks.json', '--queue', queue)
+        self.handler = self.process(
+            'handler', sys.executable, '-m',
+            'octavia_xdp_provider.cmd.result_handler', '--config-file',
+            self.folder / 'conf')
+        self.wait_for_truth()
+        self.false_downs, self.looks = [], 0
+        self.watching = True
+        watcher = threading.Thread(target=self.watch)
+        watcher.start()
+        self.addCleanup(watcher.join)
+        self.addCleanup(setattr, self, 'watching', False)
+
+    def process(self, name, *words):
+        started = Process(self.folder / f'{name}.log', *words)
+        self.addCleanup(started.kill)
+        return started
+
+    def fill(self):
+        """Services, their checks, and the handler's configuration."""
+        for service in range(SERVICES):
+            self.datapath.set_service(
+                datapath.Key(private_node.VIP, 'TCP', 80 + service),
+                [datapath.Member(f'10.1.0.{number + 1}', check=number + 1)
+                 for number in NUMBERS[service * MEMBERS:][:MEMBERS]],
+                datapath.Settings(slots=private_node.SLOTS))
+        (self.folder / 'checks.json').write_text(json.dumps({
+            'version': 1, 'checks': [{
+                'key': f'{number + 1:016x}', 'type': 'tcp',
+                'address': address, 'port': port, 'delay': 1, 'timeout': 1,
+                'rise': 1, 'fall': 1,
+            } for number, (address, port) in enumerate(self.addresses)]}))
+        (self.folder / 'conf').write_text(
+            f'[agent]\nrun_directory = {self.folder}\n[datapath]\n'
+            f'library = {private_node.library_path()}\n'
+            f'pin_directory = {self.pins}\n')
+
+    def flip(self, numbers=None):
+        """Take servers down that are up, and the reverse.
+
+        The kernel accepts connections; a test makes fewer than it queues.
+        """
+        for number in numbers or self.random.sample(OTHERS, 2):
+            if number in self.servers:
+                self.servers.pop(number).close()
+            else:
+                server = socket.create_server(self.addresses[number],
+                                              backlog=4096)
+                self.servers[number] = server
+                self.addresses[number] = server.getsockname()
+
+    def found(self):
+        """What the tables say: whether each server's member is up."""
+        return {member.check - 1: member.healthy
+                for service in self.datapath.services()
+                for member in self.datapath.members(service.key)}
+
+    def wait_for_truth(self):
+        truth = {number: number in self.servers for number in NUMBERS}
+        self.wait(lambda: f'agreement of {self.found()} with {truth}\n'
+                          f'{self.logs()}', lambda: self.found() == truth)
+        self.assertEqual([], self.datapath.faults())
+
+    def watch(self):
+        """A server that is up must never be out of its table.
+
+        One that is stays so until its next check, a second later.
+        """
+        while self.watching:
+            states = self.found()
+            self.false_downs += [number for number in STEADY
+                                 if not states[number]]
+            self.looks += 1
+            time.sleep(0.05)
+
+    def logs(self):
+        return '\n'.join(path.read_text()[-4000:]
+                         for path in sorted(self.folder.glob('*.log')))
+
+    def assert_no_false_down(self):
+        self.wait('watcher of the tables', lambda: self.looks > 10)
+        self.assertEqual([], self.false_downs, self.logs())
+
+    def pause(self, most):
+        time.sleep(self.random.uniform(0, most))
+
+    def test_either_killed_loses_no_result(self):
         for _ in range(form.repeats(2, 6)):
             self.flip()
             for _ in range(4):
                 self.pause(0.4)
-                self.random.choice(victims).restart()
+                self.random.choice((self.checker, self.handler)).restart()
             self.wait_for_truth()
         self.assert_no_false_down()
-
-    def test_either_killed_loses_no_result(self):
-        self.kill_in_turn(self.checker, self.handler)
 
     @form.in_long_form
     def test_changes_while_neither_runs_are_found(self):
@@ -41,119 +178,5 @@ class TestKills(handoff.Handoff):
             self.handler.start()
             self.pause(0.5)
             self.checker.start()
-            self.wait_for_truth()
-        self.assert_no_false_down()
-
-
-class TestFiles(handoff.Handoff):
-
-    def pending(self):
-        return sorted(self.queue.glob('*.delta'))
-
-    def gather(self, count):
-        """Let deltas pile up behind a handler that is stopped.
-
-        :returns: those that it cannot have read before.
-        """
-        self.handler.signal(signal.SIGSTOP)
-        self.wait('stop of the handler', self.handler.stopped)
-        read = set(self.pending())
-        fresh = []
-        while len(fresh) < count:
-            before = len(fresh)
-            self.flip(1)
-            self.wait('delta', lambda before=before: len(
-                set(self.pending()) - read) > before)
-            fresh = sorted(set(self.pending()) - read)
-        return fresh
-
-    def go_on(self):
-        self.handler.signal(signal.SIGCONT)
-        self.wait_for_truth()
-        self.assert_no_false_down()
-        self.wait('end of deltas', lambda: not self.pending())
-
-    def rejected(self):
-        rejected = self.queue.parent / 'rejected'
-        return {path.name for path in rejected.iterdir()}
-
-    def test_damaged_delta_is_rejected_and_made_good(self):
-        for damage in range(3):
-            path = self.random.choice(self.gather(3))
-            data = bytearray(path.read_bytes())
-            if damage == 0:
-                del data[self.random.randrange(len(data)):]
-            elif damage == 1:
-                data[self.random.randrange(len(data))] ^= 1
-            else:
-                data[4] = 99  # the version
-            path.write_bytes(data)
-            self.go_on()
-            self.assertIn(path.name, self.rejected())
-
-    def test_torn_snapshot_is_made_good(self):
-        self.handler.kill()
-        snapshot = self.queue / 'snapshot'
-        snapshot.write_bytes(snapshot.read_bytes()[:70])
-        self.handler.start()
-        self.flip()
-        self.wait_for_truth()
-        self.assert_no_false_down()
-
-
-class TestConditions(handoff.Handoff):
-    """Each member needs its own server and another one."""
-
-    @staticmethod
-    def partner(number):
-        kind = (handoff.STEADY if number in handoff.STEADY
-                else handoff.OTHERS)
-        return kind[kind.index(number) - 1]
-
-    def deciding(self, number):
-        return 1000 + number
-
-    def together(self):
-        return {'conditions': [
-            {'key': f'{self.deciding(number):016x}',
-             'checks': [f'{self.check(one):016x}'
-                        for one in (number, self.partner(number))]}
-            for number in range(handoff.SERVICES * handoff.MEMBERS)]}
-
-    def truth(self):
-        return {number: self.servers.up(number)
-                and self.servers.up(self.partner(number))
-                for number in range(handoff.SERVICES * handoff.MEMBERS)}
-
-    def test_both_servers_decide(self):
-        for victim in (None, self.checker, self.handler) * 2:
-            self.flip()
-            if victim:
-                self.pause(0.4)
-                victim.restart()
-            self.wait_for_truth()
-        self.assert_no_false_down()
-
-
-@form.in_long_form
-class TestFullDisk(handoff.Handoff):
-
-    def prepare_queue(self):
-        private_node.command('mount', '-t', 'tmpfs', '-o', 'size=64k',
-                              'tmpfs', str(self.queue))
-        self.addCleanup(private_node.command, 'umount', '-l',
-                        str(self.queue))
-
-    def test_full_for_a_while(self):
-        for _ in range(form.repeats(1, 2)):
-            filler = self.queue / '.tmp-filler'
-            with open(filler, 'wb', buffering=0) as file, \
-                    contextlib.suppress(OSError):
-                while file.write(bytes(512)):
-                    pass
-            self.flip()
-            time.sleep(3)
-            self.assert_no_false_down()
-            filler.unlink()
             self.wait_for_truth()
         self.assert_no_false_down()

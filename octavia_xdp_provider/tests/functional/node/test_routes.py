@@ -50,10 +50,8 @@ class TestUplinks(wires.Wires):
             self.ip(NODE, 'link', 'del', 'eth2')
             self.wait_next_hops(('eth1', 4), ('eth1', 6))
             self.assertEqual({R1}, self.routers(R1))
-            namespaces.veth(self.lab, (NODE, 'eth2'), (R2, 'node'))
-            for host, link, suffix in ((NODE, 'eth2', 2), (R2, 'node', 1)):
-                namespaces.address(self.lab, host, link,
-                                   f'198.51.102.{suffix}/24')
+            self.cable((NODE, 'eth2', '198.51.102.2'),
+                       (R2, 'node', '198.51.102.1'))
             self.ip(NODE, 'route', 'add', 'default', 'via', '198.51.102.1',
                     'metric', '2')
             self.wires[R2] = wires.Wire(self, R2, 'eth2')
@@ -159,8 +157,7 @@ class TestRoutes(wires.Wires):
             self.assert_dropped(R1, packet, NO_NEXT_HOP)
 
     def test_packets_are_dropped_if_the_device_is_no_uplink(self):
-        namespaces.veth(self.lab, (NODE, 'eth3'), (R1, 'third'))
-        namespaces.address(self.lab, NODE, 'eth3', '198.51.103.2/24')
+        self.cable((NODE, 'eth3', '198.51.103.2'), (R1, 'third'))
         self.ip(NODE, 'neigh', 'add', '198.51.103.1', 'lladdr',
                 self.mac(R1, 'third'), 'dev', 'eth3')
         self.serve(1, '198.51.103.1')

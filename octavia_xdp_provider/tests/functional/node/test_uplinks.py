@@ -83,10 +83,8 @@ class TestUplinkMonitor(routed.MonitoredUplinks):
         self.start('uplinks = eth1, eth3\ngateways = eth3=198.51.103.1\n')
         self.assertIn('no such interface', self.monitor.states[1].problem)
         for _ in range(2):
-            namespaces.veth(self.lab, (NODE, 'eth3'), (ROUTERS[0], 'third'))
-            namespaces.address(self.lab, NODE, 'eth3', '198.51.103.2/24')
-            namespaces.address(self.lab, ROUTERS[0], 'third',
-                               '198.51.103.1/24')
+            self.cable((NODE, 'eth3', '198.51.103.2'),
+                       (ROUTERS[0], 'third', '198.51.103.1'))
             self.wait_next_hops(('eth1', 4), ('eth1', 6), ('eth3', 4))
             self.assertEqual({'eth1', 'eth3'}, self.attached())
             self.ip(NODE, 'link', 'del', 'eth3')
@@ -124,17 +122,12 @@ class TestPathMtu(routed.Routed):
 
     def test_mtu_is_learnt_from_a_router(self):
         self.add_hosts('member')
-        namespaces.veth(self.lab, (ROUTERS[0], 'members'),
-                        ('member', 'eth0'))
+        self.cable((ROUTERS[0], 'members', '198.18.10.1', '2001:db8:10::1'),
+                   ('member', 'eth0', '198.18.10.11', '2001:db8:10::11'))
         namespaces.sysctl(self.lab, ROUTERS[0], net__ipv4__ip_forward=1,
                           net__ipv6__conf__all__forwarding=1)
-        for host, link, suffix in ((ROUTERS[0], 'members', 1),
-                                   ('member', 'eth0', 11)):
+        for host, link in ((ROUTERS[0], 'members'), ('member', 'eth0')):
             self.ip(host, 'link', 'set', link, 'mtu', '1400')
-            namespaces.address(self.lab, host, link,
-                               f'198.18.10.{suffix}/24')
-            namespaces.address(self.lab, host, link,
-                               f'2001:db8:10::{suffix}/64')
         self.assertEqual((0, 0), self.mtus())
         self.wait('MTUs', self.learnt)
         self.ip(NODE, '-4', 'route', 'flush', 'cache')

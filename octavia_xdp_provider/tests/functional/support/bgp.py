@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 
-from lab import namespaces
 from lab import paths
 from lab import processes
 from octavia_xdp_provider.agent.bgp import announcements
@@ -67,12 +66,8 @@ class BgpCase(hosts.HostsCase):
     def setUp(self):
         super().setUp()
         self.add_hosts(NODE, ROUTER)
-        namespaces.veth(self.lab, (NODE, 'eth0'), (ROUTER, 'to-lb1'))
-        namespaces.address(self.lab, NODE, 'eth0', f'{NODE_ADDRESS}/29')
-        namespaces.address(self.lab, ROUTER, 'to-lb1',
-                           f'{ROUTER_ADDRESS}/29')
-        namespaces.address(self.lab, NODE, 'eth0', f'{NODE_V6}/64')
-        namespaces.address(self.lab, ROUTER, 'to-lb1', f'{ROUTER_V6}/64')
+        self.cable((NODE, 'eth0', NODE_ADDRESS, NODE_V6),
+                   (ROUTER, 'to-lb1', ROUTER_ADDRESS, ROUTER_V6))
         self.directory = self.lab.run_directory
         self.start_bird()
 

@@ -1,18 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the broker holds for whoever has credentials of a virtual host."""
+"""What whoever has credentials of a virtual host reaches on the broker, and
+what the broker holds for him."""
 
 import uuid
 
 import amqp
 import kombu
+import oslo_messaging
+from oslo_messaging import exceptions
 
 from octavia_xdp_provider.contracts import queue_names
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.tests.functional.support import amqp_connection
+from octavia_xdp_provider.tests.support import waiting
+from octavia_xdp_provider.tests.unit import base
+
+
+class Wakeup:
+    """An agent that notes its name when it is notified."""
+
+    def __init__(self, namespace, version, host, notified):
+        self.target = oslo_messaging.Target(namespace=namespace,
+                                            version=version)
+        self._host, self._notified = host, notified
+
+    def changed(self, context, since=None, page=None):
+        self._notified.append(self._host)
+
+
+class RightsTestCase(waiting.Waiting, base.TestCase):
+
+    def connect(self, url, vhost, ca_file):
+        """AMQP to a virtual host, not yet connected."""
+        connection = amqp_connection.to(url, vhost, ca_file)
+        self.addCleanup(connection.release)
+        return connection
+
+    def serve_rpc(self, transport, topic, host, *endpoints):
+        server = rpc.server(transport, topic, host, list(endpoints))
+        server.start()
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stop)
+
+    def wait_answered(self, call, *arguments):
+        """A call that comes before its server is lost."""
+        def answered():
+            try:
+                call(*arguments)
+            except exceptions.MessagingTimeout:
+                return False
+            return True
+        self.wait('answer', answered)
+
+    def assert_not_served(self, transport, topics, namespace, method,
+                          **arguments):
+        for topic in topics:
+            client = oslo_messaging.get_rpc_client(
+                transport, oslo_messaging.Target(
+                    exchange=rpc.EXCHANGE, topic=topic, namespace=namespace,
+                    version='1.0')).prepare(timeout=2)
+            self.assertRaises(
+                (exceptions.MessagingTimeout, oslo_messaging.RemoteError,
+                 oslo_messaging.MessageUndeliverable),
+                client.call, {}, method, **arguments)
+
+    def check_notified(self, notified, servers, host):
+        """Only this one of the hosts whose Wakeup notes it is notified."""
+        self.wait('notification', lambda: (
+            servers.notify([host]), notified)[1])
+        self.assertEqual({host}, set(notified))
 
 
 class BrokerLimits:
-    """To be mixed into a test case that waits, and has such credentials."""
+    """To be mixed into a RightsTestCase that has such credentials."""
 
     def own_host(self):
         raise NotImplementedError

@@ -47,7 +47,6 @@ def start(test, octavia, is_next=False):
     :param test: control.ControlTestCase.
     :param is_next: whether it has NEXT_VERSION of the interfaces of drivers
         and of nodes.
-    :returns: subprocess.Popen.
     """
     # Of the abstract namespace: nothing is left of it.
     path, key = f'\0octavia-{test.unique}', secrets.token_bytes(16)
@@ -67,7 +66,6 @@ def start(test, octavia, is_next=False):
         'next': is_next}) + '\n')
     process.stdin.flush()
     test.assertEqual('serving\n', process.stdout.readline())
-    return process
 
 
 class _NextDriverEndpoint(driver_api.DriverEndpoint):

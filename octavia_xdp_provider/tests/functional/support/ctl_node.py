@@ -12,7 +12,6 @@ import unittest
 
 from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import forked
 from octavia_xdp_provider.tests.functional.support import private_node as base
 from octavia_xdp_provider.tests.support.clients import DNS
@@ -29,11 +28,7 @@ class Node(base.TwoNamespaces):
         super().setUp()
         # any program does: it must only have one (see the base class)
         self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
-        self.datapath = instrumented.Datapath(
-            self.pins, self.lock, create=True, services_max=16,
-            members_max=64, slots_max=base.SLOTS, flows_max=1024,
-            library=base.library_path())
-        self.addCleanup(self.datapath.close)
+        self.datapath = self.open(flows_max=1024)
         with self.inside(self.node):
             self.ifindex = socket.if_nametoindex('up0')
             self.datapath.set_uplinks([datapath.Uplink(

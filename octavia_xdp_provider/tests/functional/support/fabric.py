@@ -25,7 +25,8 @@ from scapy.layers import inet6
 from scapy.layers import l2
 
 from lab import namespaces
-from octavia_xdp_provider.contracts import enumerations
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support.private_node import command
 from octavia_xdp_provider.tests.support import waiting
 
 DATAPATH = pathlib.Path(__file__).parents[4] / 'datapath'
@@ -43,19 +44,7 @@ GATEWAY_MAC = '02:00:00:00:00:02'
 LAN_MAC = '02:00:00:00:00:03'
 VIP_MAC = '02:00:00:00:00:04'
 SID4, SID6 = '2001:db8:1::4000', '2001:db8:1::6000'
-DSCP = 7
 MTU = 1500
-# Those with an outer header to the member's own address.
-ENCAPSULATIONS = tuple(name for name in enumerations.ENCAPSULATIONS
-                       if name not in ('dscp', 'srv6'))
-
-
-def command(*words, **options):
-    done = subprocess.run(words, text=True, capture_output=True, **options)
-    if done.returncode:
-        raise AssertionError(f'{" ".join(map(str, words))}: '
-                             f'{done.stdout}{done.stderr}')
-    return done.stdout
 
 
 def ip(namespace, *lines):
@@ -91,57 +80,28 @@ def recomputed(packet):
     return parsed(bytes(copy))
 
 
-def tunnel(inner, encapsulation, version=4, source=None):
-    """What an LB node makes of a client's packet (bytes).
+def tunnel(inner, to_sid=False, source=NODE):
+    """What an LB node makes of a client's packet (bytes): IPIP, or SRv6.
 
-    SRv6 is IPIP to a SID: which one says whether the inner packet is IPv4 or
+    That is IPIP to a SID: which one says whether the inner packet is IPv4 or
     IPv6, as it must where the kernel takes the packet.
     """
     protocol = 4 if inner[0] >> 4 == 4 else 41
-    if version == 4:
-        def outer(number):
-            header = parsed(inner)
-            copied = {'flags': 'DF'} if protocol == 41 else {
-                'flags': header.flags & 2, 'id': header.id}
-            return inet.IP(src=source or NODE, dst=OWN, proto=number, ttl=64,
-                           **copied)
+    if to_sid:
+        outer = inet6.IPv6(src=NODE6, dst=SID4 if protocol == 4 else SID6,
+                           nh=protocol, hlim=64)
     else:
-        def outer(number):
-            to = OWN6 if encapsulation != 'srv6' else (
-                SID4 if protocol == 4 else SID6)
-            return inet6.IPv6(src=source or NODE6, dst=to, nh=number, hlim=64)
-    raw = scapy_packet.Raw(inner)
-    if encapsulation in ('ipip', 'srv6'):
-        return outer(protocol) / raw
-    if encapsulation == 'gue':
-        # IPv6 of scapy would compute a checksum for 0
-        header = inet.UDP(sport=0xc123, dport=6080, chksum=0,
-                          len=8 + len(inner))
-        return outer(17) / scapy_packet.Raw(bytes(header) + inner)
-    if encapsulation == 'geneve':
-        header = inet.UDP(sport=0xc123, dport=6081, chksum=0,
-                          len=16 + len(inner))
-        ethertype = b'\x08\x00' if protocol == 4 else b'\x86\xdd'
-        return outer(17) / scapy_packet.Raw(
-            bytes(header) + b'\0\0' + ethertype + b'\x12\x34\x56\0' + inner)
-    if encapsulation == 'gre':
-        ethertype = 0x0800 if protocol == 4 else 0x86dd
-        return outer(47) / l2.GRE(proto=ethertype) / raw
-    if encapsulation == 'dscp':
-        packet = parsed(inner)
-        if protocol == 4:
-            packet.dst, packet.tos = OWN, DSCP << 2 | packet.tos & 3
-        else:
-            packet.dst, packet.tc = OWN6, DSCP << 2 | packet.tc & 3
-        return recomputed(packet)
-    raise ValueError(encapsulation)
+        header = parsed(inner)
+        copied = {'flags': 'DF'} if protocol == 41 else {
+            'flags': header.flags & 2, 'id': header.id}
+        outer = inet.IP(src=source, dst=OWN, proto=protocol, ttl=64, **copied)
+    return outer / scapy_packet.Raw(inner)
 
 
 class Fabric(waiting.Waiting, unittest.TestCase):
-    """Namespaces as above; sends by `self.encapsulation`, `self.outer`."""
+    """Namespaces as above; sends to SIDs if ``to_sid``."""
 
-    encapsulation = 'ipip'
-    outer = 4
+    to_sid = False
 
     def setUp(self):
         super().setUp()
@@ -151,12 +111,10 @@ class Fabric(waiting.Waiting, unittest.TestCase):
             self.skipTest('the tool is not built (make -C datapath)')
         unique = uuid.uuid4().hex[:8]
         self.member, self.client = f'oxm-m-{unique}', f'oxm-c-{unique}'
-        for name in (self.member, self.client):
-            command('ip', 'netns', 'add', name)
-            self.addCleanup(command, 'ip', 'netns', 'del', name)
+        private_node.add_namespaces(self, self.member, self.client)
         self._links()
         self._addresses()
-        self.largest = self.sent = 0
+        self.largest = 0
         self.last = None
         self.did_not_fit = threading.Event()
         self._relay()
@@ -215,16 +173,13 @@ class Fabric(waiting.Waiting, unittest.TestCase):
             self.did_not_fit.set()
             return
         self.largest = max(self.largest, length)
-        self.sent += 1
         self._out.send(bytes(link / packet))
 
     def _links(self):
-        command('ip', '-n', self.member, 'link', 'add', 'eth0', 'address',
-                MEMBER_MAC, 'mtu', str(MTU), 'type', 'veth', 'peer', 'name',
-                'gw0', 'address', GATEWAY_MAC, 'mtu', str(MTU), 'netns',
-                self.client)
-        command('ip', '-n', self.client, 'link', 'add', 'lan0', 'address',
-                LAN_MAC, 'type', 'veth', 'peer', 'name', 'lan1')
+        private_node.veth((self.member, 'eth0', MEMBER_MAC),
+                          (self.client, 'gw0', GATEWAY_MAC), 'mtu', str(MTU))
+        private_node.veth((self.client, 'lan0', LAN_MAC),
+                          (self.client, 'lan1'))
         for name in (self.member, self.client):
             self.sysctl(name, ipv4__conf__all__rp_filter=0,
                         ipv4__conf__default__rp_filter=0,
@@ -279,4 +234,4 @@ class Fabric(waiting.Waiting, unittest.TestCase):
 
     def through_node(self, frame):
         """What an LB node makes of a client's frame."""
-        return tunnel(frame[14:], self.encapsulation, self.outer)
+        return tunnel(frame[14:], self.to_sid)

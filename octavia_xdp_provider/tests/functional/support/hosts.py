@@ -43,12 +43,22 @@ class HostsCase(waiting.Waiting, base.BaseTestCase):
         self.connect_behind(router, name, *addresses, link=link)
 
     def connect_behind(self, router, name, *addresses, link='eth0'):
-        namespaces.veth(self.lab, (name, link), (router, name))
-        for own, gateway in addresses:
-            length = 64 if ':' in own else 24
-            namespaces.address(self.lab, name, link, f'{own}/{length}')
-            namespaces.address(self.lab, router, name, f'{gateway}/{length}')
+        self.cable((name, link, *(own for own, _ in addresses)),
+                   (router, name, *(gateway for _, gateway in addresses)))
+        for _, gateway in addresses:
             self.ip(name, 'route', 'add', 'default', 'via', gateway)
+
+    def cable(self, *ends):
+        """A link between two hosts.
+
+        :param ends: host, name of the interface, and addresses of a /24 or a
+            /64.
+        """
+        namespaces.veth(self.lab, *(end[:2] for end in ends))
+        for host, link, *addresses in ends:
+            for one in addresses:
+                namespaces.address(self.lab, host, link,
+                                   f'{one}/{64 if ":" in one else 24}')
 
     def fill_in(self, host, link, *more):
         """Packets leave with their checksums, and none is to be cut:

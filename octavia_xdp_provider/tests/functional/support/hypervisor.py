@@ -16,6 +16,7 @@ from lab import namespaces
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
+from octavia_xdp_provider.tests.functional.support import private_node
 
 LIBRARY = fabric.DATAPATH / 'build/liboctavia_xdp_host.so'
 FIXED, FIXED6, SUBNET_GATEWAY = '192.168.7.5', 'fd00:7::5', '192.168.7.1'
@@ -37,8 +38,7 @@ class VirtualMachine:
         self.port = str(uuid.UUID(int=(number + 1) << 96))
         self.tap = f'tap{self.port[:11]}'
         self.first_key = 100 * (number + 1)
-        fabric.command('ip', 'netns', 'add', self.namespace)
-        test.addCleanup(fabric.command, 'ip', 'netns', 'del', self.namespace)
+        private_node.add_namespaces(test, self.namespace)
         test.sysctl(self.namespace, ipv6__conf__default__accept_dad=0)
         self.test = test
         self.plug_in()
@@ -46,10 +46,8 @@ class VirtualMachine:
     def plug_in(self):
         """A tap, new; the VM keeps nothing of what it had."""
         test = self.test
-        fabric.command(
-            'ip', '-n', test.member, 'link', 'add', self.tap, 'mtu', '1442',
-            'type', 'veth', 'peer', 'name', 'eth0', 'address', VM_MAC, 'mtu',
-            '1442', 'netns', self.namespace)
+        private_node.veth((test.member, self.tap),
+                          (self.namespace, 'eth0', VM_MAC), 'mtu', '1442')
         fabric.set_up(test.member, self.tap)
         fabric.set_up(self.namespace, 'lo', 'eth0')
         fabric.ip(self.namespace,
@@ -99,6 +97,20 @@ class Hypervisor(fabric.Fabric):
         fabric.command('mount', '-t', 'bpf', 'bpf', directory.name)
         self.addCleanup(fabric.command, 'umount', '-l', directory.name)
         return str(pathlib.Path(directory.name, 'host'))
+
+    def create(self):
+        """``host``: a datapath that knows its LB nodes, and no port."""
+        self.addCleanup(datapath.Datapath.remove, self.folder, str(LIBRARY))
+        datapath.Datapath.create(self.folder, types.Sizes(
+            64, 8, 4096, 4096), str(LIBRARY))
+        self.host = self.open()
+        self.addCleanup(lambda: self.host.close())
+        self.host.set_settings(types.Settings(
+            self.nic, fabric.OWN, fabric.OWN6, SID))
+        self.host.set_networks(['10.0.0.0/24', '2001:db8::/48'])
+
+    def open(self):
+        return datapath.Datapath(self.folder, str(LIBRARY))
 
     def through_node(self, frame):
         inner = fabric.parsed(frame[14:])
@@ -150,20 +162,10 @@ class HypervisorWithVm(Hypervisor):
     def setUp(self):
         super().setUp()
         self.vm = VirtualMachine(0, self)
-        self.addCleanup(datapath.Datapath.remove, self.folder, str(LIBRARY))
-        datapath.Datapath.create(self.folder, types.Sizes(
-            64, 8, 4096, 4096), str(LIBRARY))
-        self.host = self.open()
-        self.addCleanup(lambda: self.host.close())
-        self.host.set_settings(types.Settings(
-            self.nic, fabric.OWN, fabric.OWN6, SID))
-        self.host.set_networks(['10.0.0.0/24', '2001:db8::/48'])
+        self.create()
         with namespaces.entered(self.member):
             self.host.attach(types.Hook.NIC, self.nic)
         self.plug(self.vm, (fabric.VIP, fabric.VIP6))
-
-    def open(self):
-        return datapath.Datapath(self.folder, str(LIBRARY))
 
     def plug(self, vm, vips, rules=ALL):
         self.host.set_port(types.Port(vm.port, vm.ifindex), rules)

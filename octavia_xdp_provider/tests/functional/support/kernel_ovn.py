@@ -35,7 +35,7 @@ def missing():
     return None
 
 
-class _Place:
+class Place:
     """A folder with databases and sockets, for programs of one namespace."""
 
     def __init__(self, test, namespace=None):
@@ -64,17 +64,19 @@ class _Place:
         return process
 
     def database(self, name, schema):
-        """Start a server of an empty database; where it is."""
+        """Start a server of a database, empty at first; where it is."""
         path, socket = (self.directory / f'{name}.{suffix}'
                         for suffix in ('conf', 'sock'))
-        self.run('ovsdb-tool', 'create', path, packages.schema(schema))
-        self.start('ovsdb-server', path, f'--remote=punix:{socket}',
-                   f'--unixctl={self.directory}/{name}.ctl')
+        if not path.exists():
+            self.run('ovsdb-tool', 'create', path, packages.schema(schema))
+        self.server = self.start(
+            'ovsdb-server', path, f'--remote=punix:{socket}',
+            f'--unixctl={self.directory}/{name}.ctl')
         processes.wait_for(f'database {name}', socket.exists, LONG_S)
         return f'unix:{socket}'
 
 
-class Central(_Place):
+class Central(Place):
     """OVN's databases and northd."""
 
     def __init__(self, test):
@@ -95,7 +97,7 @@ class Central(_Place):
                  '--wait=hv', 'sync')
 
 
-class Switch(_Place):
+class Switch(Place):
     """Open vSwitch of a hypervisor, with the kernel's datapath."""
 
     def __init__(self, test, namespace):

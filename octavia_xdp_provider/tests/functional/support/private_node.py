@@ -27,9 +27,33 @@ SLOTS = 1009
 XDP_TX = 3
 
 
-def command(*words):
-    return subprocess.run(words, check=True, text=True,
-                          capture_output=True).stdout
+def command(*words, **options):
+    done = subprocess.run(words, text=True, capture_output=True, **options)
+    if done.returncode:
+        raise AssertionError(f'{" ".join(map(str, words))}: '
+                             f'{done.stdout}{done.stderr}')
+    return done.stdout
+
+
+def add_namespaces(test, *names):
+    """Namespaces of networks that are gone after the test."""
+    for name in names:
+        command('ip', 'netns', 'add', name)
+        test.addCleanup(command, 'ip', 'netns', 'del', name)
+
+
+def veth(end, peer, *words):
+    """A pair of interfaces.
+
+    :param end: namespace, name and, if it matters, MAC address; so ``peer``.
+    :param words: what ip(8) sets of both, as their MTU.
+    """
+    (namespace, *own), (other, *others) = end, peer
+
+    def named(name, mac=None):
+        return (name, *(('address', mac) if mac else ()), *words)
+    command('ip', '-n', namespace, 'link', 'add', *named(*own), 'type',
+            'veth', 'peer', 'name', *named(*others), 'netns', other)
 
 
 def library_path():
@@ -84,12 +108,8 @@ class TwoNamespaces(PrivateState):
         super().setUp()
         unique = uuid.uuid4().hex[:8]
         self.node, self.peer = f'oxp-node-{unique}', f'oxp-peer-{unique}'
-        for name in (self.node, self.peer):
-            command('ip', 'netns', 'add', name)
-            self.addCleanup(command, 'ip', 'netns', 'del', name)
-        command('ip', '-n', self.node, 'link', 'add', 'up0', 'address',
-                OWN_MAC, 'type', 'veth', 'peer', 'name', 'gw0', 'address',
-                NEXT_HOP_MAC, 'netns', self.peer)
+        add_namespaces(self, self.node, self.peer)
+        veth((self.node, 'up0', OWN_MAC), (self.peer, 'gw0', NEXT_HOP_MAC))
         for name in (self.node, self.peer):
             command('ip', 'netns', 'exec', name, 'sysctl', '-qw',
                     'net.ipv6.conf.all.disable_ipv6=1')

@@ -20,12 +20,11 @@ from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.config import options
 from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import run_directory
-from octavia_xdp_provider.tests.functional.support import fabric
-from octavia_xdp_provider.tests.functional.support import handoff
 from octavia_xdp_provider.tests.functional.support import hosts
 from octavia_xdp_provider.tests.functional.support import private_node
 
@@ -38,7 +37,8 @@ HTTP_PORT, UDP_PORT = 80, 5353
 MONITOR = {'id': 'hm', 'type': 'HTTP', 'delay': 1, 'timeout': 1,
            'max_retries': 1, 'max_retries_down': 2}
 KINDS = [
-    *itertools.product(fabric.ENCAPSULATIONS, (4, 6), (4, 6)),
+    *itertools.product([name for name in enumerations.ENCAPSULATIONS
+                        if name not in ('dscp', 'srv6')], (4, 6), (4, 6)),
     ('dscp', 4, 4), ('dscp', 6, 6), ('srv6', 4, 6), ('srv6', 6, 6)]
 # Of members that are named by an address where nobody is.
 NAMED = '192.168.0.5'
@@ -91,7 +91,7 @@ class Probed(hosts.HostsCase):
     def setUp(self):
         super().setUp()
         for path in (private_node.library_path(), TOOL,
-                     handoff.checker_path()):
+                     paths.HEALTH_CHECKER):
             if not os.path.exists(path):
                 self.skipTest(f'{path} is not built')
         self.add_hosts(*HOSTS)
@@ -200,7 +200,7 @@ class Probed(hosts.HostsCase):
 
     def start_checker(self):
         processes.start(self.lab, NODE, 'hc', [
-            handoff.checker_path(), 'run', '--checks', self.files.checks,
+            paths.HEALTH_CHECKER, 'run', '--checks', self.files.checks,
             '--queue', self.files.queue])
 
     def make_reconciler(self):

@@ -125,36 +125,3 @@ def run(commands):
         assert not refused, refused
         return [reader.run_command(['loadbalancer', *words.split()])
                 for words in commands]
-
-
-def ask(requests):
-    """HTTP statuses of what is asked after the first page.
-
-    :param requests: methods, paths and bodies, in which {balancer},
-        {listener}, {pool} and {subnet} stand for ids of that page.
-    :returns: the statuses, and whether nothing of the page has changed.
-    """
-    with Reader() as reader:
-        refused = reader.read(documented.FIRST)
-        assert not refused, refused
-        [before] = reader.line.octavia.load_balancer_list()['loadbalancers']
-        ids = {'balancer': before['id'],
-               'listener': before['listeners'][0]['id'],
-               'pool': before['pools'][0]['id'],
-               'subnet': before['vip_subnet_id']}
-        statuses = []
-        for method, path, body in requests:
-            text = json.dumps(body)
-            for name, key in ids.items():
-                path = path.replace(f'{{{name}}}', key)
-                text = text.replace(f'{{{name}}}', key)
-            try:
-                answer = reader.line.octavia.session.request(
-                    f'http://octavia/v2.0/lbaas/{path}', method,
-                    json=json.loads(text))
-            except octavia_api.HttpError as error:
-                answer = error.response
-            statuses.append(answer.status_code)
-        return statuses, before == dict(
-            reader.line.octavia.load_balancer_list()['loadbalancers'][0],
-            updated_at=before['updated_at'])

@@ -21,13 +21,10 @@ class Routed(hosts.HostsCase):
         self.add_hosts(NODE, *ROUTERS)
         for number, router in enumerate(ROUTERS, start=1):
             link = f'eth{number}'
-            namespaces.veth(self.lab, (NODE, link), (router, 'node'))
-            for host, name, address in ((NODE, link, 2),
-                                        (router, 'node', 1)):
-                namespaces.address(self.lab, host, name,
-                                   f'198.51.10{number}.{address}/24')
-                namespaces.address(self.lab, host, name,
-                                   f'2001:db8:{number}::{address}/64')
+            self.cable(*((host, name, f'198.51.10{number}.{last}',
+                          f'2001:db8:{number}::{last}')
+                         for host, name, last in ((NODE, link, 2),
+                                                  (router, 'node', 1))))
             self.ip(NODE, 'route', 'add', 'default', 'via',
                     f'198.51.10{number}.1', 'metric', str(number))
             self.ip(NODE, 'route', 'add', 'default', 'via',

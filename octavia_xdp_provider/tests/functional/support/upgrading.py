@@ -204,10 +204,8 @@ class UpgradeCase(private_node.TwoNamespaces):
             self.attach(self.node_state, uplink)
 
     def add_interface(self, uplink):
-        private_node.command(
-            'ip', '-n', self.node, 'link', 'add', uplink.name, 'address',
-            uplink.own_mac, 'type', 'veth', 'peer', 'name', uplink.peer,
-            'address', uplink.gateway_mac, 'netns', self.peer)
+        private_node.veth((self.node, uplink.name, uplink.own_mac),
+                          (self.peer, uplink.peer, uplink.gateway_mac))
         for name, interface in ((self.node, uplink.name),
                                 (self.peer, uplink.peer)):
             private_node.command('ip', '-n', name, 'link', 'set', interface,
