@@ -114,14 +114,6 @@ class TestProvider(base.TestCase):
             {'object': 'member', 'action': 'update', 'object_id': 'm',
              'pool_id': 'pool', 'fields': {'weight': 2}}, self.requested())
 
-    def test_batch_update_replaces_all_members(self):
-        self.driver.member_batch_update('pool', [
-            data_models.Member(member_id='a', address='198.18.10.11')])
-        self.assertEqual(
-            {'object': 'member', 'action': 'replace', 'object_id': None,
-             'pool_id': 'pool',
-             'members': {'a': {'address': '198.18.10.11'}}}, self.requested())
-
     def test_listener_is_sent_with_its_pool(self):
         self.driver.listener_create(data_models.Listener(
             listener_id='l', loadbalancer_id='lb', protocol='TCP',
@@ -141,16 +133,18 @@ class TestProvider(base.TestCase):
             data_models.HealthMonitor(healthmonitor_id='h', delay=3))
         self.assertEqual('p', self.requested()['pool_id'])
 
-    def test_batch_of_mixed_members(self):
+    def test_batch_update_replaces_all_members(self):
         self.driver.member_batch_update('pool', [
             data_models.Member(member_id='a', address='198.18.10.11',
                                weight=0),
             data_models.Member(member_id='b', address='2001:DB8::1',
                                backup=True)])
         self.assertEqual(
-            {'a': {'address': '198.18.10.11', 'weight': 0},
-             'b': {'address': '2001:db8::1', 'backup': True}},
-            self.requested()['members'])
+            {'object': 'member', 'action': 'replace', 'object_id': None,
+             'pool_id': 'pool', 'members': {
+                 'a': {'address': '198.18.10.11', 'weight': 0},
+                 'b': {'address': '2001:db8::1', 'backup': True}}},
+            self.requested())
 
     def test_options_of_every_object_are_sent(self):
         self.driver.loadbalancer_create(data_models.LoadBalancer(

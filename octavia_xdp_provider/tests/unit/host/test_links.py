@@ -36,6 +36,6 @@ class TestLinks(base.TestCase):
         self.assertEqual(1, found['lo'].index)
         self.assertEqual(len(self.messages), len(found))
 
-    def test_permanent_condition_ends(self):
+    def test_endlessly_interrupted_list_is_an_error(self):
         with self.interrupted(1000):
             self.assertRaises(OSError, self.links.links)

@@ -97,8 +97,3 @@ class TestDrainNat(operating.OperatorTestCase):
         entry, = self.store.changes('lb1', 0)['changed']
         self.assertGreater(entry['generation'], before)
         self.assertTrue({'draining', 'withdrawn'}.isdisjoint(entry))
-
-    def test_nat_is_listed_by_node(self):
-        lb1, lb2 = self.listed('node', 'nat')
-        self.assertEqual(('lb1', 5, 'lb2', 0), (
-            lb1['host'], lb1['flows'], lb2['host'], lb2['flows']))

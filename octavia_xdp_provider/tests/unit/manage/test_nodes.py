@@ -93,13 +93,6 @@ class TestNodes(base.ManageTestCase):
         self.assertEqual(('lb2', None), (lb2['host'], lb2['pools']))
         self.assertIn('198.51.100.0/28', self.done('node', 'nat'))
 
-    def test_problem_of_nat_is_in_node_list(self):
-        self.seen('lb1', {'nat': {'pools': [], 'problem': 'a bad pool'}})
-        self.assertEqual(['a bad pool'],
-                         self.listed('node', 'list')[0]['problems'])
-        self.assertIn('a bad pool', self.done('node', 'nat'))
-        self.assertRegex(self.done('top', '--batch', '-n', '1'), 'a bad pool')
-
     def test_only_registered_nat_pools_are_used(self):
         for host, pool in (('lb1', '198.51.100.0/28'),
                            ('lb2', '198.51.100.16/28')):
@@ -177,12 +170,6 @@ class TestNodes(base.ManageTestCase):
         self.assertIn('node drain --wait lb1', error)
         self.assertEqual(1, len(self.listed('node', 'list')))
         self.done('node', 'delete', 'lb1', '--now')
-        self.assertEqual([], self.listed('node', 'list'))
-
-    def test_node_without_nat_flows_is_deleted_at_once(self):
-        self.done('node', 'create', 'lb1')
-        self.seen('lb1', {'nat': {'flows': 0}})
-        self.done('node', 'delete', 'lb1')
         self.assertEqual([], self.listed('node', 'list'))
 
     def test_dead_node_is_deleted_in_spite_of_nat_flows(self):

@@ -42,6 +42,3 @@ class TestProjects(base.ManageTestCase):
             file.write('[limits]\nproject_members = 10\n'
                        'load_balancer_members = 11\n')
         self.assertEqual('project_members', self.rows()['a']['at_limit'])
-
-    def test_no_load_balancers_give_no_rows(self):
-        self.assertEqual({}, self.rows())

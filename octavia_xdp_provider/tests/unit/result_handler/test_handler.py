@@ -131,13 +131,6 @@ class TestResultHandler(handling.HandlerTestCase):
         self.assertEqual([{1: True, 2: True, 3: True}, {2: False},
                           {3: False}], self.datapath.applied)
 
-    def test_unchanged_queue_applies_nothing(self):
-        self.delta(1, record(5, UP))
-        self.step()
-        self.step()
-        self.step(rescan=False)
-        self.assertEqual(1, len(self.datapath.applied))
-
     def test_several_deltas_are_applied_at_once(self):
         self.snapshot(1, record(5, UP, 1))
         self.step()
