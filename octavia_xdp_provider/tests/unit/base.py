@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the unit tests share: configuration and a load balancer."""
 
+import time
+
 from oslotest import base
 
 from octavia_xdp_provider.config import options
@@ -15,6 +17,13 @@ class TestCase(base.BaseTestCase):
     def load(self, text=''):
         path = self.create_tempfiles([('test', text)], ext='.conf')[0]
         return options.load(config_files=[path])
+
+    def wait_until(self, condition, limit_s=60):
+        """Wait for what no event tells."""
+        end = time.monotonic() + limit_s
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
 
 
 def member(address, **more):

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's parts, wired together, with a controller over RPC."""
 
-import ipaddress
 import threading
-import time
 from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import link
-from octavia_xdp_provider.agent import peers_wait
 from octavia_xdp_provider.agent import service
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import node_api
@@ -82,21 +78,13 @@ class TestAgent(store_base.StoreTestCase):
         self.agents = [(agent, thread)]
 
     def wait_until_reported(self):
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            placement, = (placement for placement
-                          in self.store.placements(['lb'])
-                          if placement.host == 'node')
-            if placement.synced_generation:
-                return placement
-            time.sleep(0.05)
-        raise AssertionError('nothing was reported')
-
-    def wait_for(self, condition):
-        end = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.05)
+        def placement():
+            placed, = (placement for placement
+                       in self.store.placements(['lb'])
+                       if placement.host == 'node')
+            return placed
+        self.wait_until(lambda: placement().synced_generation)
+        return placement()
 
     def test_agent_applies_wanted_state_and_reports_it(self):
         self.serve(node_api.NodesEndpoint)
@@ -108,33 +96,6 @@ class TestAgent(store_base.StoreTestCase):
         self.assertEqual((None, {'m1': 'unknown', 'm2': 'unknown'}, False), (
             placement.error, placement.members, placement.announced))
         self.assertEqual([reconciling.KEY], list(self.node.held))
-
-    def test_vips_of_nat_wait_for_the_nodes_that_have_their_flows(self):
-        class Late(node_api.NodesEndpoint):
-            peers = ()
-
-            def nat_peers(self, context, host):
-                return {'peers': list(self.peers), 'moving': False}
-
-        pool = ipaddress.ip_network('198.51.100.0/31')
-        document = base.document(flavor={'forwarding': 'nat'})
-        document['pools']['pool']['healthmonitor'] = None
-        self.useFixture(fixtures.MockPatchObject(link, 'PEERS_S', 0.05))
-        self.useFixture(fixtures.MockPatchObject(peers_wait, 'OTHERS_S', 0.1))
-        self.serve(Late)
-        self.store.create(document)
-        self.store.register_node('node')
-        self.store.place('lb', add=['node'])
-        self.start(f'[nat]\npools = {pool}\n')
-        announce = self.agents[-1][0]._parts.announce
-        self.wait_for(lambda: self.wait_until_reported() and
-                      pool in announce.wanted())
-        self.assertEqual([reconciling.KEY], list(self.node.held))
-        self.assertEqual({pool}, set(announce.wanted()))
-        Late.peers = [{'host': 'another', 'address': '198.51.100.8'},
-                      {'host': 'node', 'address': '198.51.100.0'}]
-        self.wait_for(lambda: len(announce.wanted()) == 2)
-        self.assertEqual(['198.51.100.8', '198.51.100.0'], self.node.peers)
 
     def remember(self):
         """Another node has reported a change of the load balancer's pool."""
@@ -150,7 +111,7 @@ class TestAgent(store_base.StoreTestCase):
                          'at': 40000}]}}}))
 
     def assertHasHistory(self):
-        self.wait_for(lambda: self.node.histories)
+        self.wait_until(lambda: self.node.histories)
         key, ((age, slots, members),) = self.node.histories[0]
         self.assertEqual((reconciling.KEY, 1021, {
             datapath.MemberName('198.18.10.12'): 0}), (key, slots, members))
@@ -176,7 +137,7 @@ class TestAgent(store_base.StoreTestCase):
         self.serve(Asked)
         self.start('report_interval = 1\n')
         agent = self.agents[-1][0]
-        self.wait_for(lambda: agent._link.wanted is not None)
+        self.wait_until(lambda: agent._link.wanted is not None)
         self.store.place('lb', add=['node'])
         self.assertHasHistory()
         self.wait_until_reported()
@@ -199,10 +160,8 @@ class TestAgent(store_base.StoreTestCase):
             self.start()
             # Before the thread is waited for.
             self.addCleanup(end.set)
-            limit = time.monotonic() + 60
-            while list(self.node.held) != [reconciling.KEY]:
-                self.assertLess(time.monotonic(), limit)
-                time.sleep(0.05)
+            self.wait_until(
+                lambda: list(self.node.held) == [reconciling.KEY])
             agent, thread = self.agents[-1]
             agent.stop()
             thread.join(60)

@@ -28,16 +28,6 @@ class TestRules(base.TestCase):
         found['flavor'] = {}
         validation.validate(found)
 
-    def test_members_have_any_port_and_family(self):
-        found = document(additional_vips=[{'ip_address': '2001:db8:100::10'}])
-        members(found)['m1'].update(protocol_port=8080)
-        members(found)['m2'].update(address='2001:db8:18::12')
-        validation.validate(found)
-        # One port of a member may answer for several listeners.
-        found['listeners']['other'] = dict(found['listeners']['listener'],
-                                           protocol_port=81)
-        validation.validate(found)
-
     def test_address_may_have_several_distinct_ports(self):
         found = document()
         members(found)['m2'].update(address='198.18.10.11',

@@ -32,27 +32,6 @@ class TestDualStack(RulesTestCase):
         self.refused('additional_vips', base.document(
             additional_vips=[{'ip_address': base.VIP}]))
 
-    def test_no_vip_is_a_member(self):
-        document = dual_stack()
-        document['pools']['pool']['members']['m1']['address'] = VIP6
-        self.refused('address', document)
-
-    def test_clients_of_both_families_can_be_listed(self):
-        document = dual_stack()
-        document['listeners']['listener']['allowed_cidrs'] = [
-            '198.51.100.0/24', '2001:db8::/32']
-        validation.validate(document)
-        del document['additional_vips'][0]
-        self.refused('allowed_cidrs', document)
-
-    def test_netmasks_of_either_family_group_clients(self):
-        for mask in ('255.255.255.0', 'ffff:ffff::'):
-            document = dual_stack()
-            document['pools']['pool']['session_persistence'] = {
-                'type': 'SOURCE_IP', 'persistence_timeout': None,
-                'persistence_granularity': mask}
-            validation.validate(document)
-
     def test_rewritten_addresses_have_one_family(self):
         self.refused('address', dual_stack(
             flavor={'encapsulation': 'dscp', 'dscp': 5}))
@@ -67,14 +46,6 @@ class TestAlgorithms(RulesTestCase):
             text = self.refused('lb_algorithm', document)
             self.assertIn(algorithm, text)
             self.assertIn('use SOURCE_IP_PORT', text)
-
-    def test_flavor_may_serve_other_algorithms_by_the_hash(self):
-        document = base.document(flavor={
-            'algorithms_served_by_hash': ['ROUND_ROBIN']})
-        document['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
-        validation.validate(document)
-        document['pools']['pool']['lb_algorithm'] = 'LEAST_CONNECTIONS'
-        self.refused('lb_algorithm', document)
 
 
 class TestProtocols(RulesTestCase):

@@ -37,13 +37,6 @@ class TestTunnels(base.TestCase):
         self.assertIn(word, f'{error.why} {error.detail}')
         self.assertTrue(error.instead)
 
-    def test_ways_of_one_pool_may_be_of_all_kinds(self):
-        for tunnel in (GENEVE, SRV6, dict(GENEVE, address='fd00:9::1'),
-                       {'address': 'fd00:9::1', 'encapsulation': 'srv6'},
-                       {'address': '198.18.20.1', 'encapsulation': 'ipip'},
-                       dict(GENEVE, mtu=1442, keys={'listener': 9})):
-            validation.validate(document(m1=tunnel))
-
     def test_keys_have_the_bits_of_their_encapsulation(self):
         validation.validate(document(m1=dict(GENEVE, key=2 ** 24 - 1)))
         validation.validate(document(m1=dict(SRV6, key=2 ** 32 - 1)))

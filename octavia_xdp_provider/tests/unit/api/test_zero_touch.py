@@ -37,14 +37,6 @@ class TestRefused(base.TestCase):
             members(found)['m1']['tunnel'] = TUNNEL
             validation.validate(found)
 
-    def test_member_may_have_either_family_of_two_vips(self):
-        found = document(additional_vips=[{'ip_address': VIP6}])
-        validation.validate(found)
-        members(found)['m1']['address'] = '2001:db8::5'
-        validation.validate(found)
-        found['additional_vips'] = [{'ip_address': '203.0.113.11'}]
-        self.refused('address', found)
-
     def test_listener_waits_for_a_key_of_each_vip(self):
         found = document(additional_vips=[{'ip_address': VIP6}])
         for key, number in (('m1', 7), ('m2', 8)):
@@ -79,19 +71,6 @@ class TestRefused(base.TestCase):
 
 
 class TestSent(base.TestCase):
-
-    def test_nodes_are_sent_what_they_can_reach_and_nothing_new(self):
-        found = document('preferred')
-        members(found)['m1']['way'] = 'direct'
-        members(found)['m2']['way'] = 'none'
-        sent = spec.for_node(found)
-        self.assertEqual({}, sent['flavor'])
-        self.assertEqual({'m1'}, set(members(sent)))
-        self.assertNotIn('way', members(sent)['m1'])
-        validation.read(sent)
-        members(found)['m2'].update(tunnel=TUNNEL)
-        del members(found)['m2']['way']
-        self.assertEqual({'m1', 'm2'}, set(members(spec.for_node(found))))
 
     def test_off_is_as_ever(self):
         sent = spec.for_node(document('off'))

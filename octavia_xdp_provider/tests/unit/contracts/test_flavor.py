@@ -134,11 +134,6 @@ class TestFlavor(base.TestCase):
                 self.assertIsNone(
                     flavor.PROFILE.problem({key: spec.default}), key)
 
-    def test_given_values_go_before_defaults(self):
-        self.assertEqual('gre', flavor.value({'encapsulation': 'gre'},
-                                             'encapsulation'))
-        self.assertIs(False, flavor.value({'quic': False}, 'quic'))
-
     def test_descriptions_name_values_and_default(self):
         for key, spec in flavor.KEYS.items():
             text = flavor.description(key)

@@ -86,21 +86,6 @@ class TestSpec(base.TestCase):
         self.assertEqual('198.18.10.12', members['m2']['address'])
         self.assertEqual(9, members['m2']['weight'])
 
-    def test_replace_mixes_old_and_new_members(self):
-        result = self.apply('member', 'replace', None, pool_id='pool',
-                            members={
-                                'm1': {'weight': 0, 'backup': True},
-                                'v6': base.member('2001:db8::1', weight=256),
-                                'new': base.member('198.18.10.14',
-                                                   backup=True)})
-        members = result['pools']['pool']['members']
-        self.assertEqual(
-            {'m1': ('198.18.10.11', 0, True),
-             'v6': ('2001:db8::1', 256, False),
-             'new': ('198.18.10.14', 1, True)},
-            {key: (member['address'], member['weight'], member['backup'])
-             for key, member in members.items()})
-
     def persistence(self, document, **given):
         result = changes.apply(document, change(
             'pool', 'update', 'pool', fields={
@@ -153,10 +138,6 @@ class TestSpec(base.TestCase):
 
 
 class TestDifferences(base.TestCase):
-
-    def test_equal_documents_have_no_differences(self):
-        self.assertEqual([], spec.differences(base.document(),
-                                              base.document()))
 
     def test_fields_only_the_other_knows_do_not_count(self):
         tree = base.tree()

@@ -12,7 +12,7 @@ from octavia_xdp_provider.controller import bounded_calls
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.controller import clocks
+from octavia_xdp_provider.tests.unit import clocks
 
 
 class Endpoint:

@@ -10,17 +10,8 @@ from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import service
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit import clocks
 from octavia_xdp_provider.tests.unit.controller import hypervisors
-
-
-class Clock:
-    """A leader's clock."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class MovesTestCase(hypervisors.ZeroTouchTestCase):
@@ -28,7 +19,7 @@ class MovesTestCase(hypervisors.ZeroTouchTestCase):
     PATIENCE = 30
 
     def setUp(self):
-        self.clock = Clock()
+        self.clock = clocks.Clock()
         super().setUp()
         self.seen('lb1', {})
         self.create()

@@ -70,9 +70,3 @@ class HostDropsTest(base.TestCase):
         outcome = Outcome.DROP_KEY
         self.read({outcome: 9}, {})
         self.assertEqual({('KEY', None): 11}, self.read({outcome: 2}, {}))
-
-    def test_vips_of_all_members_are_returned(self):
-        self.datapath.entries.return_value = [
-            mock.Mock(entry=mock.Mock(vip=vip))
-            for vip in ('203.0.113.10', '2001:db8::10', '203.0.113.10')]
-        self.assertEqual({'203.0.113.10', '2001:db8::10'}, self.drops.vips())

@@ -127,10 +127,6 @@ class KernelTest(base.TestCase):
             self.row('drops', drop(VIP6, 0x200, to_vip=0, protocol=6,
                                    encapsulation=41, netns=1)))
 
-    def test_row_without_interface_has_neither_name_nor_index(self):
-        row = self.row('drops', drop(ifindex=0))
-        self.assertEqual((None, None), (row.ifindex, row.interface))
-
     def test_counts_of_cpus_and_places_in_a_function_are_summed(self):
         self.maps['drops'] += [(drop(), [1, 2]), (drop(location=0x108), [4]),
                                (drop(VIP6), [8])]

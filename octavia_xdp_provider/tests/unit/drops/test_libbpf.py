@@ -61,16 +61,10 @@ class BtfTest(base.TestCase):
         for broken in (b'', b'\x7fELF', data[:20], data[:60]):
             with open(path, 'wb') as file:
                 file.write(broken)
-            self.assertRaises(libbpf.BtfError, libbpf.Btf, path)
+            self.assertNotIn('Unknown error', str(self.assertRaises(
+                libbpf.BtfError, libbpf.Btf, path)))
         self.assertIn('No such file', str(self.assertRaises(
             libbpf.BtfError, libbpf.Btf, path + '-not')))
-
-    def test_errors_of_libbpf_have_texts(self):
-        path = self.useFixture(fixtures.TempDir()).join('btf')
-        with open(path, 'wb') as file:
-            file.write(b'no BTF')
-        self.assertNotIn('Unknown error', str(self.assertRaises(
-            libbpf.BtfError, libbpf.Btf, path)))
 
 
 class FakeLibrary:

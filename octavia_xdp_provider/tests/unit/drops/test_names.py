@@ -16,10 +16,6 @@ class NamesTest(base.TestCase):
         self.file = self.useFixture(fixtures.TempDir()).join('btf')
         self.names = names.Names(libbpf.Btf(support.kernel().write(self.file)))
 
-    def test_reasons_are_named_as_in_the_kernel(self):
-        self.assertEqual('NO_SOCKET', self.names.reason(3))
-        self.assertEqual('SKB_NOT_DROPPED_YET', self.names.reason(0))
-
     def test_unknown_reasons_are_numbers_in_their_subsystem(self):
         self.assertEqual('4711', self.names.reason(4711))
         self.assertEqual('OPENVSWITCH_5', self.names.reason(2 << 16 | 5))

@@ -25,10 +25,6 @@ class LedgerTest(base.TestCase):
         self.assertEqual([(A, 3, 3)], ledger.update({A: 3}))
         self.assertEqual([(A, 4, 7)], ledger.update({A: 7}))
 
-    def test_counters_before_the_first_reading_do_not_count(self):
-        ledger = rows.Ledger({A: 100, B: 5})
-        self.assertEqual([(A, 1, 1)], ledger.update({A: 101, B: 5}))
-
     def test_counters_that_restart_count_from_zero(self):
         ledger = rows.Ledger({A: 100})
         ledger.update({A: 110})
@@ -59,9 +55,3 @@ class DatapathDropsTest(base.TestCase):
             {('datapath', 'RATE'): 2, ('datapath', 'NO_MEMBER'): 0},
             {(row.source, row.reason): count
              for row, count in self.drops.read().items()})
-
-    def test_vips_of_all_services_are_returned(self):
-        self.datapath.services.return_value = [
-            mock.Mock(key=mock.Mock(address=address))
-            for address in ('203.0.113.1', '2001:db8::1', '203.0.113.1')]
-        self.assertEqual({'203.0.113.1', '2001:db8::1'}, self.drops.vips())

@@ -129,23 +129,3 @@ class WatchTest(base.TestCase):
     def test_given_vips_are_not_followed(self):
         self.run_with(count=2, vips=['c'])
         self.assertEqual([{'c'}, {'c'}], self.kernel.watched)
-
-    def test_datapath_is_read_without_the_kernel(self):
-        self.run_with(count=1, sources={'datapath': self.datapath})
-        self.assertEqual([(1.0, 0, {'datapath': (2, 2)})], self.view.readings)
-        self.assertEqual(['datapath'], self.view.started[1])
-
-    def test_hypervisor_has_vips_and_counters_from_before_the_start(self):
-        self.run_with(count=1, sources={
-            'kernel': self.kernel, 'datapath': self.datapath,
-            'host': Source(HOST, 3, start=7, vips=[['b']])})
-        self.assertEqual(
-            [(1.0, 1, {'kernel': (5, 5), 'datapath': (2, 2),
-                       'host': (3, 3)})], self.view.readings)
-        self.assertEqual(
-            ({'a', 'b'}, ['kernel', 'xdp', 'datapath', 'host']),
-            self.view.started)
-
-    def test_kernel_is_read_without_the_datapath(self):
-        self.run_with(count=1, sources={'kernel': self.kernel}, vips=['a'])
-        self.assertEqual([(1.0, 1, {'kernel': (5, 5)})], self.view.readings)

@@ -99,14 +99,3 @@ class TestWithController(hypervisors.ZeroTouchTestCase):
         self.assertEqual(({}, {}, []), (
             self.hv1.datapath.held_ports, self.hv1.datapath.held_entries,
             self.hv1.datapath.pinned()))
-
-    def test_error_of_the_datapath_reaches_the_member(self):
-        self.hv1.datapath.failing = {'set_entry'}
-        self.create()
-        self.converge()
-        self.assertFalse(any('tunnel' in member
-                             for member in self.sent().values()))
-        self.hv1.datapath.failing = set()
-        self.converge()
-        self.assertEqual({'m1', 'm2'}, {
-            key for key, member in self.sent().items() if 'tunnel' in member})

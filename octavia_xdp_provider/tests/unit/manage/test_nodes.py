@@ -93,6 +93,13 @@ class TestNodes(base.ManageTestCase):
         self.assertEqual(('lb2', None), (lb2['host'], lb2['pools']))
         self.assertIn('198.51.100.0/28', self.done('node', 'nat'))
 
+    def test_problem_of_nat_is_in_node_list(self):
+        self.seen('lb1', {'nat': {'pools': [], 'problem': 'a bad pool'}})
+        self.assertEqual(['a bad pool'],
+                         self.listed('node', 'list')[0]['problems'])
+        self.assertIn('a bad pool', self.done('node', 'nat'))
+        self.assertRegex(self.done('top', '--batch', '-n', '1'), 'a bad pool')
+
     def test_only_registered_nat_pools_are_used(self):
         for host, pool in (('lb1', '198.51.100.0/28'),
                            ('lb2', '198.51.100.16/28')):

@@ -16,22 +16,14 @@ from octavia_xdp_provider.process import monitoring
 from octavia_xdp_provider.process import systemd
 from octavia_xdp_provider.process import watchdog
 from octavia_xdp_provider.tests.unit import base
-
-
-class Clock:
-
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
+from octavia_xdp_provider.tests.unit import clocks
 
 
 class TestLoops(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.clock = Clock()
+        self.clock = clocks.Clock()
         self.loops = loops.Loops(10, self.clock)
 
     def test_loop_that_does_not_come_round_hangs(self):
@@ -112,7 +104,7 @@ class TestWatchdog(SystemdTestCase):
 
     def test_watchdog_is_fed_until_a_loop_hangs(self):
         log = self.useFixture(fixtures.FakeLogger())
-        clock = Clock()
+        clock = clocks.Clock()
         watched = loops.Loops(10, clock)
         come_round = watched.watch('worker')
         one = watchdog.Watchdog(watched, self.systemd(
@@ -133,7 +125,7 @@ class TestRepeated(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.clock = Clock()
+        self.clock = clocks.Clock()
 
     def test_failure_counts_when_it_has_lasted(self):
         outcomes = [OSError('refused'), None, OSError('refused')]

@@ -4,7 +4,6 @@
 import errno
 import os
 import threading
-import time
 from unittest import mock
 
 from octavia_xdp_provider.node import datapath
@@ -34,16 +33,7 @@ class TestRun(handling.HandlerTestCase):
         self.thread.join()
 
     def wait_for(self, state):
-        end = time.monotonic() + 10
-        while self.datapath.state != state:
-            self.assertLess(time.monotonic(), end, self.datapath.state)
-            time.sleep(0.005)
-
-    def wait_for_empty_queue(self):
-        end = time.monotonic() + 10
-        while self.pending():
-            self.assertLess(time.monotonic(), end, self.pending())
-            time.sleep(0.005)
+        self.wait_until(lambda: self.datapath.state == state)
 
     def renamed(self, first, *records):
         path = self.delta(first, *records, name='.tmp-writer')
@@ -60,7 +50,7 @@ class TestRun(handling.HandlerTestCase):
         self.wait_for({5: True})
         self.renamed(2, record(5, DOWN))
         self.wait_for({5: False})
-        self.wait_for_empty_queue()
+        self.wait_until(lambda: not self.pending())
 
     def test_file_without_an_event_is_found(self):
         self.linked(1, record(5, UP))
@@ -76,48 +66,36 @@ class TestRun(handling.HandlerTestCase):
         self.wait_for({5: True})
         with mock.patch.object(handler, 'RESCAN_S', 3600):
             # From the next look on it sleeps for an hour.
-            end = time.monotonic() + 10
             before = self.datapath.looks
-            while self.datapath.looks < before + 2:
-                self.assertLess(time.monotonic(), end)
+
+            def looks_twice():
                 wakeup.notify(self.handler._files.handler_wakeup)
-                time.sleep(0.005)
+                return self.datapath.looks >= before + 2
+            self.wait_until(looks_twice)
             self.datapath.state.clear()
             self.datapath.services[1] = 7
             wakeup.notify(self.handler._files.handler_wakeup)
             self.wait_for({5: True})
 
     def renamed_when_made(self, *records):
-        end = time.monotonic() + 10
-        while not os.path.isdir(self.queue):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.005)
+        self.wait_until(lambda: os.path.isdir(self.queue))
         self.renamed(1, *records)
 
     def test_only_what_is_done_is_a_sign_of_life(self):
         path = self.handler._files.handler_heartbeat
-        end = time.monotonic() + 10
-        while heartbeat.age_s(path) is None:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.005)
+        self.wait_until(lambda: heartbeat.age_s(path) is not None)
         self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
         self.renamed(1, record(5, UP))
-        while not self.value('failures_total'):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.005)
+        self.wait_until(lambda: self.value('failures_total'))
         before = os.stat(path).st_mtime_ns
         failures = self.value('failures_total')
-        while self.value('failures_total') < failures + 2:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.005)
+        self.wait_until(
+            lambda: self.value('failures_total') >= failures + 2)
         self.assertEqual(before, os.stat(path).st_mtime_ns)
 
     def test_failure_is_tried_again(self):
         self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
         self.renamed(1, record(5, UP))
-        end = time.monotonic() + 10
-        while not self.value('failures_total'):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.005)
+        self.wait_until(lambda: self.value('failures_total'))
         self.datapath.failure = None
         self.wait_for({5: True})
