@@ -46,5 +46,15 @@ def tree(**more):
                 'max_retries': 2}}}}, **more)
 
 
+def numbered_tree(number, **more):
+    """A tree whose VIP and ids, but for members, end in a number."""
+    result = tree(vip_address=f'203.0.113.{number}', **more)
+    pool_id = f'pool{number}'
+    result['listeners'] = {f'listener{number}': {
+        **result['listeners']['listener'], 'default_pool_id': pool_id}}
+    result['pools'] = {pool_id: result['pools']['pool']}
+    return result
+
+
 def document(**more):
     return spec.document('lb', tree(**more))

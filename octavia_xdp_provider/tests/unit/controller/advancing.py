@@ -7,26 +7,12 @@ import uuid
 from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.scheduler import service
-from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 UP = {'lb': {'m1': 'up', 'm2': 'up'}}
 ALL = ('lb', 'listener', 'pool', 'm1', 'm2', 'hm')
 
 
-def created(**fields):
-    return {'object': 'loadbalancer', 'action': 'create', 'object_id': 'lb',
-            'load_balancer_id': 'lb', 'fields': base.tree(**fields)}
-
-
-def member(action, key='m3', **more):
-    return dict({'object': 'member', 'action': action, 'object_id': key,
-                 'pool_id': 'pool'}, **more)
-
-
-ADDED = member('create', fields=base.member('198.18.10.13'))
-DELETED = {'object': 'loadbalancer', 'action': 'delete', 'object_id': 'lb',
-           'load_balancer_id': 'lb'}
 PATH = {('loadbalancer', 'lb'), ('listener', 'listener'), ('pool', 'pool')}
 
 

@@ -9,12 +9,13 @@ from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import advancing
+from octavia_xdp_provider.tests.unit.controller import requesting
 
 
 class TestPromotion(advancing.AdvanceTestCase):
 
     def test_nodes_get_nothing_before_octavia_has_committed(self):
-        self.request(advancing.created())
+        self.request(requesting.created())
         self.work()
         self.assertEqual([], self.store.placements())
         self.assertEqual(set(), self.notified)
@@ -33,7 +34,7 @@ class TestPromotion(advancing.AdvanceTestCase):
             self.assertEqual('ONLINE', self.octavia.operating(key))
 
     def test_rolled_back_creation_leaves_nothing(self):
-        self.request(advancing.created())
+        self.request(requesting.created())
         self.now += 29 + self.conf.controller.confirm_timeout
         self.work()
         self.assertIsNotNone(self.store.load_balancer('lb'))
@@ -44,12 +45,12 @@ class TestPromotion(advancing.AdvanceTestCase):
 
     def test_rolled_back_change_has_no_effect(self):
         """A removed object is still in Octavia's tree, and must stay."""
-        self.do(advancing.created())
+        self.do(requesting.created())
         before = self.store.load_balancer('lb')
         sent = len(self.octavia.messages)
         for change in (
-                advancing.member('update', 'm1', fields={'weight': 9}),
-                advancing.member('delete', 'm1'), advancing.DELETED, {
+                requesting.member('update', 'm1', fields={'weight': 9}),
+                requesting.member('delete', 'm1'), requesting.deleted(), {
                 'object': 'member', 'action': 'replace', 'object_id': None,
                 'pool_id': 'pool', 'members': {
                     'm1': base.member('198.18.10.11')}}):
@@ -64,8 +65,8 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.assertEqual(sent, len(self.octavia.messages))
 
     def test_cancelled_request_has_no_effect(self):
-        self.do(advancing.created())
-        request = self.request(advancing.DELETED)
+        self.do(requesting.created())
+        request = self.request(requesting.deleted())
         self.store.cancel(request)
         # A later deletion is another request.
         self.octavia.trees['lb']['loadbalancer', 'lb'] = 'PENDING_DELETE'
@@ -73,7 +74,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.assertFalse(self.store.load_balancer('lb').deleted)
 
     def test_batch_replaces_the_members(self):
-        self.do(advancing.created())
+        self.do(requesting.created())
         self.request({
             'object': 'member', 'action': 'replace', 'object_id': None,
             'pool_id': 'pool', 'members': {
@@ -94,7 +95,7 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.assertEqual('ACTIVE', self.provisioning('m4'))
 
     def test_another_process_continues_after_a_crash_at_any_step(self):
-        self.request(advancing.created())
+        self.request(requesting.created())
         self.commit()
         steps = ('provisioning_status', 'set_statuses')
         for name in steps:
@@ -117,10 +118,10 @@ class TestDeletion(advancing.AdvanceTestCase):
 
     def setUp(self):
         super().setUp()
-        self.do(advancing.created())
+        self.do(requesting.created())
 
     def delete(self):
-        self.request(advancing.DELETED)
+        self.request(requesting.deleted())
         self.commit((), {('loadbalancer', 'lb')})
 
     def test_deleted_is_sent_once_no_live_node_has_it(self):
@@ -195,7 +196,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertIn('lb is being deleted', str(error))
 
     def test_vip_stays_reserved_while_a_node_may_announce_it(self):
-        other = advancing.created()
+        other = requesting.created()
         other = dict(other, object_id='other', load_balancer_id='other')
         other['fields'].update(listeners={}, pools={})
         self.delete()
@@ -223,7 +224,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertEqual([], self.store.load_balancers())
 
     def test_repeated_deletion_of_a_member_does_not_block(self):
-        self.request(advancing.member('delete', 'm1'))
+        self.request(requesting.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
         with mock.patch.object(self.store, 'note_sent',
@@ -244,8 +245,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         other = spec.document('other', base.tree())
         self.octavia.commit(other, (), {('loadbalancer', 'other')})
         self.store.request(
-            dict(advancing.DELETED, object_id='other',
-                 load_balancer_id='other'),
+            requesting.deleted('other'),
             'request', self.store.now() + 30)
         self.work()
         self.assertIsNone(self.octavia.tree('other'))
@@ -254,8 +254,7 @@ class TestDeletion(advancing.AdvanceTestCase):
     def test_rolled_back_deletion_of_unknown_load_balancer_has_no_effect(self):
         self.octavia.commit(spec.document('other', base.tree()))
         self.store.request(
-            dict(advancing.DELETED, object_id='other',
-                 load_balancer_id='other'),
+            requesting.deleted('other'),
             'request', self.store.now() + 30)
         for _ in range(30):
             self.work()
@@ -271,7 +270,7 @@ class TestFailover(advancing.AdvanceTestCase):
 
     def setUp(self):
         super().setUp()
-        self.do(advancing.created())
+        self.do(requesting.created())
         self.seen('c', {})
         self.seen('d', {})
 
@@ -342,7 +341,7 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
             self.store.set_nat_pools(host, (pool,))
             self.seen(host, {'document_version': spec.VERSION,
                              'nat': {'pools': [pool]}})
-        self.do(advancing.created(flavor={'forwarding': 'nat'}))
+        self.do(requesting.created(flavor={'forwarding': 'nat'}))
 
     def test_no_nodes_are_named_without_a_limit(self):
         self.create_nat()

@@ -9,13 +9,14 @@ from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import liveness
 from octavia_xdp_provider.tests.unit.controller import advancing
+from octavia_xdp_provider.tests.unit.controller import requesting
 
 
 class TestStatuses(advancing.AdvanceTestCase):
 
     def setUp(self):
         super().setUp()
-        self.request(advancing.created())
+        self.request(requesting.created())
         self.commit()
         self.work()
 
@@ -54,7 +55,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual(sent, len(self.octavia.messages), 'sent again')
         # The tenant corrects the change.
-        self.request(advancing.member('delete', 'm1'))
+        self.request(requesting.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
         self.report()
@@ -68,7 +69,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.work()
         sent = len(self.octavia.messages)
         touched = {*advancing.PATH, ('member', 'm1')}
-        self.do(advancing.member('update', 'm1', fields={'weight': 2}),
+        self.do(requesting.member('update', 'm1', fields={'weight': 2}),
                 touched)
         self.assertEqual(
             {(kind, key): {'id': key, 'provisioning_status': 'ACTIVE'}
@@ -102,7 +103,7 @@ class TestStatuses(advancing.AdvanceTestCase):
     def test_removed_member_is_deleted_once_nodes_have_removed_it(self):
         self.report()
         self.work()
-        self.request(advancing.member('delete', 'm1'))
+        self.request(requesting.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
         self.report('a')
@@ -174,7 +175,7 @@ class TestStatusesInDoubt(advancing.AdvanceTestCase):
 
     def setUp(self):
         super().setUp()
-        self.do(advancing.created())
+        self.do(requesting.created())
         self.assertEqual('ONLINE', self.octavia.operating('m1'))
 
     def fails_after(self, method, error):
@@ -207,7 +208,7 @@ class TestStatusesInDoubt(advancing.AdvanceTestCase):
         self.comes_back()
 
     def test_deletion_whose_answers_are_all_late_ends(self):
-        self.request(advancing.DELETED)
+        self.request(requesting.deleted())
         self.commit(deleted={('loadbalancer', 'lb')})
         self.work()
         self.report()
@@ -279,7 +280,7 @@ class TestClockSetBack(advancing.AdvanceTestCase):
         self.assertEqual([0, *range(0, 35, 5)], silence)
 
     def test_failing_change_does_not_stay_pending(self):
-        self.request(advancing.created())
+        self.request(requesting.created())
         self.commit()
         self.work()
         self.now -= BACK_S
@@ -289,8 +290,8 @@ class TestClockSetBack(advancing.AdvanceTestCase):
             self.provisioning(), self.octavia.operating('lb')))
 
     def test_rolled_back_change_is_dropped_within_minutes(self):
-        self.do(advancing.created())
-        self.request(advancing.member('update', 'm1', fields={'weight': 9}))
+        self.do(requesting.created())
+        self.request(requesting.member('update', 'm1', fields={'weight': 9}))
         self.work()
         self.now -= BACK_S
         for _ in range(40):

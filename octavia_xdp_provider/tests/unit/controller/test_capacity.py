@@ -33,13 +33,10 @@ class TestCapacity(store_base.StoreTestCase):
     def create(self, number, **more):
         """A load balancer with one listener and two members."""
         key = f'lb{number}'
-        tree = base.tree(vip_address=f'203.0.113.{number}', **more)
-        tree['listeners'] = {f'listener{number}': dict(
-            tree['listeners']['listener'], default_pool_id=f'pool{number}')}
-        tree['pools'] = {f'pool{number}': tree['pools']['pool']}
         self.request({
             'object': 'loadbalancer', 'action': 'create', 'object_id': key,
-            'load_balancer_id': key, 'fields': tree})
+            'load_balancer_id': key,
+            'fields': base.numbered_tree(number, **more)})
         return key
 
     def assertTold(self, text, error):

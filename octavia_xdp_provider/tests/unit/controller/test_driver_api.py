@@ -7,6 +7,7 @@ import uuid
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.tests.unit.controller import advancing
+from octavia_xdp_provider.tests.unit.controller import requesting
 
 
 class TestEnded(advancing.AdvanceTestCase):
@@ -27,7 +28,7 @@ class TestEnded(advancing.AdvanceTestCase):
         return request
 
     def test_committed_change_is_promoted_at_once(self):
-        request = self.change(advancing.created())
+        request = self.change(requesting.created())
         self.api.ended(None, request, True)
         self.work()
         self.assertEqual({'a', 'b'}, self.notified)
@@ -35,9 +36,9 @@ class TestEnded(advancing.AdvanceTestCase):
             self.generations('a')))
 
     def test_nodes_are_notified_without_a_worker(self):
-        self.do(advancing.created())
+        self.do(requesting.created())
         self.notified.clear()
-        self.api.ended(None, self.change(advancing.ADDED), True)
+        self.api.ended(None, self.change(requesting.ADDED), True)
         self.assertEqual({'a', 'b'}, self.notified)
         self.assertIn('m3', self.members())
 
@@ -47,21 +48,21 @@ class TestEnded(advancing.AdvanceTestCase):
         self.store.set_in_service('a', False)
         self.store.set_in_service('b', False)
         with self.assertLogs('octavia_xdp_provider.controller') as logged:
-            answer = self.api.change(None, advancing.created(), 'r',
+            answer = self.api.change(None, requesting.created(), 'r',
                                      self.store.now() + 30, True)
         self.assertNotIn('c has', answer['refused'])
         self.assertIn('c has 0 of 0 services', answer['detail'])
         self.assertIn(answer['detail'], logged.output[-1])
 
     def test_rolled_back_change_has_no_effect(self):
-        self.do(advancing.created())
+        self.do(requesting.created())
         before = self.store.load_balancer('lb')
-        self.api.ended(None, self.change(advancing.DELETED), False)
+        self.api.ended(None, self.change(requesting.deleted()), False)
         self.assertEqual(before, self.store.load_balancer('lb'))
 
     def test_repeated_or_late_end_changes_nothing(self):
-        self.do(advancing.created())
-        request = self.change(advancing.ADDED)
+        self.do(requesting.created())
+        request = self.change(requesting.ADDED)
         for _ in range(2):
             self.api.ended(None, request, True)
         before = self.store.load_balancer('lb')
@@ -70,7 +71,7 @@ class TestEnded(advancing.AdvanceTestCase):
         self.assertEqual(before, self.store.load_balancer('lb'))
 
     def test_octavia_is_asked_if_the_report_is_lost(self):
-        self.change(advancing.created())
+        self.change(requesting.created())
         self.commit()
         self.assertEqual([], self.work())
         self.now += requests.UNREPORTED_S + 1

@@ -27,13 +27,11 @@ class TestLimits(store_base.StoreTestCase):
         """A load balancer whose pool no listener uses, so that it needs
         nothing of any node."""
         key = f'lb{number}'
-        tree = base.tree(vip_address=f'203.0.113.{number}',
-                         project_id=project)
+        tree = base.numbered_tree(number, project_id=project)
         tree['listeners'] = {}
-        tree['pools'] = {f'pool{number}': dict(
-            tree['pools']['pool'], members={
-                f'm{one}': base.member(f'198.18.10.{one + 1}')
-                for one in range(members)})}
+        tree['pools'][f'pool{number}']['members'] = {
+            f'm{index}': base.member(f'198.18.10.{index + 1}')
+            for index in range(members)}
         request = self.request({
             'object': 'loadbalancer', 'action': 'create', 'object_id': key,
             'load_balancer_id': key, 'fields': tree}, **sizes)

@@ -93,13 +93,6 @@ class TestProtocol(store_base.StoreTestCase):
             self.received += 1
             node.receive(*self.on_the_way.pop())
 
-    def document(self, number):
-        tree = base.tree(vip_address=f'203.0.113.{number}')
-        tree['listeners'] = {f'listener{number}': dict(
-            tree['listeners']['listener'], default_pool_id=f'pool{number}')}
-        tree['pools'] = {f'pool{number}': tree['pools']['pool']}
-        return spec.document(f'lb{number}', tree)
-
     def act(self, source):
         """Change the load balancers that the node should have."""
         number = source.randint(1, 6)
@@ -109,7 +102,8 @@ class TestProtocol(store_base.StoreTestCase):
                   if one.removed_generation is None]
         event = source.random()
         if row is None:
-            self.store.create(self.document(number))
+            self.store.create(spec.document(
+                key, base.numbered_tree(number)))
         elif row.deleted:
             if not self.store.placements([key]):
                 self.store.forget(key)

@@ -127,14 +127,11 @@ class TestWork(store_base.StoreTestCase):
                 for one in page['changed']}})
 
     def create(self, number):
-        tree = base.tree(vip_address=f'203.0.113.{number}')
-        key, pool = f'lb{number}', f'pool{number}'
-        tree['listeners'] = {f'listener{number}': dict(
-            tree['listeners']['listener'], default_pool_id=pool)}
-        tree['pools'] = {pool: tree['pools']['pool']}
+        key = f'lb{number}'
         self.change({'object': 'loadbalancer', 'action': 'create',
                      'object_id': key, 'load_balancer_id': key,
-                     'fields': tree}, lambda: self.pending(key))
+                     'fields': base.numbered_tree(number)},
+                    lambda: self.pending(key))
         self.finish()
 
     def pending(self, key):
