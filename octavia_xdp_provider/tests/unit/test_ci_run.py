@@ -49,31 +49,40 @@ class TestOrder(base.TestCase):
         self.last_lines = output.getvalue()
         return names(self.run_)
 
-    def test_kinds_that_a_change_can_break_follow_the_test_command(self):
-        self.assertEqual(
-            ['make test', 'horizon', 'packages', 'roles'],
-            self.run_all(['horizon', 'packages'], ['roles', 'ovn']))
-        self.assertTrue(self.passed)
-
-    def test_kind_that_does_not_fit_is_not_begun_and_is_named(self):
-        self.assertEqual(
-            ['make test', 'horizon'],
-            self.run_all(['bench-guests', 'horizon'], [],
-                         seconds={'make test': 31 * MINUTE}))
-        self.assertIn('bench-guests: the change can break it, but it was not '
-                      'begun', self.last_lines)
-        self.assertTrue(self.passed)
-
-    def test_first_kind_that_fits_is_the_one_in_turn(self):
-        self.assertEqual(
-            ['make test', 'horizon'],
-            self.run_all([], ['bench-guests', 'horizon', 'roles'],
-                         seconds={'make test': 31 * MINUTE}))
-
-    def test_kind_that_the_change_can_break_fails_the_run(self):
-        self.run_all(['horizon'], [], results={'horizon': ci.FAILED})
-        self.assertFalse(self.passed)
-        self.assertIn('failed: horizon', self.last_lines)
+    def test_order_result_and_last_lines_of_a_run(self):
+        late = {'seconds': {'make test': 31 * MINUTE}}
+        for what, arguments, options, done, passed, text in (
+                ('breakable kinds follow, then the one in turn',
+                 (['horizon', 'packages'], ['roles', 'ovn']), {},
+                 ['horizon', 'packages', 'roles'], True, ''),
+                ('kind that does not fit is named',
+                 (['bench-guests', 'horizon'], []), late, ['horizon'], True,
+                 'bench-guests: the change can break it, but it was not '
+                 'begun'),
+                ('first kind that fits is the one in turn',
+                 ([], ['bench-guests', 'horizon', 'roles']), late,
+                 ['horizon'], True, ''),
+                ('breakable kind fails the run', (['horizon'], []),
+                 {'results': {'horizon': ci.FAILED}}, ['horizon'], False,
+                 'failed: horizon'),
+                ('kind in turn fails nothing', ([], ['horizon']),
+                 {'results': {'horizon': ci.FAILED}}, ['horizon'], True,
+                 'horizon: FAILED'),
+                ('package index that does not answer fails nothing',
+                 (['horizon'], []), {'results': {'horizon': ci.NO_PACKAGES}},
+                 ['horizon'], True, ci.NO_PACKAGES),
+                ('nothing is begun after a kind that was stopped',
+                 (['horizon', 'packages'], ['roles']),
+                 {'results': {'horizon': ci.STOPPED}}, ['horizon'], False,
+                 ''),
+                ('kinds run after a failed test command', (['horizon'], []),
+                 {'results': {'make test': ci.FAILED}}, ['horizon'], False,
+                 '')):
+            with self.subTest(what):
+                self.assertEqual(['make test', *done],
+                                 self.run_all(*arguments, **options))
+                self.assertEqual(passed, self.passed)
+                self.assertIn(text, self.last_lines)
 
     def test_reason_of_a_failure_is_in_the_last_lines(self):
         run = Run()
@@ -82,29 +91,6 @@ class TestOrder(base.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as output:
             ci.report(run, '0123456789abcdef')
         self.assertIn('test_a\n    0x1 != 0x3\n', output.getvalue())
-
-    def test_kind_in_turn_is_named_but_fails_nothing(self):
-        self.run_all([], ['horizon'], results={'horizon': ci.FAILED})
-        self.assertTrue(self.passed)
-        self.assertIn('horizon: FAILED', self.last_lines)
-
-    def test_package_index_that_does_not_answer_fails_nothing(self):
-        self.run_all(['horizon'], [], results={'horizon': ci.NO_PACKAGES})
-        self.assertTrue(self.passed)
-        self.assertIn(ci.NO_PACKAGES, self.last_lines)
-
-    def test_nothing_is_begun_after_a_run_that_was_stopped(self):
-        self.assertEqual(
-            ['make test', 'horizon'],
-            self.run_all(['horizon', 'packages'], ['roles'],
-                         results={'horizon': ci.STOPPED}))
-        self.assertFalse(self.passed)
-
-    def test_failed_test_command_does_not_keep_kinds_from_running(self):
-        self.assertEqual(
-            ['make test', 'horizon'],
-            self.run_all(['horizon'], [], results={'make test': ci.FAILED}))
-        self.assertFalse(self.passed)
 
 
 class TestTurns(base.TestCase):

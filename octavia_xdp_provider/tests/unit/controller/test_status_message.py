@@ -62,51 +62,37 @@ class TestMadePending(base.TestCase):
                 'object': 'loadbalancer', 'action': 'create',
                 'object_id': 'lb'}))
 
-    def test_update_of_load_balancer_includes_it_alone(self):
-        self.assertEqual({LB}, self.made(
-            object='loadbalancer', action='update', object_id='lb',
-            fields={'name': 'x'}))
-
-    def test_members_and_monitors_include_pool_and_listeners(self):
+    def test_change_includes_its_object_and_those_above(self):
         above = {LB, LISTENER, POOL}
-        for kind, key, action, fields in (
-                ('member', 'm1', 'update', {'weight': 2}),
-                ('member', 'm3', 'create', base.member('198.18.10.13')),
-                ('healthmonitor', 'hm', 'update', {'delay': 9})):
-            self.assertEqual(above | {(kind, key)}, self.made(
-                object=kind, action=action, object_id=key, pool_id='pool',
-                fields=fields))
-
-    def test_deleted_objects_are_not_included(self):
-        for kind, key in (('member', 'm1'), ('healthmonitor', 'hm')):
-            self.assertEqual({LB, LISTENER, POOL}, self.made(
-                object=kind, action='delete', object_id=key,
-                pool_id='pool'))
-        self.assertEqual({LB}, self.made(
-            object='listener', action='delete', object_id='listener'))
-
-    def test_listeners_of_a_deleted_pool_are_included(self):
-        self.assertEqual({LB, LISTENER}, self.made(
-            object='pool', action='delete', object_id='pool'))
-
-    def test_batch_includes_all_its_members(self):
-        self.assertEqual(
-            {LB, LISTENER, POOL, ('member', 'm2'), ('member', 'm3')},
-            self.made(object='member', action='replace', object_id=None,
-                      pool_id='pool', members={
-                          'm2': base.member('198.18.10.12'),
-                          'm3': base.member('198.18.10.13')}))
-
-    def test_other_listeners_are_not_included(self):
-        document = base.document()
-        document['listeners']['other'] = dict(
-            document['listeners']['listener'], default_pool_id=None)
-        self.assertEqual({LB, LISTENER, POOL}, self.made(
-            document, object='pool', action='update', object_id='pool',
-            fields={'name': 'x'}))
-        self.assertEqual({LB, ('listener', 'other')}, self.made(
-            document, object='listener', action='update', object_id='other',
-            fields={'default_pool_id': 'pool'}))
+        of_pool = {'pool_id': 'pool'}
+        for change, expected in (
+                (('loadbalancer', 'update', 'lb', {'name': 'x'}), {LB}),
+                (('pool', 'update', 'pool', {'name': 'x'}), above),
+                (('pool', 'delete', 'pool'), {LB, LISTENER}),
+                (('listener', 'delete', 'listener'), {LB}),
+                (('listener', 'update', 'other',
+                  {'default_pool_id': 'pool'}), {LB, ('listener', 'other')}),
+                (('member', 'update', 'm1', {'weight': 2}, of_pool),
+                 above | {('member', 'm1')}),
+                (('member', 'create', 'm3', base.member('198.18.10.13'),
+                  of_pool), above | {('member', 'm3')}),
+                (('healthmonitor', 'update', 'hm', {'delay': 9}, of_pool),
+                 above | {('healthmonitor', 'hm')}),
+                # Deleted objects are not included.
+                (('member', 'delete', 'm1', {}, of_pool), above),
+                (('healthmonitor', 'delete', 'hm', {}, of_pool), above),
+                (('member', 'replace', None, {}, {**of_pool, 'members': {
+                    'm2': base.member('198.18.10.12'),
+                    'm3': base.member('198.18.10.13')}}),
+                 above | {('member', 'm2'), ('member', 'm3')})):
+            kind, action, key, fields, more = (*change, {}, {})[:5]
+            with self.subTest(f'{action} {kind} {key}'):
+                document = base.document()
+                document['listeners']['other'] = dict(
+                    document['listeners']['listener'], default_pool_id=None)
+                self.assertEqual(expected, self.made(
+                    document, object=kind, action=action, object_id=key,
+                    **({'fields': fields} if fields else {}), **more))
 
     def test_pool_created_for_a_listener_includes_it(self):
         document = base.document()

@@ -45,21 +45,16 @@ class EnvironmentTest(base.TestCase):
         place = self.folder(**{'bcc_IN___init__.py': 'BPF = "it"'})
         self.assertEqual('it', self.import_from(place).BPF)
 
-    def test_package_of_missing_bcc_is_named(self):
-        self.assertIn('python3-bpfcc',
-                      self.missing(self.import_from, self.folder()))
-
-    def test_bcc_without_its_library_is_explained(self):
-        place = self.folder(**{
-            'bcc_IN___init__.py': 'raise OSError("libbcc.so.0: no such")'})
-        text = self.missing(self.import_from, place)
-        self.assertIn('libbcc.so.0: no such', text)
-        self.assertIn('libbpfcc', text)
-
-    def test_another_package_named_bcc_is_refused(self):
-        place = self.folder(**{'bcc_IN___init__.py': ''})
-        self.assertIn('another package', self.missing(self.import_from,
-                                                      place))
+    def test_missing_or_unusable_bcc_is_explained(self):
+        module = 'bcc_IN___init__.py'
+        for files, words in (
+                ({}, ['python3-bpfcc']),
+                ({module: 'raise OSError("libbcc.so.0: no such")'},
+                 ['libbcc.so.0: no such', 'libbpfcc']),
+                ({module: ''}, ['another package'])):
+            text = self.missing(self.import_from, self.folder(**files))
+            for word in words:
+                self.assertIn(word, text)
 
     def status(self, capabilities):
         return os.path.join(self.folder(
@@ -83,29 +78,24 @@ class EnvironmentTest(base.TestCase):
         self.assertEqual(f'{mounted}/events',
                          environment.tracepoints((empty, mounted)))
 
-    def test_command_that_mounts_tracefs_is_named(self):
+    def test_missing_tracefs_or_tracepoint_is_named(self):
         empty = self.folder()
-        self.assertIn(f'mount -t tracefs tracefs {empty}',
-                      self.missing(environment.tracepoints, (empty,)))
-
-    def test_missing_tracepoint_is_named(self):
         mounted = self.folder(events_IN_sched_IN_enable='0')
-        self.assertIn('skb:kfree_skb', self.missing(environment.tracepoints,
-                                                    (mounted,)))
+        for place, word in ((empty, f'mount -t tracefs tracefs {empty}'),
+                            (mounted, 'skb:kfree_skb')):
+            self.assertIn(word, self.missing(environment.tracepoints,
+                                             (place,)))
 
-    def test_kernel_without_types_is_explained(self):
-        self.useFixture(fixtures.MockPatchObject(
-            libbpf, 'Btf', side_effect=libbpf.BtfError('libbpf finds none')))
-        text = self.missing(environment.types)
-        self.assertIn('CONFIG_DEBUG_INFO_BTF', text)
-        self.assertIn('libbpf finds none', text)
-
-    def test_missing_libbpf_is_explained(self):
-        self.useFixture(fixtures.MockPatchObject(
-            libbpf, 'library', side_effect=OSError('libbpf.so.1: no such')))
-        text = self.missing(environment.types)
-        self.assertIn('libbpf.so.1: no such', text)
-        self.assertIn('install the package libbpf1', text)
+    def test_missing_types_or_libbpf_are_explained(self):
+        for name, error, word in (
+                ('Btf', libbpf.BtfError('libbpf finds none'),
+                 'CONFIG_DEBUG_INFO_BTF'),
+                ('library', OSError('libbpf.so.1: no such'),
+                 'install the package libbpf1')):
+            with fixtures.MockPatchObject(libbpf, name, side_effect=error):
+                text = self.missing(environment.types)
+            self.assertIn(word, text)
+            self.assertIn(str(error), text)
 
     def test_all_missing_requirements_are_named_at_once(self):
         def first():

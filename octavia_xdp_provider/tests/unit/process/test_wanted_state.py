@@ -89,50 +89,47 @@ class TestDocument(base.TestCase):
                 (spec.HealthMonitor, pool['healthmonitor'])):
             self.assertEqual(set(kind.__annotations__), set(found))
 
-    def test_every_field_of_another_type_is_named_by_its_path(self):
-        for path in places(full_document()):
+    def reasons(self, paths, change, name=()):
+        """Yield why each changed path is refused; errors name the path."""
+        for path in paths:
             document = full_document()
-            holder, name = at(document, path)
-            holder[name] = {1j}
+            holder, field = at(document, (*path, *name))
+            change(holder, field)
             error = self.refused(document)
-            self.assertEqual('.'.join(path), error.option)
+            self.assertEqual('.'.join((*path, *name)), error.option)
             self.assertTrue(error.instead)
+            yield error.why
 
-    def test_numbers_are_not_texts_and_the_reverse(self):
-        for path in places(full_document()):
-            document = full_document()
-            holder, name = at(document, path)
-            if isinstance(holder[name], str):
-                holder[name] = 5
-            elif isinstance(holder[name], int | float):
-                holder[name] = str(holder[name])
-            else:
-                continue
-            self.assertEqual('.'.join(path), self.refused(document).option)
+    def test_every_field_of_another_type_is_named_by_its_path(self):
+        list(self.reasons(
+            places(full_document()),
+            lambda holder, name: holder.update({name: {1j}})))
+        # Numbers are no texts, and the reverse.
+        document = full_document()
+        values = {path: holder[name] for path in places(document)
+                  for holder, name in [at(document, path)]}
+        for kind, other in (str, 5), (int | float, 'x'):
+            list(self.reasons(
+                [path for path, value in values.items()
+                 if isinstance(value, kind)],
+                lambda holder, name, other=other: holder.update(
+                    {name: other})))
 
     def test_every_missing_field_is_named_by_its_path(self):
-        for path in places(full_document()):
-            if path[-1] in OPTIONAL or path[-1] in (
-                    'listener', 'pool', 'm1', 'm2', '2001:db8:100::10'):
-                continue
-            document = full_document()
-            holder, name = at(document, path)
-            del holder[name]
-            error = self.refused(document)
-            self.assertEqual('.'.join(path), error.option)
-            self.assertEqual('it is missing', error.why)
+        self.assertEqual({'it is missing'}, set(self.reasons(
+            [path for path in places(full_document())
+             if path[-1] not in OPTIONAL | {
+                 'listener', 'pool', 'm1', 'm2', '2001:db8:100::10'}],
+            dict.pop)))
 
     def test_unknown_fields_are_named_by_their_paths(self):
-        objects = {path[:-1] for path in places(full_document())}
-        for path in objects - {*METADATA, ('listeners',), ('pools',),
-                               ('pools', 'pool', 'members'),
-                               *BY_ID}:
-            document = full_document()
-            holder, name = at(document, (*path, 'shiny_new'))
-            holder[name] = 1
-            error = self.refused(document)
-            self.assertEqual('.'.join((*path, 'shiny_new')), error.option)
-            self.assertIn('does not know', error.why)
+        objects = {path[:-1] for path in places(full_document())} - {
+            *METADATA, ('listeners',), ('pools',),
+            ('pools', 'pool', 'members'), *BY_ID}
+        for why in self.reasons(
+                objects, lambda holder, name: holder.update({name: 1}),
+                ('shiny_new',)):
+            self.assertIn('does not know', why)
 
     def test_long_values_are_not_repeated_in_errors(self):
         document = full_document()

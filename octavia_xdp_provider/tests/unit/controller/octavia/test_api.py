@@ -112,17 +112,12 @@ class TestListed(ApiTestCase):
                 self.listed(self.api(page_size=size)), size)
             # A full page is not known to be the last one.
             self.assertEqual(7 // size + 1, len(self.pages()))
-
-    def test_octavias_own_page_limit_is_handled(self):
-        self.add(*[balancer(f'b{number}') for number in range(7)])
-        self.server.page_max = 2
-        self.assertEqual(7, len(self.listed(self.api(page_size=500))))
-
-    def test_list_without_pagination_is_requested_once(self):
-        self.add(*[balancer(f'b{number}') for number in range(7)])
-        self.server.page_max = None
-        self.assertEqual(7, len(self.listed(self.api(page_size=2))))
-        self.assertEqual(1, len(self.pages()))
+        # Octavia's own limit, and a list without pagination.
+        for page_max, size, pages in ((2, 500, 4), (None, 2, 1)):
+            self.server.requests.clear()
+            self.server.page_max = page_max
+            self.assertEqual(7, len(self.listed(self.api(page_size=size))))
+            self.assertEqual(pages, len(self.pages()))
 
     def test_other_providers_are_omitted_even_without_filters(self):
         self.add(balancer('a'), balancer('b', provider='amphora'))
