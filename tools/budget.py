@@ -30,6 +30,11 @@ def seconds(file=FILE):
     return _section(file, 'seconds', (int, float))
 
 
+def types(file=FILE):
+    """Return how often annotations may leave a type open, by the way."""
+    return _section(file, 'types', int)
+
+
 def write_lines(numbers, file=FILE):
     """Have these numbers for rooms; comments and all else stay."""
     text = file.read_text()

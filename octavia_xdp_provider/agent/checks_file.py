@@ -7,6 +7,7 @@ The format is described by ``contracts/checks.schema.json``; see
 
 from collections.abc import Iterable
 from collections.abc import Mapping
+import dataclasses
 import functools
 import ipaddress
 import json
@@ -109,9 +110,9 @@ def _is_good(check: Check) -> bool:
         (check.port is None or check.type == 'ping'
          or _in_range('port', check.port))
         and (check.mark is None or _in_range('mark', check.mark))
-        and _is_good_kind(check.type, check.port is None, check.delay,
-                          check.timeout, check.rise, check.fall, check.http,
-                          check.tls)
+        and _is_good_kind(dataclasses.replace(
+            check, address='192.0.2.1', mark=None,
+            port=None if check.port is None else 1))
     )
 
 
@@ -121,12 +122,8 @@ def _in_range(name: str, value: int) -> bool:
 
 
 @functools.lru_cache(1024)
-def _is_good_kind(kind: str, without_port: bool, delay: int, timeout: int,
-                  rise: int, fall: int, http: HttpOptions | None,
-                  tls: TlsOptions | None) -> bool:
-    """The same without the fields that differ among members of a pool."""
-    check = Check(kind, '192.0.2.1', None if without_port else 1, delay,
-                  timeout, rise, fall, http, tls)
+def _is_good_kind(check: Check) -> bool:
+    """The same with one value for fields that differ among members."""
     try:
         validate({'version': VERSION, 'checks': [
             {'key': '0' * 15 + '1', **check.as_dict()}]})

@@ -193,18 +193,13 @@ class Datapath:
                           for field in NatUsage._fields))
 
     def nat_flows(self, limit: int = 0, *, service: Key | None = None,
-                  client: str | None = None, client_port: int = 0,
-                  pool: str | None = None, pool_port: int = 0,
-                  member: str | None = None, member_port: int = 0,
-                  state: NatState | None = None
+                  client: str | None = None, client_port: int = 0
                   ) -> tuple[list[NatFlow], int]:
         """Return (flows of NAT that match all filters, how many there are).
 
         At most `limit` flows are returned; 0: all.
         """
-        wanted = self.library.nat_filter(
-            service, client, client_port, pool, pool_port, member,
-            member_port, state)
+        wanted = self.library.nat_filter(service, client, client_port)
         if limit:
             out = self._ffi.new('struct oxp_nat_flow[]', limit)
             count = self._call('oxp_nat_flows_list', wanted, out, limit)

@@ -73,20 +73,13 @@ class Library:
         return out
 
     def nat_filter(self, service: types.Key | None, client: str | None,
-                   client_port: int, pool: str | None, pool_port: int,
-                   member: str | None, member_port: int,
-                   state: types.NatState | None) -> Any:
+                   client_port: int) -> Any:
         out = self.ffi.new('struct oxp_nat_filter *')
         if service is not None:
             out.service = self.key(service)[0]
-        for name, text in (('client', client), ('pool', pool),
-                           ('member', member)):
-            if text is not None:
-                setattr(out, name, self.address(text)[0])
+        if client is not None:
+            out.client = self.address(client)[0]
         out.client_port = client_port
-        out.pool_port = pool_port
-        out.member_port = member_port
-        out.state = state or 0
         return out
 
     def settings(self, wanted: types.Settings) -> tuple[Any, Any]:

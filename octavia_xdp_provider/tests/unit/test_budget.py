@@ -25,6 +25,19 @@ def load():
 budget = load()
 
 
+class TestTypes(base.TestCase):
+
+    def test_types_that_are_left_open_keep_to_their_budget(self):
+        text = ''.join(
+            path.read_text() for path
+            in (ROOT / 'octavia_xdp_provider').rglob('*.py')
+            if 'tests' not in path.parts)
+        for name, pattern in (('any', r'^(?!from).*\bAny\b'),
+                              ('ignore', r'# type: ignore\b')):
+            places = len(re.findall(pattern, text, re.MULTILINE))
+            self.assertLessEqual(places, budget.types()[name], name)
+
+
 class TestFile(base.TestCase):
 
     def setUp(self):
