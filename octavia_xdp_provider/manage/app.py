@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-manage: the operator's command on a control host."""
 
+import argparse
 import logging
+from typing import Any
 
 from cliff import app
+from cliff import command
 from cliff import commandmanager
+from oslo_config import cfg
 import pbr.version
 
 from octavia_xdp_provider.config import options
@@ -26,7 +30,7 @@ from octavia_xdp_provider.manage import top
 from octavia_xdp_provider.manage import vip_ports
 
 PROGRAM = 'octavia-xdp-manage'
-COMMANDS = {
+COMMANDS: dict[str, type[command.Command]] = {
     'bounds': bounds.List,
     'broker setup': node_registration.Control,
     'database upgrade': database.Upgrade,
@@ -63,7 +67,7 @@ COMMANDS = {
 class Application(app.App):
     """Reads the configuration before any command runs."""
 
-    def __init__(self, **arguments):
+    def __init__(self, **arguments: Any) -> None:
         manager = commandmanager.CommandManager(
             'octavia_xdp.manage', ignored_modules=None)
         for name, command_class in COMMANDS.items():
@@ -73,26 +77,28 @@ class Application(app.App):
             version=pbr.version.VersionInfo(
                 'octavia-xdp-provider').release_string(),
             command_manager=manager, deferred_help=True, **arguments)
-        self.conf = None
+        self.conf: cfg.ConfigOpts | None = None
 
-    def build_option_parser(self, description, version, argparse_kwargs=None):
+    def build_option_parser(self, description: Any, version: Any,
+                            argparse_kwargs: Any = None
+                            ) -> argparse.ArgumentParser:
         parser = super().build_option_parser(description, version,
                                              argparse_kwargs)
         parser.add_argument('--config-file', action='append',
                             help='configuration file to read')
         return parser
 
-    def configure_logging(self):
+    def configure_logging(self) -> None:
         super().configure_logging()
         # It would log the kind of database with each command.
         logging.getLogger('alembic').setLevel(logging.WARNING)
 
-    def initialize_app(self, argv):
+    def initialize_app(self, argv: list[str]) -> None:
         self.conf = options.load(config_files=self.options.config_file,
                                  prog=PROGRAM)
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     """Run a command and return the exit status."""
     # Without arguments cliff would start its interactive shell.
     return Application().run(argv or ['--help'])

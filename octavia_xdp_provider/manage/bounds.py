@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that lists limits of shared resources that are reached."""
 
+import argparse
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
 from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import projects
+
+State = Mapping[str, Any]
+Bound = tuple[str, str, str]  # limit, how far it is reached, what shows it
 
 # Part of a table or a share from which it is listed.
 _NEARLY = 0.9
@@ -35,9 +43,9 @@ class List(command.List):
     "What tenants share", tells what happens at each limit.
     """
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for node in sorted(store.nodes(), key=lambda node: node.host):
             rows += ((node.host, *row) for row in _of_node(node.state or {}))
         for host in sorted(store.hypervisors(), key=lambda host: host.host):
@@ -51,7 +59,7 @@ class List(command.List):
         return ('where', 'limit', 'reached', 'see'), rows
 
 
-def _of_node(state):
+def _of_node(state: State) -> Iterator[Bound]:
     for name, (limit, see) in _OUTCOMES.items():
         packets = (state.get('outcomes') or {}).get(name, {}).get('packets')
         if packets:
@@ -68,7 +76,7 @@ def _of_node(state):
                _PROJECTS)
 
 
-def _of_hypervisor(state):
+def _of_hypervisor(state: State) -> Iterator[Bound]:
     if state.get('flows_full'):
         yield ('confirmed flows', f'{state["flows_full"]} packets '
                '(flows_full)', _PORTS)
@@ -76,7 +84,8 @@ def _of_hypervisor(state):
         yield from _filled(state, name, f'table of {name}', _PORTS)
 
 
-def _filled(state, name, limit, see):
+def _filled(state: State, name: str, limit: str, see: str
+            ) -> Iterator[Bound]:
     used, most = state.get(name), state.get(f'{name}_max')
     if used and most and used >= _NEARLY * most:
         yield limit, f'{used} of {most}', see

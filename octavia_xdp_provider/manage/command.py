@@ -6,6 +6,7 @@ printed as a table, JSON, YAML, CSV or plain values, with chosen columns.
 """
 
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from cliff import command
@@ -15,6 +16,9 @@ from cliff import show
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.manage import printable
+
+# Names of columns, and their values: of each row, or of the one object.
+Table = tuple[Sequence[str], Iterable[Any]]
 
 
 class CommandError(Exception):

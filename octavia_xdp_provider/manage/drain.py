@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that takes an LB node out of service without losing flows."""
 
+import argparse
+from collections.abc import Sequence
+
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
@@ -29,7 +33,7 @@ class Drain(names.HostArgument, command.Command):
     for [placement] nat_drain_time at most. "node enable" undoes a drain.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--now', action='store_true',
                             help='do not wait for open slots: connections '
@@ -39,7 +43,7 @@ class Drain(names.HostArgument, command.Command):
         waiting.add_arguments(parser)
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         store, host = self.store(), arguments.host
         if not arguments.now:
             self._settle(store, host, arguments.settle_timeout)
@@ -56,7 +60,8 @@ class Drain(names.HostArgument, command.Command):
                 f'{host}"): {_join_first(remaining)}'
                 + _describe_nat_flows(store, host)))
 
-    def _settle(self, store, host, timeout_s):
+    def _settle(self, store: queries.Store, host: str, timeout_s: float
+                ) -> None:
         """Wait until routers can move the node's flows."""
         waiting.until_none(
             self.app, f'open slots of {host}',
@@ -69,12 +74,12 @@ class Drain(names.HostArgument, command.Command):
                 'longer lists them, or use --now'))
 
 
-def _join_first(texts):
+def _join_first(texts: Sequence[str]) -> str:
     return ', '.join(texts[:_NAMED_MAX]) + (
         ', …' if len(texts) > _NAMED_MAX else '')
 
 
-def _describe_nat_flows(store, host):
+def _describe_nat_flows(store: queries.Store, host: str) -> str:
     """Return a sentence on the node's NAT flows; '' if it has none."""
     flows = sum(node_state.nat_flows(node.state or {})
                 for node in store.nodes() if node.host == host)

@@ -5,11 +5,21 @@ A view reads sums that the database computes, one row for each node, and the
 rows of the load balancers that it shows.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows as rows_module
 from octavia_xdp_provider.manage import node_state
 from octavia_xdp_provider.manage import placement_state
 from octavia_xdp_provider.manage import rates
 from octavia_xdp_provider.process import output
+
+Row = dict[str, Any]
 
 NODES, LOAD_BALANCERS = 'nodes', 'load-balancers'
 SUBJECTS = (NODES, LOAD_BALANCERS)
@@ -24,13 +34,14 @@ class Fleet:
     :param clock: returns seconds; see rates.Meter.
     """
 
-    def __init__(self, store, timeout_s, clock):
+    def __init__(self, store: queries.Store, timeout_s: float,
+                 clock: Callable[[], float]) -> None:
         self._store = store
         self._timeout_s = timeout_s
         self._clock = clock
         self._meters = {subject: rates.Meter() for subject in SUBJECTS}
 
-    def view(self, subject, order, limit):
+    def view(self, subject: str, order: str, limit: int) -> Row:
         """Return totals and rows, as a dictionary for JSON.
 
         :param limit: maximal number of rows.
@@ -44,7 +55,8 @@ class Fleet:
             names = list(sums)
         meter, now = self._meters[subject], self._clock()
         meter.add(now, sums)
-        rows = [{'name': name, **_round_rate(meter.rate(name, now)),
+        rows: list[Row] = [{
+            'name': name, **_round_rate(meter.rate(name, now)),
                  'active': sums[name].active if name in sums else 0}
                 for name in names]
         total = _sum_rows(rows)
@@ -62,7 +74,7 @@ class Fleet:
                 'oldest_waiting_s': round(figures.due_s, 1),
                 'total': total, 'number': len(names), 'rows': rows}
 
-    def _add_load_balancers(self, rows):
+    def _add_load_balancers(self, rows: list[Row]) -> None:
         names = [row['name'] for row in rows]
         vips = {row.id: spec.vips(row.document)
                 for row in self._store.load_balancers(names)}
@@ -75,24 +87,25 @@ class Fleet:
             row['members'] = _count_members(placements)
 
 
-def _round_rate(rate):
+def _round_rate(rate: rates.Rate | None) -> Row:
     if rate is None:
         return dict.fromkeys(('bits', 'flows', 'drops'))
     return {'bits': round(8 * rate.bytes), 'flows': round(rate.flows, 1),
             'drops': round(rate.drops, 1)}
 
 
-def _sum_rows(rows):
+def _sum_rows(rows: list[Row]) -> Row:
     """Sum the known values of each column; None if all are unknown."""
     return {name: round(sum(known), 1) if (known := [
         row[name] for row in rows if row[name] is not None]) else None
         for name in ('bits', 'flows', 'drops', 'active')}
 
 
-def _count_members(placements):
+def _count_members(placements: Iterable[rows_module.Placement]
+                   ) -> list[int] | None:
     """Return [members up on some node, monitored members], or None if no node
     has reported any."""
-    states = {}
+    states: dict[str, str] = {}
     for placement in placements:
         for key, state in (placement.members or {}).items():
             if states.get(key) != 'up':
@@ -101,7 +114,8 @@ def _count_members(placements):
             len(states)] if states else None
 
 
-def _add_nodes(rows, nodes, timeout_s):
+def _add_nodes(rows: list[Row], nodes: Mapping[str, Any], timeout_s: float
+               ) -> None:
     for row in rows:
         node = nodes[row['name']]
         state = node.state
@@ -124,7 +138,7 @@ def _add_nodes(rows, nodes, timeout_s):
             'problems': node_state.problems(state, node.silence_s, timeout_s)}
 
 
-def head(view):
+def head(view: Row) -> list[str]:
     """Return the lines above the table."""
     counts = view['load_balancers']
     total = {name: _short(value) for name, value in view['total'].items()}
@@ -138,7 +152,7 @@ def head(view):
         f'{view["order"]}']
 
 
-def headers(subject):
+def headers(subject: str) -> str:
     if subject == NODES:
         return (f'{"NODE":20} {"CONDITION":10}{"BIT/S":>7}{"FLOWS/S":>8}'
                 f'{"DROPS/S":>8}{"ACTIVE":>7}{"LBS":>7}{"VIPS":>7}{"LAG":>5}'
@@ -148,7 +162,7 @@ def headers(subject):
             f'{"ACTIVE":>7}{"MEMBERS":>9}{"NODES":>6}  VIPS')
 
 
-def line(subject, row):
+def line(subject: str, row: Row) -> str:
     rate = (f'{_short(row["bits"]):>7}{_short(row["flows"]):>8}'
             f'{_short(row["drops"]):>8}{_short(row["active"]):>7}')
     if subject == LOAD_BALANCERS:
@@ -162,9 +176,9 @@ def line(subject, row):
             f'{"; ".join(row["problems"]) or "-"}')
 
 
-def _short(number):
+def _short(number: float | None) -> str:
     return '-' if number is None else output.short(number)
 
 
-def _ratio(pair):
+def _ratio(pair: Sequence[int] | None) -> str:
     return '-' if pair is None else f'{pair[0]}/{pair[1]}'

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for hypervisors that serve members."""
 
+import argparse
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.manage import command
@@ -11,18 +16,19 @@ from octavia_xdp_provider.process import ages
 _HELP = 'name of the hypervisor in Neutron (binding:host_id)'
 
 
-def _unknown(host):
+def _unknown(host: str) -> command.CommandError:
     return command.CommandError(
         f'hypervisor {host} is unknown; "octavia-xdp-manage host list" shows '
         'the registered ones')
 
 
-def _tunnel_ends(state):
+def _tunnel_ends(state: Mapping[str, Any]) -> str | None:
     return ' '.join([*(state.get('geneve') or ()),
                      *filter(None, [state.get('srv6')])]) or None
 
 
-def _row(host, host_objects, keys, now, timeout):
+def _row(host: Any, host_objects: Iterable[Any], keys: Iterable[Any],
+         now: float, timeout: float) -> dict[str, Any]:
     wanted = [host_object for host_object in host_objects
               if host_object.host == host.host
               and host_object.removed_generation is None]
@@ -49,7 +55,7 @@ def _row(host, host_objects, keys, now, timeout):
               for host_object in wanted if _is_full(host_object))])}
 
 
-def _is_full(host_object):
+def _is_full(host_object: Any) -> bool:
     """Return whether networks of a group may have been left out."""
     return host_object.kind == host_spec.ADDRESS_SET and (
         len(host_object.document['networks']) >= host_spec.ADDRESSES_MAX)
@@ -63,7 +69,7 @@ class List(command.List):
     the network of SIDs that its agent reports.
     """
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         host_objects, keys = store.host_objects(), store.host_keys()
         now, timeout = store.now(), self.conf.zero_touch.host_timeout
@@ -81,7 +87,7 @@ class Show(names.HostArgument, command.Show):
 
     host_help = _HELP
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         for host in store.hypervisors():
             if host.host != arguments.host:
@@ -97,7 +103,7 @@ class Show(names.HostArgument, command.Show):
         raise _unknown(arguments.host)
 
 
-def _object_row(host_object):
+def _object_row(host_object: Any) -> dict[str, Any]:
     return {
         'id': host_object.id, 'kind': host_object.kind,
         'state': _state(host_object), 'generation': host_object.generation,
@@ -108,7 +114,7 @@ def _object_row(host_object):
         'counters': host_object.counters}
 
 
-def _state(host_object):
+def _state(host_object: Any) -> str:
     if host_object.removed_generation is not None:
         return 'leaving'
     if host_object.error:
@@ -125,7 +131,7 @@ class Create(node_registration.Registration):
 
     host_help = _HELP
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         host = node_registration.check_name(arguments.host)
         if not self.conf.nodes.transport_url:
             raise command.CommandError(
@@ -156,7 +162,7 @@ class Delete(node_registration.Registration):
 
     host_help = _HELP
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         host = node_registration.check_name(arguments.host)
         if not self.store().remove_hypervisor(host):
             raise _unknown(host)
@@ -170,7 +176,7 @@ class _SetInService(names.HostArgument, command.Command):
     host_help = _HELP
     in_service = True
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         if not self.store().set_hypervisor_in_service(arguments.host,
                                                       self.in_service):
             raise _unknown(arguments.host)

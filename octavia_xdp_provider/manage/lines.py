@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table cells with several lines."""
 
+from collections.abc import Iterator
 import json
+from typing import Any
 
 from cliff import columns
 
 
-class Lines(columns.FormattableColumn):
+class Lines(columns.FormattableColumn[Any]):
     """A list: one line for each element in a table, a list in JSON."""
 
-    def human_readable(self):
+    def human_readable(self) -> str:
         return '\n'.join(
             element if isinstance(element, str) else ', '.join(
                 f'{name} {value}' for name, value in element.items()
@@ -17,14 +19,14 @@ class Lines(columns.FormattableColumn):
             for element in self._value) or '-'
 
 
-class Fields(columns.FormattableColumn):
+class Fields(columns.FormattableColumn[Any]):
     """A nested dictionary: a line for each leaf in a table, itself in JSON."""
 
-    def human_readable(self):
+    def human_readable(self) -> str:
         return '\n'.join(_flatten('', self._value)) or '-'
 
 
-def _flatten(path, value):
+def _flatten(path: str, value: Any) -> Iterator[str]:
     if isinstance(value, dict) and value:
         for key, child in value.items():
             yield from _flatten(f'{path}.{key}' if path else str(key), child)

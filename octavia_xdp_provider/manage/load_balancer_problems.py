@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a load balancer is not as it should be, and on which node."""
 
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.manage import placement_state
 
 
-def problems(load_balancer, placements, silence_s, get_refusals):
+def problems(load_balancer: rows.LoadBalancer,
+             placements: Sequence[rows.Placement],
+             silence_s: Mapping[str, float],
+             get_refusals: Callable[[], Mapping[str, str]]) -> list[str]:
     """Return texts; each begins with the node or listener it is about, if any.
 
-    :param load_balancer: rows.LoadBalancer.
     :param placements: those of this load balancer.
     :param silence_s: host → seconds since its last report; without nodes that
         never reported or are not registered.
@@ -29,7 +36,9 @@ def problems(load_balancer, placements, silence_s, get_refusals):
             if (text := _node_problem(placement, load_balancer, silence_s))]
 
 
-def _node_problem(placement, load_balancer, silence_s):
+def _node_problem(placement: rows.Placement,
+                  load_balancer: rows.LoadBalancer,
+                  silence_s: Mapping[str, float]) -> str | None:
     state = placement_state.classify(placement, load_balancer)
     if state == 'ok':
         return None
@@ -43,7 +52,8 @@ def _node_problem(placement, load_balancer, silence_s):
     return 'other nodes are taking it over from this node'
 
 
-def _last_report(placement, silence_s):
+def _last_report(placement: rows.Placement, silence_s: Mapping[str, float]
+                 ) -> str:
     if placement.host not in silence_s:
         return '; it does not report'
     return f'; its last report came {silence_s[placement.host]:.0f} s ago'

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for load balancers, as the provider stores them."""
 
+import argparse
+from collections.abc import Callable
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.scheduler import service
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import lines
 from octavia_xdp_provider.manage import load_balancer_problems
@@ -12,7 +20,8 @@ from octavia_xdp_provider.manage import waiting
 from octavia_xdp_provider.process import ages
 
 
-def _state(load_balancer, placements):
+def _state(load_balancer: rows.LoadBalancer,
+           placements: Sequence[rows.Placement]) -> str:
     """Return the load balancer's state, the worst of its placements'."""
     if load_balancer.deleted:
         return 'deleting'
@@ -28,13 +37,15 @@ def _state(load_balancer, placements):
     return 'ok'
 
 
-def _sent_status(load_balancer):
+def _sent_status(load_balancer: rows.LoadBalancer) -> str:
     """Return the operating status that was last sent to Octavia."""
     return load_balancer.sent_statuses.get(
         ('loadbalancer', load_balancer.id), '')
 
 
-def _problem_finder(conf, store):
+def _problem_finder(conf: cfg.ConfigOpts, store: queries.Store
+                    ) -> Callable[[rows.LoadBalancer,
+                                   Sequence[rows.Placement]], list[str]]:
     """Return a function: (load balancer, placements) → texts of problems."""
     now = store.now()
     silence_s = {node.host: ages.age(node.last_seen, now)
@@ -54,18 +65,18 @@ class List(command.List):
     the node.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         names.add_filters(parser)
         parser.add_argument('--problems', action='store_true',
                             help='only load balancers whose state is not ok')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         all_placements = placement_state.by_load_balancer(store.placements())
         find_problems = _problem_finder(self.conf, store)
-        rows = []
+        listed = []
         for load_balancer in store.load_balancers():
             placements = all_placements.get(load_balancer.id, ())
             hosts = [placement.host for placement in placements]
@@ -76,19 +87,19 @@ class List(command.List):
                         != document.get('project_id'))
                     or (arguments.problems and state == 'ok')):
                 continue
-            rows.append((
+            listed.append((
                 load_balancer.id, document.get('name'),
                 lines.Lines(spec.vips(document)), lines.Lines(hosts),
                 _sent_status(load_balancer), state,
                 lines.Lines(find_problems(load_balancer, placements))))
         return ('id', 'name', 'vips', 'nodes', 'operating_status', 'state',
-                'problems'), sorted(rows, key=lambda row: row[0])
+                'problems'), sorted(listed, key=lambda row: row[0])
 
 
 class Show(names.LoadBalancerArgument, command.Show):
     """Show a load balancer: what is wanted, and how far each node is."""
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         load_balancer = names.find_load_balancer(
             store, arguments.load_balancer)
@@ -137,12 +148,13 @@ class Show(names.LoadBalancerArgument, command.Show):
                 'id': key, 'name': pool.get('name'),
                 'protocol': pool['protocol'],
                 'members': len(pool['members']),
-                'health_monitor': (pool['healthmonitor'] or {}).get('type')}
+                'health_monitor': pool['healthmonitor'] and
+                pool['healthmonitor']['type']}
                 for key, pool in document['pools'].items()])}
         return list(row), list(row.values())
 
 
-def _count_members(placement, state):
+def _count_members(placement: rows.Placement, state: str) -> int:
     """Return how many members the node reports in a state."""
     return list((placement.members or {}).values()).count(state)
 
@@ -156,7 +168,7 @@ class Move(names.LoadBalancerArgument, command.Command):
     rebalancing, where enabled, may move it again later.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--from', dest='source', required=True,
                             metavar='HOST', help='node to move it from')
@@ -165,7 +177,7 @@ class Move(names.LoadBalancerArgument, command.Command):
         waiting.add_arguments(parser)
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         store = self.store()
         row = names.find_load_balancer(store, arguments.load_balancer)
         key, source, target = row.id, arguments.source, arguments.target

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that show where the members of a load balancer are."""
 
+import argparse
 import contextlib
 import time
+from typing import Any
+
+from oslo_config import cfg
 
 from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.contracts import flavor
@@ -33,7 +37,7 @@ class Members(names.LoadBalancerArgument, command.List):
     security is off. The option group [neutron] has the credentials.
     """
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         document = names.find_load_balancer(
             store, arguments.load_balancer).document
@@ -70,14 +74,14 @@ class Watch(names.LoadBalancerArgument, command.Command):
     about 200 members, then about the next 200. It prints errors of Neutron.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--interval', type=float, default=5.0,
                             metavar='SECONDS',
                             help='time between two queries (5)')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         store = self.store()
         key = names.find_load_balancer(store, arguments.load_balancer).id
         port_follower = follower.Follower(open_neutron(self.conf))
@@ -90,7 +94,8 @@ class Watch(names.LoadBalancerArgument, command.Command):
                 self._print_changes(port_follower, row.document)
                 time.sleep(arguments.interval)
 
-    def _print_changes(self, port_follower, document):
+    def _print_changes(self, port_follower: follower.Follower,
+                       document: spec.Document) -> None:
         try:
             members = {wanted for _member, wanted
                        in _members(document).values()}
@@ -104,27 +109,29 @@ class Watch(names.LoadBalancerArgument, command.Command):
                 item[0].address, item[0].subnet_id or '')):
             self._print(f'{wanted.address}: {_describe(finding)}')
 
-    def _print(self, text):
+    def _print(self, text: str) -> None:
         self.app.stdout.write(f'{time.strftime("%H:%M:%S")} {text}\n')
         self.app.stdout.flush()
 
 
-def open_neutron(conf):
+def open_neutron(conf: cfg.ConfigOpts) -> client.Neutron:
     try:
         return client.Neutron(conf)
     except option_values.ConfigurationError as error:
         raise command.CommandError(str(error)) from error
 
 
-def _members(document):
+def _members(document: spec.Document
+             ) -> dict[str, tuple[spec.Member, findings.Wanted]]:
     """Return {member id: (member, what to search for in Neutron)}."""
     return {key: (member, findings.Wanted(
-        document['project_id'], member['address'], member.get('subnet_id')))
+        document['project_id'] or '', member['address'],
+        member.get('subnet_id')))
         for pool in document['pools'].values()
         for key, member in pool['members'].items()}
 
 
-def _describe(finding):
+def _describe(finding: findings.Finding) -> str:
     if finding.port is None:
         return finding.reason
     host = _describe_host(finding.port) or 'no hypervisor'
@@ -135,13 +142,13 @@ def _describe(finding):
         finding.reason)))
 
 
-def _describe_host(port):
+def _describe_host(port: Any) -> Any:
     if port.migrating_to:
         return f'{port.host}, moving to {port.migrating_to}'
     return port.host
 
 
-def _port_columns(finding):
+def _port_columns(finding: findings.Finding) -> list[Any]:
     port = finding.port
     state = [finding.obstacle is None, finding.reason]
     if port is None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that registers the addresses an LB node may use for NAT."""
 
+import argparse
+
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
@@ -14,14 +16,14 @@ class Register(names.HostArgument, command.Command):
     in them. Pools that a node reports but that are not registered are ignored.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('pools', nargs='*', metavar='CIDR',
                             help='a network that only this node uses; '
                                  'replaces those that are registered')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         try:
             is_known = self.store().set_nat_pools(
                 arguments.host, arguments.pools)

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that register and remove LB nodes."""
 
+import argparse
+from collections.abc import Sequence
 import json
 import shlex
 import shutil
 import subprocess
+from typing import Any
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
@@ -19,7 +23,7 @@ RABBITMQCTL = 'rabbitmqctl'
 class Registration(names.HostArgument, command.Command):
     """Base class of commands that change a host's user at the broker."""
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--apply', action='store_true',
@@ -28,7 +32,7 @@ class Registration(names.HostArgument, command.Command):
         return parser
 
 
-def check_name(host):
+def check_name(host: str) -> str:
     """Return the name if it is valid on the broker.
 
     :raises CommandError: it is not.
@@ -40,7 +44,8 @@ def check_name(host):
     return host
 
 
-def run_or_print(app, arguments, commands, ignored=()):
+def run_or_print(app: Any, arguments: argparse.Namespace, commands: Any,
+                 ignored: Sequence[str] = ()) -> None:
     """Run commands of the broker with --apply, print them without.
 
     :param ignored: texts of errors that mean that nothing needs to be done.
@@ -76,14 +81,14 @@ class Create(Registration):
     registered gets a new password.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--nat-pool', action='append', metavar='CIDR', default=[],
             help='one of the [nat] pools of a new node; may be repeated')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         host = check_name(arguments.host)
         if not self.conf.nodes.transport_url:
             raise command.CommandError(
@@ -114,13 +119,13 @@ class Delete(Registration):
     is removed only with --now.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--now', action='store_true',
                             help='even if NAT flows break')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         host = check_name(arguments.host)
         store = self.store()
         if not arguments.now:
@@ -131,7 +136,7 @@ class Delete(Registration):
                    broker.commands_to_remove(broker.node_vhost(host)),
                    ('does not exist', 'no_such'))
 
-    def _check_flows(self, store, host):
+    def _check_flows(self, store: queries.Store, host: str) -> None:
         timeout_s, now = self.conf.placement.node_timeout, store.now()
         for node in store.nodes():
             flows = node_state.nat_flows(node.state or {})
@@ -149,7 +154,7 @@ class Control(command.Command):
     With --definitions it prints a file for RabbitMQ to load instead.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--definitions', action='store_true',
@@ -158,7 +163,7 @@ class Control(command.Command):
                             help=f'run {RABBITMQCTL} on this host')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         passwords = broker.new_password(), broker.new_password()
         grants = broker.for_control(*passwords)
         if arguments.definitions:

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for LB nodes."""
 
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import lines
 from octavia_xdp_provider.manage import names
@@ -9,13 +16,14 @@ from octavia_xdp_provider.manage import node_state
 from octavia_xdp_provider.process import ages
 
 
-def unknown(host):
+def unknown(host: str) -> command.CommandError:
     return command.CommandError(
         f'node {host} is unknown; "octavia-xdp-manage node list" shows the '
         'registered ones')
 
 
-def _row(node, conf, now, load):
+def _row(node: rows.Node, conf: cfg.ConfigOpts, now: float,
+         load: Mapping[str, int]) -> dict[str, Any]:
     """Return {column: value} of a node.
 
     :param now: the database's time, which ``last_seen`` uses.
@@ -41,22 +49,22 @@ def _row(node, conf, now, load):
 class List(command.List):
     """List the LB nodes, with the problems of each."""
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         now = store.now()
         load = store.load()
-        rows = [_row(node, self.conf, now, load) for node in store.nodes()]
+        listed = [_row(node, self.conf, now, load) for node in store.nodes()]
         columns = ('host', 'alive', 'in_service', 'condition',
                    'load_balancers', 'uplinks', 'last_report',
                    'health_checker', 'problems')
         return columns, [[row[name] for name in columns] for row in
-                         sorted(rows, key=lambda row: row['host'])]
+                         sorted(listed, key=lambda row: row['host'])]
 
 
 class Show(names.HostArgument, command.Show):
     """Show an LB node, with everything that it reports about itself."""
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         for node in store.nodes():
             if node.host == arguments.host:
@@ -76,21 +84,21 @@ class Nat(command.List):
     used. "problem" is the reason if pools are not as configured.
     """
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         columns = ('host', 'pools', 'flows', 'ports', 'share', 'peers',
                    'projects', 'unregistered', 'problem')
-        rows = []
+        pools = []
         for node in sorted(self.store().nodes(), key=lambda row: row.host):
             state = (node.state or {}).get('nat') or {}
-            rows.append([node.host, *(state.get(name)
+            pools.append([node.host, *(state.get(name)
                                       for name in columns[1:])])
-        return columns, rows
+        return columns, pools
 
 
 class _SetInService(names.HostArgument, command.Command):
     in_service = True
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         if not self.store().set_in_service(arguments.host, self.in_service):
             raise unknown(arguments.host)
 

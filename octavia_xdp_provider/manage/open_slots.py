@@ -6,15 +6,25 @@ which may have closed the same slot, sends it elsewhere. Such flows break when
 routers move them.
 """
 
+import argparse
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.manage import command
+
+# A node, and its messages.OpenSlots.
+Report = tuple[str, Mapping[str, Any]]
 
 # Stands for the load balancers that a node's report does not list.
 OTHERS = '(others)'
 
 
-def _reports(store, timeout_s):
-    """Yield (host, messages.OpenSlots) of all live nodes."""
+def _reports(store: queries.Store, timeout_s: float) -> Iterator[Report]:
+    """Yield the reports of all live nodes."""
     now = store.now()
     for node in store.nodes():
         report = (node.state or {}).get('open_slots')
@@ -22,7 +32,8 @@ def _reports(store, timeout_s):
             yield node.host, report
 
 
-def _rows(reports):
+def _rows(reports: Iterable[Report]
+          ) -> Iterator[tuple[str, str, int | None]]:
     """Yield (host, load balancer id or OTHERS, number of open slots)."""
     for host, report in reports:
         for key, slots in report.get('load_balancers', {}).items():
@@ -31,7 +42,7 @@ def _rows(reports):
             yield host, OTHERS, None
 
 
-def unsettled(store, host, timeout_s):
+def unsettled(store: queries.Store, host: str, timeout_s: float) -> list[str]:
     """Return texts that name load balancers of a node, and where they have
     open slots: their flows would break if routers moved them now.
 
@@ -62,7 +73,7 @@ class List(command.List):
     "(others)" stands for load balancers that its report does not list.
     """
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         rows = _rows(_reports(self.store(),
                               self.conf.placement.node_timeout))
         return ('host', 'load_balancer', 'open_slots'), sorted(

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a placement: how far a node is with a load balancer."""
 
+from collections.abc import Iterable
 
-def classify(placement, load_balancer):
+from octavia_xdp_provider.controller.store import rows
+
+
+def classify(placement: rows.Placement,
+             load_balancer: rows.LoadBalancer | None) -> str:
     """Return the state, as the columns named "state" show it.
 
-    :param load_balancer: rows.LoadBalancer, or None if it is gone.
+    :param load_balancer: None if it is gone.
     """
     if placement.removed_generation is not None:
         return 'leaving'
@@ -19,9 +24,10 @@ def classify(placement, load_balancer):
     return 'ok'
 
 
-def by_load_balancer(placements):
-    """Return {load balancer id: placements}."""
-    grouped = {}
+def by_load_balancer(placements: Iterable[rows.Placement]
+                     ) -> dict[str, list[rows.Placement]]:
+    """Return placements by load balancer id."""
+    grouped: dict[str, list[rows.Placement]] = {}
     for placement in placements:
         grouped.setdefault(placement.load_balancer_id, []).append(placement)
     return grouped

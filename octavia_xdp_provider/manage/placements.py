@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for placements: which load balancer is on which LB node."""
 
+import argparse
+
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import placement_state
 
@@ -8,13 +10,13 @@ from octavia_xdp_provider.manage import placement_state
 class List(command.List):
     """List placements of load balancers on nodes, with their states."""
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--node', metavar='HOST',
                             help='only placements on this node')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         load_balancers = {row.id: row for row in store.load_balancers()}
         rows = []
@@ -35,14 +37,14 @@ class List(command.List):
 class AllowRemovals(command.Command):
     """Let more VIPs leave failed nodes than the removal budget allows."""
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--count', type=int, required=True,
                             help="how many; the controller's log has the "
                                  'number')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         if arguments.count < 1:
             raise command.CommandError(
                 f'--count is {arguments.count}; use 1 or more')

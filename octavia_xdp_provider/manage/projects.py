@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that lists how much of ``[limits]`` projects use."""
 
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
 from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.manage import command
 
@@ -17,14 +21,14 @@ class List(command.List):
     the API refuses changes that exceed a limit.
     """
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         allowed = limits.of(self.conf)
         rows = [[*usage, ', '.join(at_limit(usage, allowed))]
                 for usage in self.store().usage_of_projects()]
         return COLUMNS, sorted(rows, key=lambda row: (-row[3], row[0]))
 
 
-def at_limit(usage, allowed):
+def at_limit(usage: Any, allowed: Any) -> Iterator[str]:
     """Yield the options of [limits] of which nine tenths are used."""
     for option, number in (
             ('project_members', usage.members),

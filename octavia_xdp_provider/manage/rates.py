@@ -44,7 +44,8 @@ class Meter:
         is_first = self._started_at is None
         if self._started_at is None:
             self._started_at = now
-        sums_by_name = {name: traffic[:3] for name, traffic in sums.items()}
+        sums_by_name: dict[str, tuple[int, ...]] = {
+            name: traffic[:3] for name, traffic in sums.items()}
         for name, counters in sums_by_name.items():
             if is_first or self._last.get(name) == counters:
                 continue

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that evens out the number of load balancers on nodes."""
 
+import argparse
 import time
 
 from octavia_xdp_provider.controller.scheduler import service
@@ -22,7 +23,7 @@ class Rebalance(command.List):
     begun.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--dry-run', action='store_true',
                             help='only list the moves')
@@ -33,7 +34,7 @@ class Rebalance(command.List):
                             'begin no more moves after so long')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         if arguments.moves < 1:
             raise command.CommandError(
                 f'--moves is {arguments.moves}; use 1 or more')
@@ -44,7 +45,7 @@ class Rebalance(command.List):
             return ('step', 'load_balancer', 'from', 'to'), [
                 (number, step.load_balancer_id, ', '.join(step.sources),
                  step.target) for number, step in enumerate(steps, 1)]
-        rows = []
+        rows: list[tuple[int, str, str]] = []
         deadline = time.monotonic() + arguments.timeout
         with waiting.progress_bar(self.app, len(steps), 'moves') as bar:
             while time.monotonic() < deadline:

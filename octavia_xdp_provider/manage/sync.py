@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that compares the provider's load balancers with Octavia's."""
 
+import argparse
+from typing import Any
+
 from oslo_utils import uuidutils
 
 from octavia_xdp_provider.contracts import errors
@@ -11,6 +14,9 @@ from octavia_xdp_provider.controller.octavia import errors as octavia_errors
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import waiting
+
+# Load balancer id → kind of the difference, and what differs.
+Differences = dict[str, tuple[str, Any]]
 
 # Exit status if some differences were not repaired.
 DRIFT = 2
@@ -35,7 +41,7 @@ class Sync(command.List):
     all of them now. --project selects only load balancers that are held here.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--load-balancer', action='append',
                             metavar='LOAD_BALANCER',
@@ -52,11 +58,11 @@ class Sync(command.List):
                             help='remove load balancers that Octavia lacks')
         return parser
 
-    def run(self, parsed_args):
+    def run(self, parsed_args: argparse.Namespace) -> int:
         self._unrepaired = 0
         return super().run(parsed_args) or (DRIFT if self._unrepaired else 0)
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         self._store, self._octavia = self.store(), client.Octavia(self.conf)
         self._resync = resync.Resync(self.conf, self._store, self._octavia,
                                      lambda: None)
@@ -77,11 +83,11 @@ class Sync(command.List):
             rows.append((key, kind, detail, repaired))
         return ('load_balancer', 'drift', 'detail', 'repaired'), rows
 
-    def _find_differences(self, arguments):
+    def _find_differences(self, arguments: argparse.Namespace) -> Differences:
         """Return {id: (kind of drift, detail)}."""
         drift = self._resync.look()
         selected = self._select(arguments)
-        differences = {}
+        differences: Differences = {}
         for kind, keys in ((UNKNOWN, drift.unknown),
                            (DELETING, drift.deleting),
                            (MISSING, drift.missing),
@@ -104,7 +110,7 @@ class Sync(command.List):
                 bar.update()
         return differences
 
-    def _select(self, arguments):
+    def _select(self, arguments: argparse.Namespace) -> Any:
         """Return the ids of the selected load balancers; None means all."""
         filters = []
         if arguments.load_balancer:
@@ -117,13 +123,13 @@ class Sync(command.List):
                 if row.document.get('project_id') == arguments.project})
         return set.intersection(*filters) if filters else None
 
-    def _id(self, id_or_name):
+    def _id(self, id_or_name: str) -> str:
         # An id need not be in the database: Octavia may have it.
         if uuidutils.is_uuid_like(id_or_name):
             return id_or_name
         return names.find_load_balancer(self._store, id_or_name).id
 
-    def _compare(self, key):
+    def _compare(self, key: str) -> list[str]:
         """Return texts of the fields that differ."""
         row = self._store.load_balancer(key)
         if row is None or row.deleted or row.pending is not None:
@@ -137,7 +143,7 @@ class Sync(command.List):
         return spec.differences(row.document, spec.as_committed(
             row.document, octavia_document))
 
-    def _apply(self, differences):
+    def _apply(self, differences: Differences) -> None:
         """Queue the repairs for the controllers' workers."""
         queued = [key for key, (kind, _) in differences.items()
                   if kind in (PENDING, DIFFERENT)]
@@ -150,7 +156,7 @@ class Sync(command.List):
             if kind == UNKNOWN:
                 self._resync.adopt(key)
 
-    def _remove(self, differences):
+    def _remove(self, differences: Differences) -> None:
         for key, (kind, _) in differences.items():
             # Check each again: the list may have been incomplete.
             if (kind == MISSING
@@ -158,7 +164,7 @@ class Sync(command.List):
                 self._store.delete(key)
 
     @staticmethod
-    def _describe_repair(kind, arguments):
+    def _describe_repair(kind: str, arguments: argparse.Namespace) -> str:
         if kind == MISSING:
             return 'is removed' if arguments.remove else ''
         return _REPAIR[kind] if arguments.apply else ''

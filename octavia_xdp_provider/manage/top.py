@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-manage top: live figures of the fleet."""
 
+import argparse
 import contextlib
 import curses
 import json
@@ -17,7 +18,7 @@ _HELP = ('N L: nodes, load balancers   b f d a n: sort by bits, flows, drops, '
          'active flows, name   q: end')
 
 
-def number(text):
+def number(text: str) -> int:
     """Convert an argument to an integer of 0 or more."""
     value = int(text)
     if value < 0:
@@ -32,7 +33,7 @@ class Top(command.Command):
     seconds. With --batch it writes text or JSON, for pipes.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', nargs='?', choices=fleet.SUBJECTS,
                             default=fleet.NODES,
@@ -54,7 +55,7 @@ class Top(command.Command):
                                  'JSON')
         return parser
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> None:
         if not arguments.batch and (arguments.count or arguments.json):
             raise command.CommandError('-n and --json need --batch')
         views = fleet.Fleet(
@@ -69,7 +70,8 @@ class Top(command.Command):
         curses.wrapper(lambda window: _Screen(
             window, views, arguments).run())
 
-    def _write_batch(self, views, arguments):
+    def _write_batch(self, views: fleet.Fleet, arguments: argparse.Namespace
+                     ) -> None:
         written = 0
         while not arguments.count or written < arguments.count:
             if written:
@@ -88,19 +90,20 @@ class Top(command.Command):
 class _Screen(screen.Screen):
     """The view on a terminal."""
 
-    def __init__(self, window, views, arguments):
+    def __init__(self, window: 'curses.window', views: fleet.Fleet,
+                 arguments: argparse.Namespace) -> None:
         super().__init__(window, arguments.interval)
         self._views = views
-        self._subject = arguments.subject
-        self._order = arguments.sort
-        self._view = None
+        self._subject: str = arguments.subject
+        self._order: str = arguments.sort
+        self._view: fleet.Row | None = None
 
-    def look(self):
+    def look(self) -> None:
         # Two lines of totals, the headers and the help are no rows.
         rows_max = max(self.window.getmaxyx()[0] - 4, 1)
         self._view = self._views.view(self._subject, self._order, rows_max)
 
-    def draw(self):
+    def draw(self) -> None:
         if self._view is None:
             self.put(0, 'looking …')
             return
@@ -112,7 +115,7 @@ class _Screen(screen.Screen):
             self.put(number, fleet.line(self._subject, row))
         self.put(-1, _HELP, curses.A_DIM)
 
-    def press(self, key):
+    def press(self, key: int) -> bool:
         if key in (ord('q'), 27):
             return True
         if key in _KEYS:

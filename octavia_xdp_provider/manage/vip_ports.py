@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that finds ports of VIPs whose load balancer does not exist."""
 
+import argparse
+from collections.abc import Iterator
+from collections.abc import Mapping
 import datetime
 import ipaddress
+from typing import Any
 
 from oslo_utils import timeutils
 
 from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.controller.neutron_ports import client
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.octavia import client as octavia
 from octavia_xdp_provider.controller.octavia import errors as octavia_errors
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import members
 from octavia_xdp_provider.manage import sync
+
+Port = Mapping[str, Any]
 
 # How Octavia marks the ports that it creates.
 _OWNER = 'Octavia'
@@ -34,18 +41,18 @@ class Orphans(command.List):
     delete ports of all projects.
     """
 
-    def get_parser(self, prog_name):
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--delete', action='store_true',
                             help='delete the ports')
         return parser
 
-    def run(self, parsed_args):
+    def run(self, parsed_args: argparse.Namespace) -> int:
         self._are_left = False
         return super().run(parsed_args) or (
             sync.DRIFT if self._are_left else 0)
 
-    def take_action(self, arguments):
+    def take_action(self, arguments: argparse.Namespace) -> command.Table:
         self._octavia = octavia.Octavia(self.conf)
         try:
             ports = members.open_neutron(self.conf)
@@ -64,7 +71,7 @@ class Orphans(command.List):
              ' '.join(_addresses(port)), port['created_at'],
              arguments.delete) for port in orphans]
 
-    def _find(self, ports):
+    def _find(self, ports: client.Neutron) -> Iterator[Port]:
         networks = option_values.networks(self.conf, 'vip',
                                           'allowed_networks')
         before = timeutils.utcnow(with_timezone=True) - _AGE
@@ -79,21 +86,21 @@ class Orphans(command.List):
             if _load_balancer_id(port) not in known and self._is_missing(port):
                 yield port
 
-    def _is_missing(self, port):
+    def _is_missing(self, port: Port) -> bool:
         """Ask Octavia, whose list has this provider's load balancers only."""
         return self._octavia.provisioning_status(
             _load_balancer_id(port)) is None
 
 
-def _load_balancer_id(port):
-    return port['device_id'][len(_DEVICE):]
+def _load_balancer_id(port: Port) -> str:
+    return str(port['device_id'][len(_DEVICE):])
 
 
-def _addresses(port):
+def _addresses(port: Port) -> list[str]:
     return [fixed['ip_address'] for fixed in port.get('fixed_ips') or ()]
 
 
-def _was_created(port, before):
+def _was_created(port: Port, before: datetime.datetime) -> bool:
     """Return False also if Neutron does not report the time."""
     created = port.get('created_at')
-    return bool(created) and timeutils.parse_isotime(created) < before
+    return bool(created and timeutils.parse_isotime(created) < before)

@@ -5,7 +5,11 @@ A command has stored all its changes before it waits. If it is interrupted
 while it waits, the controllers still carry them out.
 """
 
+import argparse
+from collections.abc import Callable
+from collections.abc import Sequence
 import time
+from typing import Any
 
 import tqdm
 
@@ -15,14 +19,15 @@ from octavia_xdp_provider.manage import command
 POLL_S = 0.5
 
 
-def add_timeout(parser, option, default_s, help_):
+def add_timeout(parser: argparse.ArgumentParser, option: str,
+                default_s: float, help_: str) -> None:
     """Add an option that takes seconds; its help names the default."""
     parser.add_argument(option, type=float, default=default_s,
                         metavar='SECONDS',
                         help=f'{help_} (default: {default_s:.0f})')
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --wait and --timeout."""
     parser.add_argument('--wait', action='store_true',
                         help='return when it is done')
@@ -31,13 +36,15 @@ def add_arguments(parser):
                 'goes on')
 
 
-def progress_bar(app, total, title):
+def progress_bar(app: Any, total: int, title: str) -> Any:
     """Return a progress bar, visible if standard error is a terminal."""
     return tqdm.tqdm(total=total, desc=title, file=app.stderr, leave=False,
                      disable=not app.stderr.isatty())
 
 
-def until_none(app, title, get_remaining, timeout_s, describe):
+def until_none(app: Any, title: str,
+               get_remaining: Callable[[], Sequence[Any]], timeout_s: float,
+               describe: Callable[[Any], str]) -> None:
     """Wait until nothing remains.
 
     :param get_remaining: returns a sequence of what remains.
