@@ -2,7 +2,6 @@
 """Prometheus metrics of the agent and its node."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from oslo_log import log as logging
 import prometheus_client
@@ -81,7 +80,7 @@ class Collector(metrics.Collector):
     prefix = PREFIX
 
     def __init__(self, parts: agent_parts.Parts, link: agent_link.Link,
-                 worker: agent_worker.Worker[Any], facts: agent_facts.Facts
+                 worker: agent_worker.Worker, facts: agent_facts.Facts
                  ) -> None:
         super().__init__(link)
         self._parts = parts

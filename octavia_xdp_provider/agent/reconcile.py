@@ -56,31 +56,9 @@ from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.process.agents.wanted import Entry
 from octavia_xdp_provider.process.agents.wanted import Wanted
+from octavia_xdp_provider.process.agents.worker import PassResult
 
 LOG = logging.getLogger(__name__)
-
-__all__ = ['PassResult', 'Reconciler', 'Wanted']
-
-
-class PassResult(typing.NamedTuple):
-    """The result of a pass.
-
-    ``failed``: id → why it is not as wanted. ``changed``: how many load
-    balancers have changed plans since the pass before.
-    """
-
-    wanted: Wanted
-    failed: dict[str, str]
-    changed: int = 0
-
-    @property
-    def synced(self) -> dict[str, dict[str, typing.Any]]:
-        """id → {'generation': …, 'error': …}."""
-        return {key: {'generation': generation,
-                      'error': self.failed.get(key)}
-                for key, (generation, _)
-                in self.wanted.documents.items()}
-
 
 @dataclasses.dataclass
 class _Pass:

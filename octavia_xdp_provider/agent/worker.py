@@ -13,6 +13,7 @@ from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.contracts import history
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.process.agents import wanted as wanted_state
 from octavia_xdp_provider.process.agents import worker
 
 LOG = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ TICK_S = 1.0
 FULL_PASS_S = 10.0
 
 
-class Worker(worker.Worker[reconcile.PassResult]):
+class Worker(worker.Worker):
     """Runs passes.
 
     :param ended: called when another library has taken over.
@@ -84,7 +85,7 @@ class Worker(worker.Worker[reconcile.PassResult]):
             self._ended()
         return self.is_stale
 
-    def _pass(self, wanted: reconcile.Wanted, ready: frozenset[int]) -> None:
+    def _pass(self, wanted: wanted_state.Wanted, ready: frozenset[int]) -> None:
         began, began_cpu = time.monotonic(), time.thread_time()
         result = self._reconciler.reconcile(wanted, ready)
         LOG.debug('A pass over %s load balancers with %s changed took %.1f '

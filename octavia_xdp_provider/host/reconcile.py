@@ -50,12 +50,6 @@ _TAP_HOOKS = (types.Hook.TAP_IN, types.Hook.TAP_OUT)
 Error = errors.Refused | OSError
 
 
-class PassResult(typing.NamedTuple):
-    """``wanted``: the state that the pass has applied."""
-
-    wanted: Wanted
-
-
 class _Held(typing.NamedTuple):
     """What the datapath lists, and the pinned programs."""
 

@@ -52,7 +52,7 @@ class Parts:
     carried: member_counters.Carried
 
 
-class Worker(worker.Worker[reconcile.PassResult]):
+class Worker(worker.Worker):
     """Runs passes.
 
     :ivar settings: settings.Settings of the last pass.
@@ -114,7 +114,7 @@ class Worker(worker.Worker[reconcile.PassResult]):
                     document for _generation, document
                     in wanted.documents.values()])
                 self._learned = wanted
-            self._has_passed(reconcile.PassResult(wanted))
+            self._has_passed(worker.PassResult(wanted))
         self._metrics.passed(time.monotonic() - begun)
         if (news or settings != before
                 or self._reconciler.held is not held):

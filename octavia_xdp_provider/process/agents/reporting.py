@@ -47,7 +47,7 @@ class Ends:
     controller: Any
     fetcher: fetching.Fetcher
     reporter: reports.Reporter
-    worker: agent_worker.Worker[Any]
+    worker: agent_worker.Worker
     state: State
     files: run_directory.RunDirectory
 

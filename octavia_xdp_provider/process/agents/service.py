@@ -7,7 +7,6 @@ while the broker is unreachable, an agent keeps working and can be restarted.
 
 import threading
 import time
-from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -41,7 +40,7 @@ class Agent:
     # in words.
     check: str
     machine: str
-    _worker: agent_worker.Worker[Any]
+    _worker: agent_worker.Worker
     _link: agent_link.Link
     _server: oslo_messaging.MessageHandlingServer
 

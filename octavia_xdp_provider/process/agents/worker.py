@@ -7,11 +7,12 @@ answer cannot delay the withdrawal of a VIP.
 """
 
 from collections.abc import Callable
+from collections.abc import Mapping
 import threading
+from types import MappingProxyType
 from typing import Any
-from typing import Generic
+from typing import NamedTuple
 from typing import Protocol
-from typing import TypeVar
 
 from oslo_log import log as logging
 
@@ -21,12 +22,16 @@ from octavia_xdp_provider.process.agents import wanted as wanted_state
 LOG = logging.getLogger(__name__)
 
 
-class Result(Protocol):
-    """The result of a pass."""
+class PassResult(NamedTuple):
+    """The result of a pass, which applied ``wanted``.
 
-    @property
-    def wanted(self) -> wanted_state.Wanted:
-        """The state that the pass applied."""
+    ``failed``: id → why it is not as wanted. ``changed``: how many objects
+    have changed plans since the pass before.
+    """
+
+    wanted: wanted_state.Wanted
+    failed: Mapping[str, str] = MappingProxyType({})
+    changed: int = 0
 
 
 class Reconciler(Protocol):
@@ -47,10 +52,7 @@ class Counters(Protocol):
         """Return counters by the ids that reports have."""
 
 
-ResultT = TypeVar('ResultT', bound=Result)
-
-
-class Worker(Generic[ResultT]):
+class Worker:
     """Repeats ``turn``; keeps the wanted state and the last pass' result.
     For any thread, except ``run``.
 
@@ -77,7 +79,7 @@ class Worker(Generic[ResultT]):
         self._work = threading.Event()
         self._done = threading.Condition()
         self._wanted: wanted_state.Wanted | None = None
-        self.result: ResultT | None = None
+        self.result: PassResult | None = None
         self.problems: list[str] = []
 
     @property
@@ -140,7 +142,7 @@ class Worker(Generic[ResultT]):
         """Return whether this error of a turn ends the agent."""
         return False
 
-    def _has_passed(self, result: ResultT) -> None:
+    def _has_passed(self, result: PassResult) -> None:
         with self._done:
             self.result = result
             self._done.notify_all()

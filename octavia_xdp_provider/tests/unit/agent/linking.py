@@ -6,11 +6,11 @@ from unittest import mock
 import fixtures
 
 from octavia_xdp_provider.agent import link
-from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.process.agents import reporting
 from octavia_xdp_provider.process.agents import reports
 from octavia_xdp_provider.process.agents import wanted
+from octavia_xdp_provider.process.agents import worker
 from octavia_xdp_provider.tests.unit import base
 
 
@@ -34,7 +34,7 @@ class LinkTestCase(base.TestCase):
                                  removed_as_of=0)
         self.fetcher.fetch.return_value = []
         self.worker = mock.Mock(problems=[], held={'a': held()})
-        self.worker.result = reconcile.PassResult(self.fetcher.wanted, {})
+        self.worker.result = worker.PassResult(self.fetcher.wanted, {})
         self.worker.has_made_true.side_effect = lambda one: (
             one.documents
             is self.worker.result.wanted.documents)

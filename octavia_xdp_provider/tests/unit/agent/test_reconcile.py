@@ -31,8 +31,7 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         outcome = self.run_pass(self.document)
         self.assertEqual([('set', KEY), ('announce', (PREFIX,))],
                          self.events)
-        self.assertEqual({'lb': {'generation': 5, 'error': None}},
-                         outcome.synced)
+        self.assertEqual({}, outcome.failed)
         self.assertEqual(7, outcome.wanted.as_of)
         self.run_pass(self.document)
         self.assertEqual([], self.events)
@@ -250,7 +249,7 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.document['admin_state_up'] = False
         outcome = self.run_pass(self.document)
         self.assertEqual([('announce', ()), ('delete', KEY)], self.events)
-        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertIsNone(outcome.failed.get('lb'))
 
     def test_removing_one_of_two_listeners_withdraws_nothing(self):
         self.unmonitored()

@@ -34,7 +34,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
             '[agent]\nwithdraw_grace = 0\nhealth_panic_percent = 50\n'
             'health_scope = load_balancer\n'))
         outcome = reconciler.reconcile(self.wanted(self.document), True)
-        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertIsNone(outcome.failed.get('lb'))
         with open(f'{self.directory}/checks/lb.json') as file:
             document = json.load(file)
         checks_file.validate(document)
@@ -94,7 +94,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
                 ({'patience': 30}, {check['key']: 30}),
                 ({'patience': 60}, {check['key']: 60}), ({}, {})):
             self.assertEqual(expected, self.patience_with(**patience))
-            self.assertIsNone(self.outcome.synced['lb']['error'])
+            self.assertIsNone(self.outcome.failed.get('lb'))
             self.assertEqual([check], self.checks())
         # Of services nothing has changed by that.
         self.assertEqual([], [event for event in self.events
@@ -146,7 +146,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
         for member in self.document['pools']['other']['members'].values():
             member['protocol_port'] = 443
         outcome = self.run_pass(self.document)
-        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertIsNone(outcome.failed.get('lb'))
         path = pathlib.Path(self.directory, 'checks/lb.json')
         before = path.read_text()
         document = json.loads(before)
@@ -159,7 +159,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
                 self.reconciler = self.make(conf)
             for _ in range(2):
                 outcome = self.run_pass(self.document)
-                self.assertTrue(outcome.synced['lb']['error'])
+                self.assertTrue(outcome.failed.get('lb'))
                 self.assertEqual(before, path.read_text(), restarted)
 
     def test_refused_load_balancer_keeps_no_checks_of_others(self):
@@ -199,7 +199,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
         before = self.patience_with(patience=30)
         self.refuse()
         self.assertEqual(before, self.patience_with(patience=60))
-        self.assertTrue(self.outcome.synced['lb']['error'])
+        self.assertTrue(self.outcome.failed.get('lb'))
 
     def test_marks_of_checks_that_stay_are_still_named(self):
         marks = mock.Mock()
@@ -227,8 +227,8 @@ class TestChecks(reconciling.ReconcilerTestCase):
                 bad['pools']['pool']['healthmonitor'], max_retries=99))}
         outcome = self.run_pass(bad, self.document)
         self.assertIn('pools.pool.healthmonitor.max_retries',
-                      outcome.synced['bad']['error'])
-        self.assertIsNone(outcome.synced['lb']['error'])
+                      outcome.failed.get('bad'))
+        self.assertIsNone(outcome.failed.get('lb'))
         self.assertEqual(2, len(self.checks()))
 
     def test_check_that_the_checker_refuses_fails_its_own_load_balancer_only(
@@ -244,6 +244,6 @@ class TestChecks(reconciling.ReconcilerTestCase):
                     if monitor['delay'] == 77 else made)
         with mock.patch.object(forwarding, 'check', check):
             outcome = self.run_pass(bad, self.document)
-        self.assertIn('health monitor', outcome.synced['bad']['error'])
-        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertIn('health monitor', outcome.failed.get('bad'))
+        self.assertIsNone(outcome.failed.get('lb'))
         self.assertEqual(2, len(self.checks()))

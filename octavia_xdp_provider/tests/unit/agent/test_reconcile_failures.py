@@ -38,7 +38,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.assertIn(KEY, self.datapath.held)
         for outcome in outcomes:
             self.assertIn('cannot be written: No space left on device',
-                          outcome.synced[self.document['id']]['error'])
+                          outcome.failed.get(self.document['id']))
         # One line for each file, however often it is tried.
         self.assertEqual(2, log.output.count('No space left on device'))
 
@@ -50,7 +50,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
             self.assertEqual({'announcements', 'checks'},
                              self.reconciler.file_errors.keys())
         outcome = self.run_pass(self.document)
-        self.assertIsNone(outcome.synced[self.document['id']]['error'])
+        self.assertIsNone(outcome.failed.get(self.document['id']))
         self.assertEqual({}, self.reconciler.file_errors)
         self.assertEqual({PREFIX}, self.announced())
 
@@ -58,8 +58,8 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.unmonitored()
         bad = dict(base.document(), id='bad', vip_address='192.0.2.1')
         outcome = self.run_pass(bad, self.document)
-        self.assertIn('vip_address', outcome.synced['bad']['error'])
-        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertIn('vip_address', outcome.failed.get('bad'))
+        self.assertIsNone(outcome.failed.get('lb'))
         self.assertEqual({PREFIX}, self.announced())
 
     def test_refused_change_keeps_what_is_there(self):
@@ -69,7 +69,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
             (NETWORK,), (ipaddress.ip_network('198.18.0.0/15'),),
             frozenset())
         outcome = self.run_pass(self.document)
-        self.assertIn('address', outcome.synced['lb']['error'])
+        self.assertIn('address', outcome.failed.get('lb'))
         self.assertIn(KEY, self.datapath.held)
         self.assertEqual({PREFIX}, self.announced())
 
@@ -82,7 +82,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         outcome = self.run_pass(newer)
         for word in ('version', f'newer than {spec.VERSION}', 'shiny_new',
                      'upgrade'):
-            self.assertIn(word, outcome.synced['lb']['error'])
+            self.assertIn(word, outcome.failed.get('lb'))
         self.assertIn(KEY, self.datapath.held)
         self.assertEqual({PREFIX}, self.announced())
         self.assertEqual([], self.events)
@@ -94,7 +94,7 @@ class TestFailures(reconciling.ReconcilerTestCase):
         for bad in ({}, [], None, {'version': 1, 'vip_address': 5}):
             outcome = self.reconciler.reconcile(
                 reconcile.Wanted(8, {'lb': (6, bad)}), BOTH)
-            self.assertTrue(outcome.synced['lb']['error'], bad)
+            self.assertTrue(outcome.failed.get('lb'), bad)
             self.assertIn(KEY, self.datapath.held)
             self.assertEqual({PREFIX}, self.announced())
         # Said once, however long it lasts, and once again after an end.
@@ -107,4 +107,4 @@ class TestFailures(reconciling.ReconcilerTestCase):
     def test_full_datapath_is_reported(self):
         self.datapath.full = True
         outcome = self.run_pass(self.document)
-        self.assertIn('no room', outcome.synced['lb']['error'])
+        self.assertIn('no room', outcome.failed.get('lb'))
