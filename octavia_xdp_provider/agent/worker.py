@@ -85,7 +85,8 @@ class Worker(worker.Worker):
             self._ended()
         return self.is_stale
 
-    def _pass(self, wanted: wanted_state.Wanted, ready: frozenset[int]) -> None:
+    def _pass(self, wanted: wanted_state.Wanted, ready: frozenset[int]
+              ) -> None:
         began, began_cpu = time.monotonic(), time.thread_time()
         result = self._reconciler.reconcile(wanted, ready)
         LOG.debug('A pass over %s load balancers with %s changed took %.1f '

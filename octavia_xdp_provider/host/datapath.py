@@ -8,6 +8,7 @@ import uuid
 from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.host import library
 from octavia_xdp_provider.host import types
+from octavia_xdp_provider.process.shared_library import network_of
 
 LEFT_ALONE = 0xffffffff
 DEFAULT_SIZES = types.Sizes()
@@ -151,12 +152,12 @@ class Datapath:
 
     def networks(self) -> set[str]:
         """Return what set_networks() has set."""
-        return {library.network_text(net) for net in self._library.listed(
+        return {network_of(net) for net in self._library.listed(
             self._api.oxh_networks_list, 'struct oxh_network', self._host)}
 
     def peers(self) -> set[str]:
         """Return what set_peers() has set."""
-        return {library.network_text(net) for net in self._library.listed(
+        return {network_of(net) for net in self._library.listed(
             self._api.oxh_peers_list, 'struct oxh_network', self._host)}
 
     def address_sets(self) -> dict[int, set[str]]:
@@ -166,7 +167,7 @@ class Datapath:
                 self._api.oxh_sets_list, 'struct oxh_set_network',
                 self._host):
             sets.setdefault(element.set, set()).add(
-                library.network_text(element.network))
+                network_of(element.network))
         return sets
 
     def rules(self, port_id: str) -> list[types.Rule]:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hypervisor's library, and conversions for its calls."""
 
-import ipaddress
 import os
 import typing
 import uuid
 
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.process import shared_library
+from octavia_xdp_provider.process.shared_library import mac
+from octavia_xdp_provider.process.shared_library import network_of
+from octavia_xdp_provider.process.shared_library import text_of
+from octavia_xdp_provider.process.shared_library import text_or_none
 
 API_VERSION = 5
 LIBRARY = 'liboctavia_xdp_host.so.8'
@@ -18,13 +21,14 @@ class HostError(shared_library.LibraryError):
     """An error of the library, with its errno and text."""
 
 
-class Library:
+class Library(shared_library.Library):
     """The loaded shared library, its parsed header, and conversions."""
 
-    def __init__(self, path: str | None = None):
-        path = path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
-        self.ffi, self.api = shared_library.load_version(
-            path, 'OXH_API_VERSION', API_VERSION, HostError)
+    prefix = 'oxh'
+
+    def __init__(self, path: str | None = None) -> None:
+        super().__init__(path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY,
+                         API_VERSION, HostError)
 
     def call(self, function: typing.Any, *arguments: typing.Any) -> int:
         """:raises HostError: the library's error."""
@@ -44,25 +48,6 @@ class Library:
             if count <= room:
                 return list(out[0:count])
             room = count + 64
-
-    def address(self, text: str | None) -> typing.Any:
-        if text is None:
-            return self.ffi.new('struct oxh_address *')
-        parsed = ipaddress.ip_address(text)
-        packed = parsed.packed
-        if parsed.version == 4:
-            packed = bytes(10) + b'\xff\xff' + packed
-        return self.ffi.new('struct oxh_address *', (packed,))
-
-    def network(self, text: str) -> typing.Any:
-        network = ipaddress.ip_network(text)
-        return self.ffi.new('struct oxh_network *', (
-            self.address(str(network.network_address))[0],
-            network.prefixlen))
-
-    def networks(self, texts: typing.Iterable[str]) -> typing.Any:
-        return self.ffi.new('struct oxh_network[]', [
-            self.network(text)[0] for text in texts])
 
     def rule(self, wanted: types.Rule) -> typing.Any:
         out = self.ffi.new('struct oxh_rule *')
@@ -89,17 +74,8 @@ class Library:
         return out
 
 
-def mac(text: str) -> bytes:
-    return bytes.fromhex(text.replace(':', ''))
-
-
 def mac_text(data: typing.Any) -> str:
     return bytes(data).hex(':')
-
-
-def address_text(address: typing.Any) -> str:
-    parsed = ipaddress.IPv6Address(bytes(address.bytes))
-    return str(parsed.ipv4_mapped or parsed)
 
 
 def uuid_text(data: typing.Any) -> str:
@@ -108,8 +84,8 @@ def uuid_text(data: typing.Any) -> str:
 
 def entry_of(out: typing.Any) -> types.EntryState:
     return types.EntryState(
-        types.Entry(out.key, uuid_text(out.port_id), address_text(out.vip),
-                    out.vip_port, address_text(out.fixed), out.port,
+        types.Entry(out.key, uuid_text(out.port_id), text_of(out.vip),
+                    out.vip_port, text_of(out.fixed), out.port,
                     types.PROTOCOL_NAMES[out.protocol], mac_text(out.mac),
                     mac_text(out.gateway_mac), out.mss),
         out.packets_in, out.bytes_in, out.packets_out, out.bytes_out,
@@ -123,18 +99,9 @@ def port_of(out: typing.Any) -> types.PortState:
 
 def flow_of(out: typing.Any) -> types.Flow:
     return types.Flow(
-        address_text(out.client), out.client_port, out.key,
+        text_of(out.client), out.client_port, out.key,
         uuid_text(out.port_id), out.idle, bool(out.answered),
         bool(out.closing), bool(out.direct), bool(out.outdated))
-
-
-def address_or_none(address: typing.Any) -> str | None:
-    """Return None for the all-zeroes address."""
-    return address_text(address) if any(address.bytes) else None
-
-
-def network_text(network: typing.Any) -> str:
-    return f'{address_text(network.address)}/{network.length}'
 
 
 def rule_of(out: typing.Any) -> types.Rule:
@@ -143,11 +110,11 @@ def rule_of(out: typing.Any) -> types.Rule:
         types.PROTOCOL_NAMES.get(out.protocol, str(out.protocol))
         if out.protocol else None,
         (out.port_min, out.port_max),
-        None if out.set else network_text(out.remote), out.set)
+        None if out.set else network_of(out.remote), out.set)
 
 
 def settings_of(out: typing.Any) -> types.Settings:
     return types.Settings(
-        out.reply_ifindex, address_or_none(out.local_v4),
-        address_or_none(out.local_v6), address_or_none(out.sid),
+        out.reply_ifindex, text_or_none(out.local_v4),
+        text_or_none(out.local_v6), text_or_none(out.sid),
         out.tcp_idle, out.udp_idle, out.closing_idle, out.half_open_idle)

@@ -35,6 +35,7 @@ from octavia_xdp_provider.node.types import Settings
 from octavia_xdp_provider.node.types import Summary
 from octavia_xdp_provider.node.types import Tunnel
 from octavia_xdp_provider.node.types import Uplink
+from octavia_xdp_provider.process import shared_library
 
 # Users of the datapath import all of these from here.
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
@@ -149,7 +150,7 @@ class Datapath:
 
     def nat_pools(self) -> list[str]:
         out, count = self._array('oxp_nat_pools_list', 'struct oxp_network')
-        return [oxp.network_of(out[i]) for i in range(count)]
+        return [shared_library.network_of(out[i]) for i in range(count)]
 
     def set_nat_peers(self, peers: typing.Sequence[str]) -> None:
         """Set the nodes that hand packets of NAT on to each other, this node
@@ -160,7 +161,7 @@ class Datapath:
 
     def nat_peers(self) -> list[str]:
         out, count = self._array('oxp_nat_peers_list', 'struct oxp_address')
-        return [oxp.text_of(out[i]) for i in range(count)]
+        return [shared_library.text_of(out[i]) for i in range(count)]
 
     def seek_udp(self, seconds: int) -> None:
         """Ask the peers for unknown UDP flows of NAT for this long from now;
@@ -363,7 +364,7 @@ class Datapath:
         """Return the networks of allowed clients; empty if all are."""
         out, count = self._array('oxp_networks_list', 'struct oxp_network',
                                  self.library.key(key))
-        return [oxp.network_of(network) for network in out[0:count]]
+        return [shared_library.network_of(network) for network in out[0:count]]
 
     def known_checks(self) -> set[int]:
         """Return the checks that have a result in some table."""

@@ -12,6 +12,7 @@ from octavia_xdp_provider.node import library as oxp
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.node.datapath import Datapath
 from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.process import shared_library
 
 
 class Program(typing.NamedTuple):
@@ -94,11 +95,6 @@ def _mac_text(packed: Any) -> str | None:
     return mac.hex(':') if any(mac) else None
 
 
-def _address_or_none(address: Any) -> str | None:
-    text = oxp.text_of(address)
-    return None if text in ('::', '0.0.0.0') else text
-
-
 class Inspection(Datapath):
     """The datapath with methods for inspection."""
 
@@ -106,7 +102,8 @@ class Inspection(Datapath):
         out = self._ffi.new('struct oxp_node_settings *')
         self._call('oxp_node_settings_get', out)
         return types.NodeSettings(
-            _address_or_none(out.source_v4), _address_or_none(out.source_v6),
+            shared_library.text_or_none(out.source_v4),
+            shared_library.text_or_none(out.source_v6),
             out.entropy_v4, out.entropy_v6, types.NodeFlag(out.flags),
             out.icmp_rate)
 

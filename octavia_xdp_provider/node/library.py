@@ -2,8 +2,6 @@
 """The datapath's shared library, and conversions for its calls."""
 
 import errno
-import functools
-import ipaddress
 import os
 import typing
 from typing import Any
@@ -12,6 +10,9 @@ import cffi
 
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.process import shared_library
+from octavia_xdp_provider.process.shared_library import mac
+from octavia_xdp_provider.process.shared_library import packed
+from octavia_xdp_provider.process.shared_library import text_of
 
 API_VERSION = 12
 # The number is that of the datapath's layout: libraries of several layouts can
@@ -36,15 +37,13 @@ def path_of(path: str | None) -> str:
     return path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
 
 
-class Library:
+class Library(shared_library.Library):
     """The loaded shared library, its parsed header, and conversions."""
 
-    def __init__(self, path: str | None = None):
-        self.ffi, self.api = shared_library.load_version(
-            path_of(path), 'OXP_API_VERSION', API_VERSION, DatapathError)
+    prefix = 'oxp'
 
-    def address(self, text: str) -> Any:
-        return self.ffi.new('struct oxp_address *', (_packed(text),))
+    def __init__(self, path: str | None = None) -> None:
+        super().__init__(path_of(path), API_VERSION, DatapathError)
 
     def addresses(self, texts: typing.Sequence[str]) -> Any:
         out = self.ffi.new('struct oxp_address[]', len(texts))
@@ -62,15 +61,6 @@ class Library:
         return self.ffi.new(
             'struct oxp_key *',
             (self.address(key.address)[0], key.port, protocol))
-
-    def networks(self, texts: typing.Sequence[str]) -> Any:
-        """Return an array; lengths are out of 32 or 128 bits."""
-        out = self.ffi.new('struct oxp_network[]', len(texts))
-        for text, entry in zip(texts, out, strict=True):
-            network = ipaddress.ip_network(text)
-            entry.address = self.address(str(network.network_address))[0]
-            entry.length = network.prefixlen
-        return out
 
     def nat_filter(self, service: types.Key | None, client: str | None,
                    client_port: int) -> Any:
@@ -109,10 +99,8 @@ class Library:
 
     def node_settings(self, wanted: types.NodeSettings) -> Any:
         out = self.ffi.new('struct oxp_node_settings *')
-        if wanted.source_v4:
-            out.source_v4 = self.address(wanted.source_v4)[0]
-        if wanted.source_v6:
-            out.source_v6 = self.address(wanted.source_v6)[0]
+        out.source_v4 = self.address(wanted.source_v4)[0]
+        out.source_v6 = self.address(wanted.source_v6)[0]
         out.entropy_v4 = wanted.entropy_v4
         out.entropy_v6 = wanted.entropy_v6
         out.flags = wanted.flags
@@ -135,7 +123,7 @@ class Library:
     def members(self, wanted: typing.Sequence[types.Member]) -> Any:
         out = self.ffi.new('struct oxp_member[]', len(wanted))
         for member, entry in zip(wanted, out, strict=True):
-            entry.address.bytes = _packed(member.address)
+            entry.address.bytes = packed(member.address)
             entry.check = member.check
             entry.weight = member.weight
             entry.mtu = member.mtu
@@ -154,7 +142,7 @@ class Library:
         out = self.ffi.new('struct oxp_past_weight[]', len(wanted))
         for (age, slots, name, weight), entry in zip(wanted, out,
                                                      strict=True):
-            entry.address.bytes = _packed(name.address)
+            entry.address.bytes = packed(name.address)
             entry.port = name.port
             entry.weight = weight
             entry.slots = slots
@@ -171,27 +159,6 @@ class Library:
 
 
 _NO_MEMBER = {types.MemberName('::'): 0}
-
-
-@functools.lru_cache(1 << 16)
-def _packed(text: str) -> bytes:
-    """Return 16 bytes; IPv4 addresses become mapped ones."""
-    parsed = ipaddress.ip_address(text)
-    if parsed.version == 4:
-        return bytes(10) + b'\xff\xff' + parsed.packed
-    return parsed.packed
-
-
-def mac(text: str | None) -> bytes:
-    """Return six bytes; None becomes zeroes."""
-    return bytes.fromhex(text.replace(':', '')) if text else bytes(6)
-
-
-def text_of(address: Any) -> str:
-    """Return the text of an oxp_address."""
-    packed = bytes(address.bytes)
-    parsed = ipaddress.IPv6Address(packed)
-    return str(parsed.ipv4_mapped or parsed)
 
 
 def key_of(key: Any) -> types.Key:
@@ -257,8 +224,3 @@ def probe_target_of(probe: Any) -> types.ProbeTarget:
         text_of(probe.vip), text_of(probe.member),
         types.Encapsulation(probe.encapsulation), probe.dscp,
         probe.sid_function, probe.port, tunnel_of(probe.tunnel))
-
-
-def network_of(network: Any) -> str:
-    address = text_of(network.address)
-    return str(ipaddress.ip_network((address, network.length)))
