@@ -19,6 +19,7 @@ but set again in the first pass and every few minutes.
 """
 
 import collections.abc
+import dataclasses
 import functools
 import time
 import typing
@@ -58,6 +59,24 @@ class _Held(typing.NamedTuple):
     pins: frozenset[pins_module.Pin]
 
 
+@dataclasses.dataclass
+class _Applied:
+    """What was set and is not compared, by id; forgotten every AGAIN_S.
+
+    ``sets``: generations of address sets. ``taps``: their indices.
+    """
+
+    common: host_spec.Common | None = None
+    sets: dict[str, int] = dataclasses.field(default_factory=dict)
+    rules: dict[str, tuple[types.Rule, ...]] = dataclasses.field(
+        default_factory=dict)
+    taps: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def forget_port(self, port_id: str) -> None:
+        self.rules.pop(port_id, None)
+        self.taps.pop(port_id, None)
+
+
 class Reconciler:
     """Runs the steps of a pass; not thread-safe.
 
@@ -85,10 +104,7 @@ class Reconciler:
         self._ending = ending
         self._clock = clock
         self._again_at = 0.0
-        self._networks: host_spec.Common | None = None
-        self._sets: dict[str, int] = {}  # id → generation that was set
-        self._set_rules: dict[str, tuple[types.Rule, ...]] = {}
-        self._set_taps: dict[str, int] = {}
+        self._applied = _Applied()
         self._plans: dict[str, tuple[host_spec.Port, plans.Plan]] = {}
         self._numbered: frozenset[str] = frozenset()
         self._parsed: dict[str, tuple[int, documents.Parsed]] = {}
@@ -128,8 +144,7 @@ class Reconciler:
         """
         if self._clock() >= self._again_at:
             self._again_at = self._clock() + AGAIN_S
-            self._sets, self._set_rules, self._set_taps = {}, {}, {}
-            self._networks = None
+            self._applied = _Applied()
         failed: dict[str, Error] = {}
         parsed = self._parse(wanted, failed)
         now = self._listed()
@@ -143,8 +158,7 @@ class Reconciler:
                 ifindices[key] = self._make(plan, tap, now)
             except HostError as error:
                 failed[key] = error
-                self._set_rules.pop(key, None)
-                self._set_taps.pop(key, None)
+                self._applied.forget_port(key)
                 ifindices[key] = (tap.ifindex or 0) if tap else 0
         for key, state in now.ports.items():
             if key in wanted.documents:
@@ -196,17 +210,17 @@ class Reconciler:
                      pins_module.pins(self._pin_directory))
 
     def _set_networks(self, common: host_spec.Common) -> None:
-        if common != self._networks:
+        if common != self._applied.common:
             self._datapath.set_networks(common['networks'])
             self._datapath.set_peers(common['peers'])
-            self._networks = common
+            self._applied.common = common
 
     def _set_address_sets(self, wanted: Wanted,
                           parsed: dict[str, documents.Parsed],
                           failed: dict[str, Error]) -> None:
         for key, document in parsed.items():
             if document.address_set is None or (
-                    self._sets.get(key) == wanted.documents[key][0]):
+                    self._applied.sets.get(key) == wanted.documents[key][0]):
                 continue
             try:
                 self._datapath.set_address_set(
@@ -214,7 +228,7 @@ class Reconciler:
             except OSError as error:
                 failed[key] = error
             else:
-                self._sets[key] = wanted.documents[key][0]
+                self._applied.sets[key] = wanted.documents[key][0]
 
     def _remove(self, now: _Held, wanted: Wanted,
                 planned: dict[str, plans.Plan],
@@ -229,8 +243,7 @@ class Reconciler:
         for port_id in sorted(ports):
             self._attempt(failed, port_id, functools.partial(
                 self._datapath.delete_port, port_id))
-            self._set_rules.pop(port_id, None)
-            self._set_taps.pop(port_id, None)
+            self._applied.forget_port(port_id)
         for key in entries:
             self._attempt(failed, now.entries.pop(key).port_id,
                           functools.partial(
@@ -277,12 +290,12 @@ class Reconciler:
         state = now.ports.get(plan.id)
         wanted = types.Port(plan.id, ifindex, plan.open,
                             self._flows_per_port())
-        if self._set_rules.get(plan.id) != plan.rules or state is None or (
+        if self._applied.rules.get(plan.id) != plan.rules or state is None or (
                 state.ifindex, state.open, state.flows_max, state.rules) != (
                 wanted.ifindex, wanted.open, wanted.flows_max,
                 len(plan.rules)):
             self._datapath.set_port(wanted, plan.rules)
-            self._set_rules[plan.id] = plan.rules
+            self._applied.rules[plan.id] = plan.rules
         for key, entry in plan.entries.items():
             if now.entries.get(key) != entry:
                 error = self._set_entry(entry) or error
@@ -292,13 +305,13 @@ class Reconciler:
 
     def _attach(self, port_id: str, ifindex: int,
                 pins: frozenset[pins_module.Pin]) -> None:
-        if self._set_taps.get(port_id) == ifindex and all(
+        if self._applied.taps.get(port_id) == ifindex and all(
                 pins_module.Pin(hook, ifindex) in pins
                 for hook in _TAP_HOOKS):
             return
         for hook in _TAP_HOOKS:
             self._datapath.attach(hook, ifindex)
-        self._set_taps[port_id] = ifindex
+        self._applied.taps[port_id] = ifindex
 
     def _set_entry(self, entry: types.Entry) -> HostError | None:
         try:
@@ -331,7 +344,7 @@ class Reconciler:
                 self._numbers.forget(key)
             except OSError as error:
                 failed[key] = error
-            self._sets.pop(key, None)
+            self._applied.sets.pop(key, None)
 
     def _hold(self, wanted: Wanted, taps: Taps, ifindices: dict[str, int],
               failed: dict[str, Error]) -> None:
