@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from concurrent import futures
 import contextlib
 import dataclasses
 import random
@@ -12,7 +13,6 @@ from bench import errors
 from bench.beds import interface as beds
 from bench.traffic import formats
 from bench.traffic import interface
-from bench.traffic import meanwhile
 from bench.traffic import merge
 from bench.traffic import next_hops
 from bench.traffic import programs
@@ -145,10 +145,12 @@ class Traffic:
                 sender.tell('start')
             for sender in senders:
                 sender.hear(streams.OPENING_SECONDS_MAX + programs.SECONDS)
-            with meanwhile.run(during):
+            with futures.ThreadPoolExecutor(1) as pool:
+                running = pool.submit(during or bool)
                 after = {sender.host.name:
                          sender.hear(seconds + programs.SECONDS)
                          for sender in senders}
+            running.result()
         sent: dict[int, results.Sent] = {}
         for host in self._generators:
             sent |= results.sent(host.read(host.folder / 'traffic-sent'),

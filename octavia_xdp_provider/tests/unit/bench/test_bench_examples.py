@@ -56,10 +56,9 @@ class TestExamples(base.TestCase):
                             '"$NUMBER"', '7')))
                 if words[0] != COMMAND:
                     continue
-                chosen = commands.load(words[1])
                 parser = argparse.ArgumentParser(exit_on_error=False)
-                chosen.add_arguments(parser)
-                parsed = parser.parse_args(words[2:])
+                commands.add_all(parser.add_subparsers())
+                parsed = parser.parse_args(words[1:])
                 self.assertIn(words[1], ('compare', 'post'))
                 if words[1] == 'compare':
                     self.assertGreaterEqual(parsed.rounds, 12)
