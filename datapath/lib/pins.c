@@ -31,6 +31,15 @@ char *pin_path(const struct oxp_node *node, const char *folder,
 	return path_below(node->pin_directory, folder, name);
 }
 
+char *numbered_pin_path(const struct oxp_node *node, const char *folder,
+			const char *prefix, uint32_t number)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s%u", prefix, number);
+	return pin_path(node, folder, name);
+}
+
 void remove_folder(const struct oxp_node *node, const char *folder)
 {
 	remove_folder_below(node->pin_directory, folder);

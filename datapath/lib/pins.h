@@ -11,6 +11,10 @@
 char *pin_path(const struct oxp_node *node, const char *folder,
 	       const char *name);
 
+/* The same for a name that ends with a number. */
+char *numbered_pin_path(const struct oxp_node *node, const char *folder,
+			const char *prefix, uint32_t number);
+
 void remove_folder(const struct oxp_node *node, const char *folder);
 
 int rename_folder(const struct oxp_node *node, const char *from,

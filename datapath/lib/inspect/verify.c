@@ -345,15 +345,11 @@ static void verify(struct oxp_node *node, struct check *check,
 	uint32_t services = 0;
 	const char *fault;
 
-	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		const struct service_entry *entry = entry_of(node, i);
-
-		if (entry->state != ENTRY_USED)
-			continue;
+	FOR_EACH_SERVICE(node, i) {
 		services++;
 		fault = find_fault(node, i, check);
 		if (fault)
-			add_fault(faults, entry, fault);
+			add_fault(faults, entry_of(node, i), fault);
 	}
 	/* a common fault may only be a consequence of the others */
 	fault = faults->count ? NULL

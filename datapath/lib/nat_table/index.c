@@ -7,7 +7,6 @@
 #include "nat_table/index.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,10 +22,7 @@
 
 static char *index_path(const struct oxp_node *node, uint32_t number)
 {
-	char name[32];
-
-	snprintf(name, sizeof(name), "nat-index-%u", number);
-	return pin_path(node, node->folder, name);
+	return numbered_pin_path(node, node->folder, "nat-index-", number);
 }
 
 void close_nat_indices(struct oxp_node *node)

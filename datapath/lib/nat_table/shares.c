@@ -11,12 +11,9 @@ static uint32_t count_groups(struct oxp_node *node)
 	bool there[OXP_NAT_GROUPS] = {};
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		const struct service_block *block;
+	FOR_EACH_SERVICE(node, i) {
+		const struct service_block *block = live_block(node, i);
 
-		if (entry_of(node, i)->state != ENTRY_USED)
-			continue;
-		block = live_block(node, i);
 		if (!(block->flags & OXP_SERVICE_NAT) ||
 		    there[block->nat_group])
 			continue;

@@ -4,7 +4,6 @@
 #include "nat_table/tables.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,10 +17,7 @@
 
 static char *table_path(const struct oxp_node *node, uint32_t number)
 {
-	char name[32];
-
-	snprintf(name, sizeof(name), "nat-%u", number);
-	return pin_path(node, node->folder, name);
+	return numbered_pin_path(node, node->folder, "nat-", number);
 }
 
 void forget_nat_tables(struct oxp_node *node)
@@ -101,11 +97,10 @@ int make_nat_table(struct oxp_node *node, uint32_t number, char *error)
 
 static int adopt_table(struct oxp_node *node, const char *from, uint32_t number)
 {
-	char name[32], *there, *here = table_path(node, number);
+	char *there = numbered_pin_path(node, from, "nat-", number);
+	char *here = table_path(node, number);
 	int map, status;
 
-	snprintf(name, sizeof(name), "nat-%u", number);
-	there = pin_path(node, from, name);
 	map = there && here ? bpf_obj_get(there) : -ENOMEM;
 	status = map < 0 ? map : bpf_obj_pin(map, here);
 	if (map >= 0)

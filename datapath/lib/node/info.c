@@ -45,13 +45,10 @@ int oxp_info_get(struct oxp_node *node, struct oxp_info *info, char *error)
 	for (int i = 0; i < MAPS; i++)
 		info->map_bytes += bytes_of_map(node->map[i]);
 	info->map_bytes += (uint64_t)config->segments * SEGMENT_SIZE;
-	for (uint32_t i = 0; i < config->services_max; i++) {
-		const struct service_block *block;
+	FOR_EACH_SERVICE(node, i) {
+		const struct service_block *block = live_block(node, i);
 
-		if (entry_of(node, i)->state != ENTRY_USED)
-			continue;
 		info->services++;
-		block = live_block(node, i);
 		for (uint32_t j = 0; j < places_of(block); j++)
 			info->members +=
 				!!(block->member[j].flags & MEMBER_PRESENT);

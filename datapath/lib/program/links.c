@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,10 +20,7 @@
 
 char *link_path(const struct oxp_node *node, uint32_t ifindex)
 {
-	char name[16];
-
-	snprintf(name, sizeof(name), "%u", ifindex);
-	return pin_path(node, "links", name);
+	return numbered_pin_path(node, "links", "", ifindex);
 }
 
 /* Remove a pin that outlived its interface: the number may have been reused. */

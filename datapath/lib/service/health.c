@@ -29,12 +29,9 @@ static uint32_t collect(struct oxp_node *node, struct check_reference *out)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		const struct service_block *block;
+	FOR_EACH_SERVICE(node, i) {
+		const struct service_block *block = live_block(node, i);
 
-		if (entry_of(node, i)->state != ENTRY_USED)
-			continue;
-		block = live_block(node, i);
 		for (uint32_t j = 0; j < block->members; j++) {
 			const struct block_member *member = &block->member[j];
 

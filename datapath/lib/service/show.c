@@ -152,9 +152,7 @@ int oxp_services_list(struct oxp_node *node, struct oxp_service *out,
 
 	if (status)
 		return status;
-	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		if (entry_of(node, i)->state != ENTRY_USED)
-			continue;
+	FOR_EACH_SERVICE(node, i) {
 		if (count < capacity)
 			describe(node, i, &out[count]);
 		count++;

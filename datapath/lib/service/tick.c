@@ -145,12 +145,9 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 	struct usual_block usual = {};
 	uint32_t open = 0, longest = 0;
 
-	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		struct service_block *block;
+	FOR_EACH_SERVICE(node, i) {
+		struct service_block *block = live_block(node, i);
 
-		if (entry_of(node, i)->state != ENTRY_USED)
-			continue;
-		block = live_block(node, i);
 		count_block(&usual, block);
 		if (longest < block->idle_timeout_s)
 			longest = block->idle_timeout_s;

@@ -285,13 +285,10 @@ static void note_less(struct oxp_node *node, uint32_t total)
 /* Count the parts that were added before; add parts where there is room. */
 static void note_more(struct oxp_node *node, uint32_t total)
 {
-	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		struct service_block *block;
+	FOR_EACH_SERVICE(node, i) {
+		struct service_block *block = live_block(node, i);
 		uint32_t noted, entries = node->watch.of_service[i];
 
-		if (entry_of(node, i)->state != ENTRY_USED)
-			continue;
-		block = live_block(node, i);
 		if (!block->watch)
 			continue;
 		noted = WATCH_NOTED(block->watch);

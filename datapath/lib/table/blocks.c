@@ -20,6 +20,14 @@ struct service_entry *entry_of(struct oxp_node *node, uint32_t index)
 	return &node->entries[index];
 }
 
+uint32_t next_service(struct oxp_node *node, uint32_t index)
+{
+	while (index < node->config->services_max &&
+	       entry_of(node, index)->state != ENTRY_USED)
+		index++;
+	return index;
+}
+
 struct lookup_key entry_key(const struct service_entry *entry)
 {
 	return lookup_key(entry->vip, entry->port, entry->protocol);

@@ -9,6 +9,12 @@
 #include "table/lookup.h"
 
 struct service_entry *entry_of(struct oxp_node *node, uint32_t index);
+/* The index of the first service from `index` on, or services_max. */
+uint32_t next_service(struct oxp_node *node, uint32_t index);
+#define FOR_EACH_SERVICE(node, index)                                          \
+	for (uint32_t index = next_service(node, 0);                           \
+	     index < (node)->config->services_max;                             \
+	     index = next_service(node, (index) + 1))
 
 struct lookup_key entry_key(const struct service_entry *entry);
 

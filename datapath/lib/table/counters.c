@@ -250,11 +250,9 @@ void derive_counters(struct oxp_node *node)
 		return;
 	memset(node->counter_free_since, 0,
 	       config->members_max * sizeof(*node->counter_free_since));
-	for (uint32_t i = 0; i < config->services_max; i++) {
+	FOR_EACH_SERVICE(node, i) {
 		struct service_entry *entry = entry_of(node, i);
 
-		if (entry->state != ENTRY_USED)
-			continue;
 		mark_counters(node, live_block(node, i), COUNTER_USED);
 		/* packets may still count for members that were just removed */
 		if (entry->switched > config->waited)

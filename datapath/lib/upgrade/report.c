@@ -71,13 +71,10 @@ int report_interfaces(struct oxp_node *node, struct forward *object,
 
 void report_services(struct oxp_node *node, struct oxp_upgrade *out)
 {
-	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		const struct service_block *block;
+	FOR_EACH_SERVICE(node, i) {
+		const struct service_block *block = live_block(node, i);
 
-		if (entry_of(node, i)->state != ENTRY_USED)
-			continue;
 		out->services++;
-		block = live_block(node, i);
 		for (uint32_t j = 0; j < block->members; j++)
 			out->members +=
 				!!(block->member[j].flags & MEMBER_PRESENT);

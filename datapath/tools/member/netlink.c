@@ -222,7 +222,7 @@ static int match_qdisc(const struct nlmsghdr *message, void *data)
 
 	if (header->tcm_ifindex != (int)search->ifindex)
 		return MNL_CB_OK;
-	mnl_attr_for_each (attribute, message, sizeof(*header))
+	mnl_attr_for_each(attribute, message, sizeof(*header))
 		if (mnl_attr_get_type(attribute) == TCA_KIND &&
 		    !strcmp(mnl_attr_get_str(attribute), "clsact"))
 			search->found = true;
