@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* oxp_test_pick() returns the member to which the program then sends, and QUIC
  * server IDs are CRCs as in RFC 3720. */
+#include <arpa/inet.h>
 #include <errno.h>
 
 #include "crc32c.h"
@@ -17,33 +18,6 @@ static int set_up_members(void **state)
 	open_empty_node();
 	make_members(members, MEMBERS, 0, 0);
 	return 0;
-}
-
-/* A TCP segment over IPv6 without payload. */
-static void make_frame_v6(struct frame *out, const struct oxp_address *source,
-			  const struct oxp_address *destination,
-			  uint16_t source_port, uint16_t port)
-{
-	uint8_t *ip = out->data + 14, *tcp = ip + 40;
-
-	memset(out, 0, sizeof(*out));
-	memcpy(out->data, (uint8_t[]){2, 0, 0, 0, 0, 1}, 6);
-	memcpy(out->data + 6, (uint8_t[]){2, 0, 0, 0, 0, 3}, 6);
-	out->data[12] = 0x86;
-	out->data[13] = 0xdd;
-	ip[0] = 0x60;
-	ip[5] = 20;
-	ip[6] = IPPROTO_TCP;
-	ip[7] = 60;
-	memcpy(ip + 8, source->bytes, 16);
-	memcpy(ip + 24, destination->bytes, 16);
-	tcp[0] = source_port >> 8;
-	tcp[1] = source_port;
-	tcp[2] = port >> 8;
-	tcp[3] = port;
-	tcp[12] = 0x50;
-	tcp[13] = 0x10;
-	out->length = 14 + 40 + 20;
 }
 
 /* Returns the outer destination; members are IPv4. */
@@ -63,31 +37,27 @@ static struct oxp_address sent_to(const struct frame *frame)
 static uint32_t compare_picks(const struct oxp_key *key, const char *first)
 {
 	struct oxp_address client = address(first), picked, sent;
-	bool seen[256] = {};
+	bool seen[256] = {}, v6 = !is_v4(client.bytes);
+	char text[INET6_ADDRSTRLEN];
 	uint32_t different = 0;
 	struct frame frame;
 
 	for (int i = 0; i < CLIENTS; i++) {
 		uint16_t port = 1024 + 7 * i;
+		const struct flow flow = {v6 ? CLIENT : text, VIP, port,
+					  key->port, IPPROTO_TCP};
 
 		client.bytes[13] = i;
 		client.bytes[15] = 1 + i % 5;
-		client.bytes[7] = is_v4(client.bytes) ? 0 : i % 3;
+		client.bytes[7] = v6 ? i % 3 : 0;
 		assert_ok(oxp_test_pick(node, key, &client, port, &picked,
 					error));
-		if (is_v4(client.bytes)) {
-			char text[16];
-			struct flow flow = {text, VIP, port, key->port,
-					    IPPROTO_TCP};
-
-			snprintf(text, sizeof(text), "%u.%u.%u.%u",
-				 client.bytes[12], client.bytes[13],
-				 client.bytes[14], client.bytes[15]);
-			make_frame(&frame, &flow, 0, NULL);
-		} else {
-			make_frame_v6(&frame, &client, &key->vip, port,
-				      key->port);
-		}
+		assert_non_null(inet_ntop(v6 ? AF_INET6 : AF_INET,
+					  client.bytes + (v6 ? 0 : 12), text,
+					  sizeof(text)));
+		make_frame(&frame, &flow, 0, NULL);
+		if (v6)
+			to_v6(&frame, text, VIP_V6);
 		sent = sent_to(&frame);
 		assert_memory_equal(&sent, &picked, sizeof(sent));
 		different += !seen[picked.bytes[15]];

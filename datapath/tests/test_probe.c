@@ -45,24 +45,6 @@ static void put16(uint8_t *at, uint16_t value)
 	at[1] = value;
 }
 
-/* Replace the frame's IPv4 packet by an IPv6 packet. */
-static void to_v6(struct frame *frame, const char *source, const char *vip)
-{
-	uint8_t *ip = frame->data + 14, protocol = ip[9];
-	size_t payload = frame->length - 14 - 20;
-
-	memmove(ip + 40, ip + 20, payload);
-	memset(ip, 0, 40);
-	put16(frame->data + 12, 0x86dd);
-	put16(ip, 0x6000 | 0x0b8); /* traffic class */
-	put16(ip + 4, payload);
-	ip[6] = protocol;
-	ip[7] = 57;
-	inet_pton(AF_INET6, source, ip + 8);
-	inet_pton(AF_INET6, vip, ip + 24);
-	frame->length += 20;
-}
-
 /* Compute the checksum over the packet at `ip` like a receiver; 0 if it is
  * correct. */
 static uint16_t checksum_error(const uint8_t *ip)

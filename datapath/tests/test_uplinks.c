@@ -2,25 +2,9 @@
 /* The uplink of each of the 64 choices, through all kinds of changes. */
 #include <errno.h>
 
-#include "harness.h"
+#include "service_fixture.h"
 
 #define CHOICES 64
-
-static struct oxp_node *node;
-
-static int set_up(void **state)
-{
-	(void)state;
-	node = fresh_state();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	oxp_close(node);
-	return 0;
-}
 
 /* Uplinks differ by VLAN: all are on the loopback device. */
 static struct oxp_uplink uplink_on(uint16_t vlan)
@@ -63,8 +47,6 @@ static uint32_t share_of(const uint16_t *choices, uint16_t vlan)
 		share += choices[i] == vlan;
 	return share;
 }
-
-#define TEST(name) TEST_WITH(name, set_up, tear_down)
 
 TEST(test_choices_are_spread_evenly)
 {

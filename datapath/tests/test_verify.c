@@ -4,14 +4,13 @@
 
 #include <bpf/bpf.h>
 
-#include "harness.h"
+#include "service_fixture.h"
 #include "table/heads.h"
 
-static struct oxp_node *node;
 static struct service_block *block; /* of HTTP, whose slots are open */
 static struct service_entry *entry; /* of HTTP */
 
-static int set_up(void **state)
+static int set_up_two(void **state)
 {
 	struct oxp_network networks[] = {{address("10.0.0.0"), 8},
 					 {address("2001:db8::"), 32}};
@@ -19,27 +18,17 @@ static int set_up(void **state)
 					    .flags = OXP_SERVICE_QUIC};
 	struct oxp_service_settings limited = {
 		.slots = TEST_SLOTS, .allowed = networks, .allowed_count = 2};
-	struct oxp_key http = tcp_key(VIP, 80), udp = udp_key(VIP, 443);
+	struct oxp_key udp = udp_key(VIP, 443);
 	struct oxp_member members[4];
-	struct oxp_service service;
 
-	(void)state;
-	node = fresh_state();
+	set_up(state);
 	make_members(members, 4, 0, 0);
 	set_service_as(node, &udp, &quic, members, 3);
 	set_service_as(node, &http, &limited, members, 3);
 	set_service_as(node, &http, &limited, members, 4);
-	assert_ok(oxp_service_get(node, &http, &service, error));
-	assert_true(service.open_slots > 0);
-	block = live_block(node, service.index);
-	entry = entry_of(node, service.index);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	oxp_close(node);
+	assert_true(show().open_slots > 0);
+	block = live_block(node, show().index);
+	entry = entry_of(node, show().index);
 	return 0;
 }
 
@@ -76,7 +65,8 @@ static void damage(void *at, size_t size, const void *with, const char *text)
 		damage(&(place), sizeof(place), &with, text);                  \
 	} while (0)
 
-#define TEST(name) TEST_WITH(name, set_up, tear_down)
+#undef TEST
+#define TEST(name) TEST_WITH(name, set_up_two, tear_down)
 
 TEST(test_damaged_blocks_are_found)
 {

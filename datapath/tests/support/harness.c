@@ -314,6 +314,23 @@ void make_frame(struct frame *out, const struct flow *flow, size_t payload,
 	out->length = 14 + length + with->padding;
 }
 
+void to_v6(struct frame *frame, const char *source, const char *destination)
+{
+	uint8_t *ip = frame->data + 14, protocol = ip[9];
+	size_t payload = frame->length - 14 - 20;
+
+	memmove(ip + 40, ip + 20, payload);
+	memset(ip, 0, 40);
+	put16(frame->data + 12, 0x86dd);
+	put16(ip, 0x6000 | 0x0b8); /* traffic class */
+	put16(ip + 4, payload);
+	ip[6] = protocol;
+	ip[7] = 57;
+	inet_pton(AF_INET6, source, ip + 8);
+	inet_pton(AF_INET6, destination, ip + 24);
+	frame->length += 20;
+}
+
 int run(int program, const struct frame *in, struct frame *out)
 {
 	struct frame unused;

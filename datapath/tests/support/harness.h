@@ -85,6 +85,8 @@ struct variation {
 
 void make_frame(struct frame *out, const struct flow *flow, size_t payload,
 		const struct variation *variation);
+/* Replace the frame's IPv4 packet by an IPv6 packet. */
+void to_v6(struct frame *frame, const char *source, const char *destination);
 uint16_t checksum(const void *data, size_t length);
 /* Returns the XDP action. `out` may be NULL. */
 int run(int program, const struct frame *in, struct frame *out);

@@ -5,7 +5,6 @@ OCTAVIA_XDP_MUTATION_COUNT frames, or 3,000; OCTAVIA_XDP_MUTATION_SEED repeats
 what a difference named.
 """
 
-import os
 import random
 import unittest
 
@@ -15,8 +14,8 @@ from scapy.layers import inet6
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.models.host_model import model
 from octavia_xdp_provider.tests.packets.support import host
+from octavia_xdp_provider.tests.packets.support import random_case
 
-PREFIX = 'OCTAVIA_XDP_MUTATION_'
 FLAGS = ('S', 'SA', 'A', 'A', 'A', 'PA', 'FA', 'R', 'RA')
 
 
@@ -168,9 +167,8 @@ class Traffic:
 class TestHostMutations(unittest.TestCase):
 
     def test_programs_and_model_agree_on_random_frames(self):
-        seed = int(os.environ.get(PREFIX + 'SEED') or
-                   random.randrange(1 << 32))
-        count = int(os.environ.get(PREFIX + 'COUNT') or 3000)
+        seed = random_case.setting('SEED') or random.randrange(1 << 32)
+        count = random_case.setting('COUNT') or 3000
         both = host.Hypervisor()
         self.addCleanup(both.close)
         self.addCleanup(both.set_reply_mtu)
@@ -183,8 +181,9 @@ class TestHostMutations(unittest.TestCase):
                     both.check_flows()
                     both.go_on_arriving()
         except host.Difference as difference:
-            raise AssertionError(f'{PREFIX}SEED={seed}, frame {number}:\n'
-                                 f'{difference}') from difference
+            raise AssertionError(
+                f'{random_case.PREFIX}SEED={seed}, frame {number}:\n'
+                f'{difference}') from difference
         self.assertGreater(len(both.outcomes), min(10, count // 100))
 
     def step(self, both: host.Hypervisor, traffic: Traffic):

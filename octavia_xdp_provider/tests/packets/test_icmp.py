@@ -201,21 +201,18 @@ class TestErrors(cases.PacketCase):
         for flags, offset, good in (('MF', 0, True), ('', 5, False)):
             header = inet.IP(src=cases.VIP4, dst=cases.CLIENT4, flags=flags,
                              frag=offset)
-            packet = cases.link() / self.error(
-                4, 11, 1, self.quote(4, state.UDP, 5000, header=header))
-            if good:
-                self.forwarded(packet)
-            else:
-                self.dropped(packet, Outcome.DROP_ICMP)
-            header = (inet6.IPv6(src=cases.VIP6, dst=cases.CLIENT6) /
-                      inet6.IPv6ExtHdrFragment(nh=17, m=int(good),
-                                               offset=offset))
-            packet = cases.link() / self.error(
-                6, 3, 1, self.quote(6, state.UDP, 5000, header=header))
-            if good:
-                self.forwarded(packet)
-            else:
-                self.dropped(packet, Outcome.DROP_ICMP)
+            header6 = (inet6.IPv6(src=cases.VIP6, dst=cases.CLIENT6) /
+                       inet6.IPv6ExtHdrFragment(nh=17, m=int(good),
+                                                offset=offset))
+            for packet in (
+                    self.error(4, 11, 1, self.quote(4, state.UDP, 5000,
+                                                    header=header)),
+                    self.error(6, 3, 1, self.quote(6, state.UDP, 5000,
+                                                   header=header6))):
+                if good:
+                    self.forwarded(cases.link() / packet)
+                else:
+                    self.dropped(cases.link() / packet, Outcome.DROP_ICMP)
 
     def test_errors_that_quote_no_flow_are_dropped(self):
         four = (

@@ -103,26 +103,21 @@ class TestTooBig(cases.PacketCase):
                           back() / answer4(packet, limit))
             self.compared.delete_service(service)
 
-    def test_quote_may_end_just_before_the_frame(self):
-        """The frame ends within the word behind what is quoted."""
-        self.service(cases.VIP6, encapsulation=Encapsulation.GUE,
-                     members=[state.Member(compared.packed(cases.MEMBER6),
-                                           mtu=1280)])
-        self.forwarded(cases.link() / sized6(1232))
-        for length in range(1233, 1240):
-            packet = sized6(length)
-            self.answered(cases.link() / packet,
-                          back() / answer6(packet, 1280))
-
-    def test_answer_quotes_packets_below_1280_bytes_whole(self):
-        """All of the packet is quoted, and nothing is behind it."""
-        self.service(cases.VIP6, members=[state.Member(
-            compared.packed(cases.MEMBER4), mtu=1000)])
-        self.forwarded(cases.link() / sized6(980))
-        for length in range(981, 990):
-            packet = sized6(length)
-            self.answered(cases.link() / packet,
-                          back() / answer6(packet, 1280))
+    def test_quotes_of_packets_below_1280_bytes(self):
+        """The frame ends within the word behind what is quoted, or all of the
+        packet is quoted and nothing is behind it."""
+        for encapsulation, member, mtu, most in (
+                (Encapsulation.GUE, cases.MEMBER6, 1280, 1232),
+                (Encapsulation.IPIP, cases.MEMBER4, 1000, 980)):
+            service = self.service(
+                cases.VIP6, encapsulation=encapsulation,
+                members=[state.Member(compared.packed(member), mtu=mtu)])
+            self.forwarded(cases.link() / sized6(most))
+            for length in range(most + 1, most + 9):
+                packet = sized6(length)
+                self.answered(cases.link() / packet,
+                              back() / answer6(packet, 1280))
+            self.compared.delete_service(service)
 
     def test_quote_of_a_packet_shorter_than_the_limit(self):
         """The packet is shorter than what may be quoted."""
