@@ -9,9 +9,7 @@ TEST(test_every_tunnel_is_decapsulated)
 	uint64_t taken = 0;
 
 	begin(state, NULL);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
-		if (!combine(n, &packet, &outer))
-			continue;
+	FOR_EACH_TUNNEL(n, packet, outer) {
 		for (size_t length = 0; length < 1400; length += 67) {
 			packet.length = length;
 			packet.protocol =
@@ -35,8 +33,8 @@ TEST(test_geneve_is_decapsulated_with_any_vni)
 	struct outer outer;
 
 	begin(state, NULL);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
-		if (!combine(n, &packet, &outer) || outer.kind != GENEVE)
+	FOR_EACH_TUNNEL(n, packet, outer) {
+		if (outer.kind != GENEVE)
 			continue;
 		for (int i = 0; i < 4; i++) {
 			outer.vni = vnis[i];
@@ -53,9 +51,7 @@ TEST(test_padding_behind_the_packet_stays)
 	struct outer outer;
 
 	begin(state, NULL);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
-		if (!combine(n, &packet, &outer))
-			continue;
+	FOR_EACH_TUNNEL(n, packet, outer) {
 		make_tunnel(&in, &packet, &outer);
 		make_plain(&expected, &packet, outer.tags);
 		in.length += 9;
@@ -104,9 +100,7 @@ TEST(test_any_source_takes_tunnels_from_everywhere)
 	struct outer outer;
 
 	begin(state, &config);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
-		if (!combine(n, &packet, &outer))
-			continue;
+	FOR_EACH_TUNNEL(n, packet, outer) {
 		outer.from = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
 		expect_decapsulated(&bench, &packet, &outer, &packet);
 	}

@@ -10,11 +10,9 @@ TEST(test_cut_tunnels_are_left_or_dropped_unchanged)
 	struct frame in;
 
 	begin(state, NULL);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+	FOR_EACH_TUNNEL(n, packet, outer) {
 		size_t link, outer_header, whole, known;
 
-		if (!combine(n, &packet, &outer))
-			continue;
 		packet.length = 5;
 		make_tunnel(&in, &packet, &outer);
 		whole = in.length;
@@ -47,11 +45,9 @@ TEST(test_wrong_lengths_and_checksums_are_malformed)
 	struct frame in, good;
 
 	begin(state, NULL);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+	FOR_EACH_TUNNEL(n, packet, outer) {
 		size_t ip, inner;
 
-		if (!combine(n, &packet, &outer))
-			continue;
 		packet.length = 20;
 		make_tunnel(&good, &packet, &outer);
 		ip = 14 + 4 * outer.tags;
@@ -157,9 +153,7 @@ TEST(test_tunnels_to_others_or_to_no_vip_are_left)
 	uint64_t others = 0;
 
 	begin(state, NULL);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
-		if (!combine(n, &packet, &outer))
-			continue;
+	FOR_EACH_TUNNEL(n, packet, outer) {
 		/* to another member, through this host */
 		outer.to = is_ipv4(outer.to) ? "10.1.0.2" : "2001:db8:1::2";
 		make_tunnel(&in, &packet, &outer);
@@ -214,9 +208,7 @@ TEST(test_tunnels_from_outside_the_networks_are_dropped)
 	struct frame in;
 
 	begin(state, NULL);
-	for (unsigned int n = 0; n < COMBINATIONS; n++) {
-		if (!combine(n, &packet, &outer))
-			continue;
+	FOR_EACH_TUNNEL(n, packet, outer) {
 		outer.from = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
 		make_tunnel(&in, &packet, &outer);
 		expect_dropped(&bench, &in, MEMBER_DROP_SOURCE);

@@ -51,6 +51,10 @@ static inline bool combine(unsigned int n, struct packet *packet,
 	return bench.program == XDP || !outer->tags;
 }
 
+#define FOR_EACH_TUNNEL(n, packet, outer)                                      \
+	for (unsigned int n = 0; n < COMBINATIONS; n++)                        \
+		if (combine(n, &(packet), &(outer)))
+
 #define TEST(name)                                                             \
 	DEFINE_TEST(name, WITH_XDP(name), WITH_TC(name), WITH_OLD_TC(name))
 
