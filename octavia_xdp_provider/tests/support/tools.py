@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules that tools/test consists of, for tests of them."""
+"""Programs and modules of the tree that are in no package, for tests."""
 
 import importlib
+import importlib.machinery
+import importlib.util
 import pathlib
 import sys
 
@@ -14,3 +16,13 @@ def load(name):
     if folder not in sys.path:
         sys.path.insert(0, folder)
     return importlib.import_module(f'suite.{name}')
+
+
+def load_file(path):
+    """Return a program or module of the tree as a module of its own."""
+    path = ROOT / path
+    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader(path.stem, loader))
+    loader.exec_module(module)
+    return module

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """datapath/tests/arrows: what it fails for, and where its order stands."""
 
-import importlib.machinery
-import importlib.util
 import os
 import pathlib
 import re
@@ -11,22 +9,15 @@ import sys
 
 import fixtures
 
+from octavia_xdp_provider.tests.support import tools
 from octavia_xdp_provider.tests.unit import base
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = tools.ROOT
 TOOL = ROOT / 'datapath/tests/arrows'
 CLANG = 'clang-19'
 
 
-def load():
-    loader = importlib.machinery.SourceFileLoader('arrows', str(TOOL))
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader('arrows', loader))
-    loader.exec_module(module)
-    return module
-
-
-arrows = load()
+arrows = tools.load_file(TOOL)
 
 
 class TestArrows(base.TestCase):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/budget.py and tools/sizes: what may grow no further."""
 
-import importlib.util
 import pathlib
 import re
 import subprocess
@@ -9,20 +8,11 @@ import sys
 
 import fixtures
 
+from octavia_xdp_provider.tests.support import tools
 from octavia_xdp_provider.tests.unit import base
 
-ROOT = pathlib.Path(__file__).parents[3]
-
-
-def load():
-    specification = importlib.util.spec_from_file_location(
-        'budget', ROOT / 'tools/budget.py')
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-budget = load()
+ROOT = tools.ROOT
+budget = tools.load_file('tools/budget.py')
 
 
 class TestTypes(base.TestCase):

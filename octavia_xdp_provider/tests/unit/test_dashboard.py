@@ -1,29 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Horizon's plugin (dashboard/), as far as it needs no Horizon."""
 
-import importlib.util
-import pathlib
 import typing
 
 from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.tests.support import tools
 from octavia_xdp_provider.tests.unit import base
 
-_PLUGIN = (pathlib.Path(__file__).resolve().parents[3]
-           / 'dashboard' / 'octavia_xdp_dashboard')
-
-
-def _module(name):
-    """A module of the plugin, which is installed where Horizon is."""
-    spec = importlib.util.spec_from_file_location(
-        name, _PLUGIN / f'{name}.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-choices = _module('choices')
-populated = _module('populated')
+_PLUGIN = 'dashboard/octavia_xdp_dashboard'
+choices = tools.load_file(f'{_PLUGIN}/choices.py')
+populated = tools.load_file(f'{_PLUGIN}/populated.py')
 
 _WIZARD = {
     'loadbalancer': {'name': 'web', 'description': None, 'vip_address': '',

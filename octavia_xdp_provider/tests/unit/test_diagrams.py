@@ -63,16 +63,10 @@ class TestDiagrams(base.TestCase):
 class TestGraphviz(base.TestCase):
     """A build without Graphviz says what to install."""
 
-    def missing(self, *arguments):
-        return documents.extension('diagrams').missing(*arguments)
-
     def test_pages_without_the_program_name_the_package(self):
-        said = self.missing('html', 'no-such-program')
-        self.assertIn('no-such-program', said)
-        self.assertIn("Debian's package graphviz", said)
-
-    def test_manual_pages_need_no_program(self):
-        self.assertIsNone(self.missing('man', 'no-such-program'))
-
-    def test_program_that_is_there_is_enough(self):
-        self.assertIsNone(self.missing('html', 'sh'))
+        missing = documents.extension('diagrams').missing
+        text = missing('html', 'no-such-program')
+        self.assertIn('no-such-program', text)
+        self.assertIn("Debian's package graphviz", text)
+        self.assertIsNone(missing('man', 'no-such-program'))
+        self.assertIsNone(missing('html', 'sh'))

@@ -2,16 +2,14 @@
 """tools/words: which words it refuses."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import pathlib
 
 import fixtures
 
+from octavia_xdp_provider.tests.support import tools
 from octavia_xdp_provider.tests.unit import base
 
-TOOL = pathlib.Path(__file__).parents[3] / 'tools/words'
 LIST = '''\
 [phrases]
 '\\bby and by\\b' = 'later'
@@ -22,15 +20,7 @@ one = 1
 '''
 
 
-def load():
-    loader = importlib.machinery.SourceFileLoader('words', str(TOOL))
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader('words', loader))
-    loader.exec_module(module)
-    return module
-
-
-words = load()
+words = tools.load_file('tools/words')
 
 
 class TestWords(base.TestCase):
