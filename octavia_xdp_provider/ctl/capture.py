@@ -34,7 +34,10 @@ class Captured(typing.NamedTuple):
     out: bool = False
 
 
-def read(file):
+Packets = typing.Iterator[Captured]
+
+
+def read(file: typing.BinaryIO) -> Packets:
     """Iterate over the packets of a file opened in binary mode.
 
     :raises CaptureError: it cannot be read.
@@ -51,14 +54,15 @@ def read(file):
     raise CaptureError('it is neither pcap nor pcapng')
 
 
-def _exactly(file, size):
+def _exactly(file: typing.BinaryIO, size: int) -> bytes:
     data = file.read(size)
     if len(data) < size:
         raise CaptureError('the file is cut short')
     return data
 
 
-def _frame(number, link, data, length, out=False):
+def _frame(number: int, link: int, data: bytes, length: int,
+           out: bool = False) -> Captured:
     if not len(data) <= length <= _LENGTH_MAX:
         raise CaptureError(f'packet {number} has {len(data)} of {length} '
                            'bytes')
@@ -73,7 +77,7 @@ def _frame(number, link, data, length, out=False):
     return Captured(number, data + bytes(missing), missing, out)
 
 
-def _read_pcap(file, order):
+def _read_pcap(file: typing.BinaryIO, order: str) -> Packets:
     link = struct.unpack(order + 'HHiIII', _exactly(file, 20))[-1] & 0xffff
     number = 0
     while head := file.read(16):
@@ -87,7 +91,8 @@ def _read_pcap(file, order):
         yield _frame(number, link, _exactly(file, kept), length)
 
 
-def _blocks(file):
+def _blocks(file: typing.BinaryIO
+            ) -> typing.Iterator[tuple[str, int, bytes]]:
     """Yield (byte order, type, body) of blocks; the first type was read."""
     order = '<'
     kind = struct.pack('!I', _SECTION)
@@ -113,28 +118,31 @@ def _blocks(file):
         kind = file.read(4)
 
 
-def _is_outbound(order, options):
+def _is_outbound(order: str, options: bytes) -> bool:
     """Return whether a packet is outbound, by epb_flags (option 2)."""
     at = 0
     while at + 4 <= len(options):
         code, length = struct.unpack_from(order + 'HH', options, at)
         if code == 2 and length == 4 and at + 8 <= len(options):
             flags, = struct.unpack_from(order + 'I', options, at + 4)
-            return flags & 3 == _OUTBOUND
+            return bool(flags & 3 == _OUTBOUND)
         if not code:
             break
         at += 4 + (length + 3 & ~3)
     return False
 
 
-def _read_pcapng(file):
-    links, number = [], 0
+def _read_pcapng(file: typing.BinaryIO) -> Packets:
+    links: list[tuple[int, int]] = []
+    number = 0
     for order, kind, body in _blocks(file):
         try:
             if kind == _SECTION:
                 links = []
             elif kind == _INTERFACE:
-                links.append(struct.unpack_from(order + 'HHI', body)[0::2])
+                link, _reserved, limit = struct.unpack_from(
+                    order + 'HHI', body)
+                links.append((link, limit))
             elif kind == _ENHANCED:
                 number += 1
                 which, _high, _low, kept, length = struct.unpack_from(

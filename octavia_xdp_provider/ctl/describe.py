@@ -24,14 +24,13 @@ def flow(protocol: int, source: bytes, destination: bytes,
          ports: bytes = bytes(4)) -> str:
     """:param ports: as in the packet; all zeroes if there are none."""
     name = _NAMES.get(protocol, f'protocol {protocol}')
-    source, destination = address(source), address(destination)
-    if not any(ports):
-        return f'{name} {source} -> {destination}'
-    return (f'{name} {_with_port(source, ports[:2])} -> '
-            f'{_with_port(destination, ports[2:])}')
+    begin, end = address(source), address(destination)
+    if any(ports):
+        begin, end = _with_port(begin, ports[:2]), _with_port(end, ports[2:])
+    return f'{name} {begin} -> {end}'
 
 
-def _with_port(text, port):
+def _with_port(text: str, port: bytes) -> str:
     number = int.from_bytes(port, 'big')
     return f'[{text}]:{number}' if ':' in text else f'{text}:{number}'
 

@@ -4,6 +4,7 @@
 import datetime
 import time
 import typing
+from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ndmsg
@@ -25,32 +26,35 @@ class Neighbour(typing.NamedTuple):
 class Links:
     """A snapshot of the kernel's links and neighbours."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         with IPRoute() as route:
             messages = list(route.get_links())
             self._neighbours = [
                 (version, message) for version, family in
                 netlink.FAMILIES.items()
                 for message in route.get_neighbours(family=family)]
-        self._names = {message['index']: message.get_attr('IFLA_IFNAME')
+        self._names: dict[int, str] = {
+            message['index']: message.get_attr('IFLA_IFNAME')
                        for message in messages}
-        self._lower = {message['index']: message.get_attr('IFLA_LINK')
+        self._lower: dict[int | None, int | None] = {
+            message['index']: message.get_attr('IFLA_LINK')
                        for message in messages}
-        self._xdp = {message['index']: message.get_attr('IFLA_XDP')
+        self._xdp: dict[int, Any] = {
+            message['index']: message.get_attr('IFLA_XDP')
                      for message in messages}
 
-    def name(self, ifindex):
+    def name(self, ifindex: int) -> str:
         """Return an interface's name; its index if it is gone."""
         return self._names.get(ifindex) or f'#{ifindex}'
 
-    def index(self, name):
+    def index(self, name: str) -> int | None:
         """Return the index of an interface, or None."""
         for index, interface in self._names.items():
             if interface == name:
                 return index
         return None
 
-    def xdp_mode(self, ifindex, program):
+    def xdp_mode(self, ifindex: int, program: int) -> str | None:
         """Return how a program is attached; None if it is not, for example
         because another namespace has the interface."""
         xdp = self._xdp.get(ifindex)
@@ -58,7 +62,8 @@ class Links:
             return None
         return _MODES.get(xdp.get_attr('IFLA_XDP_ATTACHED'))
 
-    def neighbours(self, ifindex, version, mac):
+    def neighbours(self, ifindex: int, version: int, mac: str | None
+                   ) -> list[Neighbour]:
         """Return entries with this MAC on the device or a VLAN of it."""
         if not mac:
             return []
@@ -70,7 +75,7 @@ class Links:
                 and message.get_attr('NDA_LLADDR') == mac
                 and self._is_over(message['ifindex'], ifindex)]
 
-    def _is_over(self, upper, ifindex):
+    def _is_over(self, upper: int | None, ifindex: int) -> bool:
         for _device in range(3):
             if upper == ifindex:
                 return True
@@ -78,15 +83,15 @@ class Links:
         return False
 
 
-def state_name(state):
+def state_name(state: int) -> str:
     """Return the name of a neighbour's state."""
     for name, bit in ndmsg.states.items():
         if state & bit:
-            return name
+            return str(name)
     return 'none'
 
 
-def statistics_enabled():
+def statistics_enabled() -> bool:
     """Return whether the kernel counts runs of programs."""
     try:
         with open(_STATISTICS, encoding='ascii') as file:
@@ -95,7 +100,7 @@ def statistics_enabled():
         return False
 
 
-def since_boot(nanoseconds):
+def since_boot(nanoseconds: int) -> str:
     """Format a time of CLOCK_BOOTTIME in UTC."""
     offset = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return datetime.datetime.fromtimestamp(

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl show nat: flows of NAT, and the pools' usage."""
 
+import argparse
+from typing import Any
+
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.node import types
 
 # Most flows to show; a node may have millions.
 SHOWN_MAX = 1000
 
 
-def _flows(node, arguments):
+def _flows(node: inspection.Inspection, arguments: argparse.Namespace
+           ) -> tuple[list[types.NatFlow], int]:
     """Return at most SHOWN_MAX flows, and the number of all."""
     if not nodes.are_given(arguments):
         return node.nat_flows(SHOWN_MAX)
-    shown, count = [], 0
+    shown: list[types.NatFlow] = []
+    count = 0
     for service in node.services():
         if (types.ServiceFlag.NAT in service.settings.flags and
                 nodes.matches(arguments, service.key)):
@@ -23,7 +29,7 @@ def _flows(node, arguments):
     return shown, count
 
 
-def _value(flow):
+def _value(flow: types.NatFlow) -> dict[str, Any]:
     return output.key(flow.service) | {
         'client': flow.client, 'client_port': flow.client_port,
         'pool': flow.pool, 'pool_port': flow.pool_port,
@@ -32,22 +38,24 @@ def _value(flow):
         'expires_s': flow.expires}
 
 
-def _end(address, port):
+def _end(address: str, port: int) -> str:
     return f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
 
 
-def _describe_timeouts(timeouts):
+def _describe_timeouts(timeouts: dict[str, int]) -> str:
     return 'time-outs: ' + ', '.join(
         f'{name} {seconds} s' for name, seconds in timeouts.items()) + (
         '; established: "show settings"')
 
 
-def nat(node, arguments):
+def nat(node: inspection.Inspection, arguments: argparse.Namespace
+        ) -> tuple[Any, str]:
     """Pools, time-outs, how much of the pools is used, and flows of NAT."""
     pools, usage = node.nat_pools(), node.nat_usage()
     timeouts = node.nat_timeouts()._asdict()
     shown, count = _flows(node, arguments)
-    value = {'pools': pools, 'peers': node.nat_peers(),
+    value: dict[str, Any] = {
+             'pools': pools, 'peers': node.nat_peers(),
              'seeks_udp_s': node.seeks_udp_s(),
              'timeouts_s': timeouts, 'usage': usage._asdict(),
              'count': count,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the node's datapath that options and configuration file name."""
 
+import argparse
 import ipaddress
 import typing
 
@@ -16,7 +17,7 @@ class Place(typing.NamedTuple):
     library: str
 
 
-def locate(arguments):
+def locate(arguments: argparse.Namespace) -> Place:
     """Return where this node's state is, and the library for it.
 
     :raises ConfigurationError: the configuration file is invalid.
@@ -28,7 +29,7 @@ def locate(arguments):
                  arguments.library or conf.datapath.library)
 
 
-def open_node(arguments):
+def open_node(arguments: argparse.Namespace) -> inspection.Inspection:
     """Open the datapath that is pinned on this node.
 
     :raises ConfigurationError: the configuration file is invalid.
@@ -39,21 +40,20 @@ def open_node(arguments):
                                  library=place.library)
 
 
-def matches(arguments, key):
+def matches(arguments: argparse.Namespace, key: types.Key) -> bool:
     """Return whether the options select a service."""
-    return ((arguments.vip is None or key.address == arguments.vip)
-            and (arguments.protocol is None
-                 or key.protocol == arguments.protocol)
-            and (arguments.port is None or key.port == arguments.port))
+    return (arguments.vip in (None, key.address)
+            and arguments.protocol in (None, key.protocol)
+            and arguments.port in (None, key.port))
 
 
-def are_given(arguments):
+def are_given(arguments: argparse.Namespace) -> bool:
     """Return whether the options select some services only."""
     return any(getattr(arguments, name, None) is not None
                for name in ('vip', 'protocol', 'port'))
 
 
-def address(text):
+def address(text: str) -> str:
     """Parse an address argument to its canonical spelling."""
     parsed = ipaddress.ip_address(text)
     if parsed.version == 6 and parsed.ipv4_mapped:
@@ -61,14 +61,14 @@ def address(text):
     return str(parsed)
 
 
-def protocol(text):
+def protocol(text: str) -> str:
     """Parse a protocol argument."""
     if text.upper() not in types.PROTOCOLS:
         raise ValueError(f'{text} is no protocol of services')
     return text.upper()
 
 
-def port(text):
+def port(text: str) -> int:
     """Parse a port argument."""
     number = int(text)
     if not 0 < number < 65536:

@@ -2,6 +2,7 @@
 """Decodes packets that leave a node: link header and outer headers."""
 
 import typing
+from typing import Any
 
 from octavia_xdp_provider.ctl import describe
 from octavia_xdp_provider.packet_model import encap
@@ -19,7 +20,7 @@ class Outer(typing.NamedTuple):
 
     destination_mac: str
     source_mac: str
-    vlans: tuple
+    vlans: tuple[int, ...]
     encapsulation: Encapsulation | None
     source: str
     destination: str
@@ -27,7 +28,7 @@ class Outer(typing.NamedTuple):
     carried: int
     vni: int | None = None
 
-    def text(self):
+    def text(self) -> str:
         tags = ''.join(f' VLAN {tag & 4095}' for tag in self.vlans)
         name = (self.encapsulation.name if self.encapsulation is not None
                 else 'unknown')
@@ -44,7 +45,7 @@ def decode(frame: bytes, encapsulation: Encapsulation) -> Outer | None:
 
     It detects the encapsulation, except DSCP and SRv6, which looks like IPIP.
     """
-    packet = parse.parse(frame)
+    packet: Any = parse.parse(frame)
     if type(packet) is parse.Ignored:
         return None
     detected, inner = None, packet.transport

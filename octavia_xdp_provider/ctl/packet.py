@@ -39,13 +39,13 @@ class Wanted:
     syn: bool = False
     length: int = 0
     dscp: int = 0
-    vlans: tuple = ()
+    vlans: tuple[int, ...] = ()
     fragment: str | None = None
     may_fragment: bool = False
     payload: bytes = b''
 
 
-def _transport(wanted, version):
+def _transport(wanted: Wanted, version: int) -> tuple[int, bytes]:
     ports = struct.pack('!HH', wanted.source_port, wanted.destination_port)
     if wanted.protocol == 'tcp':
         flags = SYN if wanted.syn else ACK
@@ -61,7 +61,7 @@ def _transport(wanted, version):
             struct.pack('!BBHHH', kind, 0, 0, 1, 1))
 
 
-def _seal(protocol, pseudo, segment):
+def _seal(protocol: int, pseudo: bytes, segment: bytes) -> bytes:
     """Set the checksum. SCTP's CRC is left out: the program ignores it."""
     at = {TCP: 16, UDP: 6, ICMP: 2, ICMPV6: 2}.get(protocol)
     if at is None:
@@ -73,7 +73,7 @@ def _seal(protocol, pseudo, segment):
     return segment[:at] + struct.pack('!H', value) + segment[at + 2:]
 
 
-def frame(wanted):
+def frame(wanted: Wanted) -> bytes:
     """Build the frame of a described packet.
 
     :raises PacketError: there is no such packet.
@@ -95,16 +95,15 @@ def frame(wanted):
         segment += bytes(wanted.length - header - len(segment))
     if protocol == UDP:
         segment = segment[:4] + struct.pack('!H', len(segment)) + segment[6:]
-    pseudo = source.packed + destination.packed + struct.pack(
-        '!II', len(segment), protocol)
+    addresses = source.packed + destination.packed
+    pseudo = addresses + struct.pack('!II', len(segment), protocol)
     segment = _seal(protocol, pseudo, segment)
     build = _ipv4 if version == 4 else _ipv6
-    packet = build(wanted, protocol, source.packed, destination.packed,
-                   segment)
+    packet = build(wanted, protocol, addresses, segment)
     return _link(wanted, IPV4_TYPE if version == 4 else IPV6_TYPE) + packet
 
 
-def _link(wanted, kind):
+def _link(wanted: Wanted, kind: int) -> bytes:
     # Locally administered addresses, which the program ignores.
     link = bytes.fromhex('020000000001' '020000000002')
     for position, vlan in enumerate(wanted.vlans):
@@ -113,7 +112,8 @@ def _link(wanted, kind):
     return link + struct.pack('!H', kind)
 
 
-def _ipv4(wanted, protocol, source, destination, segment):
+def _ipv4(wanted: Wanted, protocol: int, addresses: bytes, segment: bytes
+          ) -> bytes:
     flags = {None: 0, 'first': 0x2000, 'later': 185}[wanted.fragment]
     if not wanted.may_fragment and not wanted.fragment:
         flags |= 0x4000
@@ -122,12 +122,13 @@ def _ipv4(wanted, protocol, source, destination, segment):
         raise PacketError(f'no IPv4 packet has {total} bytes')
     header = struct.pack('!BBHHHBBH', 0x45, wanted.dscp << 2, total,
                          FRAGMENT_ID, flags, 64, protocol, 0)
-    header += source + destination
+    header += addresses
     return header[:10] + struct.pack('!H', checksum(header)) + (
         header[12:] + segment)
 
 
-def _ipv6(wanted, protocol, source, destination, segment):
+def _ipv6(wanted: Wanted, protocol: int, addresses: bytes, segment: bytes
+          ) -> bytes:
     extension = b''
     if wanted.fragment:
         where = 1 if wanted.fragment == 'first' else 185 << 3
@@ -138,4 +139,4 @@ def _ipv6(wanted, protocol, source, destination, segment):
         raise PacketError(f'no IPv6 packet has {length + 40} bytes')
     return struct.pack('!IHBB', 6 << 28 | wanted.dscp << 22, length,
                        protocol, 64) + (
-                           source + destination + extension + segment)
+                           addresses + extension + segment)

@@ -5,6 +5,7 @@ Without them tables may be consistent with members and weights, but no longer
 follow changes of the members.
 """
 
+import argparse
 import os
 
 from octavia_xdp_provider.config import options
@@ -14,7 +15,7 @@ from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory
 
 
-def files_of(arguments):
+def files_of(arguments: argparse.Namespace) -> run_directory.RunDirectory:
     """Return the run directory that the options name.
 
     :raises ConfigurationError: the configuration file is invalid.
@@ -27,7 +28,7 @@ def files_of(arguments):
     return files
 
 
-def problems(files):
+def problems(files: run_directory.RunDirectory) -> list[str]:
     """Return a text for each process that does not work."""
     texts = [f'{name} stands still: {effect}' for name, path, effect in (
         ('octavia-xdp-agent', files.agent_heartbeat,

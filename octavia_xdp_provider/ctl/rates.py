@@ -5,10 +5,17 @@ To be cheap with thousands of services, it subtracts columns of numbers and
 creates objects only for services that are shown.
 """
 
+from collections.abc import Callable
+from collections.abc import Sequence
 import heapq
 import time
 import typing
+from typing import Any
 
+from octavia_xdp_provider.node import inspection
+from octavia_xdp_provider.node.types import Counters
+from octavia_xdp_provider.node.types import Key
+from octavia_xdp_provider.node.types import MemberName
 from octavia_xdp_provider.node.types import Outcome
 from octavia_xdp_provider.node.types import OutcomeCounters
 
@@ -18,32 +25,38 @@ ORDERS = ('packets', 'bytes', 'flows')
 class Row(typing.NamedTuple):
     """A service or member; rates per second."""
 
-    name: object
+    name: Any
     packets: float
     bytes: float
     flows: float
-    service: object = None
+    service: Any = None
+
+
+class OutcomeRates(typing.NamedTuple):
+    """As OutcomeCounters, per second."""
+
+    packets: float
+    bytes: float
 
 
 class View(typing.NamedTuple):
-    """``outcomes``: (name, rates per second, totals), the fastest first; both
-    are OutcomeCounters.
-    """
+    """``outcomes``: (name, rates, totals), the fastest first."""
 
     seconds: float
     services: int
     total: Row
-    rows: list
-    outcomes: list
+    rows: list[Row]
+    outcomes: list[tuple[str, OutcomeRates, OutcomeCounters]]
 
 
-def _since(now, before):
+def _since(now: Sequence[int], before: Sequence[int]) -> list[int]:
     # A counter that has decreased belongs to a new service, or was reset.
     return [new - old if new >= old else new
             for new, old in zip(now, before, strict=True)]
 
 
-def changes(now, before):
+def changes(now: inspection.Sample, before: inspection.Sample
+            ) -> list[list[int]]:
     """Return the differences for the services of ``now``: three lists."""
     columns = []
     for name in ORDERS:
@@ -58,18 +71,20 @@ def changes(now, before):
 class Meter:
     """Reads the counters repeatedly and computes rates."""
 
-    def __init__(self, node, clock=time.monotonic):
+    def __init__(self, node: inspection.Inspection,
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self._node = node
         self._clock = clock
         self._look()
-        self._members = {}
+        # By service: counters by name, and when they were read.
+        self._members: dict[Key, tuple[dict[MemberName, Counters], float]] = {}
 
-    def _look(self):
+    def _look(self) -> None:
         self._time = self._clock()
         self._sample = self._node.sample()
         self._outcomes = self._node.outcomes()
 
-    def view(self, order, limit):
+    def view(self, order: str, limit: int) -> View:
         """Return the rates since the last view of the ``limit`` fastest."""
         time_, sample, outcomes = self._time, self._sample, self._outcomes
         self._look()
@@ -82,16 +97,19 @@ class Meter:
         for position in fastest:
             service = self._sample.service(position)
             rows.append(Row(service.key, *(
-                column[position] / seconds for column in columns), service))
+                column[position] / seconds for column in columns))._replace(
+                    service=service))
         return View(
             seconds, self._sample.count,
             Row('all', *(sum(column) / seconds for column in columns)), rows,
             self._outcome_rates(outcomes, seconds))
 
-    def _outcome_rates(self, before, seconds):
+    def _outcome_rates(self, before: dict[Outcome, OutcomeCounters],
+                       seconds: float
+                       ) -> list[tuple[str, OutcomeRates, OutcomeCounters]]:
         none = OutcomeCounters(0, 0)
         rates = [
-            (outcome.name, OutcomeCounters(*((new - old) / seconds for new, old
+            (outcome.name, OutcomeRates(*((new - old) / seconds for new, old
              in zip(counted, before.get(outcome, none), strict=True))),
              counted)
             for outcome, counted in self._outcomes.items()
@@ -99,7 +117,7 @@ class Meter:
         return sorted(rates, key=lambda row: (-row[1].packets,
                                               -row[2].packets))
 
-    def members(self, key):
+    def members(self, key: Key) -> list[Row]:
         """Return rows of a service's members, since the last call for it."""
         now, members = self._clock(), self._node.members(key)
         before, time_ = self._members.get(key, ({}, now))
@@ -110,6 +128,6 @@ class Meter:
         for member in members:
             old = before.get(member.name, member.counters)
             rows.append(Row(str(member.name), *(
-                change / seconds for change in _since(member.counters, old)),
-                member))
+                change / seconds for change in _since(member.counters, old))
+                )._replace(service=member))
         return rows

@@ -4,25 +4,39 @@
 Each function of SUBJECTS returns (value for JSON, text for people).
 """
 
+import argparse
 import collections
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+import enum
 import errno
 import sys
+from typing import Any
+from typing import TypeVar
 
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import nat_flows
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.node.datapath import DatapathError
 from octavia_xdp_provider.process import stdout
 
+ReadT = TypeVar('ReadT')
+Shown = tuple[Any, str]
 
-def _services(node, arguments):
+
+def _services(node: inspection.Inspection, arguments: argparse.Namespace
+              ) -> list[types.Service]:
     return [service for service in node.services()
             if nodes.matches(arguments, service.key)]
 
 
-def _each(node, arguments, read):
+def _each(node: inspection.Inspection, arguments: argparse.Namespace,
+          read: Callable[[types.Key], ReadT]
+          ) -> Iterator[tuple[types.Service, ReadT]]:
     """Yield (service, read(key)) for services that still exist."""
     for service in _services(node, arguments):
         try:
@@ -32,11 +46,12 @@ def _each(node, arguments, read):
                 raise
 
 
-def _flags(flags):
-    return [flag.name.lower() for flag in type(flags) if flag in flags]
+def _flags(flags: enum.IntFlag) -> list[str]:
+    return [str(flag.name).lower() for flag in type(flags) if flag in flags]
 
 
-def services(node, arguments):
+def services(node: inspection.Inspection, arguments: argparse.Namespace
+            ) -> Shown:
     """Services, with their members' number and counters."""
     shown = _services(node, arguments)
     value = [output.key(service.key) | {
@@ -56,9 +71,11 @@ def services(node, arguments):
          for service in shown])
 
 
-def members(node, arguments):
+def members(node: inspection.Inspection, arguments: argparse.Namespace
+           ) -> Shown:
     """Members of the services."""
-    value, rows = [], []
+    value: list[Any] = []
+    rows: list[tuple[Any, ...]] = []
     for service, service_members in _each(node, arguments, node.members):
         for member in service_members:
             value.append(output.key(service.key) | {
@@ -81,7 +98,9 @@ def members(node, arguments):
          'MTU', 'TUNNEL', 'PACKETS', 'BYTES', 'FLOWS'), rows)
 
 
-def shares(members_of, now, before):
+def shares(members_of: Sequence[types.MemberState],
+           now: Sequence[str | None], before: Sequence[str | None]
+           ) -> list[tuple[types.MemberState, int, int, float, float]]:
     """Return (member, slots, slots of old flows, share of slots, share of
     weight) of each member; shares in per cent."""
     slots = len(now)
@@ -95,10 +114,13 @@ def shares(members_of, now, before):
             for member in members_of]
 
 
-def tables(node, arguments):
+def tables(node: inspection.Inspection, arguments: argparse.Namespace
+          ) -> Shown:
     """Slots of each member, against its weight."""
-    value, rows = [], []
-    def read(key):
+    value: list[Any] = []
+    rows: list[tuple[Any, ...]] = []
+    def read(key: types.Key) -> tuple[list[str | None], list[str | None],
+                                      list[types.MemberState]]:
         return (*node.tables(key), node.members(key))
 
     for service, (now, before, members_of) in _each(node, arguments, read):
@@ -126,11 +148,13 @@ def tables(node, arguments):
          'WEIGHT %', 'OLD FLOWS\' SLOTS'), rows)
 
 
-def neighbours(node, arguments):
+def neighbours(node: inspection.Inspection, arguments: argparse.Namespace
+              ) -> Shown:
     """Uplinks and their next hops, and what the kernel knows of those."""
     uplinks, choices = node.uplinks()
     kernel = links.Links()
-    value, rows = [], []
+    value: list[Any] = []
+    rows: list[tuple[Any, ...]] = []
     for position, uplink in enumerate(uplinks):
         for version, mac, family in (
                 (4, uplink.next_hop_mac_v4, choices.v4),
@@ -156,15 +180,16 @@ def neighbours(node, arguments):
          'IN THE KERNEL'), rows)
 
 
-def programs(node, arguments):
+def programs(node: inspection.Inspection, arguments: argparse.Namespace
+            ) -> Shown:
     """Attached programs, and the versions of what is at work."""
     info = node.info()
     kernel = links.Links()
     counted = links.statistics_enabled()
-    value = {
+    value: dict[str, Any] = {
         'interface_version': node.library.api.OXP_API_VERSION,
         'layout': info.layout, 'statistics': counted, 'programs': []}
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for program in node.programs():
         loaded = links.since_boot(program.loaded_ns)
         mode = kernel.xdp_mode(program.ifindex, program.id)
@@ -190,7 +215,7 @@ def programs(node, arguments):
     return value, text
 
 
-def _settings_rows(node):
+def _settings_rows(node: inspection.Inspection) -> list[tuple[str, Any]]:
     settings = node.node_settings()
     return [
         ('outer source IPv4', settings.source_v4),
@@ -207,10 +232,12 @@ def _settings_rows(node):
         ('ICMP per second and CPU', settings.icmp_rate)]
 
 
-def settings(node, arguments):
+def settings(node: inspection.Inspection, arguments: argparse.Namespace
+            ) -> Shown:
     """Settings of the node and its services, and sizes."""
     info = node.info()
-    shown, networks = [], {}
+    shown: list[types.Service] = []
+    networks: dict[types.Key, list[str]] = {}
     for service, allowed in _each(node, arguments, node.allowed):
         shown.append(service)
         networks[service.key] = allowed
@@ -242,7 +269,7 @@ def settings(node, arguments):
     return value, text
 
 
-def _abbreviate(networks, limit=3):
+def _abbreviate(networks: Sequence[str], limit: int = 3) -> str:
     if not networks:
         return 'all'
     more = len(networks) - limit
@@ -250,17 +277,18 @@ def _abbreviate(networks, limit=3):
                                          if more > 0 else '')
 
 
-def counters(node, arguments):
+def counters(node: inspection.Inspection, arguments: argparse.Namespace
+            ) -> Shown:
     """What became of packets, and the services' share."""
     outcomes = {outcome.name.lower(): counted._asdict()
                 for outcome, counted in node.outcomes().items() if outcome > 1}
-    value = {'outcomes': outcomes, 'services': [
+    value: dict[str, Any] = {'outcomes': outcomes, 'services': [
         output.key(service.key) | service.counters._asdict()
         | {'drops': service.drops, 'members': [
             {'address': member.address, 'member_port': member.port or None}
             | member.counters._asdict() for member in service_members]}
         for service, service_members in _each(node, arguments, node.members)]}
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for service in value['services']:
         key = service['vip'], service['protocol'], service['port']
         rows.append((*key, '(all)', service['packets'], service['bytes'],
@@ -277,12 +305,14 @@ def counters(node, arguments):
                         'BYTES', 'FLOWS'), rows))
 
 
-SUBJECTS = {function.__name__: function for function in (
+SUBJECTS: dict[str, Callable[
+        [inspection.Inspection, argparse.Namespace], Shown]] = {
+    function.__name__: function for function in (
     services, members, tables, neighbours, programs, settings, counters,
     nat_flows.nat)}
 
 
-def run(node, arguments):
+def run(node: inspection.Inspection, arguments: argparse.Namespace) -> int:
     value, text = SUBJECTS[arguments.subject](node, arguments)
     if nodes.are_given(arguments) and not _services(node, arguments):
         print('octavia-xdp-ctl: this node has no such service',

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl top: live rates of services, members and drops."""
 
+import argparse
+from collections.abc import Iterator
+from collections.abc import Sequence
 import curses
 import errno
 import sys
@@ -9,6 +12,8 @@ import time
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import processes
 from octavia_xdp_provider.ctl import rates
+from octavia_xdp_provider.node import inspection
+from octavia_xdp_provider.node import types
 from octavia_xdp_provider.node.datapath import DatapathError
 from octavia_xdp_provider.process import screen
 
@@ -17,12 +22,13 @@ _KEYS = {ord('p'): 'packets', ord('b'): 'bytes', ord('f'): 'flows'}
 _HELP = 'p b f: sort by packets, bytes, flows   Enter: members   q: end'
 
 
-def _speed(row):
+def _speed(row: rates.Row) -> tuple[str, str, str]:
     return (output.short(row.packets), output.short(8 * row.bytes),
             output.short(row.flows))
 
 
-def head(view, order, silent=()):
+def head(view: rates.View, order: str, silent: Sequence[str] = ()
+         ) -> list[str]:
     """Return the first lines: processes that do not work, totals, and
     outcomes of packets that are not forwarded."""
     packets, bits, flows = _speed(view.total)
@@ -42,7 +48,7 @@ MEMBER_HEADERS = (f'{"MEMBER":40}{"PACKETS/S":>10}{"BIT/S":>8}'
                   f'{"FLOWS/S":>9}  STATE')
 
 
-def service_line(row):
+def service_line(row: rates.Row) -> str:
     packets, bits, flows = _speed(row)
     members = f'{row.service.enabled}/{row.service.members}'
     address, protocol, port = row.name
@@ -51,13 +57,13 @@ def service_line(row):
     return f'{name:40}{packets:>10}{bits:>8}{flows:>9}{members:>10}'
 
 
-def member_line(row):
+def member_line(row: rates.Row) -> str:
     packets, bits, flows = _speed(row)
     return (f'{row.name:40}{packets:>10}{bits:>8}{flows:>9}  '
             f'{output.member_state(row.service)}, weight {row.service.weight}')
 
 
-def _batch(node, arguments):
+def _batch(node: inspection.Inspection, arguments: argparse.Namespace) -> int:
     """Write ``count`` views for pipes, each as text or as a line of JSON."""
     meter = rates.Meter(node)
     files = processes.files_of(arguments)
@@ -90,24 +96,27 @@ def _batch(node, arguments):
 class Screen(screen.Screen):
     """The terminal."""
 
-    def __init__(self, window, node, arguments):
+    def __init__(self, window: 'curses.window',
+                 node: inspection.Inspection, arguments: argparse.Namespace
+                 ) -> None:
         super().__init__(window, arguments.interval)
-        self._order = arguments.sort
+        self._order: str = arguments.sort
         self._meter = rates.Meter(node)
         self._files = processes.files_of(arguments)
-        self._silent = []
-        self._view = None
+        self._silent: list[str] = []
+        self._view: rates.View | None = None
         self._selected = 0
-        self._service = None  # whose members are shown
-        self._members = []
+        # Whose members are shown.
+        self._service: types.Key | None = None
+        self._members: list[rates.Row] = []
 
-    def look(self):
+    def look(self) -> None:
         room = max(self.window.getmaxyx()[0] - _OUTCOMES - 4, 1)
         self._view = self._meter.view(self._order, room)
         self._silent = processes.problems(self._files)
         self._look_at_members()
 
-    def _look_at_members(self):
+    def _look_at_members(self) -> None:
         if self._service is None:
             return
         try:
@@ -117,7 +126,7 @@ class Screen(screen.Screen):
                 raise
             self._service = None  # it was removed
 
-    def press(self, key):
+    def press(self, key: int) -> bool:
         if key == ord('q') or (key == 27 and self._service is None):
             return True
         rows = self._view.rows if self._view else []
@@ -138,7 +147,7 @@ class Screen(screen.Screen):
             self._service = None
         return False
 
-    def draw(self):
+    def draw(self) -> None:
         if self._view is None:
             self.put(0, 'measuring …')
             return
@@ -153,9 +162,10 @@ class Screen(screen.Screen):
                      curses.A_BOLD if chosen else curses.A_NORMAL)
         self.put(-1, _HELP, curses.A_DIM)
 
-    def _lines(self):
+    def _lines(self) -> Iterator[tuple[str, bool]]:
         if self._service is None:
-            for position, row in enumerate(self._view.rows):
+            for position, row in enumerate(
+                    self._view.rows if self._view else ()):
                 yield service_line(row), position == self._selected
             return
         position = rates.ORDERS.index(self._order) + 1
@@ -163,7 +173,7 @@ class Screen(screen.Screen):
             yield member_line(row), False
 
 
-def run(node, arguments):
+def run(node: inspection.Inspection, arguments: argparse.Namespace) -> int:
     if arguments.batch:
         return _batch(node, arguments)
     problem = screen.lacking()

@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl trace: packets of a VIP, before and after the program."""
 
+import argparse
+from collections.abc import Callable
+from collections.abc import Iterator
 import contextlib
 import errno
 import sys
 import time
+from typing import Any
+from typing import BinaryIO
+from typing import TextIO
 
 from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import describe as words
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import pcapng
+from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.node.datapath import DatapathError
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.process import interrupts
@@ -22,14 +29,14 @@ _WAIT = 0.25
 class File:
     """Writes copies of packets to a pcapng file."""
 
-    def __init__(self, file, snaplen):
+    def __init__(self, file: BinaryIO, snaplen: int) -> None:
         self._file = file
         self._writer = pcapng.Writer(file, APPLICATION)
         self._snaplen = snaplen
-        self._interfaces = {}
+        self._interfaces: dict[tuple[int, bool], int] = {}
         self._kernel = links.Links()
 
-    def _interface(self, copy):
+    def _interface(self, copy: inspection.PacketCopy) -> int:
         key = copy.ifindex, copy.out
         if key not in self._interfaces:
             name = self._kernel.name(copy.ifindex)
@@ -37,59 +44,60 @@ class File:
                 f'{name}@{"out" if copy.out else "in"}', self._snaplen)
         return self._interfaces[key]
 
-    def write(self, copy, when):
-        action = comment = None
+    def write(self, copy: inspection.PacketCopy, when: int) -> None:
+        marks = pcapng.Marks(copy.out, copy.number, copy.queue)
         if copy.out:
-            action = copy.action
-            comment = compare.action_name(action)
-        self._writer.packet(
-            self._interface(copy), when, copy.data, copy.length,
-            out=copy.out, number=copy.number, queue=copy.queue,
-            action=action, comment=comment)
+            marks = marks._replace(
+                action=copy.action, comment=compare.action_name(copy.action))
+        self._writer.packet(self._interface(copy), when, copy.data,
+                            copy.length, marks)
 
-    def flush(self):
+    def flush(self) -> None:
         self._file.flush()
 
 
 class Text:
     """Writes copies of packets as lines of text."""
 
-    def __init__(self, file):
+    def __init__(self, file: TextIO) -> None:
         self._file = file
         self._kernel = links.Links()
 
-    def write(self, copy, when):
+    def write(self, copy: inspection.PacketCopy, when: int) -> None:
         seconds = time.strftime('%H:%M:%S', time.localtime(when // 10 ** 9))
         self._file.write(
             f'{seconds}.{when % 10 ** 9 // 1000:06} '
             f'{self._kernel.name(copy.ifindex)} '
             f'{"out" if copy.out else "in "} {describe(copy)}\n')
 
-    def flush(self):
+    def flush(self) -> None:
         self._file.flush()
 
 
-def describe(copy):
+def describe(copy: inspection.PacketCopy) -> str:
     """Describe a copy of a packet."""
-    text = parse.parse(copy.data)
-    if type(text) is not parse.Ignored:
-        # The data may be cut by the snaplen, so it is not called malformed.
-        text = words.flow(text.protocol, text.source, text.destination,
-                          words.ports(text))
+    packet: Any = parse.parse(copy.data)
+    # The data may be cut by the snaplen, so it is not called malformed.
+    text = packet if type(packet) is parse.Ignored else words.flow(
+        packet.protocol, packet.source, packet.destination,
+        words.ports(packet))
     text += f', frame of {copy.length} bytes'
     return f'{compare.action_name(copy.action)}: {text}' if copy.out else text
+
+
+Sink = File | Text
 
 
 class Limit:
     """Ends after ``count`` packets, with both copies each, or ``seconds``."""
 
-    def __init__(self, count, seconds):
+    def __init__(self, count: int, seconds: float) -> None:
         self._count = count
         self._end = time.monotonic() + seconds if seconds else None
-        self._open = set()
+        self._open: set[int] = set()
         self.packets = 0
 
-    def takes(self, copy):
+    def takes(self, copy: inspection.PacketCopy) -> bool:
         """Return whether to write a copy."""
         if not copy.out:
             if self._count and self.packets == self._count:
@@ -102,17 +110,18 @@ class Limit:
         self._open.discard(copy.number)
         return True
 
-    def reached(self):
+    def reached(self) -> bool:
         return (self._end is not None and time.monotonic() >= self._end) or (
             bool(self._count) and self.packets == self._count)
 
     @property
-    def complete(self):
+    def complete(self) -> bool:
         """Whether both copies of each packet have been written."""
         return not self._open
 
 
-def _copy(trace, sink, limit, ended):
+def _copy(trace: inspection.Trace, sink: Sink, limit: Limit,
+          ended: Callable[[], bool]) -> None:
     while True:
         last = ended() or limit.reached()
         # Packets in progress at the end are still completed.
@@ -127,7 +136,7 @@ def _copy(trace, sink, limit, ended):
 
 
 @contextlib.contextmanager
-def _sink(arguments):
+def _sink(arguments: argparse.Namespace) -> Iterator[Sink]:
     if not arguments.write:
         yield Text(sys.stdout)
     elif arguments.write == '-':
@@ -137,7 +146,7 @@ def _sink(arguments):
             yield File(file, arguments.snaplen)
 
 
-def _explained(error):
+def _explained(error: DatapathError) -> DatapathError:
     if error.errno == errno.EPERM:
         return DatapathError(
             error.errno, f'{error.text}. Tracing needs CAP_SYS_ADMIN, and a '
@@ -145,12 +154,12 @@ def _explained(error):
     return error
 
 
-def _doubt(node, vip):
+def _doubt(node: inspection.Inspection, vip: str) -> str:
     is_vip = any(service.key.address == vip for service in node.services())
     return '' if is_vip else ', which is no VIP of this node'
 
 
-def run(node, arguments):
+def run(node: inspection.Inspection, arguments: argparse.Namespace) -> int:
     if arguments.write == '-' and sys.stdout.isatty():
         print('octavia-xdp-ctl: not writing a capture to a terminal',
               file=sys.stderr)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl upgrade: another library takes over, as packets flow."""
 
+import argparse
+from collections.abc import Iterator
 import socket
 
 from octavia_xdp_provider.ctl import node as nodes
@@ -8,7 +10,7 @@ from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.node import upgrade
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> int:
     """Return 0 if the library has taken over, or with --dry-run would."""
     place = nodes.locate(arguments)
     done = upgrade.upgrade(
@@ -25,7 +27,7 @@ def run(arguments):
     return 0
 
 
-def _name(index):
+def _name(index: int) -> str:
     """Return an interface's name; its index if it is in another namespace."""
     try:
         return socket.if_indextoname(index)
@@ -33,7 +35,7 @@ def _name(index):
         return f'#{index}'
 
 
-def _lines(done, dry_run):
+def _lines(done: upgrade.Upgrade, dry_run: bool) -> Iterator[str]:
     if not done.changes:
         yield (f'nothing to do: layout {done.layout_after}, program '
                f'{done.tag_after} on all interfaces')

@@ -5,12 +5,15 @@ It also reports processes that no longer update the tables, because correct
 tables do not help then.
 """
 
+import argparse
+
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import processes
+from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.process import stdout
 
 
-def run(node, arguments):
+def run(node: inspection.Inspection, arguments: argparse.Namespace) -> int:
     """Return 0 if all tables are correct, 1 if any differs."""
     faults = node.faults()
     count = node.info().services

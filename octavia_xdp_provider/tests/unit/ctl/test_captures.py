@@ -41,10 +41,11 @@ class TestWriter(base.TestCase):
 
     def test_scapy_reads_what_we_write(self):
         eth0 = self.writer.interface('eth0@in', 256)
-        self.writer.packet(eth0, NOW, FRAME, len(FRAME), number=7, queue=3)
+        self.writer.packet(eth0, NOW, FRAME, len(FRAME),
+                           pcapng.Marks(number=7, queue=3))
         eth1 = self.writer.interface('eth1@out', 256)
         self.writer.packet(eth1, NOW + 1000, FRAME[:30], len(FRAME),
-                           out=True, number=7, action=3, comment='XDP_TX')
+                           pcapng.Marks(True, 7, None, 3, 'XDP_TX'))
         self.file.seek(0)
         reader = utils.PcapNgReader(self.file)
         first, second = reader.read_packet(), reader.read_packet()
@@ -65,8 +66,7 @@ class TestWriter(base.TestCase):
         for cut in range(5):
             start = self.file.tell()
             self.writer.packet(eth0, NOW, FRAME[:20 + cut], len(FRAME),
-                               out=True, number=2 ** 60, queue=1, action=4,
-                               comment='x' * cut)
+                               pcapng.Marks(True, 2 ** 60, 1, 4, 'x' * cut))
             block = self.file.getvalue()[start:]
             self.assertEqual(0, len(block) % 4)
             self.assertEqual(len(block), struct.unpack('<I', block[-4:])[0])
@@ -79,8 +79,10 @@ class TestWriter(base.TestCase):
 
     def test_we_read_what_we_write(self):
         eth0 = self.writer.interface('eth0', 256)
-        self.writer.packet(eth0, NOW, FRAME, len(FRAME), number=1)
-        self.writer.packet(eth0, NOW, FRAME[:40], len(FRAME), out=True)
+        self.writer.packet(eth0, NOW, FRAME, len(FRAME),
+                           pcapng.Marks(number=1))
+        self.writer.packet(eth0, NOW, FRAME[:40], len(FRAME),
+                           pcapng.Marks(out=True))
         self.file.seek(0)
         self.assertEqual(
             [capture.Captured(1, FRAME),
