@@ -119,6 +119,51 @@ TEST(test_slot_closes_between_two_changes)
 	expect_open(three, four);
 }
 
+/* Slots whose owner is a member and was another one; those of a member that was
+ * removed are closed, as their flows are lost. */
+static void expect_open_without(uint16_t removed, const uint16_t *earlier,
+				const uint16_t *now)
+{
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < TEST_SLOTS; i++) {
+		bool moved = earlier[i] != removed && earlier[i] != now[i];
+
+		assert_int_equal(owner_at(block(), i), now[i]);
+		assert_int_equal(slot_is_open(block(), i), moved);
+		if (moved)
+			assert_int_equal(before_at(block(), i), earlier[i]);
+		open += moved;
+	}
+	assert_true(open);
+}
+
+TEST(test_removed_member_leaves_slots_of_others_open)
+{
+	struct oxp_past_weight removed = past(3, 1, 25);
+
+	set_members(0, 3);
+	assert_int_equal(apply(&removed, 1), 1);
+	expect_open_without(3, four, three);
+}
+
+/* Member 3 came and went again: flows of the others are where they were. */
+TEST(test_member_that_came_and_went_leaves_earlier_owners)
+{
+	const struct oxp_past_weight changes[] = {past(3, 1, 20),
+						  past(3, 0, 60)};
+
+	set_members(0, 3);
+	assert_int_equal(apply(changes, 2), 1);
+	for (uint32_t i = 0; i < TEST_SLOTS; i++) {
+		assert_int_equal(owner_at(block(), i), three[i]);
+		assert_int_equal(slot_is_open(block(), i),
+				 three[i] != four[i]);
+		if (three[i] != four[i])
+			assert_int_equal(before_at(block(), i), three[i]);
+	}
+}
+
 TEST(test_history_with_other_weights)
 {
 	/* one change of two members */

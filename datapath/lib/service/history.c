@@ -36,7 +36,11 @@ struct replay {
 	uint32_t count;
 	uint32_t eras; /* not counting the present */
 	struct era *era;
-	uint16_t *place; /* of each past weight's member; else SLOT_NOBODY */
+	/* Of each past weight's member, else SLOT_NOBODY; behind the service's
+	 * members, of one that was removed. Such members own slots in past eras
+	 * alone: what others owned then depends on them. */
+	uint16_t *place;
+	uint32_t removed;
 	uint16_t *owners;
 	uint16_t *same; /* identity: each number at its own index */
 };
@@ -83,6 +87,29 @@ static uint16_t find_place(const struct service_block *block,
 	return SLOT_NOBODY;
 }
 
+static bool has_same_name(const struct oxp_past_weight *a,
+			  const struct oxp_past_weight *b)
+{
+	return a->port == b->port &&
+	       !memcmp(&a->address, &b->address, sizeof(a->address));
+}
+
+/* The place of a member that was removed, for past weight `i`. */
+static uint16_t find_removed(struct replay *replay, uint32_t i)
+{
+	const struct oxp_past_weight *past = &replay->past[i];
+	uint32_t place = replay->live->members + replay->removed;
+
+	for (uint32_t j = 0; j < i; j++)
+		if (replay->place[j] != SLOT_NOBODY &&
+		    has_same_name(&replay->past[j], past))
+			return replay->place[j];
+	if (!past->weight || place >= OXP_MEMBERS_MAX)
+		return SLOT_NOBODY;
+	replay->removed++;
+	return place;
+}
+
 /* Find eras up to the first with another number of slots. */
 static void find_eras(struct replay *replay)
 {
@@ -100,6 +127,8 @@ static void find_eras(struct replay *replay)
 				(struct era){slots, past->age_s};
 		}
 		replay->place[i] = find_place(replay->live, past);
+		if (replay->place[i] == SLOT_NOBODY)
+			replay->place[i] = find_removed(replay, i);
 	}
 }
 
@@ -127,6 +156,23 @@ static void go_back(const struct replay *replay, uint32_t era,
 	}
 }
 
+static void add_removed(const struct replay *replay,
+			struct service_block *block)
+{
+	for (uint32_t i = 0; i < replay->count; i++) {
+		const struct oxp_past_weight *past = &replay->past[i];
+		struct block_member *member;
+
+		if (replay->place[i] == SLOT_NOBODY ||
+		    replay->place[i] < replay->live->members)
+			continue;
+		member = &block->member[replay->place[i]];
+		memcpy(member->address, past->address.bytes, 16);
+		member->port = htons(past->port);
+		member->flags = MEMBER_PRESENT | MEMBER_KEEPS_FLOWS;
+	}
+}
+
 /* Build the table of a past era in the form that transition() expects. */
 static struct service_block *make_block(const struct replay *replay,
 					uint32_t era,
@@ -137,6 +183,9 @@ static struct service_block *make_block(const struct replay *replay,
 	struct service_block *block, head = *live;
 	size_t lines;
 
+	head.members += replay->removed;
+	head.slot_width = head.members > NARROW_PLACES ? 2 : 1;
+	head.slot_line = LINES_BEFORE_SLOTS(head.members);
 	head.slots = replay->era[era].slots;
 	head.flags &= ~(BLOCK_OPEN | BLOCK_LEARNING | BLOCK_CHANGED);
 	head.before_slots =
@@ -150,6 +199,7 @@ static struct service_block *make_block(const struct replay *replay,
 	memcpy(block, live, length);
 	*block = head;
 	block->open = block->learning = 0;
+	add_removed(replay, block);
 	write_heads(block);
 	go_back(replay, era, block);
 	return block;

@@ -86,7 +86,7 @@ static const struct service_block *block(void)
 
 /* Slots of `earlier` with another owner must be open, with that owner as
  * `before`. */
-static uint32_t expect_open(const uint16_t *earlier, const uint16_t *now)
+static inline uint32_t expect_open(const uint16_t *earlier, const uint16_t *now)
 {
 	uint16_t out[TEST_SLOTS], before[TEST_SLOTS];
 	uint32_t slots, open = 0;
