@@ -4,6 +4,7 @@ import io
 import time
 from unittest import mock
 
+from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import trace
 from octavia_xdp_provider.node import inspection
@@ -49,6 +50,20 @@ class TestDoubt(base.TestCase):
             address='192.0.2.1'))]
         self.assertEqual('', trace._doubt(node, '192.0.2.1'))
         self.assertIn('no VIP', trace._doubt(node, '192.0.2.2'))
+
+
+class TestFile(base.TestCase):
+
+    def test_both_copies_are_written_with_their_marks(self):
+        file = io.BytesIO()
+        sink = trace.File(file, 256)
+        sink.write(copied(7), 10 ** 18)
+        sink.write(copied(7, out=True), 10 ** 18 + 1)
+        file.seek(0)
+        self.assertEqual(
+            [(FRAME, False), (FRAME, True)],
+            [(seen.frame, seen.out) for seen in capture.read(file)])
+        self.assertEqual(1, file.getvalue().count(b'XDP_TX'))
 
 
 class TestTrace(base.TestCase):
