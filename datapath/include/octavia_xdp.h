@@ -434,12 +434,12 @@ struct oxp_past_weight {
  * owners: slots become as if this node had made these changes at those times,
  * and no flow of an earlier owner had sent anything since. `past` has the
  * newest change first; elements of equal age are one change. Members that the
- * service does not have are skipped; whatever `past` contains, only members of
- * the service get packets, and new flows go where they went. Nothing is
- * remembered beyond a change of the number of slots. May be called again as
- * members' health becomes known. Returns 1, or 0 if there was nothing to do:
- * packets were forwarded already, or the service uses NAT. -EINVAL: nothing was
- * done, and `error` names the element. */
+ * service does not have were removed: slots that they had are closed. Whatever
+ * `past` contains, only members of the service get packets, and new flows go
+ * where they went. Nothing is remembered beyond a change of the number of
+ * slots. May be called again as members' health becomes known. Returns 1, or 0
+ * if there was nothing to do: packets were forwarded already, or the service
+ * uses NAT. -EINVAL: nothing was done, and `error` names the element. */
 int oxp_history_apply(struct oxp_node *node, const struct oxp_key *key,
 		      const struct oxp_past_weight *past, uint32_t count,
 		      char *error);

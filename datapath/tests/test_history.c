@@ -157,8 +157,7 @@ TEST(test_member_that_came_and_went_leaves_earlier_owners)
 	assert_int_equal(apply(changes, 2), 1);
 	for (uint32_t i = 0; i < TEST_SLOTS; i++) {
 		assert_int_equal(owner_at(block(), i), three[i]);
-		assert_int_equal(slot_is_open(block(), i),
-				 three[i] != four[i]);
+		assert_int_equal(slot_is_open(block(), i), three[i] != four[i]);
 		if (three[i] != four[i])
 			assert_int_equal(before_at(block(), i), three[i]);
 	}

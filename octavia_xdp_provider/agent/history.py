@@ -44,12 +44,39 @@ _ANSWER = shape.Shape(history.Answer)
 class _Pool:
     """``members``: id → weight of the members that take new flows, or None.
     ``slots``: size of their table. ``changes``: list of history.PastChange,
-    newest first."""
+    newest first. ``ids``: of all members of the pool. ``names``: by id, also
+    of removed members that ``changes`` mentions."""
 
     def __init__(self) -> None:
         self.members: Weights | None = None
         self.slots = 0
         self.changes: list[history.PastChange] = []
+        self.ids: frozenset[str] = frozenset()
+        self.names: dict[str, datapath.MemberName] = {}
+
+    def know(self, names: Mapping[datapath.MemberName, str]) -> None:
+        """Note the names and ids of the pool's members."""
+        self.ids = frozenset(names.values())
+        known = self.names | {key: name for name, key in names.items()}
+        mentioned = self.ids.union(self.members or (), *(
+            change['members'] for change in self.changes))
+        self.names = {key: name for key, name in known.items()
+                      if key in mentioned}
+
+    def report(self, change: history.PastChange) -> history.PastChange:
+        """Return a change with members that were removed by their names."""
+        removed = change.get('removed', []) + [history.Removed(
+            address=self.names[key].address, port=self.names[key].port,
+            weight=weight) for key, weight in sorted(
+                change['members'].items())
+            if key not in self.ids and key in self.names]
+        reported: history.PastChange = {
+            'members': {key: weight for key, weight
+                        in change['members'].items() if key in self.ids},
+            'slots': change['slots'], 'at': change['at']}
+        if removed:
+            reported['removed'] = removed
+        return reported
 
     def is_now(self, members: Weights, slots: int) -> None:
         self.members, self.slots = members, slots
@@ -98,9 +125,10 @@ class History:
         now = history.clock()
         given: dict[str, dict[str, list[history.PastChange]]] = {
             key: {pool_id: [
-                {'members': change['members'], 'slots': change['slots'],
-                 'at': now - change['age']} for change in changes]
-                for pool_id, changes in pools.items()}
+                {'members': change['members'],
+                 'removed': change.get('removed', []),
+                 'slots': change['slots'], 'at': now - change['age']}
+                for change in changes] for pool_id, changes in pools.items()}
             for key, pools in answer.items()}
         with self._lock:
             self._given = {**self._given, **given}
@@ -128,6 +156,7 @@ class History:
                 if summary is None or pool_id in pools:
                     continue
                 pool = pools[pool_id] = before.get(pool_id) or _Pool()
+                pool.know(names)
                 members = {names[name]: member.weight for name, member
                            in self._tables.members(key).items()
                            if member.takes_flows and name in names}
@@ -145,10 +174,11 @@ class History:
         for pool_id, pool in sorted(
                 self._pools.get(load_balancer_id, {}).items()):
             for change in pool.changes:
-                room -= max(1, len(change['members']))
+                reported = pool.report(change)
+                room -= max(1, history.weights_in({pool_id: [reported]}))
                 if room < 0:
                     return changes
-                changes.setdefault(pool_id, []).append(change)
+                changes.setdefault(pool_id, []).append(reported)
         return changes
 
     def apply(self) -> bool:
@@ -183,7 +213,9 @@ class History:
         recent = [(now - change['at'], change['slots'], {
             by_id[member_id]: weight
             for member_id, weight in change['members'].items()
-            if member_id in by_id}) for change in changes
+            if member_id in by_id} | {
+                datapath.MemberName(one['address'], one['port']): one['weight']
+                for one in change.get('removed', ())}) for change in changes
             if now - change['at'] <= history.AGE_MAX_S]
         if not recent:
             applied[key] = None  # flows that old have ended

@@ -12,6 +12,7 @@ from typing import Annotated
 from typing import Any
 
 import pydantic
+from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.contracts import errors
@@ -42,16 +43,29 @@ def clock() -> int:
 
 
 @shape.strict
+class Removed(TypedDict):
+    """Earlier weight of a member that the pool no longer has. The slots that
+    the others had beside it follow from its address and ``port``, which is 0
+    unless nodes write members' ports."""
+
+    address: fields.Address
+    port: Annotated[int, pydantic.Field(ge=0, le=65535)]
+    weight: fields.Weight
+
+
+@shape.strict
 class PastChange(TypedDict):
     """A change of the members of a pool that take new flows.
 
     ``members``: earlier weight by id of each member whose weight changed; 0:
     it took no new flows; empty if only the size of the table changed.
-    ``slots``: earlier size of the table. ``at``: time of the change by
-    ``clock()`` of the node that reports it.
+    ``removed``: the same of members that are gone. ``slots``: earlier size of
+    the table. ``at``: time of the change by ``clock()`` of the node that
+    reports it.
     """
 
     members: _Members
+    removed: NotRequired[list[Removed]]
     slots: _Slots
     at: fields.Integer
 
@@ -61,14 +75,15 @@ class AgedChange(TypedDict):
     """The same as sent to other nodes: with its ``age`` in seconds."""
 
     members: _Members
+    removed: NotRequired[list[Removed]]
     slots: _Slots
     age: fields.Integer
 
 
 def weights_in(history: dict[str, list[Any]]) -> int:
     """Return the number of weights in a history."""
-    return sum(len(change['members']) for changes in history.values()
-               for change in changes)
+    return sum(len(change['members']) + len(change.get('removed', ()))
+               for changes in history.values() for change in changes)
 
 
 def _not_too_long(history: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -3,21 +3,31 @@
 
 No node decides alone where another one could speak: a change is told that more
 than half of all live nodes with the load balancer report, and what came before
-it only as those tell it who agree so far. Nobody who reports names anything
-that is not a member of the pool.
+it only as those tell it who agree so far. Ids that are none of the pool's are
+left out. Of members that were removed nodes report the addresses, from which
+no packet goes anywhere (datapath/lib/service/history.c).
 """
 
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+import itertools
 import json
 import statistics
 from typing import Any
+from typing import NamedTuple
 
 from octavia_xdp_provider.contracts import history
 
-# (age in seconds, weights by id of the member, slots)
-Change = tuple[int, dict[str, int], int]
+
+class Change(NamedTuple):
+    """``age``: seconds. ``members``: weights by id. ``removed``: list of
+    history.Removed."""
+
+    age: int
+    members: dict[str, int]
+    slots: int
+    removed: Sequence[history.Removed] = ()
 
 
 def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
@@ -33,7 +43,7 @@ def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
         changes = []
         for change in _of_pool([word.get(pool_id, ()) for word in words],
                                set(members[pool_id])):
-            room -= len(change['members'])
+            room -= history.weights_in({pool_id: [change]})
             if room < 0:
                 break
             changes.append(change)
@@ -59,16 +69,17 @@ def _of_pool(words: list[Sequence[Change]], members: set[str]
             changes[number][0] for changes in agree)))
         if age > history.AGE_MAX_S:
             break
-        _, weights, slots = agree[0][number]
-        found.append({'members': weights, 'slots': slots, 'age': age})
+        _, weights, slots, removed = agree[0][number]
+        found.append({'members': weights, 'slots': slots, 'age': age,
+                      **({'removed': list(removed)} if removed else {})})
     return found
 
 
 def _within(changes: Sequence[Change], members: set[str]) -> list[Change]:
-    """The same without members that are gone, whose flows are, too."""
-    return [(age, {key: weight for key, weight in weights.items()
-                   if key in members}, slots)
-            for age, weights, slots in changes]
+    """The same without ids that are none of the pool's."""
+    return [change._replace(members={
+        key: weight for key, weight in change.members.items()
+        if key in members}) for change in itertools.starmap(Change, changes)]
 
 
 def _name(change: Change) -> str:

@@ -47,7 +47,8 @@ class Histories(base.Base):
         now, clock = cls._now(opened), report['clock']
         return {key: json.dumps({
             pool_id: [(now - ages.age(change['at'], clock),
-                       change['members'], change['slots'])
+                       change['members'], change['slots'],
+                       change.get('removed', []))
                       for change in changes]
             for pool_id, changes in pools.items()}, sort_keys=True)
             for key, pools in by_id.items()}
@@ -80,8 +81,8 @@ class Histories(base.Base):
 
 
 def _aged(text: str, now: float) -> dict[str, Any]:
-    return {pool_id: [(int(ages.age(at, now)), members, slots)
-                      for at, members, slots in changes]
+    return {pool_id: [(int(ages.age(at, now)), *change)
+                      for at, *change in changes]
             for pool_id, changes in json.loads(text).items()}
 
 

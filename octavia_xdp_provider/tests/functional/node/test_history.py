@@ -123,19 +123,19 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
             pool['members']['m3'] = base.member(ADDED)
         return spec.document('lb', tree)
 
-    def live(self, **flavor):
+    def live(self, added, ports, **flavor):
         """Where connections are, and the nodes that have them, to which a
-        member was added then."""
+        member was added then, or from which it was removed."""
         nodes = [Node(self, host) for host in ('a', 'c')]
         for node in nodes:
-            node.make(self.document(False, **flavor))
+            node.make(self.document(not added, **flavor))
             node.report(self.api)
-            began = node.send(SYN)
+            began = node.send(SYN, ports)
         with self.store._write() as session:
             session.get(models.LoadBalancer, 'lb').document = json.dumps(
-                self.document(True, **flavor))
+                self.document(added, **flavor))
         for node in nodes:
-            node.make(self.document(True, **flavor))
+            node.make(self.document(added, **flavor))
             node.report(self.api)
             self.later = node.send(SYN, LATER)
         return began
@@ -145,12 +145,12 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
         return [port for port, found in node.send(ACK, began.keys()).items()
                 if began[port][0] not in found]
 
-    def boot(self, asks, **flavor):
-        began = self.live(**flavor)
+    def boot(self, asks, added=True, ports=EARLIER, **flavor):
+        began = self.live(added, ports, **flavor)
         node = Node(self, 'boots')
         if asks:
             node.ask(self.api)
-        node.make(self.document(True, **flavor))
+        node.make(self.document(added, **flavor))
         return began, node
 
     def test_connections_go_on_by_a_second_chance(self):
@@ -169,6 +169,20 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
     def test_those_from_before_the_change_go_on_by_their_slots(self):
         began, node = self.boot(True)
         self.assertEqual([], self.broken(began, node))
+
+    def broken_by_removal(self, asks):
+        """Connections of the members that stay."""
+        began, node = self.boot(asks, False, range(20000, 22000))
+        staying = {port: found for port, found in began.items()
+                   if found != [ADDED]}
+        self.assertLess(len(staying), len(began))
+        return self.broken(staying, node)
+
+    def test_removed_member_breaks_no_connection_of_others(self):
+        self.assertEqual([], self.broken_by_removal(True))
+
+    def test_removed_member_breaks_some_without_it(self):
+        self.assertLess(0, len(self.broken_by_removal(False)))
 
     def test_without_it_some_break(self):
         began, node = self.boot(False, encapsulation='gue',

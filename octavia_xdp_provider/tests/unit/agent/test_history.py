@@ -119,13 +119,28 @@ class TestWhatIsRemembered(HistoryTestCase):
         self.assertEqual([6, 5, 4], [one['members']['m1']
                                      for one in self.remembered()])
 
-    def test_history_of_a_removed_member_stays(self):
+    def test_removed_member_is_reported_by_its_name(self):
+        removed = {'members': {}, 'slots': 1021, 'at': NOW, 'removed': [
+            {'address': '198.18.1.6', 'port': 0, 'weight': 1}]}
         self.becomes({'m1': 1, 'm2': 1})
-        self.becomes({'m1': 1})
         self.plans.plans['lb'].named = named(ids=('m1',))
+        self.becomes({'m1': 1})
+        self.assertEqual([removed], self.remembered())
+        self.becomes({'m1': 2})
+        self.assertEqual([
+            {'members': {'m1': 1}, 'slots': 1021, 'at': NOW}, removed],
+            self.remembered())
+
+    def test_member_that_drains_before_its_removal_is_reported(self):
+        self.becomes({'m1': 1, 'm2': 1})
         self.becomes({'m1': 1})
         self.assertEqual([{'m2': 1}], [one['members']
                                        for one in self.remembered()])
+        self.plans.plans['lb'].named = named(ids=('m1',))
+        self.becomes({'m1': 1})
+        change, = self.remembered()
+        self.assertEqual(({}, 1), (change['members'],
+                                   change['removed'][0]['weight']))
 
     def test_removed_load_balancer_is_forgotten(self):
         self.becomes({'m1': 1})
@@ -273,6 +288,19 @@ class TestWhatIsGiven(HistoryTestCase):
         self.assertTrue(self.history.apply())
         self.assertEqual(before, self.remembered())
         self.assertEqual(2, len(before))
+
+    def test_removed_members_are_given_by_name_and_reported_again(self):
+        removed = [{'address': '198.18.1.9', 'port': 0, 'weight': 3}]
+        self.history.given({'lb': {'pool': [
+            {'members': {'m2': 1}, 'removed': removed, 'slots': 1021,
+             'age': 5}]}})
+        self.history.apply()
+        self.assertEqual([(planning.KEY, [(5, 1021, {
+            NAMES['m2']: 1, datapath.MemberName('198.18.1.9'): 3})])],
+            self.given())
+        self.history.look(['lb'])
+        self.assertEqual([{'members': {'m2': 1}, 'removed': removed,
+                           'slots': 1021, 'at': NOW - 5}], self.remembered())
 
     def test_unknown_objects_in_a_history_are_ignored(self):
         self.history.given({

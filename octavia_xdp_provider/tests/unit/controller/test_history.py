@@ -163,6 +163,8 @@ class TestHistory(reporting.NodeApiTestCase):
                 ([{**ADDED, 'members': {'m2': True}}], 'members.m2'),
                 ([{**ADDED, 'members': {'../m2': 1}}], 'members'),
                 ([{**ADDED, 'more': 1}], 'more'),
+                ([{**ADDED, 'removed': [{'address': 'x', 'port': 0,
+                                         'weight': 1}]}], 'address'),
                 ([ADDED] * (history.CHANGES_MAX + 1), 'history.pool'),
                 ([{**ADDED, 'members': many}, ADDED], 'history')):
             with self.subTest(field=field):
@@ -174,6 +176,13 @@ class TestHistory(reporting.NodeApiTestCase):
             'lb': {**reporting.held(9), 'history': {'pool': [ADDED]}}})
         self.assertRaises(errors.Refused, self.api.history, {}, 'a', 7)
         self.says('a', {**ADDED, 'members': many})
+
+    def test_members_that_were_removed_are_told_by_address(self):
+        removed = [{'address': '198.18.1.9', 'port': 0, 'weight': 1}]
+        self.says('a', {**ADDED, 'members': {}, 'removed': removed})
+        self.assertEqual({'lb': {'pool': [
+            {'members': {}, 'removed': removed, 'slots': 1021, 'age': 25}]}},
+            self.told())
 
     def test_change_after_the_nodes_clock_counts_as_just_now(self):
         self.says('a', {**ADDED, 'at': 2 * CLOCK})
@@ -237,6 +246,21 @@ class TestMajority(base.TestCase):
         self.assertEqual([(20, {}, 1021)], self.told([C], members='ab'))
         self.assertEqual({}, majority.agreed(
             [{'foreign': [C]}], {'pool': {'a', 'b', 'c'}}))
+
+    def test_removed_members_are_told_as_most_report_them(self):
+        gone = {'address': '198.18.1.9', 'port': 0, 'weight': 1}
+        other = {**gone, 'address': '198.18.1.7'}
+
+        def told(*words):
+            found = majority.agreed([{'pool': [
+                (20, {}, 1021, [removed])]} for removed in words],
+                {'pool': {'a'}})
+            AGED.check(found)
+            return found
+        self.assertEqual({'pool': [{
+            'members': {}, 'removed': [gone], 'slots': 1021, 'age': 20}]},
+            told(gone, gone, other))
+        self.assertEqual({}, told(gone, other))
 
     def test_answer_is_limited_to_a_message(self):
         half = {f'm{number}': 1 for number in range(history.WEIGHTS_MAX // 2)}
