@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the unit tests share: configuration and a load balancer."""
 
+import threading
 import time
 
 from oslotest import base
@@ -17,6 +18,14 @@ class TestCase(base.BaseTestCase):
     def load(self, text=''):
         path = self.create_tempfiles([('test', text)], ext='.conf')[0]
         return options.load(config_files=[path])
+
+    def run_in_thread(self, runner):
+        """Start run() in a thread, which cleanup stops and waits for."""
+        thread = threading.Thread(target=runner.run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(runner.stop)
+        return thread
 
     def wait_until(self, condition, limit_s=60):
         """Wait for what no event tells."""

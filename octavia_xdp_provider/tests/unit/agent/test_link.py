@@ -132,10 +132,7 @@ class TestReports(linking.LinkTestCase):
             taken.release()
             return answer
         self.controller.report.side_effect = report
-        thread = threading.Thread(target=self.link.run)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(self.link.stop)
+        self.run_in_thread(self.link)
         self.assertTrue(taken.acquire(timeout=60))
         self.worker.held = {'a': held(state='down')}
         self.link.report_soon()
@@ -218,10 +215,7 @@ class TestReports(linking.LinkTestCase):
             return answer
         self.fetcher.fetch.side_effect = fetch
         self.controller.report.side_effect = report
-        thread = threading.Thread(target=self.link.run)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(self.link.stop)
+        self.run_in_thread(self.link)
         self.assertTrue(done.wait(60))
         self.assertEqual(['fetch', [], 'fetch', ['new'], []], order)
         self.assertEqual(self.worker.held, {

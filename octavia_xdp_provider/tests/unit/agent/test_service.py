@@ -71,10 +71,7 @@ class TestAgent(store_base.StoreTestCase):
             '[vip]\nallowed_networks = 203.0.113.0/24\n'
             f'[agent]\nrun_directory = {self.directory}\n'
             f'{more}'))
-        thread = threading.Thread(target=agent.run)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(agent.stop)
+        thread = self.run_in_thread(agent)
         self.agents = [(agent, thread)]
 
     def wait_until_reported(self):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller, wired together by its configuration."""
 
-import threading
 
 from octavia_xdp_provider.controller import service
 from octavia_xdp_provider.tests.unit.controller import base
@@ -30,10 +29,7 @@ class TestController(base.StoreTestCase):
     def test_controller_serves_and_stops(self):
         controller = service.Controller(self.load(
             OPTIONS.format(self.conf.database.connection)))
-        thread = threading.Thread(target=controller.run)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(controller.stop)
+        thread = self.run_in_thread(controller)
         self.assertTrue(controller.serving.wait(60))
         controller.stop()
         thread.join(60)

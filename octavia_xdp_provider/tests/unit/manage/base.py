@@ -10,6 +10,11 @@ from octavia_xdp_provider.tests.unit.controller import base
 
 class ManageTestCase(base.StoreTestCase):
 
+    def configure(self, text):
+        """Add to the configuration."""
+        with open(self.conf.default_config_files[0], 'a') as file:
+            file.write(text)
+
     def run_command(self, *arguments):
         """Return (exit status, standard output, standard error)."""
         out, err = io.StringIO(), io.StringIO()

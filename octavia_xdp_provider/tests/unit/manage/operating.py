@@ -16,8 +16,7 @@ class OperatorTestCase(base.ManageTestCase):
 
     def setUp(self):
         super().setUp()
-        with open(self.conf.default_config_files[0], 'a') as file:
-            file.write('[placement]\ndrain_time = 0.01\nreplicas = 1\n'
+        self.configure('[placement]\ndrain_time = 0.01\nreplicas = 1\n'
                        'rebalance_moves_max = 0\n')
         self.conf.reload_config_files()
         self.enterContext(mock.patch.object(waiting, 'POLL_S', 0.01))

@@ -48,8 +48,7 @@ class TestBounds(base.ManageTestCase):
             ('compute1', 'table of entries', '9 of 10')], self.bounds())
 
     def test_projects_at_a_limit_are_listed(self):
-        with open(self.conf.default_config_files[0], 'a') as file:
-            file.write('[limits]\nproject_members = 2\n')
+        self.configure('[limits]\nproject_members = 2\n')
         self.store.create(unit.document())
         self.assertEqual([('project p', '[limits] project_members',
                            'at least 90 %')], self.bounds())

@@ -26,8 +26,7 @@ class TestNodes(base.ManageTestCase):
 
     def setUp(self):
         super().setUp()
-        with open(self.conf.default_config_files[0], 'a') as file:
-            file.write(f'[nodes]\ntransport_url = {NODES_URL}\n')
+        self.configure(f'[nodes]\ntransport_url = {NODES_URL}\n')
 
     def rabbitmqctl(self, fails='nothing'):
         directory = self.useFixture(fixtures.TempDir()).path
@@ -211,8 +210,7 @@ class TestApplication(base.ManageTestCase):
         self.assertEqual([], self.listed('node', 'list'))
 
     def test_invalid_option_of_configuration_is_named(self):
-        with open(self.conf.default_config_files[0], 'a') as file:
-            file.write('[placement]\nreplicas = none\n')
+        self.configure('[placement]\nreplicas = none\n')
         self.assertIn('replicas', self.refused('node', 'list'))
 
     def test_broker_setup_prints_users_of_driver_and_controllers(self):

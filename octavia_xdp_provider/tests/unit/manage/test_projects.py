@@ -38,7 +38,6 @@ class TestProjects(base.ManageTestCase):
 
     def test_nearly_reached_limits_are_named(self):
         self.add(1, 'a', 9)
-        with open(self.conf.default_config_files[0], 'a') as file:
-            file.write('[limits]\nproject_members = 10\n'
+        self.configure('[limits]\nproject_members = 10\n'
                        'load_balancer_members = 11\n')
         self.assertEqual('project_members', self.rows()['a']['at_limit'])

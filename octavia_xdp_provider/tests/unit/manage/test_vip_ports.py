@@ -27,8 +27,7 @@ class TestOrphans(base.ManageTestCase):
 
     def setUp(self):
         super().setUp()
-        with open(self.conf.default_config_files[0], 'a') as file:
-            file.write('[vip]\nallowed_networks = 203.0.113.0/24\n')
+        self.configure('[vip]\nallowed_networks = 203.0.113.0/24\n')
         self.octavia = store_base.FakeOctavia()
         self.neutron = mock.Mock()
         for module, name, fake in ((octavia, 'Octavia', self.octavia),

@@ -42,10 +42,7 @@ class TestLoop(base.TestCase):
     def start(self, interval_s, step=None, come_round=None):
         loop = loops.Loop(step or self.step, interval_s, 'It failed.',
                           come_round or self.come_round, Moved)
-        thread = threading.Thread(target=loop.run)
-        thread.start()
-        self.addCleanup(thread.join, PATIENCE_S)
-        self.addCleanup(loop.stop)
+        thread = self.run_in_thread(loop)
         return loop, thread
 
     def wait(self):

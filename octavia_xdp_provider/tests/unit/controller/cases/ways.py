@@ -163,10 +163,7 @@ class Order(hypervisors.ZeroTouchTestCase):
         self.create()
         self.neutron.ports = hang
         loop = service.loop(self.worker, watched.watch('zero touch'))
-        thread = threading.Thread(target=loop.run)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(loop.stop)
+        thread = self.run_in_thread(loop)
         self.assertTrue(asked.wait(60))
         now[0] += 11
         self.assertEqual({'zero touch': 11}, watched.hanging())
