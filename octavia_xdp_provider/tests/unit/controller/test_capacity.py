@@ -278,3 +278,15 @@ class TestAddresses(requesting.RequestsTestCase):
     def test_load_balancers_may_share_a_member(self):
         self.request(self.small('one', '203.0.113.10', '198.18.10.11'))
         self.request(self.small('two', '203.0.113.11', '198.18.10.11'))
+
+    def test_load_balancers_with_the_same_dscp_cannot_share_a_member(self):
+        def of(key, vip, address):
+            return self.small(key, vip, address) | {'fields': dict(
+                self.small(key, vip, address)['fields'],
+                flavor={'encapsulation': 'dscp', 'dscp': 5})}
+        self.request(of('one', '203.0.113.10', '198.18.10.11'))
+        self.request(of('two', '203.0.113.11', '198.18.10.12'))
+        error = self.assertRaises(
+            errors.Refused, self.request,
+            of('three', '203.0.113.12', '198.18.10.11'))
+        self.assertIn('DSCP', error.for_operator)
