@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Packets of a VM's connections that its hypervisor does not know. */
 #include "host_harness.h"
-#include "state.h"
 
 /* 16 places for each port's half-open flows. */
 static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 1};
@@ -10,59 +9,47 @@ static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 1};
 #define OTHER_KEY (KEY + 1)
 
 /* The first one has no tap. */
-static struct oxh_host *host_of_two(void)
+static void begin_with_two(void)
 {
 	struct oxh_entry one = entry_of(KEY, 1), other = entry_of(OTHER_KEY, 2);
-	struct oxh_host *host = fresh_host(&small);
 	struct oxh_port port = port_of(1);
 
+	fresh_host(&small);
 	port.ifindex = 0;
-	assert_int_equal(oxh_port_set(host, &port, NULL, 0, error), 0);
-	set_open_port(host, 2, 0);
-	set_entry(host, &one);
+	assert_ok(oxh_port_set(host, &port, NULL, 0, error));
+	set_open_port(2, 0);
+	set_entry(&one);
 	other.fixed = address(OTHER_FIXED);
-	set_entry(host, &other);
-	return host;
+	set_entry(&other);
 }
 
-/* Whether the VM's packet is sent; and a direct packet to the VM. */
-static bool is_sent(struct oxh_host *host, const struct segment *segment)
+static void receive_directly(const struct segment *segment)
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 
-	return run(host, OXH_TAP_IN, in, make_out(in, segment), out);
+	run(OXH_TAP_OUT, in, make_direct(in, segment), out);
 }
 
-static void receive_directly(struct oxh_host *host,
-			     const struct segment *segment)
+static void expect_own(const struct segment *segment)
 {
-	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	uint64_t drops = outcome(OXH_DROP_ARRIVING);
 
-	run(host, OXH_TAP_OUT, in, make_direct(in, segment), out);
+	assert_false(send_out(segment, NULL));
+	assert_int_equal(outcome(OXH_DROP_ARRIVING), drops);
 }
 
-static void expect_own(struct oxh_host *host, const struct segment *segment)
+static void expect_held(const struct segment *segment)
 {
-	uint64_t drops = outcome(host, OXH_DROP_ARRIVING);
+	uint64_t drops = outcome(OXH_DROP_ARRIVING);
 
-	assert_false(is_sent(host, segment));
-	assert_int_equal(outcome(host, OXH_DROP_ARRIVING), drops);
+	assert_false(send_out(segment, NULL));
+	assert_int_equal(outcome(OXH_DROP_ARRIVING), drops + 1);
 }
 
-static void expect_held(struct oxh_host *host, const struct segment *segment)
+static void begin_with_new_tap(void)
 {
-	uint64_t drops = outcome(host, OXH_DROP_ARRIVING);
-
-	assert_false(is_sent(host, segment));
-	assert_int_equal(outcome(host, OXH_DROP_ARRIVING), drops + 1);
-}
-
-static struct oxh_host *host_with_new_tap(void)
-{
-	struct oxh_host *host = host_of_two();
-
-	set_open_port(host, 1, 0);
-	return host;
+	begin_with_two();
+	set_open_port(1, 0);
 }
 
 HOST_TEST(test_answers_wait_for_flows_of_a_vm_that_moves)
@@ -72,55 +59,49 @@ HOST_TEST(test_answers_wait_for_flows_of_a_vm_that_moves)
 	struct oxh_flow flow = {.client = address(CLIENT),
 				.client_port = CLIENT_PORT,
 				.key = KEY};
-	struct oxh_host *host;
 
-	host = host_with_new_tap();
+	begin_with_new_tap();
 	assert_int_equal(ports_of(host)[0].arrives_until, HOST_AWAITED);
-	expect_held(host, &answer);
+	expect_held(&answer);
 	assert_int_equal(oxh_flows_add(host, &flow, 1, error), 1);
-	assert_true(is_sent(host, &answer));
-	expect_held(host, &other);
-	end_host(host);
+	assert_true(send_out(&answer, NULL));
+	expect_held(&other);
 }
 
 HOST_TEST(test_vm_has_arrived_after_some_time)
 {
 	const struct segment answer = {.flags = ACK};
-	struct oxh_host *host;
 	uint32_t until;
 
-	host = host_with_new_tap();
-	expect_held(host, &answer);
+	begin_with_new_tap();
+	expect_held(&answer);
 	until = ports_of(host)[0].arrives_until;
-	expect_held(host, &answer);
+	expect_held(&answer);
 	assert_int_equal(ports_of(host)[0].arrives_until, until);
 	ports_of(host)[0].arrives_until = until - HOST_ARRIVAL_UNITS - 1;
-	expect_own(host, &answer);
+	expect_own(&answer);
 	assert_int_equal(ports_of(host)[0].arrives_until, 0);
 	/* other rules with the same tap */
-	set_open_port(host, 1, 7);
-	expect_own(host, &answer);
-	end_host(host);
+	set_open_port(1, 7);
+	expect_own(&answer);
 }
 
 /* Neither direct traffic of another port nor its flows. */
 HOST_TEST(test_another_port_takes_nothing_from_a_direct_connection)
 {
 	const struct segment answer = {.flags = ACK};
-	struct oxh_host *host;
 
-	host = host_with_new_tap();
+	begin_with_new_tap();
 	ports_of(host)[1].arrives_until = HOST_AWAITED;
-	receive_directly(host, &answer);
+	receive_directly(&answer);
 	for (uint16_t i = 0; i < 1000; i++) {
 		const struct segment flood = {.fixed = OTHER_FIXED,
 					      .client_port = 2000 + i,
 					      .flags = ACK};
 
-		receive_directly(host, &flood);
+		receive_directly(&flood);
 	}
-	expect_own(host, &answer);
-	end_host(host);
+	expect_own(&answer);
 }
 
 RUN_TESTS(enter_host_namespace, NULL)

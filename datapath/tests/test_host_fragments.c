@@ -7,7 +7,6 @@
 #include <bpf/bpf.h>
 
 #include "host_harness.h"
-#include "state.h"
 
 static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 64};
 
@@ -20,26 +19,24 @@ static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 64};
 #define FEW 100
 
 /* Two VMs with a flow each. */
-static struct oxh_host *host_of_two(void)
+static void begin_with_two(void)
 {
 	const struct segment flows[] = {{.fixed = VICTIM}, {.fixed = GREEDY}};
-	struct oxh_host *host = fresh_host(&small);
 	struct oxh_entry entry = entry_of(KEY, 1);
 
-	set_open_port(host, 1, 8);
-	set_open_port(host, 2, 8);
-	set_entry(host, &entry);
-	establish_with(host, KEY, &flows[0]);
+	fresh_host(&small);
+	set_open_port(1, 8);
+	set_open_port(2, 8);
+	set_entry(&entry);
+	establish_with(KEY, &flows[0]);
 	entry = entry_of(GREEDY_KEY, 2);
 	entry.fixed = address(GREEDY);
-	set_entry(host, &entry);
-	establish_with(host, GREEDY_KEY, &flows[1]);
-	return host;
+	set_entry(&entry);
+	establish_with(GREEDY_KEY, &flows[1]);
 }
 
 /* Whether the VM's fragment leaves by its entry. */
-static bool fragment_leaves(struct oxh_host *host, const char *fixed,
-			    uint16_t id, uint16_t fragment)
+static bool fragment_leaves(const char *fixed, uint16_t id, uint16_t fragment)
 {
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	const struct segment segment = {.fixed = fixed, .flags = ACK};
@@ -54,78 +51,64 @@ static bool fragment_leaves(struct oxh_host *host, const char *fixed,
 	sum = ~sum_of(in + IP, 20, 0);
 	in[IP + 10] = sum >> 8;
 	in[IP + 11] = sum;
-	return run(host, OXH_TAP_IN, in, length, out);
+	return run(OXH_TAP_IN, in, length, out);
 }
 
-static void send_first(struct oxh_host *host, const char *fixed, uint32_t from,
-		       uint32_t count)
+static void send_first(const char *fixed, uint32_t from, uint32_t count)
 {
 	while (count--)
-		assert_true(fragment_leaves(host, fixed, from++, MORE));
+		assert_true(fragment_leaves(fixed, from++, MORE));
 }
 
-static uint32_t count_followed(struct oxh_host *host, const char *fixed,
-			       uint32_t from, uint32_t count)
+static uint32_t count_followed(const char *fixed, uint32_t from, uint32_t count)
 {
 	uint32_t left = 0;
 
 	while (count--)
-		left += fragment_leaves(host, fixed, from++, 1);
+		left += fragment_leaves(fixed, from++, 1);
 	return left;
 }
 
 HOST_TEST(test_another_port_costs_nothing_that_is_there)
 {
-	struct oxh_host *host;
-
-	host = host_of_two();
-	send_first(host, VICTIM, 0, FEW);
-	send_first(host, GREEDY, 0, 2 * PLACES);
-	assert_int_equal(count_followed(host, VICTIM, 0, FEW), FEW);
-	end_host(host);
+	begin_with_two();
+	send_first(VICTIM, 0, FEW);
+	send_first(GREEDY, 0, 2 * PLACES);
+	assert_int_equal(count_followed(VICTIM, 0, FEW), FEW);
 }
 
 HOST_TEST(test_another_port_that_filled_it_gives_way)
 {
-	struct oxh_host *host;
-
-	host = host_of_two();
-	send_first(host, GREEDY, 0, 2 * PLACES);
-	send_first(host, VICTIM, 0, FEW);
-	send_first(host, GREEDY, 0, 2 * PLACES);
-	assert_int_equal(count_followed(host, VICTIM, 0, FEW), FEW);
-	end_host(host);
+	begin_with_two();
+	send_first(GREEDY, 0, 2 * PLACES);
+	send_first(VICTIM, 0, FEW);
+	send_first(GREEDY, 0, 2 * PLACES);
+	assert_int_equal(count_followed(VICTIM, 0, FEW), FEW);
 }
 
 /* A port that fills the table itself loses its oldest ones. */
 HOST_TEST(test_port_loses_its_oldest_fragments)
 {
 	uint32_t last = 4 * PLACES - FEW;
-	struct oxh_host *host;
 
-	host = host_of_two();
-	send_first(host, GREEDY, 0, 4 * PLACES);
-	assert_in_range(count_followed(host, GREEDY, last, FEW), FEW * 9 / 10,
-			FEW);
-	assert_in_range(count_followed(host, GREEDY, 0, FEW), 0, FEW / 10);
-	end_host(host);
+	begin_with_two();
+	send_first(GREEDY, 0, 4 * PLACES);
+	assert_in_range(count_followed(GREEDY, last, FEW), FEW * 9 / 10, FEW);
+	assert_in_range(count_followed(GREEDY, 0, FEW), 0, FEW / 10);
 }
 
 HOST_TEST(test_only_the_same_datagram_follows)
 {
-	struct oxh_host *host;
-
-	host = host_of_two();
-	send_first(host, VICTIM, 7, 1);
-	assert_true(fragment_leaves(host, VICTIM, 7, 1));
-	assert_true(fragment_leaves(host, VICTIM, 7, MORE | 1));
-	assert_false(fragment_leaves(host, VICTIM, 8, 1));
-	assert_false(fragment_leaves(host, GREEDY, 7, 1));
-	end_host(host);
+	begin_with_two();
+	send_first(VICTIM, 7, 1);
+	assert_true(fragment_leaves(VICTIM, 7, 1));
+	assert_true(fragment_leaves(VICTIM, 7, MORE | 1));
+	assert_false(fragment_leaves(VICTIM, 8, 1));
+	assert_false(fragment_leaves(GREEDY, 7, 1));
 }
 
 /* Make everything that is remembered this much older. */
-static void make_older(struct oxh_host *host, uint64_t milliseconds)
+static void make_older(uint64_t milliseconds)
 {
 	int map = host->map[MAP_FRAGMENTS];
 
@@ -145,15 +128,12 @@ static void make_older(struct oxh_host *host, uint64_t milliseconds)
 /* RFC 8200, section 4.5: reassembly of a datagram ends after 60 s. */
 HOST_TEST(test_what_is_old_is_not_followed)
 {
-	struct oxh_host *host;
-
-	host = host_of_two();
-	send_first(host, VICTIM, 0, FEW);
-	make_older(host, 40000); /* units of 1.05 ms */
-	assert_int_equal(count_followed(host, VICTIM, 0, FEW), FEW);
-	make_older(host, 20000);
-	assert_int_equal(count_followed(host, VICTIM, 0, FEW), 0);
-	end_host(host);
+	begin_with_two();
+	send_first(VICTIM, 0, FEW);
+	make_older(40000); /* units of 1.05 ms */
+	assert_int_equal(count_followed(VICTIM, 0, FEW), FEW);
+	make_older(20000);
+	assert_int_equal(count_followed(VICTIM, 0, FEW), 0);
 }
 
 RUN_TESTS(enter_host_namespace, NULL)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ports with many flows leave places to ports with few. */
 #include "host_harness.h"
-#include "state.h"
 
 #define SETS 1024
 #define PLACES (SETS * HOST_FLOW_WAYS)
@@ -20,22 +19,20 @@ static const char *const fixed[PORTS] = {"10.7.0.1", "10.7.0.2", "10.7.0.3",
 
 /* Each has an address, a tap and a listener's key of its own. Key and number of
  * the port are its index here plus 1. */
-static struct oxh_host *host_with_ports(void)
+static void begin_with_ports(void)
 {
-	struct oxh_host *host = fresh_host(&sizes);
-
+	fresh_host(&sizes);
 	assert_int_equal(host->count[MAP_FLOWS], SETS);
 	for (int i = 0; i < PORTS; i++) {
 		struct oxh_entry entry = entry_of(i + 1, i + 1);
 
 		entry.fixed = address(fixed[i]);
-		set_open_port(host, i + 1, 0);
-		set_entry(host, &entry);
+		set_open_port(i + 1, 0);
+		set_entry(&entry);
 	}
-	return host;
 }
 
-static uint32_t flows_of(struct oxh_host *host, int i)
+static uint32_t flows_of(int i)
 {
 	struct oxh_port port = port_of(i + 1);
 	int count = oxh_port_flows_list(host, port.id, NULL, 0, error);
@@ -44,44 +41,38 @@ static uint32_t flows_of(struct oxh_host *host, int i)
 	return count;
 }
 
-static void flood(struct oxh_host *host, int i, int tries)
+static void flood(int i, int tries)
 {
 	for (int port = 0; port < tries; port++) {
 		const struct segment segment = {.fixed = fixed[i],
 						.client_port = 1024 + port};
 
-		establish_with(host, i + 1, &segment);
+		establish_with(i + 1, &segment);
 	}
 }
 
 HOST_TEST(test_single_port_leaves_two_places_per_set)
 {
-	struct oxh_host *host;
-
-	host = host_with_ports();
-	flood(host, 0, TRIES);
+	begin_with_ports();
+	flood(0, TRIES);
 	/* nearly all others: a flow has two sets */
-	assert_in_range(flows_of(host, 0), LARGEST * 95 / 100, LARGEST);
-	assert_int_equal(outcome(host, OXH_FLOWS_FULL),
-			 TRIES - flows_of(host, 0));
-	end_host(host);
+	assert_in_range(flows_of(0), LARGEST * 95 / 100, LARGEST);
+	assert_int_equal(outcome(OXH_FLOWS_FULL), TRIES - flows_of(0));
 }
 
 HOST_TEST(test_ports_together_leave_places_to_one_with_few_flows)
 {
 	uint32_t last = PORTS - 1;
-	struct oxh_host *host;
 
-	host = host_with_ports();
+	begin_with_ports();
 	for (uint32_t i = 0; i < last; i++)
-		flood(host, i, TRIES);
+		flood(i, TRIES);
 	/* what they may take until they have many */
 	assert_true(oxh_flows_list(host, OXH_CONFIRMED, NULL, 0, error) <=
 		    LARGEST + (int)last * (MANY + 1));
 	/* some flows find both sets taken by the others */
-	flood(host, last, MANY);
-	assert_in_range(flows_of(host, last), MANY * 9 / 10, MANY);
-	end_host(host);
+	flood(last, MANY);
+	assert_in_range(flows_of(last), MANY * 9 / 10, MANY);
 }
 
 /* Take all places of a set but one, as active flows would. */
@@ -97,34 +88,30 @@ static void take_others(struct host_flow_set *set)
 HOST_TEST(test_last_place_is_for_ports_with_few_flows)
 {
 	struct host_flow_set *sets;
-	struct oxh_host *host;
 
-	host = host_with_ports();
+	begin_with_ports();
 	sets = host->memory[MAP_FLOWS];
 	for (int i = 0; i < SETS; i++)
 		take_others(&sets[i]);
 	for (int i = 0; i < PORTS; i++) {
-		flood(host, i, 4 * SOME);
-		assert_int_equal(flows_of(host, i), SOME + 1);
+		flood(i, 4 * SOME);
+		assert_int_equal(flows_of(i), SOME + 1);
 	}
-	end_host(host);
 }
 
 HOST_TEST(test_moved_flows_leave_as_many_places)
 {
 	static struct oxh_flow flows[TRIES];
-	struct oxh_host *host;
 	int added;
 
 	for (int i = 0; i < TRIES; i++)
 		flows[i] = (struct oxh_flow){.key = 1,
 					     .client = address(CLIENT),
 					     .client_port = 1024 + i};
-	host = host_with_ports();
+	begin_with_ports();
 	added = oxh_flows_add(host, flows, TRIES, error);
 	assert_in_range(added, LARGEST * 95 / 100, LARGEST);
-	assert_int_equal(flows_of(host, 0), added);
-	end_host(host);
+	assert_int_equal(flows_of(0), added);
 }
 
 RUN_TESTS(enter_host_namespace, NULL)

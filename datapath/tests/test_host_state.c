@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "host_harness.h"
-#include "state.h"
 
 PLAIN_TEST(test_kernel_without_tcx_is_refused_by_name)
 {
@@ -24,51 +23,45 @@ PLAIN_TEST(test_kernel_without_tcx_is_refused_by_name)
 
 HOST_TEST(test_state_is_made_once_and_removed_once)
 {
-	struct oxh_host *host;
-
 	assert_int_equal(oxh_open(FOLDER, &host, error), -ENOENT);
 	assert_non_null(strstr(error, FOLDER));
 	assert_int_equal(oxh_create(FOLDER, NULL, error), 1);
-	assert_int_equal(oxh_create(FOLDER, NULL, error), 0);
-	assert_int_equal(oxh_open(FOLDER, &host, error), 0);
+	assert_ok(oxh_create(FOLDER, NULL, error));
+	assert_ok(oxh_open(FOLDER, &host, error));
 	oxh_close(host);
-	assert_int_equal(oxh_remove(FOLDER, error), 0);
+	host = NULL;
+	assert_ok(oxh_remove(FOLDER, error));
 	assert_int_equal(access(FOLDER, F_OK), -1);
 	assert_int_equal(oxh_remove(FOLDER, error), 1);
 }
 
 HOST_TEST(test_leftovers_of_a_killed_process_are_no_state)
 {
-	struct oxh_host *host;
-
 	assert_int_equal(mkdir(FOLDER, 0700), 0);
 	assert_int_equal(mkdir(FOLDER "/maps-new", 0700), 0);
 	assert_int_equal(oxh_open(FOLDER, &host, error), -ENOENT);
 	assert_int_equal(oxh_create(FOLDER, NULL, error), 1);
 	assert_int_equal(access(FOLDER "/maps-new", F_OK), -1);
-	assert_int_equal(oxh_open(FOLDER, &host, error), 0);
-	end_host(host);
+	assert_ok(oxh_open(FOLDER, &host, error));
 }
 
 HOST_TEST(test_other_layout_is_refused)
 {
-	struct oxh_host *host, *other;
+	struct oxh_host *other;
 
-	host = fresh_host(NULL);
+	fresh_host(NULL);
 	settings_of(host)->layout++;
 	assert_int_equal(oxh_open(FOLDER, &other, error), -EPROTO);
 	assert_non_null(strstr(error, "layout"));
 	assert_int_equal(oxh_create(FOLDER, NULL, error), -EPROTO);
-	end_host(host);
 }
 
 HOST_TEST(test_sizes_are_as_asked_for)
 {
 	const struct oxh_sizes sizes = {
 		.entries = 3, .ports = 2, .flows = 1000, .half_open = 1};
-	struct oxh_host *host;
 
-	host = fresh_host(&sizes);
+	fresh_host(&sizes);
 	assert_int_equal(host->count[MAP_ENTRIES], 3);
 	assert_int_equal(host->count[MAP_PORTS], 2);
 	assert_int_equal(host->count[MAP_RULES], 4);
@@ -76,7 +69,6 @@ HOST_TEST(test_sizes_are_as_asked_for)
 	assert_int_equal(host->count[MAP_FLOWS], 256);
 	assert_int_equal(host->count[MAP_HALF_OPEN], 2 * HOST_HALF_OPEN_PARTS);
 	assert_int_equal(settings_of(host)->flow_sets, 256);
-	end_host(host);
 }
 
 HOST_TEST(test_sizes_have_limits)
@@ -93,24 +85,21 @@ HOST_TEST(test_sizes_have_limits)
 HOST_TEST(test_times_have_defaults_and_a_limit)
 {
 	struct oxh_settings settings = {.tcp_idle = 100000, .udp_idle = 7};
-	struct oxh_host *host;
 
-	host = fresh_host(NULL);
-	assert_int_equal(oxh_settings_set(host, &settings, error), 0);
+	fresh_host(NULL);
+	assert_ok(oxh_settings_set(host, &settings, error));
 	assert_int_equal(settings_of(host)->tcp_idle, HOST_FLOW_AGE_MAX);
 	assert_int_equal(settings_of(host)->udp_idle, 7);
 	assert_int_equal(settings_of(host)->closing_idle, 120);
 	assert_int_equal(settings_of(host)->half_open_idle, 60);
-	end_host(host);
 }
 
 HOST_TEST(test_impossible_networks_are_refused)
 {
 	static struct oxh_network many[OXH_NETWORKS_MAX + 1];
 	struct oxh_network wrong = network("10.0.0.0", 33);
-	struct oxh_host *host;
 
-	host = fresh_host(NULL);
+	fresh_host(NULL);
 	assert_int_equal(oxh_networks_set(host, &wrong, 1, error), -EINVAL);
 	assert_non_null(strstr(error, "33"));
 	assert_int_equal(oxh_set_set(host, 1, &wrong, 1, error), -EINVAL);
@@ -119,46 +108,32 @@ HOST_TEST(test_impossible_networks_are_refused)
 		oxh_networks_set(host, many, OXH_NETWORKS_MAX + 1, error),
 		-E2BIG);
 	assert_int_equal(settings_of(host)->nodes_count, 1);
-	end_host(host);
-}
-
-/* Whether a packet of the node is accepted. */
-static bool is_taken(struct oxh_host *host)
-{
-	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
-	const struct segment segment = {.flags = SYN};
-
-	return run(host, OXH_NIC, in, make_in(in, KEY, &segment), out);
 }
 
 HOST_TEST(test_networks_of_nodes_are_all_found)
 {
+	const struct segment syn = {.flags = SYN};
 	const struct oxh_network around = network("10.0.0.0", 8);
 	const struct oxh_network all[] = {
 		network("10.6.0.0", 16), network("10.7.0.0", 16),
 		network("10.2.0.0", 16), network("10.3.0.0", 16),
 		network("10.4.0.0", 16), network("10.5.0.0", 16),
 		network(NODE, 32)};
-	struct oxh_entry entry = entry_of(KEY, 1);
-	struct oxh_host *host;
 
-	host = fresh_host(NULL);
-	set_open_port(host, 1, 0);
-	set_entry(host, &entry);
-	assert_int_equal(oxh_networks_set(host, &around, 1, error), 0);
-	assert_true(is_taken(host));
+	fresh_listener(NULL, 0);
+	assert_ok(oxh_networks_set(host, &around, 1, error));
+	assert_true(send_in(KEY, &syn, NULL));
 	assert_int_equal(settings_of(host)->nodes_count, 1);
 	/* some are found directly, others in the map */
-	assert_int_equal(oxh_networks_set(host, all, 7, error), 0);
+	assert_ok(oxh_networks_set(host, all, 7, error));
 	assert_int_equal(settings_of(host)->nodes_count, HOST_NODES_MAX);
-	assert_true(is_taken(host));
-	assert_int_equal(oxh_networks_set(host, all, 6, error), 0);
-	assert_false(is_taken(host));
-	assert_int_equal(outcome(host, OXH_DROP_SOURCE), 1);
-	assert_int_equal(oxh_networks_set(host, NULL, 0, error), 0);
+	assert_true(send_in(KEY, &syn, NULL));
+	assert_ok(oxh_networks_set(host, all, 6, error));
+	assert_false(send_in(KEY, &syn, NULL));
+	assert_int_equal(outcome(OXH_DROP_SOURCE), 1);
+	assert_ok(oxh_networks_set(host, NULL, 0, error));
 	assert_int_equal(settings_of(host)->nodes_count, 0);
-	assert_false(is_taken(host));
-	end_host(host);
+	assert_false(send_in(KEY, &syn, NULL));
 }
 
 HOST_TEST(test_networks_are_listed_as_they_were_set)
@@ -169,11 +144,10 @@ HOST_TEST(test_networks_are_listed_as_they_were_set)
 		network("::", 0)};
 	struct oxh_set_network sets[4];
 	struct oxh_network out[5];
-	struct oxh_host *host;
 	bool found;
 
-	host = fresh_host(NULL);
-	assert_int_equal(oxh_networks_set(host, all, 5, error), 0);
+	fresh_host(NULL);
+	assert_ok(oxh_networks_set(host, all, 5, error));
 	assert_int_equal(oxh_networks_list(host, out, 0, error), 5);
 	assert_int_equal(oxh_networks_list(host, out, 5, error), 5);
 	for (int i = 0; i < 5; i++) {
@@ -182,9 +156,9 @@ HOST_TEST(test_networks_are_listed_as_they_were_set)
 			found |= !memcmp(&all[i], &out[j], sizeof(all[i]));
 		assert_true(found);
 	}
-	assert_int_equal(oxh_sets_list(host, sets, 4, error), 0);
-	assert_int_equal(oxh_set_set(host, 7, all + 2, 1, error), 0);
-	assert_int_equal(oxh_set_set(host, 0xfffffffe, all, 1, error), 0);
+	assert_ok(oxh_sets_list(host, sets, 4, error));
+	assert_ok(oxh_set_set(host, 7, all + 2, 1, error));
+	assert_ok(oxh_set_set(host, 0xfffffffe, all, 1, error));
 	assert_int_equal(oxh_sets_list(host, sets, 4, error), 2);
 	for (int i = 0; i < 2; i++) {
 		const struct oxh_network *wanted =
@@ -196,7 +170,6 @@ HOST_TEST(test_networks_are_listed_as_they_were_set)
 		assert_int_equal(sets[i].network.length, wanted->length);
 	}
 	assert_int_not_equal(sets[0].set, sets[1].set);
-	end_host(host);
 }
 
 HOST_TEST(test_rules_are_listed_as_they_were_set)
@@ -214,14 +187,12 @@ HOST_TEST(test_rules_are_listed_as_they_were_set)
 		 .protocol = 17,
 		 .family = 4}};
 	struct oxh_rule out[3], expected[3];
-	struct oxh_host *host;
 	struct oxh_port port = port_of(1);
 
-	host = fresh_host(NULL);
+	fresh_host(NULL);
 	assert_int_equal(oxh_rules_list(host, port.id, out, 3, error), -ENOENT);
 	for (uint32_t count = 0; count <= 3; count++) {
-		assert_int_equal(oxh_port_set(host, &port, rules, count, error),
-				 0);
+		assert_ok(oxh_port_set(host, &port, rules, count, error));
 		assert_int_equal(oxh_rules_list(host, port.id, out, 3, error),
 				 count);
 	}
@@ -237,7 +208,6 @@ HOST_TEST(test_rules_are_listed_as_they_were_set)
 		assert_int_equal(out[i].protocol, expected[i].protocol);
 		assert_int_equal(out[i].family, expected[i].family);
 	}
-	end_host(host);
 }
 
 HOST_TEST(test_programs_and_settings_are_listed)
@@ -248,18 +218,17 @@ HOST_TEST(test_programs_and_settings_are_listed)
 					      .tcp_idle = 77};
 	struct oxh_settings got;
 	struct oxh_program out[4];
-	struct oxh_host *host;
 
-	host = fresh_host(NULL);
-	assert_int_equal(oxh_settings_set(host, &settings, error), 0);
-	assert_int_equal(oxh_settings_get(host, &got, error), 0);
+	fresh_host(NULL);
+	assert_ok(oxh_settings_set(host, &settings, error));
+	assert_ok(oxh_settings_get(host, &got, error));
 	assert_int_equal(got.reply_ifindex, LO);
 	assert_memory_equal(&got.local_v4, &settings.local_v4, 16);
 	assert_memory_equal(&got.local_v6, &settings.local_v6, 16);
 	assert_memory_equal(&got.sid, &settings.sid, 16);
 	assert_int_equal(got.tcp_idle, 77);
 	assert_int_equal(got.udp_idle, 180);
-	assert_int_equal(oxh_programs_list(host, out, 4, error), 0);
+	assert_ok(oxh_programs_list(host, out, 4, error));
 	assert_int_equal(oxh_attach(host, OXH_TAP_OUT, LO, error), 1);
 	/* a pin of another interface, and a file that is no pin */
 	assert_int_equal(
@@ -275,9 +244,8 @@ HOST_TEST(test_programs_and_settings_are_listed)
 		assert_int_equal(out[i].current, nic);
 	}
 	assert_int_not_equal(out[0].hook, out[1].hook);
-	assert_int_equal(oxh_detach(host, OXH_NIC, LO, error), 0);
-	assert_int_equal(oxh_detach(host, OXH_TAP_IN, 99, error), 0);
-	end_host(host);
+	assert_ok(oxh_detach(host, OXH_NIC, LO, error));
+	assert_ok(oxh_detach(host, OXH_TAP_IN, 99, error));
 }
 
 /* Without global membarrier, like a kernel with nohz_full. */

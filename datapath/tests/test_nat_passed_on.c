@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How much of what peers seek is passed on, whoever claims to be a peer. */
-#include <stdlib.h>
-
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-
 #include "nat_fixture.h"
 
 #define NEXT "192.0.2.1"
@@ -52,26 +47,6 @@ static void make_sought(struct frame *frame, const char *origin)
 	put(outer + 24, SEEK_KEY, 4);
 }
 
-/* As if each CPU had passed on this many packets of the first peer in the
- * current second, which is returned. */
-static uint32_t set_passed(uint16_t packets)
-{
-	int cpus = libbpf_num_possible_cpus();
-	struct nat_scratch *all = calloc(cpus, sizeof(*all));
-	uint32_t only = 0, now = time_for_packets();
-
-	assert_non_null(all);
-	for (int i = 0; i < cpus; i++) {
-		all[i].seek_time = now;
-		all[i].passed[OF_FIRST] = packets;
-	}
-	assert_int_equal(bpf_map_update_elem(node->map[MAP_NAT_SCRATCH], &only,
-					     all, BPF_ANY),
-			 0);
-	free(all);
-	return now;
-}
-
 /* If the second ends before the packet arrives, try again in the next one. */
 static void expect_outcome(const char *origin, uint16_t passed, uint32_t which)
 {
@@ -81,7 +56,8 @@ static void expect_outcome(const char *origin, uint16_t passed, uint32_t which)
 
 	do {
 		make_sought(&frame, origin);
-		begin = set_passed(passed);
+		begin = set_scratch(
+			(struct nat_scratch){.passed[OF_FIRST] = passed});
 		before = outcome(which).packets;
 		run(program, &frame, NULL);
 	} while (nat_now() != begin);

@@ -115,17 +115,6 @@ NAT_TEST(test_flood_ends_only_half_open_flows)
 		assert_non_null(find_flow(i, &theirs));
 }
 
-NAT_TEST(test_oldest_half_open_flows_end_first)
-{
-	uint32_t last = FLOODING + FLOOD - 1;
-
-	assert_int_equal(flood(FLOOD, &ours), 0);
-	assert_non_null(find_flow(last, &ours));
-	assert_non_null(find_flow(last - OXP_NAT_HALF_OPEN_MAX + 1, &ours));
-	assert_null(find_flow(last - OXP_NAT_HALF_OPEN_MAX, &ours));
-	assert_null(find_flow(FLOODING, &ours));
-}
-
 /* The group has all its flows, with fewer half-open ones than allowed. */
 NAT_TEST(test_flood_leaves_room_in_a_small_group)
 {

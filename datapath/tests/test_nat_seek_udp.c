@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How long owners of unknown UDP flows are sought among the peers. */
 #include <errno.h>
-#include <stdlib.h>
-
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 
 #include "nat_fixture.h"
 
@@ -78,26 +74,6 @@ NAT_TEST(test_search_outlives_pools_and_peers)
 	expect_about(1000);
 }
 
-/* As if each CPU had sought this many in this second, which is returned. */
-static uint32_t set_sought(uint16_t others, uint16_t datagrams)
-{
-	int cpus = libbpf_num_possible_cpus();
-	struct nat_scratch *all = calloc(cpus, sizeof(*all));
-	uint32_t only = 0, now = time_for_packets();
-
-	assert_non_null(all);
-	for (int i = 0; i < cpus; i++) {
-		all[i].seek_time = now;
-		all[i].seeks = others;
-		all[i].udp_seeks = datagrams;
-	}
-	assert_int_equal(bpf_map_update_elem(node->map[MAP_NAT_SCRATCH], &only,
-					     all, BPF_ANY),
-			 0);
-	free(all);
-	return now;
-}
-
 /* If the second ends before the packet arrives, try again in the next one. */
 static void expect_outcome(const struct flow *to, uint8_t flags,
 			   uint16_t others, uint16_t datagrams, uint32_t which)
@@ -107,7 +83,8 @@ static void expect_outcome(const struct flow *to, uint8_t flags,
 	uint32_t begin;
 
 	do {
-		begin = set_sought(others, datagrams);
+		begin = set_scratch((struct nat_scratch){
+			.seeks = others, .udp_seeks = datagrams});
 		before = outcome(which).packets;
 		from_client(++client, to, flags);
 	} while (nat_now() != begin);
@@ -120,7 +97,8 @@ static void expect_begun(uint16_t others, uint16_t datagrams)
 	uint32_t begin;
 
 	do {
-		begin = set_sought(others, datagrams);
+		begin = set_scratch((struct nat_scratch){
+			.seeks = others, .udp_seeks = datagrams});
 		assert_int_equal(from_client(++client, &ours_udp, 0), XDP_TX);
 	} while (nat_now() != begin);
 	assert_non_null(find_flow(client, &ours_udp));

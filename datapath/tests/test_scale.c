@@ -2,12 +2,10 @@
 /*
  * Memory exactly as documented in lib/node/create.c and the administrator's
  * guide, and a node of the promised size: 10,000 services and 100,000 members.
- * Durations are printed, but not judged.
  */
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
@@ -82,14 +80,6 @@ PLAIN_TEST(test_bytes_of_maps_are_those_documented)
 		    1000000, MEGABYTES_OF_NODE);
 }
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
-}
-
 static void fill(struct oxp_wanted_service *wanted, struct oxp_member *members)
 {
 	for (uint32_t i = 0; i < SERVICES; i++) {
@@ -117,15 +107,11 @@ static void expect_counters(struct oxp_node *node, int program,
 {
 	struct flow flow = {CLIENT, VIP, 40000, SERVICES, IPPROTO_TCP};
 	struct frame frame;
-	double start;
 
 	make_frame(&frame, &flow, 10, NULL);
 	assert_int_equal(run(program, &frame, NULL), XDP_TX);
-	start = now();
 	assert_int_equal(oxp_services_list(node, services, SERVICES, error),
 			 SERVICES);
-	print_message("%u services with counters read in %.1f ms\n", SERVICES,
-		      now() - start);
 	for (uint32_t i = 0; i < SERVICES; i++) {
 		assert_int_equal(services[i].key.port, 1 + i);
 		assert_int_equal(services[i].enabled, MEMBERS);
@@ -145,25 +131,19 @@ static void use(struct oxp_node *node)
 	struct oxp_wanted_service more;
 	struct oxp_info info;
 	int program;
-	double start;
 
 	assert_non_null(wanted);
 	assert_non_null(members);
 	assert_non_null(results);
 	assert_non_null(services);
 	fill(wanted, members);
-	start = now();
 	if (oxp_services_set(node, wanted, SERVICES, error) != (int)SERVICES)
 		fail_msg("set: %s", error);
-	print_message("%u services set in %.0f ms\n", SERVICES, now() - start);
 	for (uint32_t i = 0; i < SERVICES * MEMBERS; i++)
 		results[i] = (struct oxp_health_result){i + 1, 1};
-	start = now();
 	assert_int_equal(
 		oxp_health_apply(node, results, SERVICES * MEMBERS, error),
 		SERVICES);
-	print_message("%u members up in %.0f ms\n", SERVICES * MEMBERS,
-		      now() - start);
 	assert_ok(oxp_info_get(node, &info, error));
 	assert_int_equal(info.services, SERVICES);
 	assert_int_equal(info.members, SERVICES * MEMBERS);
@@ -192,9 +172,7 @@ static void use(struct oxp_node *node)
 	more.count = MEMBERS + 2;
 	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
 	assert_non_null(strstr(error, "all 100000 members"));
-	start = now();
 	assert_ok(oxp_test_verify(node, error));
-	print_message("verified in %.0f ms\n", now() - start);
 	free(services);
 	free(results);
 	free(members);

@@ -16,6 +16,7 @@
 #define REDIRECT 7 /* TC_ACT_REDIRECT */
 
 char error[OXH_ERROR_LENGTH];
+struct oxh_host *host;
 
 static int set_up_loopback(void)
 {
@@ -71,26 +72,36 @@ struct oxh_network network(const char *text, uint8_t length)
 	return (struct oxh_network){.address = address(text), .length = length};
 }
 
-struct oxh_host *fresh_host(const struct oxh_sizes *sizes)
+int end_host(void **state)
+{
+	(void)state;
+	if (host)
+		oxh_close(host);
+	host = NULL;
+	assert_in_range(oxh_remove(FOLDER, error), 0, 1);
+	return 0;
+}
+
+void fresh_host(const struct oxh_sizes *sizes)
 {
 	const struct oxh_settings settings = {.reply_ifindex = LO,
 					      .local_v4 = address(LOCAL)};
 	const struct oxh_network nodes = network("10.0.0.0", 24);
-	struct oxh_host *host = NULL;
 
-	assert_in_range(oxh_remove(FOLDER, error), 0, 1);
-	if (oxh_create(FOLDER, sizes, error) != 1 ||
-	    oxh_open(FOLDER, &host, error) ||
-	    oxh_settings_set(host, &settings, error) ||
-	    oxh_networks_set(host, &nodes, 1, error))
-		fail_msg("%s", error);
-	return host;
+	end_host(NULL);
+	assert_int_equal(oxh_create(FOLDER, sizes, error), 1);
+	assert_ok(oxh_open(FOLDER, &host, error));
+	assert_ok(oxh_settings_set(host, &settings, error));
+	assert_ok(oxh_networks_set(host, &nodes, 1, error));
 }
 
-void end_host(struct oxh_host *host)
+void fresh_listener(const struct oxh_sizes *sizes, uint32_t flows_max)
 {
-	oxh_close(host);
-	assert_int_equal(oxh_remove(FOLDER, error), 0);
+	const struct oxh_entry entry = entry_of(KEY, 1);
+
+	fresh_host(sizes);
+	set_open_port(1, flows_max);
+	set_entry(&entry);
 }
 
 struct oxh_port port_of(uint8_t number)
@@ -101,13 +112,12 @@ struct oxh_port port_of(uint8_t number)
 	return out;
 }
 
-void set_open_port(struct oxh_host *host, uint8_t number, uint32_t flows_max)
+void set_open_port(uint8_t number, uint32_t flows_max)
 {
 	struct oxh_port port = port_of(number);
 
 	port.flows_max = flows_max;
-	if (oxh_port_set(host, &port, NULL, 0, error))
-		fail_msg("%s", error);
+	assert_ok(oxh_port_set(host, &port, NULL, 0, error));
 }
 
 struct oxh_entry entry_of(uint32_t key, uint8_t port)
@@ -127,10 +137,9 @@ struct oxh_entry entry_of(uint32_t key, uint8_t port)
 	return out;
 }
 
-void set_entry(struct oxh_host *host, const struct oxh_entry *entry)
+void set_entry(const struct oxh_entry *entry)
 {
-	if (oxh_entry_set(host, entry, error))
-		fail_msg("%s", error);
+	assert_ok(oxh_entry_set(host, entry, error));
 }
 
 uint16_t sum_of(const uint8_t *data, size_t length, uint32_t begin)
@@ -242,37 +251,72 @@ size_t make_direct(uint8_t *out, const struct segment *segment)
 				  client_port(segment), MEMBER_PORT);
 }
 
-size_t run(struct oxh_host *host, uint32_t hook, const uint8_t *data,
-	   size_t length, uint8_t *out)
+size_t run(uint32_t hook, const uint8_t *data, size_t length, uint8_t *out)
 {
 	struct oxh_frame frame = {
 		.data = data, .length = length, .ifindex = LO, .out = out};
 
-	if (oxh_run(host, hook, &frame, error))
-		fail_msg("%s", error);
+	assert_ok(oxh_run(host, hook, &frame, error));
 	return frame.action == REDIRECT ? frame.out_length : 0;
 }
 
-void establish(struct oxh_host *host, const struct segment *segment)
+size_t send_in(uint32_t key, const struct segment *segment, uint8_t *out)
 {
-	establish_with(host, KEY, segment);
+	static uint8_t in[OXH_FRAME_MAX], unused[OXH_FRAME_MAX];
+
+	return run(OXH_NIC, in, make_in(in, key, segment), out ? out : unused);
 }
 
-void establish_with(struct oxh_host *host, uint32_t key,
-		    const struct segment *segment)
+size_t send_out(const struct segment *segment, uint8_t *out)
 {
-	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	static uint8_t in[OXH_FRAME_MAX], unused[OXH_FRAME_MAX];
+
+	return run(OXH_TAP_IN, in, make_out(in, segment), out ? out : unused);
+}
+
+void establish(const struct segment *segment)
+{
+	establish_with(KEY, segment);
+}
+
+void establish_with(uint32_t key, const struct segment *segment)
+{
 	struct segment one = *segment;
 
 	one.flags = SYN;
-	assert_true(run(host, OXH_NIC, in, make_in(in, key, &one), out));
+	assert_true(send_in(key, &one, NULL));
 	one.flags = SYN | ACK;
-	assert_true(run(host, OXH_TAP_IN, in, make_out(in, &one), out));
+	assert_true(send_out(&one, NULL));
 	one.flags = ACK;
-	assert_true(run(host, OXH_NIC, in, make_in(in, key, &one), out));
+	assert_true(send_in(key, &one, NULL));
 }
 
-uint64_t outcome(struct oxh_host *host, uint32_t which)
+static struct host_flow_set *set_at(int32_t place)
+{
+	return (struct host_flow_set *)host->memory[MAP_FLOWS] +
+	       place / HOST_FLOW_WAYS;
+}
+
+__u64 *state_at(int32_t place)
+{
+	return host_state(set_at(place), place % HOST_FLOW_WAYS);
+}
+
+__u64 *tag_at(int32_t place)
+{
+	return host_tag(set_at(place), place % HOST_FLOW_WAYS);
+}
+
+int32_t next_flow(int32_t place)
+{
+	for (; place < (int32_t)host->count[MAP_FLOWS] * HOST_FLOW_WAYS;
+	     place++)
+		if (*state_at(place))
+			return place;
+	return -1;
+}
+
+uint64_t outcome(uint32_t which)
 {
 	uint64_t packets[OXH_OUTCOMES];
 

@@ -5,6 +5,7 @@
 
 #include "host.h"
 #include "octavia_xdp_host.h"
+#include "state.h"
 #include "tests.h"
 
 #define FOLDER "/mnt/bpf/host"
@@ -33,13 +34,20 @@ bool has_tcx(void);
 /* A test that skips itself. */
 void skipped(void **state);
 
+/* The state of the test. */
+extern struct oxh_host *host;
+
+/* Begin with a new one that has only settings and networks. */
+void fresh_host(const struct oxh_sizes *sizes);
+/* The same with a port that is open to everybody, and an entry with KEY. */
+void fresh_listener(const struct oxh_sizes *sizes, uint32_t flows_max);
+/* Remove it. A cmocka tear-down. */
+int end_host(void **state);
+
 /* A test that is skipped without tcx. */
 #define HOST_TEST(name)                                                        \
-	DEFINE_TEST(name, {#name, has_tcx() ? name : skipped, NULL, NULL, NULL})
-
-/* A new state with only settings and networks. */
-struct oxh_host *fresh_host(const struct oxh_sizes *sizes);
-void end_host(struct oxh_host *host);
+	DEFINE_TEST(name,                                                      \
+		    {#name, has_tcx() ? name : skipped, NULL, end_host, NULL})
 
 struct oxh_address address(const char *text);
 struct oxh_network network(const char *text, uint8_t length);
@@ -47,9 +55,9 @@ struct oxh_network network(const char *text, uint8_t length);
 /* All bytes of the port's id are the number. */
 struct oxh_port port_of(uint8_t number);
 /* Open the port to everybody. */
-void set_open_port(struct oxh_host *host, uint8_t number, uint32_t flows_max);
+void set_open_port(uint8_t number, uint32_t flows_max);
 struct oxh_entry entry_of(uint32_t key, uint8_t port);
-void set_entry(struct oxh_host *host, const struct oxh_entry *entry);
+void set_entry(const struct oxh_entry *entry);
 
 struct segment {
 	const char *client, *vip, *fixed;
@@ -66,15 +74,26 @@ size_t make_out(uint8_t *out, const struct segment *segment);
 /* To the VM, not by an LB node. */
 size_t make_direct(uint8_t *out, const struct segment *segment);
 
+/* Send it through the program. `out`, unless NULL, has OXH_FRAME_MAX bytes.
+ * Returns the length of the result, 0 if the packet was dropped or left
+ * alone. */
+size_t send_in(uint32_t key, const struct segment *segment, uint8_t *out);
+size_t send_out(const struct segment *segment, uint8_t *out);
+/* Confirmed flows: the place of the first one from `place` on, or -1. */
+int32_t next_flow(int32_t place);
+#define FOR_EACH_FLOW(place)                                                   \
+	for (int32_t place = next_flow(0); place >= 0;                         \
+	     place = next_flow(place + 1))
+__u64 *state_at(int32_t place);
+__u64 *tag_at(int32_t place);
+
 /* Run the program. `out` has OXH_FRAME_MAX bytes. Returns the length of the
  * result, 0 if the packet was dropped or left alone. */
-size_t run(struct oxh_host *host, uint32_t hook, const uint8_t *data,
-	   size_t length, uint8_t *out);
+size_t run(uint32_t hook, const uint8_t *data, size_t length, uint8_t *out);
 /* SYN of the client, answer of the member, ACK of the client; with KEY. */
-void establish(struct oxh_host *host, const struct segment *segment);
-void establish_with(struct oxh_host *host, uint32_t key,
-		    const struct segment *segment);
-uint64_t outcome(struct oxh_host *host, uint32_t which);
+void establish(const struct segment *segment);
+void establish_with(uint32_t key, const struct segment *segment);
+uint64_t outcome(uint32_t which);
 
 /* 0xffff if the checksum is correct: of IPv4, or of its payload. */
 uint16_t sum_of(const uint8_t *data, size_t length, uint32_t begin);

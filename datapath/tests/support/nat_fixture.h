@@ -8,6 +8,9 @@
 
 #include <arpa/inet.h>
 
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
 #include "fixture.h"
 #include "nat_table/addresses.h"
 #include "nat_table/flows.h"
@@ -249,6 +252,24 @@ static inline uint32_t time_for_packets(void)
 {
 	node->config->last_asked = 0;
 	return nat_now();
+}
+
+/* As if each CPU had done this in the current second, which is returned. */
+static inline uint32_t set_scratch(struct nat_scratch each)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct nat_scratch *all = calloc(cpus, sizeof(*all));
+	uint32_t only = 0, now = time_for_packets();
+
+	assert_non_null(all);
+	each.seek_time = now;
+	for (int i = 0; i < cpus; i++)
+		all[i] = each;
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_NAT_SCRATCH], &only,
+					     all, BPF_ANY),
+			 0);
+	free(all);
+	return now;
 }
 
 /* As if the flow's last packet had arrived this long ago. */
