@@ -35,7 +35,7 @@ class NullReconciler:
     """Reports everything as applied."""
 
     def __init__(self):
-        self.file_errors = {}
+        self.problems = []
         self.held = {}
 
     def reconcile(self, wanted_state, ready):
