@@ -84,14 +84,6 @@ class TestBoundedCalls(base.TestCase):
         self.calls.check()
         self.assertFalse(self.peer.pinged.is_set())
 
-    def test_calls_resume_once_peer_answers(self):
-        self.assertRaises(bounded_calls.Unanswered, self.calls.call,
-                          self.hang(), 0.05)
-        self.assertTrue(self.peer.pinged.wait(FOR_EVER_S))
-        self.peer.answers.set()
-        self.wait_until_back()
-        self.assertEqual(7, self.calls.call(lambda: 7, FOR_EVER_S))
-
     def test_abandoned_request_is_cancelled_before_calls_resume(self):
         self.assertRaises(bounded_calls.Unanswered, self.calls.call,
                           self.hang(), 0.05, 'a request')

@@ -62,11 +62,6 @@ class TestMemberNetworks(base.TestCase):
             self.create('required', {'address': VM,
                                      'monitor_address': address})
 
-    def test_operators_default_counts(self):
-        self.controller.policy = dataclasses.replace(
-            self.controller.policy, defaults={'zero_touch': 'required'})
-        self.create(None, {'address': VM})
-
     def test_flavor_of_added_member_is_left_to_the_controller(self):
         self.driver.member_create(data_models.Member(
             member_id='m', pool_id='p', address=VM))

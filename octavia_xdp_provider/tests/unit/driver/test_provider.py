@@ -38,13 +38,6 @@ class TestProvider(base.TestCase):
         self.driver.create_vip_port(
             'lb', 'p', dict({'vip_subnet_id': 's'}, **vip), additional)
 
-    def test_octavia_creates_the_vip_port(self):
-        for vip in ({}, {'vip_address': None},
-                    {'vip_address': '2001:db8:100::9'},
-                    {'vip_address': '203.0.113.9', 'vip_sg_ids': []}):
-            self.assertRaises(exceptions.NotImplementedError,
-                              self.vip_port, **vip)
-
     def test_no_port_is_created_for_refused_vips(self):
         for option, vip in (
                 ('vip_address', {'vip_address': '192.0.2.1'}),

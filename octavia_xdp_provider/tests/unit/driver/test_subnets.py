@@ -12,7 +12,6 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.driver import subnets
-from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.driver import policies
 
@@ -119,15 +118,6 @@ class TestSubnets(base.TestCase):
                             self.member(subnet=data_models.Unset)],
                            addresses=True)
         self.network.get_subnet.assert_not_called()
-
-    def test_members_below_a_load_balancer_are_found(self):
-        first, second = self.member(), self.member('198.18.10.12')
-        pool = data_models.Pool(members=[first])
-        balancer = data_models.LoadBalancer(
-            pools=[pool], listeners=[data_models.Listener(
-                default_pool=data_models.Pool(members=[second]))])
-        self.assertEqual([second, first], list(support.members_of(
-            'loadbalancer', balancer)))
 
     def vip(self, address=None, subnet=SUBNET, are_named=False, **more):
         self.subnets = subnets.Subnets()

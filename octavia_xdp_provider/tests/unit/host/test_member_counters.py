@@ -13,7 +13,6 @@ from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.host import fakes
 
 A, B = ('lb', 'a'), ('lb', 'b')
-FOREVER = float('inf')
 
 
 def entry(key, packets):
@@ -43,13 +42,6 @@ class TestEntrySums(base.TestCase):
     def states(**entries):
         return [entry(int(key[1:]), packets)
                 for key, packets in entries.items()]
-
-    def test_entries_of_a_member_are_added_up(self):
-        self.counters.learn({1: A, 2: A, 3: B})
-        found = self.counters.update(
-            [entry(1, 3), entry(2, 4), entry(3, 5)], FOREVER)
-        self.assertEqual({A: (7, 700, 14, 2100, 2, 0),
-                          B: (5, 500, 10, 1500, 1, 0)}, found)
 
     def test_sums_do_not_fall_with_entries(self):
         names = {1: A, 2: A}
