@@ -8,13 +8,11 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
 
 import fixtures
 from oslotest import base
 
 from bench import errors
-from bench import fingerprint
 from bench.beds import agent
 from bench.beds import interface
 from bench.beds import namespaces
@@ -147,11 +145,6 @@ class TestBed(BedCase):
         done = host.run(['ip', '-json', 'link', 'show', name])
         link, = json.loads(done.stdout)
         return link.get('xdp', {}).get('mode')
-
-    def test_the_fingerprint_is_json(self):
-        found = json.loads(json.dumps(self.bed.fingerprint()))
-        self.assertEqual('small', found['declaration']['name'])
-
 
 @form.in_long_form
 class TestHost(BedCase):
@@ -342,53 +335,6 @@ class TestDeath(BedCase):
         except (OSError, UnicodeDecodeError):
             return []
         return text.split('\0')
-
-
-@form.in_long_form
-class TestSeveral(BedCase):
-
-    def test_beds_at_once(self):
-        """Same addresses, same names: they do not meet."""
-        began = threading.Barrier(2)
-        seen = []
-
-        def use():
-            with namespaces.Provider().build(declared(), new_run()) as bed:
-                began.wait(self.SOON)
-                bed.hosts['gen'].run(['ping', '-c', '1', '-W', '5',
-                                      '203.0.113.1'])
-                seen.append(bed.hosts['gen'].folder)
-                began.wait(self.SOON)
-
-        threads = [threading.Thread(target=use) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(2, len(set(seen)))
-
-
-@form.in_long_form
-class TestFingerprint(BedCase):
-
-    def test_a_run_is_watched(self):
-        bed = self.build()
-        watch = fingerprint.Watch([bed], {'suite': 'some'})
-        found = json.loads(json.dumps(watch.end()))
-        self.assertEqual('some', found['configuration']['suite'])
-        small = found['beds']['small']
-        release = pathlib.Path('/proc/sys/kernel/osrelease').read_text()
-        self.assertEqual(release.strip(),
-                         small['machines']['machine']['kernel']['release'])
-        self.assertEqual('veth', small['interfaces']['gen']['front']['driver'])
-        begin, end = (found['load'][when]['small/machine']
-                      for when in ('begin', 'end'))
-        self.assertGreater(end['clocks']['monotonic'],
-                           begin['clocks']['monotonic'])
-        self.assertEqual([], [
-            one for one in fingerprint.differences(
-                found, fingerprint.Watch([bed], {'suite': 'some'}).end())
-            if one.importance != fingerprint.Importance.LOAD])
 
 
 @form.in_long_form

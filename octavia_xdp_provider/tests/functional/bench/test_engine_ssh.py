@@ -73,20 +73,6 @@ class TestEngine(ssh_machines.SshCase):
         self.assertEqual({'member'}, set(details['by_receiver']))
         self.assertEqual({}, details['software']['lb'])
 
-    def test_the_greatest_rate_without_loss(self):
-        cases = self.measured('''\
-            summary: a search that begins where nothing is lost
-            services: {vips: 3, members: 6}
-            traffic: {flows: 64}
-            measure: {kind: loss_free_rate, seconds: 0.2, rate: 2000}
-            rounds: 1
-            ''')
-        rate, = cases['short'].samples
-        self.assertTrue(0 < rate <= 2000, rate)
-        details, = cases['short'].details['rounds']
-        self.assertGreater(details['trials'], 0)
-        self.assertGreater(details['confirming_seconds'], 0)
-
     def test_requests(self):
         cases = self.measured('''\
             summary: a moment of requests

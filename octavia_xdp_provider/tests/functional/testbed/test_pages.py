@@ -6,7 +6,6 @@ import pathlib
 import re
 import socket
 import stat
-import threading
 
 import fixtures
 import requests
@@ -100,49 +99,6 @@ class TestPages(waiting.Waiting, PagesCase):
         # Without a proxy nobody is known.
         self.assertEqual(401, requests.get(self.inner,
                                            timeout=WAIT_S).status_code)
-
-    def test_sessions_go_by_https_alone(self):
-        alice = self.session('alice')
-        answer = alice.get(self.url, timeout=WAIT_S)
-        self.assertEqual('max-age=31536000',
-                         answer.headers['Strict-Transport-Security'])
-        cookie, = alice.cookies
-        # The prefix has browsers take it by HTTPS and of this host alone.
-        self.assertEqual(('__Host-session', True, '/', False),
-                         (cookie.name, cookie.secure, cookie.path,
-                          cookie.domain_specified))
-        self.assertTrue(cookie.has_nonstandard_attr('HttpOnly'))
-        self.assertEqual(400, self.reserve(alice, 'lb1', headers={
-            'Referer': 'https://elsewhere.example/'}).status_code)
-        self.assertEqual('', self.bed.run('log')[1])
-
-    @form.in_long_form
-    def test_of_many_browsers_exactly_one_wins(self):
-        sessions = [self.session(name) for name in ('alice', 'bob') * 3]
-        tokens = [self.token(one) for one in sessions]
-        answers = []
-
-        def reserve(session, token):
-            answers.append(session.post(f'{self.url}/reserve', data={
-                'csrf_token': token, 'machines': 'lb1', 'purpose': 'x',
-                'hours': '1'}, allow_redirects=False).status_code)
-        threads = [threading.Thread(target=reserve, args=pair)
-                   for pair in zip(sessions, tokens, strict=True)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual([302] + [409] * 5, sorted(answers))
-
-    @form.in_long_form
-    def test_malformed_requests_do_not_end_it(self):
-        alice = self.session('alice')
-        for body in (b'', b'\xff\xfe=%%%', b'a' * 70_000):
-            answer = alice.post(f'{self.url}/reserve', body, headers={
-                'Content-Type': 'application/x-www-form-urlencoded'},
-                timeout=WAIT_S)
-            self.assertIn(answer.status_code, (400, 413))
-        self.assertIn('Who has what', alice.get(self.url).text)
 
 
 @form.in_long_form

@@ -44,36 +44,23 @@ class TestMarks(base.TestCase):
             end['ticks'][name] += more
         return fingerprint.marks(begin, end)
 
-    def test_a_quiet_run_has_none(self):
-        self.assertEqual([], self.marks())
-
-    def test_other_load(self):
-        mark, = self.marks(busy=0.5)
-        self.assertIn('other load: 50%', mark)
-        self.assertIn('end', mark)
-
-    def test_steal_is_of_the_run_alone(self):
-        mark, = self.marks(ticks={'idle': 900, 'steal': 100})
-        self.assertIn('10.0%', mark)
-        self.assertEqual([], self.marks(ticks={'idle': 999, 'steal': 1}))
-
-    def test_a_clock_that_is_set(self):
-        for step in 0.5, -0.5, 3600:
-            mark, = self.marks(realtime=step)
-            self.assertIn(f'{step:+.3f} s', mark)
-
-    def test_a_clock_that_is_turned(self):
-        """As NTP does."""
-        self.assertEqual([], self.marks(realtime=600 * 400e-6))
-        self.assertEqual(1, len(self.marks(realtime=600 * 600e-6)))
-
-    def test_a_machine_that_slept(self):
-        mark, = self.marks(realtime=30, boottime=30)
-        self.assertIn('suspended for 30.0 s', mark)
-
-    def test_a_machine_that_was_booted(self):
-        mark, = self.marks(seconds=-900)
-        self.assertIn('booted', mark)
+    def test_what_disturbs_a_run_is_marked(self):
+        for said, more in (
+                ('other load: 50% of the CPUs at the end', {'busy': 0.5}),
+                ('10.0%', {'ticks': {'idle': 900, 'steal': 100}}),
+                ('+0.500 s', {'realtime': 0.5}),
+                ('-0.500 s', {'realtime': -0.5}),
+                # As NTP turns a clock, and faster.
+                (None, {'realtime': 600 * 400e-6}),
+                ('s', {'realtime': 600 * 600e-6}),
+                ('suspended for 30.0 s', {'realtime': 30, 'boottime': 30}),
+                ('booted', {'seconds': -900}),
+                (None, {'ticks': {'idle': 999, 'steal': 1}}), (None, {})):
+            with self.subTest(more):
+                found = self.marks(**more)
+                self.assertEqual(said is not None, bool(found), found)
+                self.assertTrue(said is None or [
+                    mark for mark in found if said in mark] == found, found)
 
 
 class TestDifferences(base.TestCase):
