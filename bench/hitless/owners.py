@@ -7,7 +7,7 @@ A table knows two owners of each slot, the present and the previous one.
 import ipaddress
 import struct
 
-from octavia_xdp_provider.packet_model import select
+from octavia_xdp_provider.tests.models.packet_model import select
 
 # The present and the previous one.
 OWNERS_KNOWN = 2

@@ -27,7 +27,8 @@ const volatile __u32 services_half = 1;
 const volatile __u32 members_half = 1;
 /* node_config.seed. */
 const volatile __u64 node_seed;
-/* Whether OXP_NODE_FIB is supported; false compiles route lookups out. */
+/* Whether OXP_NODE_FIB is supported; false compiles route lookups out, and
+ * records. */
 const volatile bool feature_fib = true;
 /* Whether the node has addresses for NAT; false compiles NAT out. */
 const volatile bool feature_nat = false;
@@ -37,6 +38,9 @@ const volatile bool feature_pull;
 const volatile bool writes_ages = true;
 /* Whether to write NAT flows, likewise. */
 const volatile bool writes_nat = true;
+
+/* Whether to record decisions, with feature_fib; true for simulations. */
+const volatile bool records = false;
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "headers are read and built as little-endian words"

@@ -1132,4 +1132,10 @@ static inline __u64 flow_name(__u64 seeded, __u32 service)
 	       ((__u64)service << FLOW_SHARE_SHIFT & FLOW_SHARE);
 }
 
+/* Of a simulation's program, in no pinned map: the decisions on one packet. */
+struct decision_record {
+	__u64 count;
+	struct oxp_decision decision[OXP_DECISIONS_MAX];
+};
+
 #endif

@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; increases when anything here changes meaning. */
-#define OXP_API_VERSION 12
+#define OXP_API_VERSION 13
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_LIMIT 1048573 /* largest allowed table */
@@ -715,52 +715,23 @@ int oxp_simulation_run(struct oxp_simulation *simulation,
 		       struct oxp_frame *frame, uint64_t outcomes[OXP_OUTCOMES],
 		       char *error);
 
-/* The fields of a packet that select its member; for an ICMP error those of the
- * quoted flow, as its client would send it. */
-struct oxp_packet {
-	struct oxp_address source;
-	struct oxp_address destination;
-	uint16_t source_port;
-	uint16_t destination_port;
-	uint8_t protocol;          /* after IPv6 extension headers */
-	uint8_t later;             /* a later fragment, without ports */
-	uint8_t fragment_protocol; /* as in the fragment's own header */
-	uint8_t reserved;
-	uint32_t fragment_id; /* 16 bits of IPv4, 32 of IPv6 */
+/* What the program decided on a frame: see enumerations.h, which also names the
+ * arguments. */
+enum oxp_decision_kind {
+#define OXP_DECISION(name, number, arguments, text) OXP_DECIDED_##name = number,
+#include "enumerations.h"
+	OXP_DECISION_KINDS
 };
-
-/* Members are given as oxp_member_state.index, or OXP_NO_MEMBER. */
-struct oxp_selection {
-	uint32_t slots;
-	uint32_t slot;
-	uint32_t entropy;
-	uint32_t age_s; /* of the remembered flow, in units of 2^30 ns */
-	uint16_t now;   /* for new flows */
-	uint16_t before;
-	uint16_t remembered; /* OXP_NO_MEMBER: the flow is not remembered */
-	uint8_t open;
-	uint8_t confirmed; /* the remembered flow is confirmed */
-	uint8_t learning;  /* unknown flows count as old ones */
-	uint8_t changed;   /* with a second chance: `before` may have flows */
-	uint8_t reserved[2];
+struct oxp_decision {
+	uint32_t kind;
+	uint32_t argument[7];
 };
-/* Computes a packet's slot, and looks up its flow in the simulation; to be
- * called before the packet is run. -ENOENT: no such service. */
-int oxp_simulation_select(struct oxp_simulation *simulation,
-			  const struct oxp_key *key,
-			  const struct oxp_packet *packet,
-			  struct oxp_selection *out, char *error);
-/* Finds where the first fragment of the same packet went. -ENOENT: unknown. */
-int oxp_simulation_fragment_find(struct oxp_simulation *simulation,
-				 const struct oxp_packet *packet,
-				 struct oxp_key *service, uint16_t *member,
+#define OXP_DECISIONS_MAX 64
+/* Gets the decisions on the last frame that was run, in their order. Returns
+ * how many there are. */
+int oxp_simulation_decisions_get(struct oxp_simulation *simulation,
+				 struct oxp_decision out[OXP_DECISIONS_MAX],
 				 char *error);
-/* Gets the number of flows, in 1/1024, that a source may open now at a service
- * with a new_flow_rate. */
-int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
-			      const struct oxp_key *key,
-			      const struct oxp_address *source,
-			      uint64_t *tokens, char *error);
 
 /*
  * Traces packets of a VIP before and after the program. While a trace is open,

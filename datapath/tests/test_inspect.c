@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 
 #include "fixture.h"
+#include "forward.skel.h"
 
 /* Everything that packets change, as bytes. */
 struct memory {
@@ -88,38 +89,60 @@ static void open_slots(void)
 	assert_true(live_block(node, 0)->open);
 }
 
-static struct oxp_packet packet_of(const struct flow *flow)
+static struct oxp_decision decisions[OXP_DECISIONS_MAX];
+
+/* Runs a frame of a flow and reads the decisions on it. Returns how many. */
+static int decide(struct oxp_simulation *simulation, const struct flow *flow,
+		  const struct variation *variation)
 {
-	return (struct oxp_packet){
-		.source = address(flow->source),
-		.destination = address(flow->destination),
-		.source_port = flow->source_port,
-		.destination_port = flow->destination_port,
-		.protocol = flow->protocol,
-	};
+	struct frame frame;
+	int count;
+
+	make_frame(&frame, flow, 8, variation);
+	run_in(simulation, &frame, NULL, NULL);
+	memset(decisions, 0xff, sizeof(decisions));
+	count = oxp_simulation_decisions_get(simulation, decisions, error);
+	if (count < 0)
+		fail_msg("decisions: %s", error);
+	return count;
 }
 
-static struct oxp_selection select_in(struct oxp_simulation *simulation,
-				      const struct flow *flow)
+/* The arguments of the last frame's decision of this kind; NULL: none. */
+static const uint32_t *decided(enum oxp_decision_kind kind)
 {
-	struct oxp_key http = tcp_key(VIP, 80);
-	struct oxp_packet packet = packet_of(flow);
-	struct oxp_selection selection;
-
-	assert_ok(oxp_simulation_select(simulation, &http, &packet, &selection,
-					error));
-	return selection;
+	for (int i = 0; i < OXP_DECISIONS_MAX; i++)
+		if (decisions[i].kind == kind)
+			return decisions[i].argument;
+	return NULL;
 }
+
+static void expect_decided(enum oxp_decision_kind kind, uint32_t argument)
+{
+	const uint32_t *arguments = decided(kind);
+
+	assert_non_null(arguments);
+	assert_int_equal(arguments[0], argument);
+}
+
+/* In OXP_DECIDED_SLOT. */
+enum {
+	UNDECIDED = 2,
+	OPEN,
+	NOW,
+	BEFORE
+};
 
 static struct flow moving_flow(struct oxp_simulation *simulation)
 {
 	struct flow flow = web;
-	struct oxp_selection selection;
+	const uint32_t *slot;
 
 	do {
 		flow.source_port++;
-		selection = select_in(simulation, &flow);
-	} while (!selection.open || selection.now == selection.before);
+		decide(simulation, &flow, NULL);
+		slot = decided(OXP_DECIDED_SLOT);
+		assert_non_null(slot);
+	} while (!slot[OPEN] || slot[NOW] == slot[BEFORE]);
 	return flow;
 }
 
@@ -172,35 +195,137 @@ TEST(test_simulation_changes_nothing_in_the_node)
 		assert_int_not_equal(after.sums[i], before.sums[i]);
 }
 
+TEST(test_decisions_are_recorded_in_their_order)
+{
+	static const uint32_t kinds[] = {
+		OXP_DECIDED_SERVICE, OXP_DECIDED_SLOT, OXP_DECIDED_MEMBER,
+		OXP_DECIDED_UPLINK,  OXP_DECIDED_SIZE,
+	};
+	struct variation split = {.fragment = 0x2000};
+	struct oxp_simulation *simulation = simulate();
+	struct flow elsewhere = web;
+
+	for (int i = 0; i < 2; i++) {
+		/* each frame has a record of its own */
+		assert_int_equal(decide(simulation, &web, NULL), 5);
+		for (int k = 0; k < 5; k++)
+			assert_int_equal(decisions[k].kind, kinds[k]);
+	}
+	expect_decided(OXP_DECIDED_SERVICE, 0);
+	assert_int_equal(decided(OXP_DECIDED_SLOT)[1], TEST_SLOTS);
+	assert_false(decided(OXP_DECIDED_SLOT)[UNDECIDED]);
+	expect_decided(OXP_DECIDED_MEMBER, 0);
+	/* IPv4 and TCP with 8 bytes, in IPv4 */
+	expect_decided(OXP_DECIDED_SIZE, 48);
+	assert_int_equal(decided(OXP_DECIDED_SIZE)[1], 20);
+	/* the slow path */
+	decide(simulation, &dns, &split);
+	expect_decided(OXP_DECIDED_SERVICE, 1);
+	assert_non_null(decided(OXP_DECIDED_FIRST_FRAGMENT));
+	expect_decided(OXP_DECIDED_MEMBER, 0);
+	elsewhere.destination_port = 81;
+	assert_int_equal(decide(simulation, &elsewhere, NULL), 0);
+	oxp_simulation_close(simulation);
+}
+
+static void read_program(struct bpf_prog_info *info)
+{
+	__u32 length = sizeof(*info);
+
+	assert_int_equal(bpf_obj_get_info_by_fd(program, info, &length), 0);
+}
+
+static bool loads(const struct bpf_insn *instruction, uint32_t map,
+		  uint32_t offset)
+{
+	return instruction->code == (BPF_LD | BPF_DW | BPF_IMM) &&
+	       instruction->src_reg == BPF_PSEUDO_MAP_VALUE &&
+	       (uint32_t)instruction->imm == map &&
+	       (uint32_t)instruction[1].imm == offset;
+}
+
+/* The id of a program's map by the end of its name. */
+static uint32_t map_id(const char *end)
+{
+	uint32_t ids[MAPS + 16], found = 0;
+	struct bpf_prog_info info = {.nr_map_ids = MAPS + 16,
+				     .map_ids = (uintptr_t)ids};
+
+	read_program(&info);
+	for (uint32_t i = 0; i < info.nr_map_ids; i++) {
+		struct bpf_map_info map = {};
+		__u32 length = sizeof(map);
+		int fd = bpf_map_get_fd_by_id(ids[i]);
+
+		assert_int_equal(bpf_obj_get_info_by_fd(fd, &map, &length), 0);
+		close(fd);
+		if (strlen(map.name) >= strlen(end) &&
+		    !strcmp(map.name + strlen(map.name) - strlen(end), end))
+			found = ids[i];
+	}
+	assert_int_not_equal(found, 0);
+	return found;
+}
+
+/* The verifier has removed it, and the fast path does not even ask. */
+TEST(test_attached_program_records_nothing)
+{
+	static struct bpf_insn code[65536];
+	struct bpf_func_info functions[2];
+	struct forward *object = forward__open();
+	struct bpf_prog_info info = {
+		.xlated_prog_len = sizeof(code),
+		.xlated_prog_insns = (uintptr_t)code,
+		.nr_func_info = 2,
+		.func_info_rec_size = sizeof(functions[0]),
+		.func_info = (uintptr_t)functions,
+	};
+	uint32_t record = map_id(".data.record");
+	uint32_t constants = map_id(".rodata"), reads = 0;
+	uint32_t offset = (const char *)&object->rodata->records -
+			  (const char *)object->rodata;
+
+	forward__destroy(object);
+	read_program(&info);
+	assert_in_range(info.xlated_prog_len, 1, sizeof(code) - 1);
+	for (uint32_t i = 0; i < info.xlated_prog_len / sizeof(code[0]); i++) {
+		if (code[i].code == (BPF_LD | BPF_DW | BPF_IMM))
+			assert_int_not_equal(code[i].imm, record);
+		if (!loads(&code[i], constants, offset))
+			continue;
+		reads++;
+		assert_true(i >= functions[1].insn_off);
+	}
+	/* the constant was looked for where it is */
+	assert_int_not_equal(reads, 0);
+}
+
 TEST(test_simulation_knows_remembered_flows)
 {
 	struct oxp_simulation *simulation;
-	struct oxp_selection selection;
-	struct frame frame, out;
+	struct frame frame;
 	struct flow flow;
 
 	open_slots();
 	simulation = simulate();
 	flow = moving_flow(simulation);
-	selection = select_in(simulation, &flow);
-	assert_int_equal(selection.remembered, OXP_NO_MEMBER);
-	assert_int_equal(selection.before, 0);
-	assert_int_equal(selection.now, 1);
-	make_frame(&frame, &flow, 0, NULL);
-	run_in(simulation, &frame, &out, NULL);
-	expect_encapsulated(&frame, &out, "10.1.0.1");
+	assert_int_equal(decided(OXP_DECIDED_SLOT)[BEFORE], 0);
+	assert_int_equal(decided(OXP_DECIDED_SLOT)[NOW], 1);
+	assert_non_null(decided(OXP_DECIDED_NOT_REMEMBERED));
+	expect_decided(OXP_DECIDED_TAKEN_OLD, 0);
+	expect_decided(OXP_DECIDED_MEMBER, 0);
 	oxp_simulation_close(simulation);
 
 	make_frame(&frame, &flow, 0, &syn);
 	run(program, &frame, NULL);
 	simulation = simulate();
-	selection = select_in(simulation, &flow);
-	assert_int_equal(selection.remembered, 1);
-	assert_false(selection.confirmed);
-	make_frame(&frame, &flow, 0, NULL);
-	run_in(simulation, &frame, &out, NULL);
-	expect_encapsulated(&frame, &out, "10.1.0.2");
-	assert_true(select_in(simulation, &flow).confirmed);
+	for (uint32_t confirmed = 0; confirmed < 2; confirmed++) {
+		decide(simulation, &flow, NULL);
+		expect_decided(OXP_DECIDED_REMEMBERED, 1);
+		assert_int_equal(decided(OXP_DECIDED_REMEMBERED)[2], confirmed);
+		expect_decided(OXP_DECIDED_TAKEN_REMEMBERED, 1);
+		expect_decided(OXP_DECIDED_MEMBER, 1);
+	}
 	oxp_simulation_close(simulation);
 }
 
@@ -208,35 +333,24 @@ TEST(test_simulation_knows_remembered_fragments)
 {
 	struct variation first = {.fragment = 0x2000, .id = 7};
 	struct variation later = {.fragment = 100, .id = 7};
-	struct oxp_packet packet = packet_of(&dns);
 	struct oxp_simulation *simulation;
-	uint64_t outcomes[OXP_OUTCOMES];
 	struct frame frame;
-	struct oxp_key key;
-	uint16_t member;
 
-	packet.later = 1;
-	packet.fragment_id = 7;
-	packet.fragment_protocol = IPPROTO_UDP;
 	simulation = simulate();
-	assert_int_equal(oxp_simulation_fragment_find(simulation, &packet, &key,
-						      &member, error),
-			 -ENOENT);
+	decide(simulation, &dns, &later);
+	assert_non_null(decided(OXP_DECIDED_NOT_FOLLOWED));
+	assert_null(decided(OXP_DECIDED_FOLLOWED));
 	oxp_simulation_close(simulation);
 	make_frame(&frame, &dns, 8, &first);
 	run(program, &frame, NULL);
 	simulation = simulate();
-	assert_ok(oxp_simulation_fragment_find(simulation, &packet, &key,
-					       &member, error));
-	assert_int_equal(key.port, 53);
-	assert_int_equal(member, 0);
-	make_frame(&frame, &dns, 8, &later);
-	assert_int_equal(run_in(simulation, &frame, NULL, outcomes), XDP_TX);
-	assert_int_equal(outcomes[OXP_FRAGMENT_GUESSED], 0);
-	packet.fragment_id = 8;
-	assert_int_equal(oxp_simulation_fragment_find(simulation, &packet, &key,
-						      &member, error),
-			 -ENOENT);
+	decide(simulation, &dns, &later);
+	expect_decided(OXP_DECIDED_FOLLOWED, 1);
+	assert_int_equal(decided(OXP_DECIDED_FOLLOWED)[1], 0);
+	assert_null(decided(OXP_DECIDED_NOT_FOLLOWED));
+	later.id = 8;
+	decide(simulation, &dns, &later);
+	assert_non_null(decided(OXP_DECIDED_NOT_FOLLOWED));
 	oxp_simulation_close(simulation);
 }
 
@@ -245,24 +359,21 @@ TEST(test_simulation_knows_tokens_of_sources)
 	/* too slow to gain a token during the test */
 	const struct oxp_service_settings settings = {.new_flow_rate = 1,
 						      .new_flow_burst = 600};
-	struct oxp_address client = address(CLIENT);
 	struct oxp_key name = udp_key(VIP, 53);
 	struct oxp_simulation *simulation;
+	struct flow other = dns;
 	struct frame frame;
-	uint64_t tokens;
 
 	set_with_one_member(node, name, settings);
 	make_frame(&frame, &dns, 0, NULL);
 	for (int i = 0; i < 300; i++)
 		run(program, &frame, NULL);
 	simulation = simulate();
-	assert_ok(oxp_simulation_tokens_get(simulation, &name, &client, &tokens,
-					    error));
-	assert_in_range(tokens / 1024, 300, 599);
-	client = address("198.51.100.8");
-	assert_ok(oxp_simulation_tokens_get(simulation, &name, &client, &tokens,
-					    error));
-	assert_int_equal(tokens, 600 * 1024);
+	decide(simulation, &dns, NULL);
+	assert_in_range(decided(OXP_DECIDED_RATE)[0] / 1024, 300, 599);
+	other.source = "198.51.100.8";
+	decide(simulation, &other, NULL);
+	expect_decided(OXP_DECIDED_RATE, 600 * 1024);
 	oxp_simulation_close(simulation);
 }
 

@@ -160,13 +160,25 @@ static void open_flows(const struct flow *to, uint32_t clients)
 /* Flows that the client may still open at the victim's service. */
 static uint64_t tokens_of(struct oxp_simulation *simulation, uint32_t client)
 {
-	struct oxp_address source = address(client_text(client));
-	struct oxp_key key = udp_key(VIP, victim.destination_port);
-	uint64_t tokens;
+	struct oxp_decision decisions[OXP_DECISIONS_MAX];
+	uint64_t outcomes[OXP_OUTCOMES];
+	struct flow flow = victim;
+	struct oxp_frame opening;
+	struct frame frame;
+	int count;
 
-	assert_ok(oxp_simulation_tokens_get(simulation, &key, &source, &tokens,
-					    error));
-	return tokens / 1024;
+	flow.source = client_text(client);
+	make_frame(&frame, &flow, 0, NULL);
+	opening =
+		(struct oxp_frame){.data = frame.data, .length = frame.length};
+	assert_int_equal(
+		oxp_simulation_run(simulation, &opening, outcomes, error), 0);
+	count = oxp_simulation_decisions_get(simulation, decisions, error);
+	while (count-- > 0)
+		if (decisions[count].kind == OXP_DECIDED_RATE)
+			return decisions[count].argument[0] / 1024;
+	fail_msg("no budget was asked for");
+	return 0;
 }
 
 /* Budgets that sources have used up stay so, whatever another service receives:

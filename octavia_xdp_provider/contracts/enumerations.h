@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 /*
- * Outcomes of packets, and encapsulations: the only list of each, which C
- * includes (octavia_xdp.h) and Python parses (contracts/enumerations.py). Each
- * entry begins on a new line; numbers count from 0, without gaps. Texts are in
+ * Outcomes of packets, decisions on them, and encapsulations: the only list of
+ * each, which C includes (octavia_xdp.h) and Python parses
+ * (contracts/enumerations.py). Each entry begins on a new line; numbers count from 0, without gaps. Texts are in
  * reStructuredText, for the documentation. Files that include this define the
  * macros of the lists that they need; all macros are undefined at the end.
  */
@@ -14,6 +14,9 @@
 #endif
 #ifndef OXP_HOST_OUTCOME
 #define OXP_HOST_OUTCOME(name, number, kind, text)
+#endif
+#ifndef OXP_DECISION
+#define OXP_DECISION(name, number, arguments, text)
 #endif
 #ifndef OXP_ENCAPSULATION
 #define OXP_ENCAPSULATION(name, number, shim, option, text)
@@ -184,6 +187,60 @@ OXP_HOST_OUTCOME(DROP_TOO_BIG, 21, dropped,
 		 "fragments, ICMP errors, or a member that has used up its "
 		 "budget of ICMP. Give its network an MTU that fits")
 
+/*
+ * What the forwarding program decided on a packet, step by step, as simulations
+ * record it, with the names of the arguments, at most seven. Services and
+ * members are given by their indices; no member is 0x7fff. Families are 0 for
+ * IPv4 and 1 for IPv6. What an outcome says by itself is not recorded.
+ */
+OXP_DECISION(SERVICE, 0, "service", "it is for the service")
+OXP_DECISION(ALLOWED, 1, "allowed", "whether allowed_cidrs has the source")
+OXP_DECISION(RATE, 2, "tokens",
+	     "flows that the source may open now, in 1/1024")
+OXP_DECISION(QUIC_SERVER, 3, "server", "a connection ID with a server ID")
+OXP_DECISION(QUIC_MEMBER, 4, "member", "the member with this server ID is up")
+OXP_DECISION(QUIC_NOBODY, 5, "", "no member that is up has the connection ID")
+OXP_DECISION(SLOT, 6, "slot slots undecided open now before",
+	     "the slot, whether its table alone does not decide, whether it is "
+	     "open, and its owners; before: of undecided ones")
+OXP_DECISION(REMEMBERED, 7, "member age confirmed",
+	     "the flow is remembered; its age in units of 2^30 ns")
+OXP_DECISION(NOT_REMEMBERED, 8, "", "the flow is not remembered")
+OXP_DECISION(TAKEN_REMEMBERED, 9, "member", "remembered")
+OXP_DECISION(TAKEN_AGAIN, 10, "member", "opened before, and not answered yet")
+OXP_DECISION(TAKEN_NEW, 11, "member", "a new flow")
+OXP_DECISION(TAKEN_FULL, 12, "member", "a new flow, which cannot be remembered")
+OXP_DECISION(TAKEN_OLD, 13, "member",
+	     "not remembered, so older than the change")
+OXP_DECISION(TAKEN_UNKNOWN, 14, "member", "not remembered, so new")
+OXP_DECISION(TAKEN_LEARNT, 15, "member", "flows are still being learnt")
+OXP_DECISION(TAKEN_FRAGMENT, 16, "member",
+	     "fragments stay with the owner before")
+OXP_DECISION(MEMBER, 17, "member", "it goes to the member")
+OXP_DECISION(ALTERNATIVE, 18, "member",
+	     "it names this member, too, which may have its flow")
+OXP_DECISION(PORT, 19, "port", "the port in place of the service's")
+OXP_DECISION(FIRST_FRAGMENT, 20, "", "later fragments will follow it")
+OXP_DECISION(FOLLOWED, 21, "service member", "the first fragment went there")
+OXP_DECISION(NOT_FOLLOWED, 22, "",
+	     "where the first fragment went is not known")
+OXP_DECISION(ECHO, 23, "answered",
+	     "an echo request, and whether this node answers any")
+OXP_DECISION(ANSWER, 24, "rate answered",
+	     "answers per second and CPU, and whether that leaves one")
+OXP_DECISION(QUOTED, 25, "protocol ports client0 client1 client2 client3",
+	     "an ICMP error about this flow of the VIP, in network order")
+OXP_DECISION(NAT, 26, "", "flows of NAT decide")
+OXP_DECISION(NO_SOURCE, 27, "family", "the node has no outer source")
+OXP_DECISION(ROUTES, 28, "", "the kernel's routes give the next hop")
+OXP_DECISION(UPLINK, 29, "ifindex family choice",
+	     "the uplink of this choice; ifindex 0: none has a next hop")
+OXP_DECISION(SIZE, 30, "size overhead mtu",
+	     "bytes of the packet with padding and of the outer header, and "
+	     "what the path takes")
+OXP_DECISION(TOO_BIG, 31, "limit",
+	     "it does not fit; the MTU for its sender, 0: none is sent")
+
 /* How packets get to members: bytes between outer IP header and packet, and the
  * name in flavors. */
 OXP_ENCAPSULATION(IPIP, 0, 0, "ipip", "RFC 2003, 2473, 4213: any family in any")
@@ -201,4 +258,5 @@ OXP_ENCAPSULATION(GENEVE, 5, 16, "geneve",
 #undef OXP_OUTCOME
 #undef OXP_PROBE_OUTCOME
 #undef OXP_HOST_OUTCOME
+#undef OXP_DECISION
 #undef OXP_ENCAPSULATION

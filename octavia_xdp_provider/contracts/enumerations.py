@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes of packets, and encapsulations.
+"""Outcomes of packets, decisions on them, and encapsulations.
 
 They are defined once, in ``contracts/enumerations.h``, which C includes. This
 module parses it on import: control hosts do not have the library.
@@ -15,6 +15,7 @@ import typing
 OUTCOME = 'OXP_OUTCOME'
 PROBE_OUTCOME = 'OXP_PROBE_OUTCOME'
 HOST_OUTCOME = 'OXP_HOST_OUTCOME'
+DECISION = 'OXP_DECISION'
 ENCAPSULATION = 'OXP_ENCAPSULATION'
 
 KINDS = ('uncounted', 'answered', 'remark', 'dropped')
@@ -26,6 +27,7 @@ _ENTRY = {
     OUTCOME: rf'(?P<word>{"|".join(KINDS)}),\s*',
     PROBE_OUTCOME: '(?P<word>)',
     HOST_OUTCOME: rf'(?P<word>{"|".join(KINDS)}),\s*',
+    DECISION: r'"(?P<word>(?:[a-z][a-z0-9]* ?)*)",\s*',
     ENCAPSULATION: (r'(?P<shim>0|[1-9][0-9]*),\s*'
                     r'"(?P<word>[a-z][a-z0-9]*)",\s*'),
 }
@@ -44,9 +46,10 @@ _OTHERS = re.compile(
 class Entry:
     """An entry of a list.
 
-    ``word``: the kind of an outcome, the option value of an encapsulation, or
-    empty. ``text``: its meaning in reStructuredText. ``shim``: bytes that an
-    encapsulation adds between the outer IP header and the packet.
+    ``word``: the kind of an outcome, the names of a decision's arguments, the
+    option value of an encapsulation, or empty. ``text``: its meaning in
+    reStructuredText. ``shim``: bytes that an encapsulation adds between the
+    outer IP header and the packet.
     """
 
     name: str
@@ -143,10 +146,18 @@ class HostOutcome(enum.IntEnum, metaclass=_Listed, macro=HOST_OUTCOME):
     """What happened to a packet on a hypervisor: enum oxp_host_outcome."""
 
 
+class Decision(enum.IntEnum, metaclass=_Listed, macro=DECISION):
+    """A step of the program with a packet: enum oxp_decision_kind."""
+
+
 class Encapsulation(enum.IntEnum, metaclass=_Listed, macro=ENCAPSULATION):
     """How packets get to members: enum oxp_encapsulation."""
 
 
+# Names of the arguments of decisions, and what decisions mean.
+ARGUMENTS = {Decision(entry.number): tuple(entry.word.split())
+             for entry in CONTRACT[DECISION]}
+MEANINGS = {Decision(entry.number): entry.text for entry in CONTRACT[DECISION]}
 # Bytes between the outer IP header and the packet.
 SHIMS = {Encapsulation(entry.number): entry.shim
          for entry in CONTRACT[ENCAPSULATION]}

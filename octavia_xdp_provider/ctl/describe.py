@@ -1,30 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes packets and flows."""
 
-import ipaddress
-
+from octavia_xdp_provider.ctl import frame as frames
 from octavia_xdp_provider.node.types import PROTOCOL_NAMES
-from octavia_xdp_provider.packet_model import encap
-from octavia_xdp_provider.packet_model import forward
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
 
-TUNNELS = {encap.IPIP: 'IPIP', encap.IP6: 'IPv6 in IP', encap.GRE: 'GRE',
-           state.UDP: 'GUE or Geneve'}
-_NAMES = PROTOCOL_NAMES | {state.ICMP: 'ICMP', state.ICMPV6: 'ICMPv6'}
-_OPENING = forward.SYN | forward.FIN | forward.RST | forward.ACK
-
-
-def address(packed: bytes) -> str:
-    """Format an address; IPv4-mapped ones remain IPv6."""
-    return str(ipaddress.ip_address(packed))
+TUNNELS = {frames.IPIP: 'IPIP', frames.IP6: 'IPv6 in IP', frames.GRE: 'GRE',
+           frames.UDP: 'GUE or Geneve'}
+_NAMES = PROTOCOL_NAMES | {frames.ICMP: 'ICMP', frames.ICMPV6: 'ICMPv6'}
+_SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
 
 
 def flow(protocol: int, source: bytes, destination: bytes,
          ports: bytes = bytes(4)) -> str:
     """:param ports: as in the packet; all zeroes if there are none."""
     name = _NAMES.get(protocol, f'protocol {protocol}')
-    begin, end = address(source), address(destination)
+    begin, end = frames.address(source), frames.address(destination)
     if any(ports):
         begin, end = _with_port(begin, ports[:2]), _with_port(end, ports[2:])
     return f'{name} {begin} -> {end}'
@@ -35,38 +25,30 @@ def _with_port(text: str, port: bytes) -> str:
     return f'[{text}]:{number}' if ':' in text else f'{text}:{number}'
 
 
-def vlans(packet: parse.Packet) -> tuple[int, ...]:
+def vlans(packet: frames.Packet) -> tuple[int, ...]:
     """Return the tags with their priorities, the outermost first."""
     return tuple(int.from_bytes(packet.frame[at:at + 2], 'big')
                  for at in range(14, packet.network - 2, 4))
 
 
-def traffic_class(packet: parse.Packet) -> int:
+def traffic_class(packet: frames.Packet) -> int:
     """Return the byte of DSCP and ECN."""
     frame, network = packet.frame, packet.network
-    if packet.family == state.IPV4:
+    if packet.family == frames.IPV4:
         return frame[network + 1]
     return frame[network] << 4 & 0xf0 | frame[network + 1] >> 4
 
 
-def ports(packet: parse.Packet) -> bytes:
-    """Return the ports as in the packet; all zeroes if it has none."""
-    data = packet.frame[packet.transport:packet.transport + 4]
-    if packet.protocol in parse.HEADER and len(data) == 4 and (
-            not packet.later):
-        return data
-    return bytes(4)
-
-
-def packet(parsed: parse.Packet) -> str:
-    whole = parsed.wrong is None
-    text = flow(parsed.protocol, parsed.source, parsed.destination,
-                ports(parsed) if whole else bytes(4))
-    if whole and not parsed.later and parsed.protocol == state.TCP and (
-            parsed.frame[parsed.transport + 13] & _OPENING == forward.SYN):
-        text += ', SYN'
-    if tags := vlans(parsed):
+def packet(decoded: frames.Packet) -> str:
+    whole = decoded.wrong is None
+    text = flow(decoded.protocol, decoded.source, decoded.destination,
+                decoded.ports if whole else bytes(4))
+    if whole and not decoded.later and decoded.protocol == frames.TCP:
+        flags = decoded.frame[decoded.transport + 13]
+        if flags & (_SYN | _FIN | _RST | _ACK) == _SYN:
+            text += ', SYN'
+    if tags := vlans(decoded):
         text += ', VLAN ' + ' '.join(str(tag & 4095) for tag in tags)
-    if parsed.first or parsed.later:
-        text += ', first fragment' if parsed.first else ', later fragment'
-    return text + f', {parsed.end - parsed.network} bytes'
+    if decoded.first or decoded.later:
+        text += ', first fragment' if decoded.first else ', later fragment'
+    return text + f', {decoded.end - decoded.network} bytes'

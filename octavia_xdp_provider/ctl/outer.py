@@ -2,16 +2,14 @@
 """Decodes packets that leave a node: link header and outer headers."""
 
 import typing
-from typing import Any
 
+from octavia_xdp_provider.contracts.enumerations import SHIMS
 from octavia_xdp_provider.ctl import describe
-from octavia_xdp_provider.packet_model import encap
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.ctl import frame as frames
+from octavia_xdp_provider.node.types import Encapsulation
 
-Encapsulation = state.Encapsulation
-_BY_PORT = {encap.GUE_PORT: Encapsulation.GUE,
-            encap.GENEVE_PORT: Encapsulation.GENEVE}
+_BY_PORT = {frames.GUE_PORT: Encapsulation.GUE,
+            frames.GENEVE_PORT: Encapsulation.GENEVE}
 
 
 class Outer(typing.NamedTuple):
@@ -45,27 +43,26 @@ def decode(frame: bytes, encapsulation: Encapsulation) -> Outer | None:
 
     It detects the encapsulation, except DSCP and SRv6, which looks like IPIP.
     """
-    packet: Any = parse.parse(frame)
-    if type(packet) is parse.Ignored:
+    packet = frames.decode(frame)
+    if isinstance(packet, frames.Ignored):
         return None
     detected, inner = None, packet.transport
     if encapsulation == Encapsulation.DSCP:
         detected, inner = encapsulation, packet.network
-    elif packet.protocol in (encap.IPIP, encap.IP6):
+    elif packet.protocol in (frames.IPIP, frames.IP6):
         if encapsulation in (Encapsulation.IPIP, Encapsulation.SRV6):
             detected = encapsulation
-    elif packet.protocol == encap.GRE:
+    elif packet.protocol == frames.GRE:
         detected = Encapsulation.GRE
-        inner += encap.SHIM[detected]
-    elif packet.protocol == state.UDP:
-        detected = _BY_PORT.get(
-            int.from_bytes(describe.ports(packet)[2:], 'big'))
-        inner += encap.SHIM[detected] if detected is not None else 0
+        inner += SHIMS[detected]
+    elif packet.protocol == frames.UDP:
+        detected = _BY_PORT.get(packet.destination_port)
+        inner += SHIMS[detected] if detected is not None else 0
     vni = None
     if detected == Encapsulation.GENEVE:
         vni = int.from_bytes(frame[inner - 4:inner - 1], 'big')
     return Outer(
         frame[:6].hex(':'), frame[6:12].hex(':'), describe.vlans(packet),
-        detected, describe.address(packet.source), describe.address(
+        detected, frames.address(packet.source), frames.address(
             packet.destination), describe.traffic_class(packet) >> 2,
         len(frame) - inner, vni)

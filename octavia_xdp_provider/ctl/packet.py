@@ -5,13 +5,12 @@ import dataclasses
 import ipaddress
 import struct
 
-from octavia_xdp_provider.packet_model.checksum import checksum
-from octavia_xdp_provider.packet_model.parse import FRAGMENT
-from octavia_xdp_provider.packet_model.state import ICMP
-from octavia_xdp_provider.packet_model.state import ICMPV6
-from octavia_xdp_provider.packet_model.state import SCTP
-from octavia_xdp_provider.packet_model.state import TCP
-from octavia_xdp_provider.packet_model.state import UDP
+from octavia_xdp_provider.ctl.frame import FRAGMENT
+from octavia_xdp_provider.ctl.frame import ICMP
+from octavia_xdp_provider.ctl.frame import ICMPV6
+from octavia_xdp_provider.ctl.frame import SCTP
+from octavia_xdp_provider.ctl.frame import TCP
+from octavia_xdp_provider.ctl.frame import UDP
 
 NAMES = {'tcp': TCP, 'udp': UDP, 'sctp': SCTP, 'icmp': ICMP}
 IPV4_TYPE, IPV6_TYPE = 0x0800, 0x86dd
@@ -43,6 +42,15 @@ class Wanted:
     fragment: str | None = None
     may_fragment: bool = False
     payload: bytes = b''
+
+
+def checksum(data: bytes) -> int:
+    """Return the Internet checksum (RFC 1071)."""
+    data += bytes(len(data) % 2)
+    total = sum(data[::2]) * 256 + sum(data[1::2])
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total ^ 0xffff
 
 
 def _transport(wanted: Wanted, version: int) -> tuple[int, bytes]:

@@ -8,17 +8,16 @@ import contextlib
 import errno
 import sys
 import time
-from typing import Any
 from typing import BinaryIO
 from typing import TextIO
 
-from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import describe as words
+from octavia_xdp_provider.ctl import frame as frames
 from octavia_xdp_provider.ctl import links
+from octavia_xdp_provider.ctl import outcome
 from octavia_xdp_provider.ctl import pcapng
 from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.node.datapath import DatapathError
-from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.process import interrupts
 
 APPLICATION = 'octavia-xdp-ctl'
@@ -48,7 +47,7 @@ class File:
         marks = pcapng.Marks(copy.out, copy.number, copy.queue)
         if copy.out:
             marks = marks._replace(
-                action=copy.action, comment=compare.action_name(copy.action))
+                action=copy.action, comment=outcome.action_name(copy.action))
         self._writer.packet(self._interface(copy), when, copy.data,
                             copy.length, marks)
 
@@ -76,13 +75,12 @@ class Text:
 
 def describe(copy: inspection.PacketCopy) -> str:
     """Describe a copy of a packet."""
-    packet: Any = parse.parse(copy.data)
+    packet = frames.decode(copy.data)
     # The data may be cut by the snaplen, so it is not called malformed.
-    text = packet if type(packet) is parse.Ignored else words.flow(
-        packet.protocol, packet.source, packet.destination,
-        words.ports(packet))
+    text = packet if isinstance(packet, frames.Ignored) else words.flow(
+        packet.protocol, packet.source, packet.destination, packet.ports)
     text += f', frame of {copy.length} bytes'
-    return f'{compare.action_name(copy.action)}: {text}' if copy.out else text
+    return f'{outcome.action_name(copy.action)}: {text}' if copy.out else text
 
 
 Sink = File | Text

@@ -1,213 +1,311 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes the packet model's decisions."""
+"""Describes what the program decided on a packet, from its record."""
 
+import ipaddress
+
+from octavia_xdp_provider.contracts.enumerations import MEANINGS
 from octavia_xdp_provider.ctl import describe
+from octavia_xdp_provider.ctl import frame as frames
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.node.types import Decision
+from octavia_xdp_provider.node.types import Encapsulation
+from octavia_xdp_provider.node.types import Outcome
 from octavia_xdp_provider.node.types import PROTOCOL_NAMES
-from octavia_xdp_provider.packet_model import observer
-from octavia_xdp_provider.packet_model import rate
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.node.types import ServiceFlag
 
 _VIP_SERVICES = 8  # services of a VIP that are named
+_TOKEN = 1024
+# The order in which steps are shown. The fast path records nothing itself:
+# what it has decided is recorded when the packet leaves it.
+TOPICS = ('packet', 'VIP', 'headers', 'protocol', 'fragment', 'service',
+          'source', 'allowed_cidrs', 'rate', 'QUIC', 'slot', 'owner',
+          'remembered', 'choice', 'limit', 'NAT', 'member', 'tunnel',
+          'alternative', 'port', 'outer', 'uplink', 'size', 'too big',
+          'answer')
+
+_NAT = {
+    Outcome.FORWARDED: 'the node has the flow',
+    Outcome.DROP_NO_NAT_FLOW: 'the node does not have the flow, and '
+    'explaining makes none'}
+_OF_SERVICE = (Decision.RATE, Decision.SLOT, Decision.PORT)
 
 
-class Steps(observer.Observer):
-    """``steps``: (topic, text) of each decision on a packet."""
+def steps_of(packet, run, outcome, tables):
+    """Return (steps, the service, its member or None).
 
-    def __init__(self, tables):
+    :param packet: the decoded frame; ``run``: what the program did with it.
+        Steps are pairs (topic, text).
+    """
+    steps = _Steps(packet, run, outcome, tables)
+    return (sorted(dict.fromkeys(steps.steps),
+                   key=lambda step: TOPICS.index(step[0])),
+            steps.service, steps.member)
+
+
+class _Steps:
+
+    def __init__(self, packet, run, outcome, tables):
         self.steps = []
+        self.service = self.member = self._server = None
         self._tables = tables
+        self._packet = packet
+        self._outcome = outcome
+        self._decided = {one.kind for one in run.decisions}
+        if type(packet) is frames.Ignored:
+            self._step('packet', f'{packet}: not looked at')
+            return
+        self._step('packet', describe.packet(packet))
+        if not self._vip():
+            return
+        # Other decisions are about members of the service.
+        for one in sorted(run.decisions,
+                          key=lambda one: one.kind != Decision.SERVICE):
+            self._take(one)
+        self._finish()
 
     def _step(self, topic, text):
         self.steps.append((topic, text))
 
-    def _member(self, service, index):
-        member = self._tables.member_state(service, index)
+    def _take(self, decided):
+        if self.service is None and decided.kind in _OF_SERVICE:
+            return
+        name = decided.kind.name.lower()
+        if name.startswith('taken_'):
+            self._step('choice', f'{self._name(decided.arguments["member"])}: '
+                       f'{MEANINGS[decided.kind]}')
+        else:
+            getattr(self, f'_{name}')(**decided.arguments)
+
+    def _state(self, index):
+        return self.service and self._tables.members(self.service.key).get(
+            index)
+
+    def _name(self, index):
+        member = self._state(index)
         return 'nobody' if member is None else str(member.name)
 
     # What the packet is
 
-    def ignored(self, why):
-        self._step('packet', f'{why}: not looked at')
-
-    def packet(self, packet):
-        self._step('packet', describe.packet(packet))
-
-    def vip(self, packet, services):
-        address = describe.address(packet.destination)
-        if not services:
+    def _vip(self):
+        """Return whether the packet is for a VIP."""
+        address = frames.address(self._packet.destination)
+        keys = self._tables.keys(address)
+        if not keys:
             self._step('VIP', f'{address} is none of this node: left to the '
                        'kernel')
-            return
-        keys = [self._tables.key(service) for service in services]
+            return False
         self._step('VIP', f'{address} is a VIP with the services '
                    + ', '.join(f'{key.protocol} {key.port}'
                                for key in keys[:_VIP_SERVICES])
                    + (' …' if len(keys) > _VIP_SERVICES else ''))
+        return True
 
-    def malformed(self, why):
-        self._step('headers', why)
+    def _service(self, service):
+        self.service = entry = self._tables.services.get(service)
+        if entry is None:
+            self._step('service', f'number {service}, of which the tables '
+                       'know nothing: see verify')
+            return
+        self._step(
+            'service', f'{entry.key.protocol} port {entry.key.port}: '
+            f'{entry.enabled} of {entry.members} members take new flows, '
+            'encapsulation '
+            + Encapsulation(entry.settings.encapsulation).name.lower())
+        if not self._tables.allowed(entry.key) and (
+                self._outcome != Outcome.DROP_MARTIAN
+                and Decision.QUOTED not in self._decided):
+            self._step('allowed_cidrs', 'none: everybody may')
 
-    def service(self, service):
-        key = self._tables.key(service)
-        entry = self._tables.services[key]
-        self._step('service', f'{key.protocol} port {key.port}: '
-                   f'{entry.enabled} of {entry.members} members take new '
-                   f'flows, encapsulation {service.encapsulation.name.lower()}'
-                   )
-
-    def no_service(self, protocol, port):
-        name = PROTOCOL_NAMES[protocol]
+    def _no_service(self, protocol, port=None):
+        name = PROTOCOL_NAMES.get(protocol, str(protocol))
         self._step('service', f'the VIP has none for {name}' if port is None
                    else f'none for {name} port {port}')
 
-    def tunnel(self, protocol):
-        self._step('protocol', f'{describe.TUNNELS[protocol]}: somebody '
-                   'else\'s tunnel')
+    def _finish(self):
+        """Add what the outcome says by itself."""
+        packet, outcome = self._packet, self._outcome
+        if outcome == Outcome.DROP_MALFORMED:
+            self._step('headers', packet.wrong or
+                       'cut short, or they contradict each other')
+        elif outcome == Outcome.DROP_MARTIAN:
+            self._step('source', f'{frames.address(packet.source)} is no '
+                       'source of packets from elsewhere')
+        elif outcome == Outcome.DROP_TUNNEL:
+            if packet.protocol == frames.UDP:
+                self._no_service(packet.protocol, packet.destination_port)
+            self._step('protocol', f'{describe.TUNNELS[packet.protocol]}: '
+                       'somebody else\'s tunnel')
+        elif outcome == Outcome.DROP_FRAGMENT:
+            self._no_service(packet.protocol)
+        elif outcome == Outcome.DROP_NO_MEMBER:
+            self._step('member', 'nobody takes it')
+        elif outcome == Outcome.DROP_ICMP:
+            if Decision.QUOTED not in self._decided:
+                self._step('protocol', 'an ICMP error that quotes no flow of '
+                           'the VIP')
+        elif outcome == Outcome.DROP_CONNECTION_LIMIT:
+            limit = self.service and self.service.settings.connection_limit
+            self._step('limit', f'{limit} connections at once are let in '
+                       'here, and there are as many')
+        elif outcome == Outcome.PASS and not self.service and (
+                Decision.ECHO not in self._decided):
+            self._left()
 
-    def left(self, protocol, fragment):
-        if protocol in (state.ICMP, state.ICMPV6) and fragment:
+    def _left(self):
+        packet = self._packet
+        if packet.protocol in frames.HEADER and not packet.later:
+            self._no_service(packet.protocol, packet.destination_port)
+        elif packet.protocol not in (frames.ICMP, frames.ICMPV6):
+            self._step('protocol', f'{packet.protocol} is left to the kernel')
+        elif packet.first or packet.later:
             self._step('protocol', 'a fragment of ICMP is left to the kernel')
         else:
-            self._step('protocol', f'{protocol} is left to the kernel')
+            self._step('protocol', 'ICMP type '
+                       f'{packet.frame[packet.transport]} is left to the '
+                       'kernel')
 
     # Whether it is admitted
 
-    def martian(self, source):
-        self._step('source', f'{describe.address(source)} is no source of '
-                   'packets from elsewhere')
+    def _allowed(self, allowed):
+        source = ipaddress.ip_address(self._packet.source)
+        networks = self.service and self._tables.allowed(self.service.key)
+        network = max((network for network in networks or ()
+                       if source in network),
+                      key=lambda network: network.prefixlen, default=None)
+        self._step('allowed_cidrs', f'{source} is in {network}' if allowed
+                   else f'{source} is in none of {len(networks or ())}')
 
-    def allowed(self, service, source, network):
-        address = describe.address(source)
-        if service.networks is None:
-            self._step('allowed_cidrs', 'none: everybody may')
-        elif network is None:
-            self._step('allowed_cidrs', f'{address} is in none of '
-                       f'{len(service.networks)}')
-        else:
-            prefix, length = network
-            self._step('allowed_cidrs', f'{address} is in '
-                       f'{describe.address(prefix)}/{length}')
-
-    def rate(self, service, tokens):
-        self._step('rate', f'{service.new_flow_rate} new flows per second and '
-                   f'source; this one may open {tokens // rate.SCALE} now')
+    def _rate(self, tokens):
+        self._step('rate', f'{self.service.settings.new_flow_rate} new flows '
+                   f'per second and source; this one may open '
+                   f'{tokens // _TOKEN} now')
 
     # Which member takes it
 
-    def quic(self, server, found):
-        if server is None:
-            self._step('QUIC', 'no connection ID of a member\'s')
-        else:
-            self._step('QUIC', f'server ID {server.hex()}' + (
-                '' if found else ' is of no member that is up'))
+    def _quic_server(self, server):
+        self._server = f'server ID {server:08x}'
 
-    def slot(self, service, slot):
-        self._step('slot', f'{slot.number} of {slot.slots}, '
-                   + ('by source address, ' if service.by_source else '')
-                   + ('not open' if slot.before is None
-                      else 'open: it changes owners' if slot.open
+    def _quic_member(self, member):
+        self._step('QUIC', self._server)
+
+    def _quic_nobody(self):
+        self._step('QUIC', 'no connection ID of a member\'s'
+                   if self._server is None else
+                   f'{self._server} is of no member that is up')
+
+    def _slot(self, slot, slots, undecided, open, now, before):
+        by_source = ServiceFlag.SOURCE in self.service.settings.flags
+        self._step('slot', f'{slot} of {slots}, '
+                   + ('by source address, ' if by_source else '')
+                   + ('not open' if not undecided
+                      else 'open: it changes owners' if open
                       else 'changed: its former owner may have flows'))
-        now = self._member(service, slot.now)
-        self._step('owner', now if slot.before is None else
-                   f'now {now}, before {self._member(service, slot.before)}')
+        self._step('owner', f'now {self._name(now)}, before '
+                   f'{self._name(before)}' if undecided else self._name(now))
 
-    def remembered(self, service, entry, age):
-        self._step('remembered', 'no' if entry is None else
-                   f'with {self._member(service, entry.member)}, {age} s ago, '
-                   + ('' if entry.confirmed else 'not ') + 'confirmed')
+    def _remembered(self, member, age, confirmed):
+        self._step('remembered', f'with {self._name(member)}, {age} s ago, '
+                   + ('' if confirmed else 'not ') + 'confirmed')
 
-    def choice(self, service, member, why):
-        self._step('choice', f'{self._member(service, member)}: {why}')
+    def _not_remembered(self):
+        self._step('remembered', 'no')
 
-    def member(self, service, member):
-        entry = self._tables.member_state(service, member)
-        self._step('member', 'nobody takes it' if entry is None else
-                   f'{entry.name}: {output.member_state(entry)}, weight '
-                   f'{entry.weight}')
-        if entry is not None and entry.tunnel:
+    def _member(self, member):
+        self.member = entry = self._state(member)
+        if entry is None:
+            return
+        self._step('member', f'{entry.name}: {output.member_state(entry)}, '
+                   f'weight {entry.weight}')
+        if entry.tunnel:
             self._step('tunnel', output.tunnel(entry.tunnel))
 
-    def alternative(self, service, member):
-        self._step('alternative', f'{self._member(service, member)}: the '
-                   'member hands on what it does not know')
+    def _alternative(self, member):
+        self._step('alternative', f'{self._name(member)}: the member hands on '
+                   'what it does not know')
 
-    def port(self, service, member):
-        self._step('port', f'{member.port}, the member\'s, takes the place '
-                   f'of {service.port}')
+    def _port(self, port):
+        self._step('port', f'{port}, the member\'s, takes the place of '
+                   f'{self.service.key.port}')
+
+    def _nat(self):
+        self._step('NAT', _NAT.get(self._outcome, 'flows of NAT decide'))
 
     # Fragments
 
-    def first_fragment(self):
+    def _first_fragment(self):
         self._step('fragment', 'the first: later ones will follow it')
 
-    def followed(self, packet, service, member):
-        key = self._tables.key(service)
-        self._step('fragment', f'{self._later(packet)}; the first went to '
-                   f'{self._member(service, member)}, service {key.protocol} '
-                   f'port {key.port}')
+    def _followed(self, service, member):
+        self._service(service)
+        self._step('fragment', f'{self._later()}; the first went to '
+                   f'{self._name(member)}' + (
+                       f', service {self.service.key.protocol} port '
+                       f'{self.service.key.port}' if self.service else ''))
 
-    def not_followed(self, packet):
-        self._step('fragment', f'{self._later(packet)}; where the first went '
-                   'is not known')
+    def _not_followed(self):
+        self._step('fragment', f'{self._later()}; where the first went is not '
+                   'known')
 
-    @staticmethod
-    def _later(packet):
-        return ('a later one of '
-                f'{int.from_bytes(packet.fragment_id, "big"):#x}')
+    def _later(self):
+        number = int.from_bytes(self._packet.fragment_id, 'big')
+        return f'a later one of {number:#x}'
 
     # ICMP
 
-    def echo(self, answered):
+    def _echo(self, answered):
         self._step('protocol', 'ICMP echo request')
         if not answered:
             self._step('answer', 'the node does not answer')
 
-    def answer(self, rate_):
-        self._step('answer', f'the node sends up to {rate_} per second and '
-                   'CPU; here none was sent before')
+    def _answer(self, rate, answered):
+        self._step('answer', f'the node sends up to {rate} per second and '
+                   'CPU' + ('' if answered else ', and has'))
 
-    def icmp(self, kind):
-        self._step('protocol', f'ICMP type {kind} is left to the kernel')
-
-    def error(self, quoted):
-        self._step('protocol', 'an ICMP error ' + (
-            'that quotes no flow of the VIP' if quoted is None else
-            'about the flow ' + describe.flow(
-                quoted.protocol, quoted.client, quoted.vip, quoted.ports)))
+    def _quoted(self, protocol, ports, **client):
+        source = b''.join(word.to_bytes(4, 'little')
+                          for word in client.values())
+        ports = ports.to_bytes(4, 'little')
+        self._step('protocol', 'an ICMP error about the flow '
+                   + describe.flow(protocol, source[
+                       12 if self._packet.family == frames.IPV4 else 0:],
+                       self._packet.destination, ports))
+        if self._outcome == Outcome.DROP_ICMP:
+            self._no_service(protocol, int.from_bytes(ports[2:], 'big'))
 
     # How it leaves
 
-    def beyond_limit(self, service):
-        self._step('limit', f'{service.connection_limit} connections at once '
-                   'are let in here, and there are as many')
+    def _no_source(self, family):
+        self._step('outer', 'the node has no outer source of '
+                   f'IPv{_version(family)}')
 
-    def no_source(self, family):
-        self._step('outer', f'the node has no outer source of IPv{family}')
+    def _routes(self):
+        self._step('uplink', 'the kernel\'s routes are asked')
 
-    def routes(self):
-        self._step('uplink', 'the kernel\'s routes are asked: what they say '
-                   'is not computed here')
-
-    def uplink(self, family, uplink, choice):
+    def _uplink(self, ifindex, family, choice):
+        uplink = self._tables.uplink(ifindex)
         if uplink is None:
-            self._step('uplink', f'none has a next hop of IPv{family}')
+            self._step('uplink', 'none has a next hop of '
+                       f'IPv{_version(family)}')
             return
-        self._step('uplink', f'{self._tables.interface(uplink.ifindex)}, '
-                   f'next hop {uplink.gateway[family].hex(":")}, by choice '
-                   f'{choice} of 64')
+        mac = uplink.next_hop_mac_v6 if family else uplink.next_hop_mac_v4
+        self._step('uplink', f'{self._tables.interface(ifindex)}, next hop '
+                   f'{mac}, by choice {choice} of 64')
 
-    def size(self, size, overhead, mtu):
+    def _size(self, size, overhead, mtu):
         self._step('size', f'{size} bytes and {overhead} of outer header, the '
                    f'path takes {mtu}')
 
-    def too_big(self, packet, passed, limit):
-        if passed:
+    def _too_big(self, limit):
+        if self._outcome == Outcome.PASSED_TOO_BIG:
             text = 'without DF: left to the kernel'
-        elif limit is not None:
+        elif limit:
             text = f'the client is sent an MTU of {limit}'
-        elif packet.dont_fragment:
+        elif self._packet.dont_fragment:
             text = 'no answer can be sent'
         else:
             text = 'without DF: dropped, and no answer is sent'
         self._step('too big', text)
+
+
+def _version(family):
+    return 6 if family else 4

@@ -4,10 +4,12 @@
 Nothing here changes forwarding: programs run on copies, or only observe.
 """
 
+from collections.abc import Iterable
 import errno
 import typing
 from typing import Any
 
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.node import library as oxp
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.node.datapath import Datapath
@@ -38,42 +40,29 @@ class Choices(typing.NamedTuple):
         return (self.v6 if version == 6 else self.v4)[entropy >> 26]
 
 
-class Packet(typing.NamedTuple):
-    """The fields that select a packet's member; see struct oxp_packet."""
+class Decided(typing.NamedTuple):
+    """A decision on a packet; ``arguments`` by the names that enumerations.h
+    gives them."""
 
-    source: str
-    destination: str
-    protocol: int
-    source_port: int = 0
-    destination_port: int = 0
-    later: bool = False
-    fragment_protocol: int = 0
-    fragment_id: int = 0
+    kind: types.Decision
+    arguments: dict[str, int]
 
 
-class Selection(typing.NamedTuple):
-    """The tables' result for a packet; members are indices or None."""
-
-    slots: int
-    slot: int
-    entropy: int
-    age_s: int
-    now: int | None
-    before: int | None
-    remembered: int | None
-    open: bool
-    confirmed: bool
-    learning: bool
-    changed: bool = False
+def decided(kind: int, arguments: Iterable[int]) -> Decided:
+    """Return a decision, with its arguments by position."""
+    kind = types.Decision(kind)
+    return Decided(kind, dict(zip(enumerations.ARGUMENTS[kind], arguments,
+                                  strict=False)))
 
 
 class Run(typing.NamedTuple):
     """``outcomes``: Outcome → count without zeroes; PASS and FORWARDED are
-    not counted."""
+    not counted. ``decisions``: in their order."""
 
     action: int
     frame: bytes
     outcomes: dict[types.Outcome, int]
+    decisions: tuple[Decided, ...] = ()
 
 
 class PacketCopy(typing.NamedTuple):
@@ -201,7 +190,8 @@ class _Handle:
 
 
 class Simulation(_Handle):
-    """Runs the program on copies of the state that packets change."""
+    """Runs the program, with a record of its decisions, on copies of the state
+    that packets change."""
 
     _close_name = 'oxp_simulation_close'
 
@@ -219,18 +209,6 @@ class Simulation(_Handle):
         return self._node._check(getattr(self._node._api, name)(
             self._handle, *arguments, error))
 
-    def _number(self, member: int) -> int | None:
-        return None if member == self._node._api.OXP_NO_MEMBER else member
-
-    def _packet(self, packet: Packet) -> Any:
-        library = self._node.library
-        out = self._ffi.new('struct oxp_packet *')
-        out.source = library.address(packet.source)[0]
-        out.destination = library.address(packet.destination)[0]
-        for name in Packet._fields[2:]:
-            setattr(out, name, getattr(packet, name))
-        return out
-
     def run(self, frame: bytes, ifindex: int) -> Run:
         size = self._node._api.OXP_FRAME_MAX + 256
         data = self._ffi.from_buffer('uint8_t[]', frame)
@@ -243,38 +221,15 @@ class Simulation(_Handle):
         return Run(entry.action,
                    bytes(self._ffi.buffer(out, entry.out_length)),
                    {types.Outcome(index): count
-                    for index, count in enumerate(counts) if count})
+                    for index, count in enumerate(counts) if count},
+                   self._decisions())
 
-    def select(self, key: types.Key, packet: Packet) -> Selection:
-        out = self._ffi.new('struct oxp_selection *')
-        self._call('oxp_simulation_select', self._node.library.key(key),
-                   self._packet(packet), out)
-        return Selection(
-            out.slots, out.slot, out.entropy, out.age_s,
-            self._number(out.now), self._number(out.before),
-            self._number(out.remembered), bool(out.open),
-            bool(out.confirmed), bool(out.learning), bool(out.changed))
-
-    def first_fragment(self, packet: Packet) -> tuple[types.Key, int] | None:
-        """Return (service's key, member's index), or None if not known."""
-        key = self._ffi.new('struct oxp_key *')
-        member = self._ffi.new('uint16_t *')
-        try:
-            self._call('oxp_simulation_fragment_find',
-                       self._packet(packet), key, member)
-        except DatapathError as error:
-            if error.errno == errno.ENOENT:
-                return None
-            raise
-        return oxp.key_of(key), member[0]
-
-    def tokens(self, key: types.Key, source: str) -> float:
-        """Return the number of flows that the source may open now."""
-        out = self._ffi.new('uint64_t *')
-        library = self._node.library
-        self._call('oxp_simulation_tokens_get', library.key(key),
-                   library.address(source), out)
-        return int(out[0]) / 1024
+    def _decisions(self) -> tuple[Decided, ...]:
+        out = self._ffi.new('struct oxp_decision[]',
+                            self._node._api.OXP_DECISIONS_MAX)
+        count = self._call('oxp_simulation_decisions_get', out)
+        return tuple(decided(entry.kind, entry.argument)
+                     for entry in out[0:count])
 
 
 class Trace(_Handle):

@@ -14,7 +14,7 @@ from octavia_xdp_provider.process.shared_library import mac
 from octavia_xdp_provider.process.shared_library import packed
 from octavia_xdp_provider.process.shared_library import text_of
 
-API_VERSION = 12
+API_VERSION = 13
 # The number is that of the datapath's layout: libraries of several layouts can
 # be installed side by side.
 LIBRARY = 'liboctavia_xdp.so.9'

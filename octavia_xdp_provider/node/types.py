@@ -17,6 +17,7 @@ PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
 Outcome = enumerations.Outcome
 ProbeOutcome = enumerations.ProbeOutcome
 Encapsulation = enumerations.Encapsulation
+Decision = enumerations.Decision
 
 
 class NodeFlag(enum.IntFlag):

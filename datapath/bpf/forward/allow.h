@@ -8,6 +8,7 @@
 
 #include "forward/block.h"
 #include "forward/parse.h"
+#include "forward/record.h"
 
 /* The direction of a search is unpredictable, so this uses arithmetic instead
  * of branches, hidden from the compiler. Shifts, because for the verifier
@@ -90,13 +91,16 @@ __noinline int is_inside_v4(__u32 line, __u32 address)
 	__u32 offset = line % SEGMENT_LINES * LINE_SIZE;
 	void *segment = find_segment(line);
 	const struct network_list *list;
+	__u32 inside;
 
 	if (!segment)
 		return false;
 	list = in_segment(segment, offset, LINE_SIZE);
-	return (list->inside_v4 + bounds_below_v4(segment, offset + BOUNDS_V4,
-						  list->steps_v4, address)) &
-	       1;
+	inside = (list->inside_v4 + bounds_below_v4(segment, offset + BOUNDS_V4,
+						    list->steps_v4, address)) &
+		 1;
+	RECORD(ALLOWED, inside);
+	return inside;
 }
 
 __noinline int is_inside_v6(__u32 line, __u64 high, __u64 low)
@@ -105,14 +109,17 @@ __noinline int is_inside_v6(__u32 line, __u64 high, __u64 low)
 	__u32 offset = line % SEGMENT_LINES * LINE_SIZE;
 	void *segment = find_segment(line);
 	const struct network_list *list;
+	__u32 inside;
 
 	if (!segment)
 		return false;
 	list = in_segment(segment, offset, LINE_SIZE);
-	return (list->inside_v6 + bounds_below_v6(segment,
-						  offset + list->bounds_v6,
-						  list->steps_v6, &address)) &
-	       1;
+	inside = (list->inside_v6 + bounds_below_v6(segment,
+						    offset + list->bounds_v6,
+						    list->steps_v6, &address)) &
+		 1;
+	RECORD(ALLOWED, inside);
+	return inside;
 }
 
 /* `source` is the last word of the address for IPv4, else all four. */

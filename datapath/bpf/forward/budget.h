@@ -9,6 +9,7 @@
 
 #include "flow_time.h"
 #include "forward/parse.h"
+#include "forward/record.h"
 #include "maps.h"
 
 static __always_inline __u32 answers_now(struct answers_sent *sent, __u32 now)
@@ -32,8 +33,11 @@ static __always_inline bool may_answer(__u32 kind, __u64 who)
 		return false;
 	own = &budget->to_source[answer_source(who, node_seed)];
 	if (answers_now(own, now) >= (rate + ANSWER_SHARE - 1) / ANSWER_SHARE ||
-	    answers_now(&budget->to_all, now) >= rate)
+	    answers_now(&budget->to_all, now) >= rate) {
+		RECORD(ANSWER, rate, false);
 		return false;
+	}
+	RECORD(ANSWER, rate, true);
 	own->packets++;
 	budget->to_all.packets++;
 	return true;

@@ -13,12 +13,15 @@
 #include "forward/count.h"
 #include "forward/lookup.h"
 #include "forward/parse.h"
+#include "forward/record.h"
+#include "forward/record_slot.h"
 
 static __always_inline void count_drop(__u32 service)
 {
-	struct traffic_counters *traffic =
-		traffic_in(&service_counters, services_half, service);
+	struct traffic_counters *traffic;
 
+	RECORD(SERVICE, service);
+	traffic = traffic_in(&service_counters, services_half, service);
 	if (traffic)
 		events_of(traffic, services_half)->drops++;
 }
@@ -82,6 +85,8 @@ COLD int count_plain_drop(struct xdp_md *ctx)
 COLD int drop_plain(struct xdp_md *ctx, __u32 outcome)
 {
 	count_plain_drop(ctx);
+	if (records && outcome == OXP_DROP_NO_MEMBER)
+		record_plain_slot(ctx, find_plain(ctx));
 	count(ctx, outcome);
 	return XDP_DROP;
 }

@@ -15,6 +15,7 @@
 #include "forward/count.h"
 #include "forward/flow_end.h"
 #include "forward/parse.h"
+#include "forward/record.h"
 
 /* Ages are known modulo FLOW_TIME_MASK + 1; this leaves a margin for delays. */
 #define AGE_MAX 16000
@@ -292,11 +293,15 @@ static __always_inline __u32 take_new(struct xdp_md *ctx,
 	if (owners->before == owners->now) {
 		if (cached->seen)
 			exchange(set_of(cached->name), cached->seen, 0);
+		RECORD(TAKEN_NEW, owners->now);
 		return owners->now;
 	}
-	if (owners->now == SLOT_NOBODY || store(cached, owners->now))
+	if (owners->now == SLOT_NOBODY || store(cached, owners->now)) {
+		RECORD(TAKEN_NEW, owners->now);
 		return owners->now;
+	}
 	count(ctx, OXP_FLOW_TABLE_FULL);
+	RECORD(TAKEN_FULL, owners->full);
 	return owners->full;
 }
 
@@ -304,10 +309,15 @@ static __always_inline __u32 take_unknown(const struct cached_flow *cached,
 					  const struct owners *owners,
 					  bool connected, bool learning)
 {
-	if (connected)
+	if (connected) {
+		RECORD(TAKEN_OLD, owners->old);
 		return owners->old;
-	if (!learning)
+	}
+	if (!learning) {
+		RECORD(TAKEN_UNKNOWN, owners->now);
 		return owners->now;
+	}
+	RECORD(TAKEN_LEARNT, owners->old);
 	if (owners->old != owners->now)
 		store(cached, owners->old);
 	return owners->old;
@@ -324,19 +334,28 @@ static __always_inline __u32 owner_of(struct xdp_md *ctx,
 	struct cached_flow cached;
 	__u32 member, flags;
 
-	if (packet->kind == KIND_LATER)
+	if (packet->kind == KIND_LATER) {
+		RECORD(TAKEN_FRAGMENT, owners->old);
 		return owners->old;
+	}
 	look_up(&cached, name, block);
 	if (cached.seen && age_of(&cached, cached.seen) <= cached.timeout) {
 		member = cached.seen & FLOW_MEMBER;
 		flags = flags_of(view, member);
+		RECORD(REMEMBERED, member, age_of(&cached, cached.seen),
+		       !!(cached.seen & FLOW_CONFIRMED));
 		if (flags & MEMBER_KEEPS_FLOWS && !opens) {
+			RECORD(TAKEN_REMEMBERED, member);
 			confirm(&cached,
 				!source && packet_ends_flow(ctx, packet));
 			return member;
 		}
-		if (flags & MEMBER_KEEPS_FLOWS && flags & MEMBER_TAKES_FLOWS)
+		if (flags & MEMBER_KEEPS_FLOWS && flags & MEMBER_TAKES_FLOWS) {
+			RECORD(TAKEN_AGAIN, member);
 			return member;
+		}
+	} else {
+		RECORD(NOT_REMEMBERED);
 	}
 	if (opens)
 		return take_new(ctx, &cached, owners);

@@ -7,6 +7,7 @@
 #include "forward/block.h"
 #include "forward/lookup.h"
 #include "forward/martian.h"
+#include "forward/record.h"
 #include "forward/select.h"
 #include "forward/shared_sets.h"
 
@@ -88,6 +89,7 @@ __noinline int remember_fragment(const struct packet *packet,
 
 	if (!packet || !target || !find_block(target->block, &view))
 		return 0;
+	RECORD(FIRST_FRAGMENT);
 	return leave_fragment(
 		packet, owner_of_fragment(packet), packet->protocol,
 		fragment_value(view.block->service, target->member,
@@ -134,6 +136,7 @@ __noinline int follow_first(const struct packet *packet, struct target *target)
 		return false;
 	flow_of(packet, view.block, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
+	RECORD(FOLLOWED, view.block->service, target->member);
 	return true;
 }
 
@@ -172,6 +175,7 @@ static __always_inline int select_fragment(struct xdp_md *ctx,
 	/* first fragment had more extension headers: unknown service */
 	if (!has_ports(packet->protocol))
 		return OXP_PASS;
+	RECORD(NOT_FOLLOWED);
 	number = fallback_service(packet, vip);
 	if (number == NOT_FOUND)
 		return OXP_DROP_FRAGMENT;

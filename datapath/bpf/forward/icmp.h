@@ -12,6 +12,7 @@
 #include "forward/fragments.h"
 #include "forward/martian.h"
 #include "forward/quote.h"
+#include "forward/record.h"
 #include "forward/select.h"
 #include "forward/send.h"
 
@@ -104,6 +105,7 @@ __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 
 	if (!packet)
 		return drop(ctx, OXP_DROP_INTERNAL);
+	RECORD(ECHO, !!(config.flags & OXP_NODE_ECHO));
 	if (!(config.flags & OXP_NODE_ECHO))
 		return XDP_PASS;
 	if (is_martian(packet))
@@ -157,6 +159,10 @@ __noinline __s64 follow_quote(struct xdp_md *ctx, struct packet *packet)
 	if (flow_of_quote(ctx, packet) ||
 	    !same_address(packet->destination, vip))
 		return NOT_FOUND;
+	RECORD(QUOTED, packet->protocol,
+	       (__u32)packet->destination_port << 16 | packet->source_port,
+	       packet->source[0], packet->source[1], packet->source[2],
+	       packet->source[3]);
 	return find_service(packet, packet->destination_port, packet->protocol);
 }
 

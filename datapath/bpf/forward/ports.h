@@ -15,6 +15,7 @@
 #include "forward/block.h"
 #include "forward/dscp.h"
 #include "forward/quote.h"
+#include "forward/record.h"
 #include "forward/selected.h"
 
 /* Leaves the quoted packet's checksum unchanged: few quotes are long enough to
@@ -52,6 +53,7 @@ __noinline int rewrite_port(struct xdp_md *ctx, const struct selected *selected)
 	    selected->member >= view.block->members)
 		return -1;
 	port = member_of(&view, selected->member)->port;
+	RECORD(PORT, bpf_ntohs(port));
 	end = selected->l3 + head_length(selected->head);
 	if (selected->kind == KIND_LATER)
 		return 0;

@@ -8,6 +8,7 @@
 #define OXP_QUIC_H
 
 #include "forward/parse.h"
+#include "forward/record.h"
 
 #define QUIC_LONG 0x80
 #define QUIC_FIXED 0x40
@@ -53,6 +54,7 @@ quic_member(struct xdp_md *ctx, const struct packet *packet, __u32 service)
 	if (!byte || byte[0] >> 5 != OXP_QUIC_CONFIG)
 		return -1;
 	key.server_id = *(const __be32 *)(byte + 1);
+	RECORD(QUIC_SERVER, bpf_ntohl(key.server_id));
 	member = bpf_map_lookup_elem(&quic_servers, &key);
 	return member ? (int)*member : -1;
 }

@@ -9,6 +9,7 @@
 
 #include "age_since.h"
 #include "forward/parse.h"
+#include "forward/record.h"
 #include "forward/shared_sets.h"
 
 #define TOKEN 1024
@@ -69,6 +70,7 @@ static __always_inline bool may_open(const struct packet *packet,
 	way = way_in_set(set, name);
 	now = bpf_ktime_get_coarse_ns() / 1000000;
 	if (way >= SHARE_WAYS) {
+		RECORD(RATE, burst_of(block) * TOKEN);
 		budget.flows = (burst_of(block) - 1) * TOKEN;
 		budget.time = now;
 		leave_in_set(set, name, share_state(service, SOURCE_KNOWN),
@@ -77,6 +79,7 @@ static __always_inline bool may_open(const struct packet *packet,
 	}
 	budget.word = READ_ONCE(set->value[way]);
 	flows = refilled(&budget, block, now);
+	RECORD(RATE, flows);
 	if (flows < TOKEN)
 		return false;
 	budget.flows = flows - TOKEN;

@@ -16,6 +16,7 @@
 #include "forward/parse.h"
 #include "forward/quic.h"
 #include "forward/rate.h"
+#include "forward/record.h"
 
 /* Passed by reference to separate functions, so it has no holes. */
 struct target {
@@ -99,6 +100,22 @@ static __always_inline void flow_of(const struct packet *packet,
 		cut_source(flow, packet->v6, block);
 }
 
+static __always_inline void record_slot(const struct block_view *view,
+					__u32 position)
+{
+	const struct service_block *block = view->block;
+	__u32 slot, undecided, open;
+
+	if (likely(!records))
+		return;
+	slot = slot_at(position, block->slots);
+	undecided = block->flags & BLOCK_ASK && is_undecided(view, slot);
+	open = undecided && is_still_open(view, slot);
+	RECORD(SLOT, slot, block->slots, undecided, open,
+	       owner_of_slot(view, slot),
+	       undecided ? before_of(view, position) : SLOT_NOBODY);
+}
+
 /* Selects by the table. Returns SELECT_OPEN where that does not decide. */
 #define SELECT_OPEN (-1)
 #define SELECT_CHANGED (-2) /* it decides, but there may be an alternative */
@@ -115,6 +132,7 @@ __noinline int find_slot(const struct packet *packet, struct target *target)
 	hash = hash_with(packet, &flow, FLOW_SEED);
 	target->position = flow_position(hash);
 	target->entropy = flow_entropy(hash);
+	record_slot(&view, target->position);
 	slot = slot_at(target->position, view.block->slots);
 	target->member = owner_of_slot(&view, slot);
 	if (view.block->flags & BLOCK_ASK && is_undecided(&view, slot)) {
@@ -158,10 +176,11 @@ __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 		return false;
 	packet->opens_flow = quic_opens(ctx, packet);
 	member = quic_member(ctx, packet, view.block->service);
-	if (member < 0)
+	if (member < 0 || !(flags_of(&view, member) & MEMBER_KEEPS_FLOWS)) {
+		RECORD(QUIC_NOBODY);
 		return false;
-	if (!(flags_of(&view, member) & MEMBER_KEEPS_FLOWS))
-		return false;
+	}
+	RECORD(QUIC_MEMBER, member);
 	flow_of(packet, view.block, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
 	target->member = member;

@@ -11,6 +11,8 @@
 #include "forward/dscp.h"
 #include "forward/mss.h"
 #include "forward/ports.h"
+#include "forward/record.h"
+#include "forward/record_slot.h"
 #include "forward/route.h"
 #include "forward/selected.h"
 #include "forward/too_big.h"
@@ -222,6 +224,8 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 
 	if (!fast_path && alternative)
 		mtu = path_mtu(alternative, mtu);
+	if (!fast_path)
+		RECORD(SIZE, length - selected->l3, header, mtu);
 	/* padding after the packet is sent along */
 	if (unlikely(length - selected->l3 + header > mtu))
 		return refuse(ctx, selected, view,
@@ -293,8 +297,8 @@ static __always_inline const struct uplink *choose_uplink(__u32 entropy,
 	return &set->uplink[choice];
 }
 
-/* Out of line, for the slow path, DSCP, ports, alternatives, OXP_NODE_FIB and
- * watched flows. The frame has `length` bytes. */
+/* Out of line, for the slow path, DSCP, ports, alternatives, OXP_NODE_FIB,
+ * watched flows and simulations. The frame has `length` bytes. */
 __noinline int deliver(struct xdp_md *ctx, struct selected *selected,
 		       __u32 length)
 {
@@ -311,13 +315,26 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected,
 		return drop(ctx, OXP_DROP_INTERNAL);
 	member = member_of(&view, selected->member);
 	alternative = named_by(&view, selected);
+	/* the constant is read once for all of this */
+	if (unlikely(records)) {
+		RECORD(SERVICE, view.block->service);
+		if (selected->kind == KIND_WHOLE &&
+		    !(view.block->flags & OXP_SERVICE_QUIC))
+			record_plain_slot(ctx, selected->block);
+		RECORD(MEMBER, selected->member);
+		if (alternative)
+			RECORD(ALTERNATIVE, selected->alternative - 1);
+	}
 	outer_type = without_port(member->outer_type);
 	if (outer_type != OUTER_NONE && !has_outer_header(outer_type))
 		return drop_of(ctx, OXP_DROP_INTERNAL, view.block->service);
 	outer_v6 = is_outer_v6_of(selected, outer_type);
-	if (outer_type != OUTER_NONE && !has_source(&config, outer_v6))
+	if (outer_type != OUTER_NONE && !has_source(&config, outer_v6)) {
+		RECORD(NO_SOURCE, outer_v6);
 		return drop_of(ctx, OXP_DROP_NO_NEXT_HOP, view.block->service);
+	}
 	if (feature_fib && config.flags & OXP_NODE_FIB) {
+		RECORD(ROUTES);
 		status = find_route(ctx, selected, &routed,
 				    length - selected->l3 +
 					    outer_length(outer_type) +
@@ -332,6 +349,8 @@ __noinline int deliver(struct xdp_md *ctx, struct selected *selected,
 		uplink = &routed;
 	} else {
 		uplink = choose_uplink(selected->entropy, outer_v6);
+		RECORD(UPLINK, uplink ? uplink->ifindex : 0, outer_v6,
+		       choice_of(selected->entropy));
 		if (!uplink)
 			return drop_of(ctx, OXP_DROP_NO_NEXT_HOP,
 				       view.block->service);
@@ -380,8 +399,12 @@ static __always_inline int send(struct xdp_md *ctx, struct selected *selected,
 	__u64 link_length;
 	bool outer_v6;
 
+	/* By multiplication, as a branch for simulations would change the code
+	 * of the fast path. */
 	if (unlikely(!has_outer_header(outer_type) ||
-		     (feature_fib && READ_ONCE(config.flags) & OXP_NODE_FIB)))
+		     (feature_fib &&
+		      (READ_ONCE(config.flags) | records * OXP_NODE_FIB) &
+			      OXP_NODE_FIB)))
 		return deliver_plain(ctx, selected);
 	outer_v6 = is_outer_v6(outer_type);
 	uplink = choose_uplink(selected->entropy, outer_v6);

@@ -14,6 +14,7 @@
 #include "forward/budget.h"
 #include "forward/drop.h"
 #include "forward/parse.h"
+#include "forward/record.h"
 #include "icmp_too_big.h"
 
 /* The sum of `length` bytes at `offset`, in whichever buffers of the frame,
@@ -147,6 +148,7 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 		fragment = ip->frag_off;
 		if (!(fragment & bpf_htons(IP_DONT_FRAGMENT)) &&
 		    !(what & TOO_BIG_QUOTED)) {
+			RECORD(TOO_BIG, 0);
 			if (!(config.flags & OXP_NODE_PASS_TOO_BIG))
 				return drop(ctx, OXP_DROP_TOO_BIG);
 			count(ctx, OXP_PASSED_TOO_BIG);
@@ -159,6 +161,7 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 	} else if (limit < LIMIT_V6) {
 		limit = LIMIT_V6;
 	}
+	RECORD(TOO_BIG, what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) ? 0 : limit);
 	if (what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) ||
 	    !may_answer(ANSWER_TOO_BIG,
 			answered_at(ctx, l3, what & TOO_BIG_V6)))

@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Running the program on the node's tables, with private copies of what packets
- * change: what would happen to a frame, without a trace in the node.
+ * Running the program, with a record of its decisions, on the node's tables,
+ * with private copies of what packets change: what would happen to a frame,
+ * without a trace in the node.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "address.h"
-#include "age_since.h"
-#include "clock.h"
 #include "error.h"
 #include "forward.skel.h"
-#include "inspect/flow.h"
 #include "load/load.h"
-#include "node/lock.h"
 #include "program/load.h"
 #include "program/test_run.h"
-#include "service/find.h"
 #include "state.h"
-#include "table/blocks.h"
 #include "table/counters.h"
-#include "table/slots.h"
 
 struct oxp_simulation {
 	struct oxp_node *node;
@@ -76,6 +67,8 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 	object->rodata->members_half = 1;
 	object->rodata->writes_ages = false;
 	object->rodata->writes_nat = false;
+	object->rodata->records = true;
+	object->rodata->feature_fib = true;
 	return load_skeleton(&load, object->skeleton, status, error,
 			     OXP_ERROR_LENGTH);
 }
@@ -123,18 +116,15 @@ static int copy_state(struct oxp_simulation *simulation, char *error)
 	return simulation->sources ? 0 : -EIO;
 }
 
-static int program_of(const struct oxp_simulation *simulation)
-{
-	return bpf_program__fd(simulation->object->progs.oxp_forward);
-}
-
+/* The tag of the program without a record. */
 static int read_tag(const struct oxp_simulation *simulation, uint8_t tag[8],
 		    char *error)
 {
 	struct bpf_prog_info info = {};
 	__u32 length = sizeof(info);
-	int status =
-		bpf_obj_get_info_by_fd(program_of(simulation), &info, &length);
+	int status = bpf_obj_get_info_by_fd(
+		bpf_program__fd(simulation->object->progs.oxp_forward), &info,
+		&length);
 
 	if (status)
 		return failure(error, status, "cannot look at the program");
@@ -198,10 +188,13 @@ int oxp_simulation_run(struct oxp_simulation *simulation,
 		       char *error)
 {
 	uint64_t before[OXP_OUTCOMES];
+	struct forward *object = simulation->object;
 	int status = read_outcomes(simulation, before, error);
 
+	memset(object->data_record, 0, sizeof(*object->data_record));
 	if (!status)
-		status = run_program(program_of(simulation), frame, error);
+		status = run_program(bpf_program__fd(object->progs.oxp_forward),
+				     frame, error);
 	if (!status)
 		status = read_outcomes(simulation, outcomes, error);
 	for (int i = 0; i < OXP_OUTCOMES && !status; i++)
@@ -209,163 +202,17 @@ int oxp_simulation_run(struct oxp_simulation *simulation,
 	return status;
 }
 
-static void recall(const struct oxp_simulation *simulation, uint64_t name,
-		   const struct service_block *block, struct oxp_selection *out)
-{
-	uint32_t sets = simulation->node->config->flows_max / FLOW_SET_WAYS;
-	const struct flow_set *set = &simulation->flows[name & (sets - 1)];
-
-	for (int i = 0; i < FLOW_SET_WAYS; i++) {
-		uint64_t entry = set->entry[i];
-		uint32_t age =
-			age_since(entry >> FLOW_TIME_SHIFT, coarse_time() >> 30,
-				  FLOW_TIME_MASK, AGE_AHEAD);
-
-		if ((entry & FLOW_NAME_MASK) != (name & FLOW_NAME_MASK))
-			continue;
-		if (age > block->idle_timeout_s)
-			return;
-		out->remembered = entry & FLOW_MEMBER;
-		out->confirmed = !!(entry & FLOW_CONFIRMED);
-		out->age_s = age;
-		return;
-	}
-}
-
-static uint16_t member_number(uint16_t member)
-{
-	return member == SLOT_NOBODY ? OXP_NO_MEMBER : member;
-}
-
-static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
-			const struct oxp_packet *packet,
-			struct oxp_selection *out)
-{
-	struct oxp_node *node = simulation->node;
-	struct service_block *block = live_block(node, index);
-	struct selecting flow = selecting_of(block, packet);
-	uint64_t hash = selecting_hash(&flow, FLOW_SEED), name;
-
-	*out = (struct oxp_selection){
-		.slots = block->slots,
-		.slot = flow_slot(hash, block->slots),
-		.entropy = flow_entropy(hash),
-		.remembered = OXP_NO_MEMBER,
-		.learning = !!(block->flags & BLOCK_LEARNING),
-	};
-	out->open = slot_is_open(block, out->slot);
-	out->now = member_number(owner_at(block, out->slot));
-	out->before = out->now;
-	out->changed = slot_is_changed(block, out->slot);
-	if (out->open || out->changed)
-		out->before = member_number(
-			before_at(block, flow_slot(hash, block->before_slots)));
-	name = flow_name(selecting_hash(&flow, node->config->seed), index);
-	if (out->open && !packet->later)
-		recall(simulation, name, block, out);
-}
-
-int oxp_simulation_select(struct oxp_simulation *simulation,
-			  const struct oxp_key *key,
-			  const struct oxp_packet *packet,
-			  struct oxp_selection *out, char *error)
-{
-	int index = lock_service(simulation->node, key, error);
-
-	if (index < 0)
-		return index;
-	select_slot(simulation, index, packet, out);
-	unlock_node(simulation->node);
-	return 0;
-}
-
-/* Returns SHARE_WAYS if there is no such tag. */
-static int way_of(const struct shared_set *set, uint64_t name)
-{
-	int way = 0;
-
-	while (way < SHARE_WAYS && set->tag[way] != name)
-		way++;
-	return way;
-}
-
-int oxp_simulation_fragment_find(struct oxp_simulation *simulation,
-				 const struct oxp_packet *packet,
-				 struct oxp_key *service, uint16_t *member,
+int oxp_simulation_decisions_get(struct oxp_simulation *simulation,
+				 struct oxp_decision out[OXP_DECISIONS_MAX],
 				 char *error)
 {
-	bool v4 = is_v4(packet->destination.bytes);
-	__be32 id =
-		v4 ? htons(packet->fragment_id) : htonl(packet->fragment_id);
-	__be32 source[4], destination[4];
-	const struct shared_set *set;
-	int way, status;
-	uint64_t name;
-	uint32_t what;
+	const struct decision_record *record =
+		&simulation->object->data_record->record;
 
-	memcpy(source, packet->source.bytes, sizeof(source));
-	memcpy(destination, packet->destination.bytes, sizeof(destination));
-	name = fragment_name(source, destination, id, packet->fragment_protocol,
-			     simulation->node->config->seed);
-	set = &simulation->fragments[name & (FRAGMENT_SETS - 1)];
-	way = way_of(set, name);
-	if (way == SHARE_WAYS ||
-	    age_since(set->state[way] >> SHARE_TIME_SHIFT,
-		      coarse_time() >> SHARE_UNIT_SHIFT, UINT32_MAX,
-		      AGE_AHEAD_MS) > FRAGMENT_AGE_MAX)
-		return failure(error, -ENOENT, "the first fragment");
-	what = set->state[way] & SHARE_WHAT;
-	if (!what || what >= FRAGMENT_OF_NAT)
-		return failure(error, -ENOENT, "the first fragment");
-	*service = (struct oxp_key){.vip = packet->destination,
-				    .port = ntohs(set->value[way] >> 48),
-				    .protocol = what};
-	status = lock_service(simulation->node, service, error);
-	if (status < 0)
-		return status;
-	unlock_node(simulation->node);
-	/* the service is gone, and its key belongs to another one */
-	if (status != (int)(uint32_t)set->value[way])
-		return failure(error, -ENOENT, "the first fragment's service");
-	*member = set->value[way] >> 32;
-	return 0;
-}
-
-int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
-			      const struct oxp_key *key,
-			      const struct oxp_address *source,
-			      uint64_t *tokens, char *error)
-{
-	int index = lock_service(simulation->node, key, error);
-	const struct service_block *block;
-	bool v6 = !is_v4(source->bytes);
-	union source_budget budget;
-	const struct shared_set *set;
-	uint64_t rate, burst, gained, name, who = 0;
-	int way;
-
-	if (index < 0)
-		return index;
-	block = live_block(simulation->node, index);
-	rate = block->new_flow_rate;
-	burst = block->new_flow_burst ? block->new_flow_burst : rate;
-	unlock_node(simulation->node);
-	/* the budget has 32 bits */
-	if (burst > UINT32_MAX / 1024)
-		burst = UINT32_MAX / 1024;
-	*tokens = burst * 1024;
-	memcpy(&who, source->bytes + (v6 ? 0 : 12), v6 ? 8 : 4);
-	name = source_name(who, v6, index, simulation->node->config->seed);
-	set = &simulation->sources[name & (SOURCE_SETS - 1)];
-	way = way_of(set, name);
-	if (way == SHARE_WAYS)
-		return 0;
-	budget.word = set->value[way];
-	gained = age_since(budget.time, coarse_time() / 1000000, ~0U,
-			   AGE_AHEAD_MS) *
-		 rate;
-	if (gained < burst * 1000 &&
-	    budget.flows + gained * 1024 / 1000 < *tokens)
-		*tokens = budget.flows + gained * 1024 / 1000;
-	return 0;
+	if (record->count > OXP_DECISIONS_MAX)
+		return failure(error, -EOVERFLOW,
+			       "%llu decisions, of which only %u are known",
+			       record->count, OXP_DECISIONS_MAX);
+	memcpy(out, record->decision, record->count * sizeof(*out));
+	return record->count;
 }

@@ -7,7 +7,6 @@
 #include "clock.h"
 #include "epoch.h"
 #include "error.h"
-#include "inspect/flow.h"
 #include "node/create.h"
 #include "node/info.h"
 #include "node/lock.h"

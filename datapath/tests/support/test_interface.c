@@ -114,18 +114,38 @@ int oxp_test_run(struct oxp_node *node, struct oxp_frame *frames,
 	return status && !done ? status : (int)done;
 }
 
+/* The slot of a flow. `source` is the client's address, which is changed. */
+static uint32_t slot_of(const struct service_block *block,
+			const struct oxp_key *key, __be32 source[4],
+			uint16_t client_port)
+{
+	uint32_t ports = (uint32_t)htons(client_port) << 16 | htons(key->port);
+	uint8_t protocol = key->protocol;
+	bool v4 = is_v4(key->vip.bytes);
+	__be32 vip[4];
+	uint64_t hash;
+
+	memcpy(vip, key->vip.bytes, sizeof(vip));
+	if (block->flags & OXP_SERVICE_SOURCE) {
+		int kept = v4 ? 96 + block->source_length_v4
+			      : block->source_length_v6;
+
+		for (int bit = kept; bit < 128; bit++)
+			source[bit / 32] &= ~htonl(1U << (31 - bit % 32));
+		ports = protocol = 0;
+	}
+	hash = v4 ? seeded_hash_v4(source[3], vip[3], ports, protocol,
+				   FLOW_SEED)
+		  : seeded_hash_v6(source, vip, ports, protocol, FLOW_SEED);
+	return flow_slot(hash, block->slots);
+}
+
 int oxp_test_pick(struct oxp_node *node, const struct oxp_key *key,
 		  const struct oxp_address *client, uint16_t client_port,
 		  struct oxp_address *member, char *error)
 {
-	const struct oxp_packet packet = {
-		.source = *client,
-		.destination = key->vip,
-		.source_port = client_port,
-		.destination_port = key->port,
-		.protocol = key->protocol,
-	};
 	const struct service_block *block;
+	__be32 source[4];
 	int index, status = 0;
 	uint16_t chosen;
 
@@ -137,7 +157,8 @@ int oxp_test_pick(struct oxp_node *node, const struct oxp_key *key,
 	if (index < 0)
 		return index;
 	block = live_block(node, index);
-	chosen = owner_at(block, slot_of_packet(block, &packet));
+	memcpy(source, client->bytes, sizeof(source));
+	chosen = owner_at(block, slot_of(block, key, source, client_port));
 	if (chosen != SLOT_NOBODY)
 		memcpy(member->bytes, block->member[chosen].address,
 		       sizeof(member->bytes));

@@ -8,8 +8,8 @@ import unittest
 from scapy.layers import inet
 from scapy.layers import inet6
 
-from octavia_xdp_provider.packet_model import icmp
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import icmp
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import random_case

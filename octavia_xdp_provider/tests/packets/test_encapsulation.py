@@ -8,7 +8,7 @@ from scapy.layers import inet6
 from scapy.layers import l2
 from scapy.packet import Raw
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program against the model, with random and mutated frames."""
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import random_case
 

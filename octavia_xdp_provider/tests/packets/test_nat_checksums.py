@@ -5,7 +5,7 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.packet import Raw
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import checksums
 from octavia_xdp_provider.tests.packets.support import compared

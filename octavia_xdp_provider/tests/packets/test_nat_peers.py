@@ -7,8 +7,8 @@ import itertools
 from scapy.layers import inet
 from scapy.layers import l2
 
-from octavia_xdp_provider.packet_model import nat
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import nat
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support import nat_peers_case

@@ -5,8 +5,8 @@ which peers are asked for them and after it.
 
 from scapy.layers import inet
 
-from octavia_xdp_provider.packet_model import nat
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import nat
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import nat_cases

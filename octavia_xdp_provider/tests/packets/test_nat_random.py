@@ -8,9 +8,9 @@ import os
 import random
 import unittest
 
-from octavia_xdp_provider.packet_model import nat_peers
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import nat_peers
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support import nat_peers_case
 from octavia_xdp_provider.tests.packets.support import nat_scenario

@@ -8,7 +8,7 @@ the forwarding program, which other tests compare it with, has no part in it.
 from scapy.layers import inet
 from scapy.layers import inet6
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import nat_cases
 

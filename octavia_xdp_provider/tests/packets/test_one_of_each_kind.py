@@ -8,7 +8,7 @@ expectations in the other tests.
 from scapy.layers import inet
 from scapy.layers import inet6
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation

@@ -9,7 +9,7 @@ from scapy.layers import l2
 from scapy.layers import sctp
 from scapy.packet import Raw
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 

@@ -7,8 +7,8 @@ import random
 from scapy.layers import sctp
 from scapy.packet import Raw
 
-from octavia_xdp_provider.packet_model import quic
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import quic
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support.cases import Outcome

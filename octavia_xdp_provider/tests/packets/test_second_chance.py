@@ -3,8 +3,8 @@
 
 import struct
 
-from octavia_xdp_provider.packet_model import select
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import select
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import library
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation

@@ -4,7 +4,7 @@ another."""
 
 from scapy.layers import inet
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import outer4

@@ -18,8 +18,7 @@ PACKAGE = documents.ROOT / 'octavia_xdp_provider'
 DATAPATH = documents.ROOT / 'datapath'
 _CLOCKS = {'_now', 'time.time'}
 # The ages of files, in one process and by the kernel's own clock.
-# In packets "at" is an offset.
-_FOLDERS = ('tests/', 'packet_model/')
+_FOLDERS = ('tests/',)
 _LEFT_ALONE = {'process/ages.py', 'process/atomic_file.py', 'ctl/links.py'}
 
 # Of C: what is read of a clock, and what tables keep of it. Nanoseconds and

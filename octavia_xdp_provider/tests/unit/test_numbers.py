@@ -6,7 +6,8 @@ import re
 
 import octavia_xdp_provider
 from octavia_xdp_provider.contracts import enumerations
-from octavia_xdp_provider.packet_model import encap
+from octavia_xdp_provider.ctl import frame
+from octavia_xdp_provider.tests.models.packet_model import encap
 from octavia_xdp_provider.tests.unit import base
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
@@ -31,6 +32,8 @@ class TestNumbers(base.TestCase):
                 (PACKAGE / 'drops/drops.bpf.c', '')):
             for name, number in ports.items():
                 self.assertEqual([number], defined(path, prefix + name), path)
+        self.assertEqual(ports, {name: getattr(frame, name)
+                                 for name in ports})
         self.assertEqual(set(ports.values()), set(encap.UDP_PORTS))
 
     def test_members_take_off_each_outer_header(self):

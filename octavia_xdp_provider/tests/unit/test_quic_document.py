@@ -9,7 +9,7 @@ import runpy
 import google_crc32c
 
 import octavia_xdp_provider
-from octavia_xdp_provider.packet_model import quic as packet_model
+from octavia_xdp_provider.tests.models.packet_model import quic as packet_model
 from octavia_xdp_provider.tests.unit import base
 
 USER = (pathlib.Path(octavia_xdp_provider.__file__).parents[1]

@@ -499,6 +499,9 @@ __noinline int nat_finish(struct xdp_md *ctx, __u32 outcome)
 	flow = nat_flow_at(work->number);
 	if (!flow || !nat_put_link(ctx, &work->exit))
 		return nat_drop(work, OXP_DROP_INTERNAL);
+	RECORD(SERVICE, flow->service);
+	if (!(work->what & NAT_TO_CLIENT))
+		RECORD(MEMBER, flow->member_index);
 	length = work->packet.end - work->packet.l3;
 	if (work->what & NAT_TO_CLIENT)
 		nat_count_reply(flow->service, length + work->exit.more);
@@ -557,6 +560,7 @@ __noinline int nat_take(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 {
 	int stage = nat_look_first(ctx, l3, v6, line);
 
+	RECORD(NAT);
 	if (stage == NAT_INSIDE)
 		stage = nat_look_inside(ctx, l3);
 	if (stage == NAT_GO_ON && nat_is_sought())

@@ -10,7 +10,7 @@ import time
 
 from scapy import utils
 
-from octavia_xdp_provider.ctl import compare
+from octavia_xdp_provider.ctl import outcome as outcomes
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import ctl_node
 from octavia_xdp_provider.tests.functional.support import private_node as base
@@ -87,7 +87,7 @@ class TestTrace(ctl_node.Node):
             self.assertEqual(('up0@in', 1, 'up0@out', 2), (
                 first.sniffed_on, first.direction, second.sniffed_on,
                 second.direction))
-            self.assertEqual(compare.ACTIONS[action].encode(),
+            self.assertEqual(outcomes.ACTIONS[action].encode(),
                              second.comment)
             self.assertLess(abs(float(first.time) - time.time()), 3600)
         self.wait_traced(0)
@@ -111,7 +111,7 @@ class TestTrace(ctl_node.Node):
         process.kill()
         process.wait(SOON)
         self.wait_traced(0)
-        self.assertEqual(compare.Action.TX, self.send(with_(TCP))[0][0])
+        self.assertEqual(outcomes.Action.TX, self.send(with_(TCP))[0][0])
 
 
 class TestTraceRefused(ctl_node.Node):

@@ -12,7 +12,7 @@ import random
 from scapy import utils
 from scapy.packet import Raw
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 

@@ -6,15 +6,15 @@ import ipaddress
 import struct
 import time
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import flows
-from octavia_xdp_provider.packet_model import forward
-from octavia_xdp_provider.packet_model import nat
-from octavia_xdp_provider.packet_model import nat_peers
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import rate
-from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.models import maglev_model
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import flows
+from octavia_xdp_provider.tests.models.packet_model import forward
+from octavia_xdp_provider.tests.models.packet_model import nat
+from octavia_xdp_provider.tests.models.packet_model import nat_peers
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import rate
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import library
 

@@ -5,7 +5,7 @@ from scapy.contrib import geneve
 from scapy.layers import inet
 from scapy.layers import l2
 
-from octavia_xdp_provider.packet_model import select
+from octavia_xdp_provider.tests.models.packet_model import select
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import outer6

@@ -16,7 +16,7 @@ import typing
 
 import cffi
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 
 VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 SEGMENT_SIZE = 1 << 23

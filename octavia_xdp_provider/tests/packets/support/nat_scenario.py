@@ -10,10 +10,10 @@ which port a flow has got, before anything else happens to the flow.
 import random
 import struct
 
-from octavia_xdp_provider.packet_model import encap
-from octavia_xdp_provider.packet_model import nat
-from octavia_xdp_provider.packet_model import nat_peers
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import encap
+from octavia_xdp_provider.tests.models.packet_model import nat
+from octavia_xdp_provider.tests.models.packet_model import nat_peers
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import scenario
 from octavia_xdp_provider.tests.packets.support import traffic

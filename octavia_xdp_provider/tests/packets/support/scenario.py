@@ -4,8 +4,8 @@
 import random
 import struct
 
-from octavia_xdp_provider.packet_model import flows
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import flows
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment

@@ -3,7 +3,7 @@
 
 import random
 
-from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import parse
 from octavia_xdp_provider.tests.packets.support import compared
 
 ETHERNET = 14  # the kernel makes no shorter first buffer

@@ -10,9 +10,9 @@ again.
 import random
 import struct
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import quic
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import quic
+from octavia_xdp_provider.tests.models.packet_model import state
 
 MACS = bytes((2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 3))
 EXTENSIONS = (0, 43, 44, 60)

@@ -7,7 +7,7 @@ import pickle
 from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.node import types
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.unit import base
 
 LISTS = '''/* Two
@@ -22,6 +22,8 @@ OXP_OUTCOME(DROP_RATE, 1, dropped,
 OXP_PROBE_OUTCOME(SENT, 0, "sent")
 OXP_ENCAPSULATION(IPIP, 0, 4, "ipip", "RFC 2003")
 OXP_HOST_OUTCOME(GUESSED, 0, remark, "answers")
+OXP_DECISION(SLOT, 0, "slot slots", "of the flow")
+OXP_DECISION(ECHO, 1, "", "a request")
 #undef OXP_OUTCOME
 '''
 
@@ -48,6 +50,10 @@ class TestParse(base.TestCase):
             (enumerations.Entry('GUESSED', 0, 'remark', 'answers'),),
             found[enumerations.HOST_OUTCOME])
         self.assertEqual(
+            (enumerations.Entry('SLOT', 0, 'slot slots', 'of the flow'),
+             enumerations.Entry('ECHO', 1, '', 'a request')),
+            found[enumerations.DECISION])
+        self.assertEqual(
             (enumerations.Entry('IPIP', 0, 'ipip', 'RFC 2003', 4),),
             found[enumerations.ENCAPSULATION])
 
@@ -62,8 +68,9 @@ class TestParse(base.TestCase):
                 ('OXP_PROBE_OUTCOME(', 'OXP_OTHER(', 10),
                 ('"ipip"', 'ipip', 11),
                 ('IPIP, 0, 4,', 'IPIP, 0,', 11),
-                ('#undef OXP_OUTCOME', '#undef OTHER', 13),
-                ('#undef OXP_OUTCOME', '#include "more.h"', 13)):
+                ('"slot slots"', '"slot, slots"', 13),
+                ('#undef OXP_OUTCOME', '#undef OTHER', 15),
+                ('#undef OXP_OUTCOME', '#include "more.h"', 15)):
             self.assert_refused(old, new, f'line {line}:')
 
     def test_gaps_and_repetitions_are_refused_with_their_line(self):
@@ -86,6 +93,7 @@ class TestLists(base.TestCase):
                 (enumerations.Outcome, enumerations.OUTCOME),
                 (enumerations.ProbeOutcome, enumerations.PROBE_OUTCOME),
                 (enumerations.HostOutcome, enumerations.HOST_OUTCOME),
+                (enumerations.Decision, enumerations.DECISION),
                 (enumerations.Encapsulation, enumerations.ENCAPSULATION)):
             self.assertTrue(issubclass(made, enum.IntEnum))
             self.assertEqual(

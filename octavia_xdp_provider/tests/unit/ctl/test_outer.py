@@ -6,7 +6,7 @@ from scapy.layers import inet6
 from scapy.layers import l2
 
 from octavia_xdp_provider.ctl import outer
-from octavia_xdp_provider.packet_model.state import Encapsulation
+from octavia_xdp_provider.node.types import Encapsulation
 from octavia_xdp_provider.tests.unit import base
 
 

@@ -4,7 +4,7 @@ import random
 
 from scapy import utils
 
-from octavia_xdp_provider.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import checksum
 from octavia_xdp_provider.tests.unit import base
 
 

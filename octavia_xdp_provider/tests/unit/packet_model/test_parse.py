@@ -7,9 +7,9 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
-from octavia_xdp_provider.packet_model import allow
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import allow
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 from octavia_xdp_provider.tests.unit import base
 
 MAC = '02:00:00:00:00:01'

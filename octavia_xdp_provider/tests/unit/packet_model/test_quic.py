@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from octavia_xdp_provider.packet_model import quic
+from octavia_xdp_provider.tests.models.packet_model import quic
 from octavia_xdp_provider.tests.unit import base
 
 

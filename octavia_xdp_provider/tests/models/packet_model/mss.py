@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clamps the maximum segment size of SYNs to what paths to members carry."""
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 HEADERS = {state.IPV4: 40, state.IPV6: 60}
 OPTIONS_MAX = 10

@@ -3,9 +3,9 @@
 
 import struct
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 LEAST = {state.IPV4: 576, state.IPV6: 1280}
 QUOTED = {state.IPV4: 520, state.IPV6: 1232}

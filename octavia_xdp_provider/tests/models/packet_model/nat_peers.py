@@ -7,10 +7,10 @@ import enum
 import struct
 import typing
 
-from octavia_xdp_provider.packet_model import encap
-from octavia_xdp_provider.packet_model import nat
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import encap
+from octavia_xdp_provider.tests.models.packet_model import nat
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 KEY_FLAG, MAGIC = 0x2000, 0x4f58
 GRE = struct.Struct('!HHHBB')  # flags, Ethertype; magic, kind and hops: key

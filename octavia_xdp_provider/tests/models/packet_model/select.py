@@ -7,7 +7,7 @@ Addresses and ports are read as little-endian words.
 import struct
 import typing
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 
 MASK = (1 << 64) - 1
 SEED = 0x8e38cb5d3a1f6c27

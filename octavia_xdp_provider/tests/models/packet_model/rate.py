@@ -5,9 +5,9 @@ import collections
 import enum
 import struct
 
-from octavia_xdp_provider.packet_model import ages
-from octavia_xdp_provider.packet_model import select
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import ages
+from octavia_xdp_provider.tests.models.packet_model import select
+from octavia_xdp_provider.tests.models.packet_model import state
 
 SCALE = 1024  # units of a token
 

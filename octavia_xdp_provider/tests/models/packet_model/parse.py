@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locates the headers of a frame and validates them."""
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 
 VLAN = (b'\x81\x00', b'\x88\xa8')
 HEADER = {state.TCP: 20, state.UDP: 8, state.SCTP: 12}

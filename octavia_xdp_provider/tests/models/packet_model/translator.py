@@ -3,11 +3,11 @@
 
 import typing
 
-from octavia_xdp_provider.packet_model import icmp
-from octavia_xdp_provider.packet_model import mss
-from octavia_xdp_provider.packet_model import nat
-from octavia_xdp_provider.packet_model import select
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import icmp
+from octavia_xdp_provider.tests.models.packet_model import mss
+from octavia_xdp_provider.tests.models.packet_model import nat
+from octavia_xdp_provider.tests.models.packet_model import select
+from octavia_xdp_provider.tests.models.packet_model import state
 
 Outcome = state.Outcome
 

@@ -7,11 +7,11 @@ import enum
 import struct
 import typing
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import icmp
-from octavia_xdp_provider.packet_model import nat_errors
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import icmp
+from octavia_xdp_provider.tests.models.packet_model import nat_errors
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 CHECKSUM = {state.TCP: 16, state.UDP: 6}
 HEADER = {state.IPV4: 20, state.IPV6: 40}

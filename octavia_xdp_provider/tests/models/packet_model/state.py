@@ -9,8 +9,8 @@ import enum
 import typing
 
 from octavia_xdp_provider.contracts import enumerations
-from octavia_xdp_provider.packet_model import allow
-from octavia_xdp_provider.packet_model import quic
+from octavia_xdp_provider.tests.models.packet_model import allow
+from octavia_xdp_provider.tests.models.packet_model import quic
 
 
 class Action(enum.IntEnum):

@@ -3,23 +3,22 @@
 
 import typing
 
-from octavia_xdp_provider.packet_model import encap
-from octavia_xdp_provider.packet_model import flows
-from octavia_xdp_provider.packet_model import fragments
-from octavia_xdp_provider.packet_model import icmp
-from octavia_xdp_provider.packet_model import mss
-from octavia_xdp_provider.packet_model import nat
-from octavia_xdp_provider.packet_model import nat_peers
-from octavia_xdp_provider.packet_model import observer
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import ports
-from octavia_xdp_provider.packet_model import quic
-from octavia_xdp_provider.packet_model import rate
-from octavia_xdp_provider.packet_model import resets
-from octavia_xdp_provider.packet_model import select
-from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.packet_model import too_big
-from octavia_xdp_provider.packet_model import translator
+from octavia_xdp_provider.tests.models.packet_model import encap
+from octavia_xdp_provider.tests.models.packet_model import flows
+from octavia_xdp_provider.tests.models.packet_model import fragments
+from octavia_xdp_provider.tests.models.packet_model import icmp
+from octavia_xdp_provider.tests.models.packet_model import mss
+from octavia_xdp_provider.tests.models.packet_model import nat
+from octavia_xdp_provider.tests.models.packet_model import nat_peers
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import ports
+from octavia_xdp_provider.tests.models.packet_model import quic
+from octavia_xdp_provider.tests.models.packet_model import rate
+from octavia_xdp_provider.tests.models.packet_model import resets
+from octavia_xdp_provider.tests.models.packet_model import select
+from octavia_xdp_provider.tests.models.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import too_big
+from octavia_xdp_provider.tests.models.packet_model import translator
 
 Action = state.Action
 Outcome = state.Outcome
@@ -91,10 +90,8 @@ class Forwarder:
     for example by readers of a node's maps.
     """
 
-    def __init__(self, node: state.Node,
-                 watch: observer.Observer = observer.NOBODY):
+    def __init__(self, node: state.Node):
         self.node = node
-        self.watch = watch
         self.services: dict[tuple, state.Service] = {}
         self.vips: dict[bytes, list[state.Service]] = {}
         self.slots = select.Slots()
@@ -122,17 +119,14 @@ class Forwarder:
         """
         packet = parse.parse(frame, readable)
         if type(packet) is parse.Ignored:
-            self.watch.ignored(packet)
             return Result(Action.PASS, frame, Outcome.PASS)
-        self.watch.packet(packet)
         if packet.destination in self.nat.pools:
             return self._to_pool(packet, ingress, clock)
         services = self.vips.get(packet.destination)
-        self.watch.vip(packet, services)
         if services is None:
             return Result(Action.PASS, frame, Outcome.PASS)
         if packet.wrong is not None:
-            return self._malformed(frame, packet.wrong)
+            return self._drop(frame, Outcome.DROP_MALFORMED)
         if packet.later:
             return self._later_fragment(packet, ingress, clock)
         if packet.protocol in parse.HEADER:
@@ -150,7 +144,7 @@ class Forwarder:
         frame = packet.frame
         wrong = nat.wrong(packet)
         if wrong is not None:
-            return self._malformed(frame, wrong)
+            return self._drop(frame, Outcome.DROP_MALFORMED)
         icmp_of_family = (state.ICMP if packet.family == state.IPV4
                           else state.ICMPV6)
         if (packet.protocol in (state.ICMP, state.ICMPV6) and
@@ -172,7 +166,7 @@ class Forwarder:
     def _icmp_to_pool(self, packet, ingress, clock) -> Result:
         wrong = icmp.wrong(packet)
         if wrong is not None:
-            return self._malformed(packet.frame, wrong)
+            return self._drop(packet.frame, Outcome.DROP_MALFORMED)
         kind = packet.frame[packet.transport]
         if kind == icmp.ECHO[packet.family]:
             return self._echo(packet, clock)
@@ -269,7 +263,7 @@ class Forwarder:
         frame = packet.frame
         wrong = nat.wrong(packet)
         if wrong is not None:
-            return self._malformed(frame, wrong)
+            return self._drop(frame, Outcome.DROP_MALFORMED)
         if packet.protocol in (state.ICMP, state.ICMPV6):
             return self._icmp_inside(packet, handed, ingress, clock)
         if packet.later:
@@ -278,7 +272,7 @@ class Forwarder:
             return Result(Action.PASS, frame, Outcome.PASS)
         at = packet.transport
         if at + parse.HEADER[packet.protocol] > packet.end:
-            return self._malformed(frame, 'less than a header of its kind')
+            return self._drop(frame, Outcome.DROP_MALFORMED)
         service = self.services.get(
             (packet.destination, packet.protocol,
              int.from_bytes(frame[at + 2:at + 4], 'big')))
@@ -303,7 +297,7 @@ class Forwarder:
             return Result(Action.PASS, packet.frame, Outcome.PASS)
         wrong = icmp.wrong(packet)
         if wrong is not None:
-            return self._malformed(packet.frame, wrong)
+            return self._drop(packet.frame, Outcome.DROP_MALFORMED)
         if packet.frame[at] == icmp.ECHO[family]:
             return self._echo(packet, clock)
         if packet.frame[at] not in icmp.ERRORS[family]:
@@ -383,16 +377,10 @@ class Forwarder:
             service.drops += 1
         return Result(Action.DROP, frame, outcome, remarks)
 
-    def _malformed(self, frame, why) -> Result:
-        self.watch.malformed(why)
-        return self._drop(frame, Outcome.DROP_MALFORMED)
-
     def _tunnel(self, packet) -> Result:
-        self.watch.tunnel(packet.protocol)
         return self._drop(packet.frame, Outcome.DROP_TUNNEL)
 
     def _left(self, packet) -> Result:
-        self.watch.left(packet.protocol, packet.first or packet.later)
         return Result(Action.PASS, packet.frame, Outcome.PASS)
 
     # TCP, UDP, SCTP -------------------------------------------------------
@@ -404,11 +392,9 @@ class Forwarder:
         service = self.services.get(
             (packet.destination, packet.protocol, port))
         if service is None:
-            self.watch.no_service(packet.protocol, port)
             if packet.protocol == state.UDP and port in encap.UDP_PORTS:
                 return self._tunnel(packet)
             return Result(Action.PASS, packet.frame, Outcome.PASS)
-        self.watch.service(service)
         if service.nat:
             return self._request(packet, service, ingress, clock)
         opens = opens_flow(packet, service)
@@ -431,17 +417,14 @@ class Forwarder:
             if not opens and not packet.first:
                 alternative = other
         if packet.first and member != state.NOBODY:
-            self.watch.first_fragment()
             self.fragments.leave(packet, service, member)
         return self._send(context, member, value, opens, remarks, alternative)
 
     def _refused(self, packet, service) -> Outcome | None:
         if self.node.is_no_client(packet.source, packet.destination):
-            self.watch.martian(packet.source)
             return Outcome.DROP_MARTIAN
         networks = service.networks
         network = None if networks is None else networks.find(packet.source)
-        self.watch.allowed(service, packet.source, network)
         return (Outcome.DROP_NOT_ALLOWED if network is None and
                 networks is not None else None)
 
@@ -451,14 +434,12 @@ class Forwarder:
             return None
         tokens = self.sources.tokens(service, packet.source,
                                      clock // 1000000)
-        self.watch.rate(service, tokens)
         if tokens < rate.SCALE:
             return Outcome.DROP_RATE
         self.sources.take(service, packet.source)
         return None
 
     def _beyond_limit(self, packet, service, clock) -> Result:
-        self.watch.beyond_limit(service)
         if (service.sends_reset and resets.can_reset(packet) and
                 self._may_answer(rate.Answer.RESET, packet, clock)):
             return Result(Action.TX, resets.reset_back(packet),
@@ -475,7 +456,6 @@ class Forwarder:
         member = service.servers.get(server)
         if member is not None and not service.members[member].keeps_flows:
             member = None
-        self.watch.quic(server, member is not None)
         return member
 
     def _select(self, context: _Packet, flow: tuple, value: int,
@@ -483,13 +463,12 @@ class Forwarder:
         """Return (member, the alternative for packets that open no flow,
         whether the memory was full)."""
         slot = self.slots.look_up(context.service, flow, value)
-        self.watch.slot(context.service, slot)
         member, full = slot.now, False
         if slot.before is not None and slot.open:
             member, full = flows.choose(
                 self.memory, context.service, flow, slot, context.protocol,
                 opens, not context.error and ends_flow(context.parsed),
-                context.time >> flows.UNIT_SHIFT, self.watch)
+                context.time >> flows.UNIT_SHIFT)
         return member, flows.alternative(context.service, slot, member), full
 
     # Fragments ------------------------------------------------------------
@@ -503,21 +482,17 @@ class Forwarder:
         owner = self.fragments.follow(packet, self.services)
         if owner is not None:
             service, member = owner
-            self.watch.followed(packet, service, member)
         else:
             if packet.protocol in TUNNELS:
                 return self._tunnel(packet)
             if packet.protocol not in parse.HEADER:
                 return self._left(packet)
-            self.watch.not_followed(packet)
             service = fragments.guess(self.vips[packet.destination],
                                       packet.protocol)
             if service is None:
-                self.watch.no_service(packet.protocol, None)
                 return self._drop(packet.frame, Outcome.DROP_FRAGMENT)
             if service.nat:
                 return self._drop(packet.frame, Outcome.DROP_FRAGMENT)
-            self.watch.service(service)
         refused = self._refused(packet, service)
         if refused is not None:
             return self._drop(packet.frame, refused, (), service)
@@ -529,12 +504,9 @@ class Forwarder:
         if owner is not None:
             return self._send(context, member, value, False, ())
         slot = self.slots.look_up(service, flow, value)
-        self.watch.slot(service, slot)
         member = slot.now
         if slot.before is not None and slot.open:
             member = flows.stays(service, slot)
-            self.watch.choice(service, member,
-                              'fragments stay with the owner before')
         return self._send(context, member, value, False,
                           (Outcome.FRAGMENT_GUESSED,))
 
@@ -544,27 +516,22 @@ class Forwarder:
         frame, family = packet.frame, packet.family
         wrong = icmp.wrong(packet)
         if wrong is not None:
-            return self._malformed(frame, wrong)
+            return self._drop(frame, Outcome.DROP_MALFORMED)
         kind = frame[packet.transport]
         if kind == icmp.ECHO[family]:
             return self._echo(packet, clock)
         if kind not in icmp.ERRORS[family]:
-            self.watch.icmp(kind)
             return Result(Action.PASS, frame, Outcome.PASS)
         quoted = icmp.quoted(packet)
-        self.watch.error(quoted)
         if quoted is None:
             return self._drop(frame, Outcome.DROP_ICMP)
         service = self.services.get(
             (packet.destination, quoted.protocol, quoted.port))
         if service is None:
-            self.watch.no_service(quoted.protocol, quoted.port)
             return self._drop(frame, Outcome.DROP_ICMP)
-        self.watch.service(service)
         if service.nat:
             return self._error_to_vip(packet, None, ingress, clock)
         if self.node.is_no_client(packet.source, packet.destination):
-            self.watch.martian(packet.source)
             return self._drop(frame, Outcome.DROP_MARTIAN, (), service)
         context = _Packet(packet, service, ingress, clock, quoted.client,
                           quoted.ports, quoted.protocol, error=True)
@@ -576,10 +543,8 @@ class Forwarder:
 
     def _echo(self, packet, clock) -> Result:
         frame = packet.frame
-        self.watch.echo(self.node.echo)
         if self.node.echo:
             if self.node.is_no_client(packet.source, packet.destination):
-                self.watch.martian(packet.source)
                 return self._drop(frame, Outcome.DROP_MARTIAN)
             if self._may_answer(rate.Answer.ECHO, packet, clock):
                 return Result(Action.TX, icmp.reply(packet),
@@ -587,7 +552,6 @@ class Forwarder:
         return Result(Action.PASS, frame, Outcome.PASS)
 
     def _may_answer(self, kind, packet, clock) -> bool:
-        self.watch.answer(self.node.icmp_rate)
         return self.answers.take(kind, packet.source,
                                  clock >> flows.UNIT_SHIFT)
 
@@ -597,26 +561,20 @@ class Forwarder:
               remarks, alternative: int | None = None) -> Result:
         packet, service, node = context.parsed, context.service, self.node
         frame = packet.frame
-        self.watch.member(service, index)
         if index == state.NOBODY:
             return self._drop(frame, Outcome.DROP_NO_MEMBER, remarks,
                               service)
         member = service.members[index]
         other = (None if alternative is None else
                  service.members[alternative])
-        if alternative is not None:
-            self.watch.alternative(service, alternative)
         entropy = select.flow_entropy(value)
         family = encap.outer_family(service, member)
         if (node.source[family] is None and
                 member.encapsulation != state.Encapsulation.DSCP):
-            self.watch.no_source(family)
             return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks,
                               service)
         action, link = None, b''
-        if node.by_routes:
-            self.watch.routes()
-        else:
+        if not node.by_routes:
             uplink = self.uplink(family, entropy)
             if uplink is None:
                 return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks,
@@ -634,7 +592,6 @@ class Forwarder:
             link = uplink.link(family)
         if member.written_port:
             ports.rewrite(packet, member.written_port, context.error)
-            self.watch.port(service, member)
         frame = encap.encapsulate(node, service, member, packet, entropy,
                                   link, other)
         for counter in (service, member):
@@ -650,7 +607,6 @@ class Forwarder:
         uplink = None if choice is None else self.node.uplinks[choice]
         if uplink is not None and uplink.gateway.get(family) is None:
             uplink = None
-        self.watch.uplink(family, uplink, entropy >> 26)
         return uplink
 
     def _limit(self, packet, service, member, alternative, uplink) -> int:
@@ -658,7 +614,6 @@ class Forwarder:
         mtu = min(hop.mtu or uplink.mtu for hop in (
             member, alternative or member, uplink))
         overhead = encap.overhead(service, member)
-        self.watch.size(len(packet.frame) - packet.network, overhead, mtu)
         return mtu - overhead
 
     def _too_big(self, context: _Packet, limit: int, remarks) -> Result:
@@ -670,8 +625,6 @@ class Forwarder:
                   not packet.later and
                   (family == state.IPV6 or (
                       not packet.first and limit >= too_big.LEAST[family])))
-        self.watch.too_big(packet, passed, (
-            max(limit, too_big.LEAST[family]) if answer else None))
         if passed:
             return Result(Action.PASS, frame, Outcome.PASSED_TOO_BIG,
                           remarks)

@@ -3,9 +3,9 @@
 
 import typing
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 HEADER = 8
 ECHO = {state.IPV4: 8, state.IPV6: 128}

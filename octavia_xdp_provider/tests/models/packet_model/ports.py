@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replaces the port of a service by that of a member."""
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import encap
-from octavia_xdp_provider.packet_model import icmp
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import encap
+from octavia_xdp_provider.tests.models.packet_model import icmp
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 DESTINATION = 2  # offset in the transport header
 

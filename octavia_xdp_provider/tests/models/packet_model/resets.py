@@ -3,9 +3,9 @@
 
 import struct
 
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 RST, ACK = 4, 16
 TTL = 64

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Later fragments follow the first one."""
 
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 
 class Fragments:

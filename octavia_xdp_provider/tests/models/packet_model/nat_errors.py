@@ -3,7 +3,7 @@
 
 import struct
 
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import state
 
 LEAST = 1280
 DIFFERENCE = 20  # bytes between the IPv4 and IPv6 headers

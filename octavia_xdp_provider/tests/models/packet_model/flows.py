@@ -4,10 +4,9 @@
 import collections
 import dataclasses
 
-from octavia_xdp_provider.packet_model import ages
-from octavia_xdp_provider.packet_model import observer
-from octavia_xdp_provider.packet_model import select
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import ages
+from octavia_xdp_provider.tests.models.packet_model import select
+from octavia_xdp_provider.tests.models.packet_model import state
 
 WAYS = 8
 TIME_MASK = 0x3fff
@@ -37,7 +36,6 @@ class Memory:
 
     def __init__(self, node: state.Node):
         self.node = node
-        self.full = False  # makes every set full
         self.sets: dict[int, list[Entry | None]] = {}
 
     def name(self, flow: tuple, service: state.Service) -> tuple[int, int]:
@@ -137,8 +135,6 @@ def remember(memory: Memory, name, member: int, time: int,
     ways = memory.ways(where)
     place = next((index for index, entry in enumerate(ways)
                   if entry is not None and entry.name == bits), None)
-    if place is None and memory.full:
-        return False
     if place is None:
         place = _loose(ways, time, max(
             _timeout(memory.node.idle_timeout_max), _timeout(idle_timeout)))
@@ -174,40 +170,34 @@ def _takes(service: state.Service, index: int) -> bool:
 
 def choose(memory: Memory, service: state.Service, flow: tuple,
            slot: select.Slot, protocol: int, opens: bool, ends: bool,
-           time: int, watch: observer.Observer) -> tuple[int, bool]:
+           time: int) -> tuple[int, bool]:
     """Return the member for an open slot, and whether the memory was full."""
     name = memory.name(flow, service)
     entry = find(memory, name, service, time)
-    watch.remembered(service, entry,
-                     0 if entry is None else _age(entry, time))
     if entry is not None and not _keeps(service, entry.member):
         entry = None
     opens = opens and not service.by_source
-    full = False
     if entry is not None and not opens:
         _go_on(entry, time, ends and not service.by_source)
-        member, why = entry.member, 'remembered'
-    elif opens and entry is not None and _takes(service, entry.member):
-        member, why = entry.member, 'opened before, and not answered yet'
-    elif opens:
-        member, why, full = _new(memory, name, service, slot, time)
-    else:
-        member, why = _old(memory, name, service, slot, protocol, time)
-    watch.choice(service, member, why)
-    return member, full
+        return entry.member, False
+    if opens and entry is not None and _takes(service, entry.member):
+        # Opened before, and not answered yet.
+        return entry.member, False
+    if opens:
+        return _new(memory, name, service, slot, time)
+    return _old(memory, name, service, slot, protocol, time), False
 
 
 def _new(memory: Memory, name, service: state.Service, slot: select.Slot,
-         time: int) -> tuple[int, str, bool]:
-    """Return (member, why, whether the memory was full) for a new flow."""
+         time: int) -> tuple[int, bool]:
+    """Return (member, whether the memory was full) for a new flow."""
     if slot.before == slot.now:
         forget(memory, name)
     elif slot.now != state.NOBODY and not remember(
             memory, name, slot.now, time, service.idle_timeout):
         old = stays(service, slot)
-        return (slot.now if can_name(service, old, slot.now) else old,
-                'a new flow, which cannot be remembered', True)
-    return slot.now, 'a new flow', False
+        return slot.now if can_name(service, old, slot.now) else old, True
+    return slot.now, False
 
 
 def can_name(service: state.Service, one: int, other: int) -> bool:
@@ -239,14 +229,13 @@ def stays(service: state.Service, slot: select.Slot) -> int:
 
 
 def _old(memory: Memory, name, service: state.Service, slot: select.Slot,
-         protocol: int, time: int) -> tuple[int, str]:
-    """Return (member, why) for a running flow that is not remembered."""
+         protocol: int, time: int) -> int:
+    """Return the member of a running flow that is not remembered."""
     if protocol != state.UDP and not service.by_source:
-        return (stays(service, slot),
-                'not remembered, so older than the change')
+        return stays(service, slot)  # older than the change
     if not service.learning:
-        return slot.now, 'not remembered, so new'
+        return slot.now
     member = stays(service, slot)
     if member != slot.now:
         remember(memory, name, member, time, service.idle_timeout)
-    return member, 'flows are still being learnt'
+    return member

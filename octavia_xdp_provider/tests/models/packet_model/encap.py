@@ -4,9 +4,9 @@
 import struct
 
 from octavia_xdp_provider.contracts import enumerations
-from octavia_xdp_provider.packet_model import checksum
-from octavia_xdp_provider.packet_model import parse
-from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.models.packet_model import checksum
+from octavia_xdp_provider.tests.models.packet_model import parse
+from octavia_xdp_provider.tests.models.packet_model import state
 
 Encapsulation = state.Encapsulation
 HEADER = {state.IPV4: 20, state.IPV6: 40}
