@@ -125,6 +125,9 @@ class TestDrain(operating.OperatorTestCase):
             [tuple(row.values()) for row
              in self.listed('node', 'open-slots')])
 
+    def test_unknown_node_is_refused(self):
+        self.assertIn('lb9 is unknown', self.refused('node', 'drain', 'lb9'))
+
 
 class TestMove(operating.OperatorTestCase):
 
