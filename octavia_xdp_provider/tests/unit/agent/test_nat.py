@@ -84,24 +84,25 @@ class TestOptions(base.TestCase):
 class TestPools(nat_node.NatTestCase):
 
     def test_pools_are_set_once_and_reported(self):
-        one = self.make(f'{POOL}, {POOL_V6}')
-        self.assertIsNone(one.report({}))
-        one.refresh()
+        node_nat = self.make(f'{POOL}, {POOL_V6}')
+        self.assertIsNone(node_nat.report({}))
+        node_nat.refresh()
         self.assertEqual([POOL, POOL_V6], self.dataplane.pools)
-        version = one.version
+        version = node_nat.version
         self.dataplane.set_nat_pools = None  # It is not called again.
-        one.refresh()
-        self.assertEqual(version, one.version)
+        node_nat.refresh()
+        self.assertEqual(version, node_nat.version)
         self.assertEqual(
             {'pools': [POOL, POOL_V6], 'ports': 8 * 64512, 'flows': 7,
              'share': 4 * 64512 // 2, 'peers': 0,
              'projects': {'a': 5, 'b': 2}},
-            one.report({'b': 2, 'a': 5}))
+            node_nat.report({'b': 2, 'a': 5}))
 
     def test_projects_with_the_most_flows_are_named(self):
-        one = self.make()
-        one.refresh()
-        report = one.report({f'p{number:03}': number for number in range(99)})
+        node_nat = self.make()
+        node_nat.refresh()
+        report = node_nat.report({
+            f'p{number:03}': number for number in range(99)})
         self.assertEqual(50, len(report['projects']))
         self.assertEqual('p098', next(iter(report['projects'])))
         self.assertEqual(99 * 98 // 2, report['flows'])
@@ -113,25 +114,26 @@ class TestPools(nat_node.NatTestCase):
 
     def test_pool_with_an_address_of_the_node_is_refused(self):
         self.own = {'198.51.100.2', '2001:db8::2'}
-        one = self.make()
-        one.refresh()
+        node_nat = self.make()
+        node_nat.refresh()
         self.assertEqual([], self.dataplane.pools)
-        self.assertIn('198.51.100.2', one.problem)
-        error = self.assertRaises(errors.Refused, one.share, document())
+        self.assertIn('198.51.100.2', node_nat.problem)
+        error = self.assertRaises(errors.Refused, node_nat.share, document())
         self.assertIn('198.51.100.2', str(error))
-        version, self.own = one.version, set()
-        one.refresh()
-        self.assertIsNone(one.problem)
-        self.assertNotEqual(version, one.version)
-        one.share(document())
+        version, self.own = node_nat.version, set()
+        node_nat.refresh()
+        self.assertIsNone(node_nat.problem)
+        self.assertNotEqual(version, node_nat.version)
+        node_nat.share(document())
 
     def test_refused_pools_are_a_problem(self):
         self.dataplane.error = datapath.DatapathError(
             errno.EEXIST, '198.51.100.1 is a VIP')
-        one = self.make()
-        one.refresh()
-        self.assertEqual('[nat] pools: 198.51.100.1 is a VIP', one.problem)
-        self.assertEqual((), one.pools)
+        node_nat = self.make()
+        node_nat.refresh()
+        self.assertEqual('[nat] pools: 198.51.100.1 is a VIP',
+                         node_nat.problem)
+        self.assertEqual((), node_nat.pools)
 
     def test_another_library_ends_the_pass(self):
         self.dataplane.error = datapath.DatapathError(errno.ESTALE, 'stale')
@@ -144,13 +146,13 @@ class TestTimeouts(nat_node.NatTestCase):
               'tcp_time_wait_timeout': 20, 'udp_opening_timeout': 40}
 
     def test_timeouts_are_set_once_as_configured(self):
-        one = self.make(**self.WANTED)
-        one.refresh()
+        node_nat = self.make(**self.WANTED)
+        node_nat.refresh()
         self.assertEqual(datapath.NatTimeouts(30, 50, 20, 40),
                          self.dataplane.timeouts)
         self.dataplane.set_nat_timeouts = None  # It is not called again.
-        one.refresh()
-        self.assertIsNone(one.problem)
+        node_nat.refresh()
+        self.assertIsNone(node_nat.problem)
 
     def test_agent_with_other_timeouts_replaces_them(self):
         self.make(**self.WANTED).refresh()
@@ -165,14 +167,14 @@ class TestTimeouts(nat_node.NatTestCase):
     def test_refused_timeouts_are_a_problem_beside_the_pools(self):
         self.dataplane.set_nat_timeouts = mock.Mock(
             side_effect=datapath.DatapathError(errno.EINVAL, 'no such time'))
-        one = self.make(**self.WANTED)
-        one.refresh()
-        self.assertEqual('[nat] time-outs: no such time', one.problem)
+        node_nat = self.make(**self.WANTED)
+        node_nat.refresh()
+        self.assertEqual('[nat] time-outs: no such time', node_nat.problem)
         self.assertEqual([POOL], self.dataplane.pools)
-        one.share(document())
+        node_nat.share(document())
         self.dataplane.set_nat_timeouts.side_effect = None
-        one.refresh()
-        self.assertIsNone(one.problem)
+        node_nat.refresh()
+        self.assertIsNone(node_nat.problem)
 
     def test_another_library_ends_the_pass(self):
         self.dataplane.set_nat_timeouts = mock.Mock(
@@ -181,46 +183,46 @@ class TestTimeouts(nat_node.NatTestCase):
                           self.make(**self.WANTED).refresh)
 
     def test_services_have_those_of_established_flows(self):
-        one = self.make(tcp_established_timeout=500,
+        node_nat = self.make(tcp_established_timeout=500,
                         udp_established_timeout=90)
-        one.refresh()
+        node_nat.refresh()
         self.assertEqual({'TCP': 500, 'UDP': 90},
-                         one.share(document()).idle_times)
+                         node_nat.share(document()).idle_times)
 
 
 class TestShares(nat_node.NatTestCase):
 
     def test_projects_have_numbers_of_their_own_which_stay(self):
-        one = self.make(tenant_share=100)
-        one.refresh()
+        node_nat = self.make(tenant_share=100)
+        node_nat.refresh()
         names = [f'project{number}' for number in range(nat.GROUPS)]
-        found = [one.share(document(project_id=name)) for name in names]
+        found = [node_nat.share(document(project_id=name)) for name in names]
         self.assertEqual(set(range(nat.GROUPS)),
                          {share.group for share in found})
         self.assertEqual({4 * 64512}, {share.flows for share in found})
-        again = [one.share(document(project_id=name)) for name in names]
+        again = [node_nat.share(document(project_id=name)) for name in names]
         self.assertEqual(found, again)
-        # One more shares with somebody; one that went leaves its number.
-        self.assertIn(one.share(document(project_id='more')).group,
+        # One more shares with somebody; node_nat that went leaves its number.
+        self.assertIn(node_nat.share(document(project_id='more')).group,
                       range(nat.GROUPS))
-        one.keep_groups(set(names[1:]))
+        node_nat.keep_groups(set(names[1:]))
         self.assertEqual(found[0].group,
-                         one.share(document(project_id='project0')).group)
+                         node_nat.share(document(project_id='project0')).group)
 
     def test_single_project_has_the_same_number_after_a_restart(self):
         numbers = set()
         for _ in range(2):
-            one = self.make()
-            one.refresh()
-            numbers.add(one.share(document()).group)
+            node_nat = self.make()
+            node_nat.refresh()
+            numbers.add(node_nat.share(document()).group)
         self.assertEqual(1, len(numbers))
 
     def test_members_of_a_family_without_a_pool_are_refused(self):
-        one = self.make()
-        one.refresh()
+        node_nat = self.make()
+        node_nat.refresh()
         found = document()
         found['pools']['pool']['members']['m1']['address'] = '2001:db8::1'
-        error = self.assertRaises(errors.Refused, one.share, found)
+        error = self.assertRaises(errors.Refused, node_nat.share, found)
         self.assertEqual('flavor', error.option)
         self.assertIn('no IPv6', str(error))
         self.assertRaises(errors.Refused, self.make('').share, document())
@@ -310,49 +312,49 @@ class TestPeers(nat_node.NatTestCase):
 
     def setUp(self):
         super().setUp()
-        self.one = self.make()
-        self.host = self.one.peers._host
+        self.node_nat = self.make()
+        self.host = self.node_nat.peers._host
         self.both = peers(a='198.51.100.8', **{self.host: '198.51.100.0'})
 
     def test_peers_are_set_once_and_on_changes(self):
-        self.one.peers.refresh()
+        self.node_nat.peers.refresh()
         self.assertIsNone(self.dataplane.peers)  # Not known: as they were.
-        self.assertTrue(self.one.peers.want(self.both))
-        self.one.peers.refresh()
+        self.assertTrue(self.node_nat.peers.want(self.both))
+        self.node_nat.peers.refresh()
         self.assertEqual(['198.51.100.8', '198.51.100.0'],
                          self.dataplane.peers)
-        self.assertFalse(self.one.peers.want(self.both))
+        self.assertFalse(self.node_nat.peers.want(self.both))
         self.dataplane.peers = None
-        self.one.peers.refresh()
+        self.node_nat.peers.refresh()
         self.assertIsNone(self.dataplane.peers)
-        self.assertTrue(self.one.peers.want(self.both[1:]))
-        self.one.peers.refresh()
+        self.assertTrue(self.node_nat.peers.want(self.both[1:]))
+        self.node_nat.peers.refresh()
         self.assertEqual(['198.51.100.0'], self.dataplane.peers)
 
     def test_node_missing_from_the_peers_has_no_peers(self):
-        self.one.peers.want(self.both)
-        self.one.peers.refresh()
-        self.one.peers.want(self.both[:1])
-        self.one.peers.refresh()
+        self.node_nat.peers.want(self.both)
+        self.node_nat.peers.refresh()
+        self.node_nat.peers.want(self.both[:1])
+        self.node_nat.peers.refresh()
         self.assertEqual([], self.dataplane.peers)
 
     def test_refused_peers_are_retried_and_no_problem_of_the_node(self):
-        self.one.refresh()
+        self.node_nat.refresh()
         self.dataplane.error = datapath.DatapathError(
             errno.ENOENT, 'none of the peers is of its pools')
-        self.one.peers.want(self.both)
-        self.one.peers.refresh()
-        self.assertEqual((None, 0), (self.one.problem,
-                                     self.one.report({})['peers']))
+        self.node_nat.peers.want(self.both)
+        self.node_nat.peers.refresh()
+        self.assertEqual((None, 0), (self.node_nat.problem,
+                                     self.node_nat.report({})['peers']))
         self.dataplane.error = None
-        self.one.peers.refresh()
+        self.node_nat.peers.refresh()
         self.assertEqual(2, len(self.dataplane.peers))
-        self.assertEqual(2, self.one.report({})['peers'])
+        self.assertEqual(2, self.node_nat.report({})['peers'])
 
     def test_node_without_pools_sets_no_peers(self):
-        one = self.make('')
-        self.assertFalse(one.is_wanted)
-        one.peers.refresh()
+        node_nat = self.make('')
+        self.assertFalse(node_nat.is_wanted)
+        node_nat.peers.refresh()
         self.assertEqual([], self.dataplane.peers)
 
 

@@ -26,14 +26,14 @@ class SeekingTestCase(nat_node.NatTestCase):
 
     def setUp(self):
         super().setUp()
-        self.one = self.make()
+        self.node_nat = self.make()
         self.peers = nat_node.peers(
-            a='198.51.100.8', **{self.one.peers._host: '198.51.100.0'})
+            a='198.51.100.8', **{self.node_nat.peers._host: '198.51.100.0'})
 
     def refresh(self, peers, moving=False):
         self.dataplane.calls.clear()
-        self.one.peers.want(peers, moving)
-        self.one.peers.refresh()
+        self.node_nat.peers.want(peers, moving)
+        self.node_nat.peers.refresh()
         return self.dataplane.calls
 
 
@@ -47,7 +47,7 @@ class TestPeers(SeekingTestCase):
     def test_restarted_agent_keeps_what_is_there(self):
         self.refresh(self.peers)
         self.dataplane.seeks_s = 7
-        self.one = self.make()
+        self.node_nat = self.make()
         self.assertEqual(['peers'], [
             call[0] for call in self.refresh(self.peers)])
         self.assertEqual(7, self.dataplane.seeks_s)
@@ -57,13 +57,13 @@ class TestPeers(SeekingTestCase):
                                side_effect=KeyboardInterrupt):
             self.assertRaises(KeyboardInterrupt, self.refresh, self.peers)
         self.dataplane.seeks_s = 0
-        self.one = self.make()
+        self.node_nat = self.make()
         self.assertIn(('seek', SEEK_S), self.refresh(self.peers))
 
     def test_node_without_other_peers_does_not_seek(self):
         self.assertEqual(['peers'], [call[0] for call in self.refresh(
             self.peers[1:], moving=True)])
-        self.assertFalse(self.one.peers.has_others)
+        self.assertFalse(self.node_nat.peers.has_others)
         self.assertEqual(['peers'], [call[0] for call in self.refresh(
             self.peers[:1], moving=True)])
 
@@ -80,34 +80,34 @@ class TestMoving(SeekingTestCase):
         self.dataplane.seeks_s = 0
 
     def test_seeking_continues_while_flows_are_moved(self):
-        self.assertTrue(self.one.peers.want(self.peers, True))
-        self.assertFalse(self.one.peers.want(self.peers, True))
+        self.assertTrue(self.node_nat.peers.want(self.peers, True))
+        self.assertFalse(self.node_nat.peers.want(self.peers, True))
         self.assertEqual([('seek', SEEK_S)], self.refresh(self.peers, True))
         self.dataplane.seeks_s -= seeking.SLACK_S
         self.assertEqual([], self.refresh(self.peers, True))
         self.dataplane.seeks_s -= 1
         self.assertEqual([('seek', SEEK_S)], self.refresh(self.peers, True))
-        self.assertTrue(self.one.peers.want(self.peers, False))
+        self.assertTrue(self.node_nat.peers.want(self.peers, False))
         self.dataplane.seeks_s = 0
         self.assertEqual([], self.refresh(self.peers))
 
     def test_seeking_lasts_as_long_as_the_idle_timeout(self):
         for idle, expected in (
                 ((), IDLE_S), ((40, 4000), 4000), ((), IDLE_S)):
-            self.one.peers.seeking.longest(idle)
+            self.node_nat.peers.seeking.longest(idle)
             self.dataplane.seeks_s = 0
             self.assertEqual([('seek', expected + seeking.MARGIN_S)],
                              self.refresh(self.peers, True))
-        self.one = self.make(udp_established_timeout=60,
+        self.node_nat = self.make(udp_established_timeout=60,
                              udp_opening_timeout=90)
         self.dataplane.seeks_s = 0
         self.refresh(self.peers, True)
         self.assertEqual(90 + seeking.MARGIN_S, self.dataplane.seeks_s)
-        self.one.peers.seeking.longest([16000])
+        self.node_nat.peers.seeking.longest([16000])
         self.refresh(self.peers, True)
         self.assertEqual(16000 + seeking.MARGIN_S, self.dataplane.seeks_s)
         # It is not made shorter, whatever is configured now.
-        self.one.peers.seeking.longest([])
+        self.node_nat.peers.seeking.longest([])
         self.assertEqual([], self.refresh(self.peers, True))
 
     def test_refused_seeking_is_logged_once(self):

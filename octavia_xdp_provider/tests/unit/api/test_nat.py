@@ -14,44 +14,44 @@ def document(**more):
     return base.document(flavor=NAT, **more)
 
 
-def members(found):
-    return found['pools']['pool']['members']
+def members(given):
+    return given['pools']['pool']['members']
 
 
 class TestRules(base.TestCase):
 
-    def refused(self, option, found):
-        error = self.assertRaises(errors.Refused, validation.validate, found)
+    def refused(self, option, given):
+        error = self.assertRaises(errors.Refused, validation.validate, given)
         self.assertEqual(option, error.option)
         self.assertTrue(error.why and error.instead)
         # The same with packets that are wrapped is not refused for it.
-        found['flavor'] = {}
-        validation.validate(found)
+        given['flavor'] = {}
+        validation.validate(given)
 
     def test_address_may_have_several_distinct_ports(self):
-        found = document()
-        members(found)['m2'].update(address='198.18.10.11',
+        given = document()
+        members(given)['m2'].update(address='198.18.10.11',
                                     protocol_port=8080)
-        validation.validate(found)
-        members(found)['m1'].update(protocol_port=8080)
-        error = self.assertRaises(errors.Refused, validation.validate, found)
+        validation.validate(given)
+        members(given)['m1'].update(protocol_port=8080)
+        error = self.assertRaises(errors.Refused, validation.validate, given)
         self.assertEqual('protocol_port', error.option)
 
     def test_sctp_is_not_rewritten(self):
-        found = document()
-        found['listeners']['listener']['protocol'] = 'SCTP'
-        found['pools']['pool'].update(protocol='SCTP', healthmonitor=None)
-        self.refused('protocol', found)
+        given = document()
+        given['listeners']['listener']['protocol'] = 'SCTP'
+        given['pools']['pool'].update(protocol='SCTP', healthmonitor=None)
+        self.refused('protocol', given)
 
     def test_flows_of_a_client_are_not_kept_together(self):
-        found = document()
-        found['pools']['pool']['lb_algorithm'] = 'SOURCE_IP'
-        self.refused('lb_algorithm', found)
-        found = document()
-        found['pools']['pool']['session_persistence'] = {
+        given = document()
+        given['pools']['pool']['lb_algorithm'] = 'SOURCE_IP'
+        self.refused('lb_algorithm', given)
+        given = document()
+        given['pools']['pool']['session_persistence'] = {
             'type': 'SOURCE_IP', 'persistence_timeout': None,
             'persistence_granularity': None}
-        self.refused('session_persistence', found)
+        self.refused('session_persistence', given)
 
 
 class TestSent(base.TestCase):
@@ -66,17 +66,17 @@ class TestNodes(base.TestCase):
     ABLE = {'nat': {'pools': ['198.51.100.0/28']}}
 
     def test_pool_of_each_family_of_members_is_needed(self):
-        found = document()
-        self.assertIsNone(nat.node_problem(self.ABLE, found))
-        members(found)['m1']['address'] = '2001:db8:18::11'
-        self.assertEqual([4, 6], nat.versions(found))
-        self.assertIn('no IPv6', nat.node_problem(self.ABLE, found))
+        given = document()
+        self.assertIsNone(nat.node_problem(self.ABLE, given))
+        members(given)['m1']['address'] = '2001:db8:18::11'
+        self.assertEqual([4, 6], nat.versions(given))
+        self.assertIn('no IPv6', nat.node_problem(self.ABLE, given))
         self.assertIsNone(nat.node_problem(
             {**self.ABLE, 'nat': {'pools': [
-                '198.51.100.0/28', '2001:db8:0:1::/124']}}, found))
+                '198.51.100.0/28', '2001:db8:0:1::/124']}}, given))
 
     def test_nodes_without_a_pool(self):
         for report in ({}, {'nat': None}):
             # Also before it has any members.
-            for found in (document(), document(listeners={}, pools={})):
-                self.assertIn('pools', nat.node_problem(report, found))
+            for given in (document(), document(listeners={}, pools={})):
+                self.assertIn('pools', nat.node_problem(report, given))

@@ -16,58 +16,58 @@ def document(mode='required', **more):
     return base.document(flavor={'zero_touch': mode}, **more)
 
 
-def members(found):
-    return found['pools']['pool']['members']
+def members(given):
+    return given['pools']['pool']['members']
 
 
 class TestRefused(base.TestCase):
 
-    def refused(self, option, found):
-        error = self.assertRaises(errors.Refused, validation.validate, found)
+    def refused(self, option, given):
+        error = self.assertRaises(errors.Refused, validation.validate, given)
         self.assertEqual(option, error.option)
         self.assertTrue(error.why and error.instead)
-        found['flavor']['zero_touch'] = 'preferred'
-        validation.validate(found)
+        given['flavor']['zero_touch'] = 'preferred'
+        validation.validate(given)
 
     def test_each_member_may_have_any_port(self):
         for mode in ('required', 'preferred'):
-            found = document(mode)
-            members(found)['m1']['protocol_port'] = 8080
-            validation.validate(found)
-            members(found)['m1']['tunnel'] = TUNNEL
-            validation.validate(found)
+            given = document(mode)
+            members(given)['m1']['protocol_port'] = 8080
+            validation.validate(given)
+            members(given)['m1']['tunnel'] = TUNNEL
+            validation.validate(given)
 
     def test_listener_waits_for_a_key_of_each_vip(self):
-        found = document(additional_vips=[{'ip_address': VIP6}])
+        given = document(additional_vips=[{'ip_address': VIP6}])
         for key, number in (('m1', 7), ('m2', 8)):
-            members(found)[key]['tunnel'] = {
+            members(given)[key]['tunnel'] = {
                 **TUNNEL, 'keys': {'listener': number}}
-        self.assertEqual({'m1', 'm2'}, spec.undecided(found))
-        self.assertEqual({}, spec.for_node(found)['listeners'])
+        self.assertEqual({'m1', 'm2'}, spec.undecided(given))
+        self.assertEqual({}, spec.for_node(given)['listeners'])
         for key, number in (('m1', 9), ('m2', 10)):
-            members(found)[key]['tunnel']['additional_keys'] = {
+            members(given)[key]['tunnel']['additional_keys'] = {
                 VIP6: {'listener': number}}
-        self.assertEqual(set(), spec.undecided(found))
-        sent = spec.for_node(found)
+        self.assertEqual(set(), spec.undecided(given))
+        sent = spec.for_node(given)
         self.assertEqual({'listener'}, set(sent['listeners']))
         validation.read(sent)
-        members(found)['m2']['tunnel']['additional_keys'][VIP6] = {
+        members(given)['m2']['tunnel']['additional_keys'][VIP6] = {
             'listener': 9}
-        error = self.assertRaises(errors.Refused, validation.validate, found)
+        error = self.assertRaises(errors.Refused, validation.validate, given)
         self.assertEqual('tunnel.address', error.option)
 
     def test_member_that_no_probe_reaches_is_refused(self):
-        found = document()
-        members(found)['m1']['monitor_port'] = 9000
-        self.refused('monitor_port', found)
+        given = document()
+        members(given)['m1']['monitor_port'] = 9000
+        self.refused('monitor_port', given)
         # An echo request has no port.
-        found['pools']['pool']['healthmonitor']['type'] = 'PING'
-        validation.validate(found)
+        given['pools']['pool']['healthmonitor']['type'] = 'PING'
+        validation.validate(given)
 
     def test_member_of_the_other_family_is_accepted(self):
-        found = document()
-        members(found)['m1']['address'] = '2001:db8::5'
-        self.refused('address', found)
+        given = document()
+        members(given)['m1']['address'] = '2001:db8::5'
+        self.refused('address', given)
 
 
 class TestSent(base.TestCase):

@@ -153,18 +153,18 @@ class FakeOctavia:
         with self._lock:
             self.documents[key] = copy.deepcopy(document)
             objects = spec.objects(document)
-            tree = {one: status for one, status
-                    in self.trees.get(key, {}).items() if one in objects}
-            for one in objects:
-                tree.setdefault(one, 'PENDING_CREATE')
-            for one in objects if pending is None else pending:
-                tree[one] = ('PENDING_UPDATE' if tree[one] == 'ACTIVE'
-                             else tree[one])
+            tree = {item: status for item, status
+                    in self.trees.get(key, {}).items() if item in objects}
+            for item in objects:
+                tree.setdefault(item, 'PENDING_CREATE')
+            for item in objects if pending is None else pending:
+                tree[item] = ('PENDING_UPDATE' if tree[item] == 'ACTIVE'
+                             else tree[item])
             tree['loadbalancer', key] = ('PENDING_UPDATE' if tree[
                 'loadbalancer', key] == 'ACTIVE' else tree[
                     'loadbalancer', key])
-            for one in deleted:
-                tree[one] = 'PENDING_DELETE'
+            for item in deleted:
+                tree[item] = 'PENDING_DELETE'
             self.trees[key] = tree
             self._touch(key)
 

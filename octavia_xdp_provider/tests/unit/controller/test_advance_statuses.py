@@ -245,24 +245,24 @@ class TestClockSetBack(advancing.AdvanceTestCase):
     def test_dead_controllers_items_are_taken_over(self):
         self.store.mark(['lb'])
         self.assertEqual(['lb'], self.claimed('dead'))
-        self.assertEqual([], self.claimed('mine'))
+        self.assertEqual([], self.claimed('own'))
         self.now -= BACK_S
-        self.assertEqual(['lb'], self.claimed('mine'))
+        self.assertEqual(['lb'], self.claimed('own'))
         self.assertEqual([], self.claimed('another'))
 
     def test_items_due_later_are_processed(self):
         self.store.mark(['lb'])
-        item, = self.store.claim('mine', 1, 10)
-        self.store.finish(item, 'mine', 60)
-        self.assertEqual([], self.claimed('mine'))
+        item, = self.store.claim('own', 1, 10)
+        self.store.finish(item, 'own', 60)
+        self.assertEqual([], self.claimed('own'))
         self.now -= BACK_S
-        self.assertEqual(['lb'], self.claimed('mine'))
+        self.assertEqual(['lb'], self.claimed('own'))
 
     def test_dead_leaders_lease_ends(self):
         first = self.store.acquire('lease', 'dead', 10)
-        self.assertIsNone(self.store.acquire('lease', 'mine', 10))
+        self.assertIsNone(self.store.acquire('lease', 'own', 10))
         self.now -= BACK_S
-        self.assertEqual(first + 1, self.store.acquire('lease', 'mine', 10))
+        self.assertEqual(first + 1, self.store.acquire('lease', 'own', 10))
         self.assertIsNone(self.store.acquire('lease', 'another', 10))
 
     def test_node_that_died_before_is_noticed(self):

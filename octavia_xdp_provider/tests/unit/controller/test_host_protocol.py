@@ -114,16 +114,17 @@ class TestProtocol(base.StoreTestCase):
             self.check(agent, seed)
 
     def check(self, agent, seed):
-        mine = self.store.host_objects([HOST])
+        objects = self.store.host_objects([HOST])
         # Every removal is confirmed.
-        self.assertEqual([], [one for one in mine
-                              if one.removed_generation is not None], seed)
-        self.assertEqual({one.id: one.document for one in mine}, {
+        self.assertEqual([], [stored for stored in objects
+                              if stored.removed_generation is not None], seed)
+        self.assertEqual({stored.id: stored.document for stored in objects}, {
             key: {name: value for name, value in document.items()
                   if name != 'kind'} for key, (_, document)
             in agent.fetcher.wanted.documents.items()}, seed)
-        self.assertTrue(all(one.is_held for one in mine), seed)
-        self.assertEqual([], [one for one in self.store.host_objects([OTHER])
-                              if one.held_generation], seed)
+        self.assertTrue(all(stored.is_held for stored in objects), seed)
+        self.assertEqual([], [
+            stored for stored in self.store.host_objects([OTHER])
+            if stored.held_generation], seed)
         self.assertEqual(['198.18.0.0/24'],
                          agent.fetcher.common['networks'], seed)

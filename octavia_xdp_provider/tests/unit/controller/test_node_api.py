@@ -40,7 +40,7 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
     def peers(self):
         self.now += 10
         found = self.api.nat_peers({}, 'a')['peers']
-        return [(one['host'], one['address']) for one in found]
+        return [(entry['host'], entry['address']) for entry in found]
 
     def test_peers_are_all_nodes_with_pools_that_are_not_dead(self):
         self.assertEqual([], self.peers())
@@ -152,7 +152,7 @@ class TestBoundary(reporting.NodeApiTestCase):
     def test_foreign_documents_are_not_sent(self):
         self.take(1, 1)
         answer = self.api.fetch({}, 'a', 0)
-        self.assertEqual(['lb'], [one['id'] for one in answer['changed']])
+        self.assertEqual(['lb'], [entry['id'] for entry in answer['changed']])
         self.assertEqual(['lb'], list(
             self.api.compare({}, 'a')['generations']))
         self.assertEqual([], self.api.documents({}, 'a', ['other']))
@@ -225,7 +225,7 @@ class TestPages(reporting.NodeApiTestCase):
         pages, after = [], None
         while not pages or after:
             page = self.store.changes('a', 0, after, limit=2)
-            pages.append([one['id'] for one in page['changed']])
+            pages.append([entry['id'] for entry in page['changed']])
             after = page['more']
         self.assertEqual([['lb', 'lb20'], ['lb21', 'lb22'],
                           ['lb23', 'lb24']], pages)
@@ -250,9 +250,9 @@ class TestPages(reporting.NodeApiTestCase):
         found, after = [], None
         while not found or after:
             page = self.api.fetch({}, 'a', 0, after)
-            for one in page['changed']:
-                self.assertEqual(one['id'], one['document']['id'])
-            found.append([one['id'] for one in page['changed']])
+            for entry in page['changed']:
+                self.assertEqual(entry['id'], entry['document']['id'])
+            found.append([entry['id'] for entry in page['changed']])
             after = page['more']
         return found
 
@@ -267,7 +267,7 @@ class TestPages(reporting.NodeApiTestCase):
         with mock.patch.object(messages, 'DOCUMENT_BYTES_MAX', 4096):
             self.assertEqual([['lb', 'lb20', 'lb22']], self.pages())
             # Nor where a node compares everything.
-            self.assertEqual(['lb22'], [one['id'] for one in (
+            self.assertEqual(['lb22'], [entry['id'] for entry in (
                 self.api.documents({}, 'a', ['lb21', 'lb22', 'lb23']))])
 
     def test_pages_of_oversized_documents_end(self):
@@ -289,7 +289,7 @@ class TestPages(reporting.NodeApiTestCase):
         self.store.place('lb', remove=['a'])
         answer = self.api.fetch({}, 'a', as_of)
         self.assertEqual((['other'], ['lb']), (
-            [one['id'] for one in answer['changed']], answer['removed']))
+            [entry['id'] for entry in answer['changed']], answer['removed']))
 
     def test_node_with_a_newer_generation_compares(self):
         self.take(1, 1)

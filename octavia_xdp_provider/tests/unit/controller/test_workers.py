@@ -34,7 +34,7 @@ class TestWorkers(base.StoreTestCase):
                     self.done.append(item.load_balancer_id)
                     self.progress.notify_all()
         self.waiting = workers.Waiting(2)
-        self.workers = workers.Workers(self.store, noting, 'mine', threads,
+        self.workers = workers.Workers(self.store, noting, 'own', threads,
                                        lease_s, waiting=self.waiting)
         self.thread = threading.Thread(target=self.workers.run)
         self.thread.start()
@@ -194,13 +194,13 @@ class TestWorkers(base.StoreTestCase):
 
     def test_item_taken_over_by_another_is_not_finished(self):
         """As after a pause that outlasted the claim."""
-        mine, paused_s = [], [0.0]
+        claimed, paused_s = [], [0.0]
 
         def step(item, is_mine):
-            mine.append(is_mine())
+            claimed.append(is_mine())
             paused_s[0] = 61.0
             other, = self.store.claim('other', 1, 60)
-            mine.append(is_mine())
+            claimed.append(is_mine())
             self.assertEqual(item.load_balancer_id, other.load_balancer_id)
 
         # A clock that is set back must not make claims expire.
@@ -212,7 +212,7 @@ class TestWorkers(base.StoreTestCase):
         self.start(step)
         self.wait(lambda: self.done)
         self.stop()
-        self.assertEqual([True, False], mine)
+        self.assertEqual([True, False], claimed)
         self.assertTrue(self.store.is_claimed_by('other', 'lb'))
 
     def test_dead_controllers_claims_are_taken_over_when_they_expire(self):
@@ -231,18 +231,18 @@ class TestWorkers(base.StoreTestCase):
         now = [1e6]
         with mock.patch('time.time', side_effect=lambda: now[0]):
             self.store.mark(['lb'])
-            item, = self.store.claim('mine', 1, 10)
+            item, = self.store.claim('own', 1, 10)
             now[0] += 9
-            self.store.renew('mine', ['lb'], 10)
+            self.store.renew('own', ['lb'], 10)
             now[0] += 9
             self.assertEqual([], self.store.claim('other', 1, 10))
-            self.assertTrue(self.store.is_claimed_by('mine', 'lb'))
+            self.assertTrue(self.store.is_claimed_by('own', 'lb'))
             now[0] += 2
-            self.assertFalse(self.store.is_claimed_by('mine', 'lb'))
+            self.assertFalse(self.store.is_claimed_by('own', 'lb'))
             other, = self.store.claim('other', 1, 10)
             # A late renewal or end does not take it from the other.
-            self.store.renew('mine', ['lb'], 10)
-            self.assertTrue(self.store.finish(item, 'mine'),
+            self.store.renew('own', ['lb'], 10)
+            self.assertTrue(self.store.finish(item, 'own'),
                             'there is nothing to come back for')
             self.assertTrue(self.store.is_claimed_by('other', 'lb'))
             self.store.finish(other, 'other')

@@ -73,11 +73,11 @@ class SystemdTestCase(base.TestCase):
 class TestSystemd(SystemdTestCase):
 
     def test_systemd_is_notified_and_children_do_not_inherit_it(self):
-        mine = self.systemd(WATCHDOG_USEC='3000000',
+        notifier = self.systemd(WATCHDOG_USEC='3000000',
                             WATCHDOG_PID=str(os.getpid()))
         self.assertEqual(({'PATH': '/bin'}, 3.0),
-                         (self.environment, mine.watchdog_s))
-        for report in (mine.ready, mine.alive, mine.stopping):
+                         (self.environment, notifier.watchdog_s))
+        for report in (notifier.ready, notifier.alive, notifier.stopping):
             report()
         self.assertEqual(['READY=1', 'WATCHDOG=1', 'STOPPING=1'],
                          self.sent())
@@ -94,10 +94,10 @@ class TestSystemd(SystemdTestCase):
         self.assertEqual([], self.sent())
 
     def test_missing_systemd_socket_is_ignored(self):
-        mine = self.systemd()
+        notifier = self.systemd()
         self.receiver.close()
         os.unlink(self.path)
-        mine.ready()
+        notifier.ready()
 
 
 class TestWatchdog(SystemdTestCase):
