@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent import futures
 import contextlib
+import dataclasses
 import json
 import pathlib
 import queue
@@ -21,7 +22,6 @@ from typing import BinaryIO
 
 from bench import errors
 from bench.beds import agent
-from bench.beds import interface
 
 SOURCE = pathlib.Path(agent.__file__).read_bytes()
 # Reads the agent's source and runs it, which reads the rest of the input.
@@ -160,18 +160,38 @@ class _Events:
             self.status.set_exception(error)
 
 
+@dataclasses.dataclass(frozen=True)
+class Interface:
+    """An end of a link, on its host.
+
+    :param name: name in the host's kernel.
+    :param link: name of the declared link.
+    :param addresses: with prefix lengths, as in '192.0.2.1/24'.
+    :param peers: names of the hosts at the link's other ends.
+    """
+
+    name: str
+    link: str
+    mac: str
+    mtu: int
+    addresses: tuple[str, ...]
+    peers: tuple[str, ...]
+
+
 class Process:
-    """A program on the machine; see interface.Process."""
+    """A program that runs on the machine."""
 
     def __init__(self, channel: Channel, number: int, text: str):
         self._channel, self._number, self._text = channel, number, text
         self._events = channel.events(number)
 
     def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
         status = self._events.status
         return status.result() if status.done() else None
 
     def wait(self, timeout: float) -> int:
+        """:raises subprocess.TimeoutExpired: it is still running."""
         try:
             return self._events.status.result(
                 timeout * self._channel.patience)
@@ -179,9 +199,15 @@ class Process:
             raise subprocess.TimeoutExpired(self._text, timeout) from None
 
     def write(self, text: str) -> None:
+        """Write to its standard input and flush."""
         self._channel.ask('write', process=self._number, text=text)
 
     def line(self, timeout: float) -> str:
+        """Return the next line of its standard output, without line end.
+
+        :raises EOFError: it has closed its output.
+        :raises subprocess.TimeoutExpired: no line came.
+        """
         try:
             line = self._events.lines.get(
                 timeout=timeout * self._channel.patience)
@@ -195,20 +221,25 @@ class Process:
         return line
 
     def stop(self, timeout: float = 5) -> int:
+        """Send TERM, KILL after the timeout; return its exit status."""
         return self._channel.ask(
             'stop', timeout + ANSWER_S, process=self._number,
             timeout_s=timeout)['status']
 
 
 class Host:
-    """The machine or a network namespace of it; see interface.Host.
+    """The machine or a network namespace of it.
 
     :param prefix: words before commands, to run them in the namespace.
+    :ivar interfaces: by the name of their link.
+    :ivar folder: a folder on the host that exists as long as the bed.
+    :ivar patience: seconds of this machine that a second of the host may take;
+        multiply timeouts by this machine's clock by it.
     """
 
     def __init__(self, channel: Channel, name: str, role: str,
                  folder: pathlib.PurePosixPath,
-                 interfaces: Mapping[str, interface.Interface],
+                 interfaces: Mapping[str, Interface],
                  prefix: Sequence[str] = ()):
         self.name, self.role, self.folder = name, role, folder
         self.interfaces = interfaces
@@ -223,6 +254,11 @@ class Host:
     def run(self, arguments: Sequence[str], *, check: bool = True,
             timeout: float = 60, stdin: str | None = None,
             ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, as root in the host's network.
+
+        :raises BenchError: it failed and `check` is set, with its output; or
+            it exceeded the timeout and was killed.
+        """
         words = [str(word) for word in arguments]
         answer = self._channel.ask(
             'run', timeout + ANSWER_S, arguments=[*self._prefix, *words],
@@ -240,6 +276,10 @@ class Host:
         return done
 
     def start(self, arguments: Sequence[str], *, log: str) -> Process:
+        """Start a program, which ends with the bed at the latest.
+
+        :param log: file name for its standard error, below `folder`.
+        """
         words = [str(word) for word in arguments]
         number = self._channel.ask(
             'start', arguments=[*self._prefix, *words],
@@ -248,6 +288,7 @@ class Host:
                        f'{self.name}: {shlex.join(words)}')
 
     def put(self, source: pathlib.Path, name: str) -> pathlib.PurePosixPath:
+        """Copy a file below `folder`; return its path on the host."""
         mode = source.stat().st_mode & 0o777
         with open(source, 'rb') as file:
             chunk, more = file.read(CHUNK), False
@@ -260,6 +301,7 @@ class Host:
         return pathlib.PurePosixPath(answer['path'])
 
     def read(self, path: pathlib.PurePosixPath) -> bytes:
+        """Return the contents of a file of the host."""
         content = b''
         while True:
             chunk = base64.b64decode(self._channel.ask(

@@ -17,7 +17,6 @@ import time
 
 from bench import errors
 from bench.beds import agent
-from bench.beds import bed as beds
 from bench.beds import channel
 from bench.beds import declaration
 from bench.beds import interface
@@ -58,12 +57,12 @@ class Provider:
 
     @contextlib.contextmanager
     def build(self, declared: declaration.Bed, run: str,
-              ) -> Iterator[beds.Bed]:
+              ) -> Iterator[interface.Bed]:
         with (runs.hold(run) as held,
               _booted(held.machine, declared.guest) as asked):
             guest = channel.Host(asked, 'guest', '', asked.ready(BOOT_S), {})
             hosts = namespaces.make(guest, declared, run)
-            yield beds.Bed(
+            yield interface.Bed(
                 declared, hosts,
                 # Other load of this machine affects figures too.
                 {'guest': guest, 'machine': held.machine},

@@ -7,9 +7,9 @@ import contextlib
 import os
 
 from bench import errors
-from bench.beds import bed as beds
 from bench.beds import channel
 from bench.beds import declaration
+from bench.beds import interface
 from bench.beds import nics
 from bench.beds import routing
 from bench.beds import runs
@@ -26,13 +26,13 @@ class Provider:
 
     @contextlib.contextmanager
     def build(self, declared: declaration.Bed, run: str,
-              ) -> Iterator[beds.Bed]:
+              ) -> Iterator[interface.Bed]:
         if os.geteuid():
             raise errors.BenchError(
                 'network namespaces need root: run octavia-xdp-bench as root')
         with runs.hold(run) as held:
             hosts = make(held.machine, declared, run)
-            yield beds.Bed(declared, hosts, {
+            yield interface.Bed(declared, hosts, {
                 'machine': next(iter(hosts.values()))})
 
 
@@ -56,9 +56,9 @@ def make(machine: channel.Host, declared: declaration.Bed, run: str,
             _make_pair(hosts, run, link)
     for host in hosts.values():
         _configure(declared, host)
-    macs = {name: beds.macs(host) for name, host in hosts.items()}
+    macs = {name: interface.macs(host) for name, host in hosts.items()}
     for host in hosts.values():
-        host.interfaces = beds.interfaces(declared, host.name, macs)
+        host.interfaces = interface.interfaces(declared, host.name, macs)
         _set_nics(declared, host)
     for host in hosts.values():
         _settle(declared, host, macs)

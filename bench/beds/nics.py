@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 from bench import errors
+from bench.beds import channel
 from bench.beds import declaration
-from bench.beds import interface
 
 # Short names that ethtool accepts, and the names that it shows.
 _ALIASES = {
@@ -24,7 +24,7 @@ _ALIASES = {
 }
 
 
-def set_offloads(host: interface.Host, name: str,
+def set_offloads(host: channel.Host, name: str,
                  offloads: dict[str, bool]) -> None:
     """:raises errors.BenchError: an offload does not have its new value."""
     if not offloads:
@@ -50,7 +50,7 @@ def set_offloads(host: interface.Host, name: str,
                 + (f': {message}' if message else ''))
 
 
-def set_hardware(host: interface.Host, name: str,
+def set_hardware(host: channel.Host, name: str,
                  nic: declaration.Nic) -> None:
     """Set queues, descriptors and the spreading of a real interface."""
     if nic.queues is not None:
@@ -72,7 +72,7 @@ def set_hardware(host: interface.Host, name: str,
         host.run(['ethtool', '-N', name, 'rx-flow-hash', protocol, fields])
 
 
-def restoring(host: interface.Host, name: str, nic: declaration.Nic,
+def restoring(host: channel.Host, name: str, nic: declaration.Nic,
               ) -> list[list[str]]:
     """Return the commands that restore the present values of what is declared.
 
@@ -95,7 +95,7 @@ def restoring(host: interface.Host, name: str, nic: declaration.Nic,
     return words
 
 
-def describe(host: interface.Host, name: str) -> dict[str, Any]:
+def describe(host: channel.Host, name: str) -> dict[str, Any]:
     """Return the properties that can change results, as JSON."""
     driver = dict(
         line.split(': ', 1) for line in
@@ -127,7 +127,7 @@ def sections(text: str) -> dict[str, dict[str, str]]:
     return parsed
 
 
-def set_queues(host: interface.Host, name: str, count: int) -> None:
+def set_queues(host: channel.Host, name: str, count: int) -> None:
     """:raises errors.BenchError: the number of queues did not change."""
     shown = sections(host.run(['ethtool', '-l', name]).stdout)
     # Drivers have combined queues, or separate ones for each direction.

@@ -7,14 +7,11 @@ connection ends for whatever reason.
 
 from collections.abc import Iterator
 import contextlib
-import dataclasses
 import shlex
 import subprocess
-from typing import Any
 
 from bench import errors
 from bench.beds import agent
-from bench.beds import bed as beds
 from bench.beds import channel
 from bench.beds import declaration
 from bench.beds import interface
@@ -34,17 +31,6 @@ ALIVE_S, ALIVE_COUNT = 5, 3
 END_S = 60
 
 
-@dataclasses.dataclass
-class ProvisionedBed(beds.Bed):
-    """Provisioned machines; see interface.Provisioned."""
-
-    installed: dict[str, dict[str, str]] = dataclasses.field(
-        default_factory=dict)
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {**super().fingerprint(), 'installed': self.installed}
-
-
 class Provider:
     """Builds beds of real machines; see interface.Provider."""
 
@@ -52,7 +38,7 @@ class Provider:
 
     @contextlib.contextmanager
     def build(self, declared: declaration.Bed, run: str,
-              ) -> Iterator[beds.Bed]:
+              ) -> Iterator[interface.Bed]:
         with contextlib.ExitStack() as stack:
             under_test = _packages(declared.software)
             held = stack.enter_context(runs.hold(run))
@@ -70,13 +56,12 @@ class Provider:
                     for name, connection in connections.items()}, under_test)
             _together(lambda host=host: real_links.prepare(
                 declared, host) for host in hosts.values())
-            macs = {name: beds.macs(host) for name, host in hosts.items()}
+            macs = {name: interface.macs(host) for name, host in hosts.items()}
             for name, host in hosts.items():
-                host.interfaces = beds.interfaces(declared, name, macs)
+                host.interfaces = interface.interfaces(declared, name, macs)
             _together(lambda host=host: real_links.join(
                 declared, host, macs) for host in hosts.values())
-            yield beds.Bed(declared, hosts, hosts) if installed is None else (
-                ProvisionedBed(declared, hosts, hosts, installed=installed))
+            yield interface.Bed(declared, hosts, hosts, installed=installed)
 
 
 class Connection:

@@ -145,8 +145,7 @@ def under_test(beds: Sequence[interface.Bed]) -> str:
     node's package with a digest of its files."""
     installed = dict.fromkeys(
         has[packages.NODE] for bed in beds
-        if isinstance(bed, interface.Provisioned)
-        for has in bed.installed.values() if packages.NODE in has)
+        for has in (bed.installed or {}).values() if packages.NODE in has)
     return ', '.join(installed) or commit()
 
 

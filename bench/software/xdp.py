@@ -165,7 +165,7 @@ class Xdp:
         built = self._checkout / 'datapath/build/liboctavia_xdp.so'
         candidates: list[tuple[list[str], str | None]] = [
             (['env', INSTALLED], None), (['env', 'python3'], None)]
-        if not isinstance(bed, beds.Provisioned):
+        if bed.installed is None:
             candidates.insert(0, (
                 ['env', f'PYTHONPATH={self._checkout}', sys.executable],
                 str(built)))

@@ -315,7 +315,7 @@ class TestBeds(base.TestCase):
 
     def test_what_is_under_test(self):
         """A commit, or what machines have installed."""
-        plain = types.SimpleNamespace(name='plain')
+        plain = types.SimpleNamespace(name='plain', installed=None)
         self.assertEqual(run.commit(), run.under_test([plain]))
         installed = types.SimpleNamespace(name='rack', installed={
             'lb': {'octavia-xdp-node': '0.1.0 abcd'}, 'generator': {}})
