@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl explain: what the program does with a packet, and why."""
 
+import argparse
 import errno
 import ipaddress
 import sys
+from typing import Any
 
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import frame as frames
@@ -15,7 +17,10 @@ from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import tables
 from octavia_xdp_provider.ctl import wording
 from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.node.inspection import Inspection
+from octavia_xdp_provider.node.inspection import Run
 from octavia_xdp_provider.node.types import Encapsulation
+from octavia_xdp_provider.node.types import Outcome
 from octavia_xdp_provider.node.types import ServiceFlag
 from octavia_xdp_provider.process import stdout
 
@@ -24,6 +29,8 @@ from octavia_xdp_provider.process import stdout
 FRAME_MIN, FRAME_MAX = 14, 3520
 # Attempts, because tables may change between reading them and the run.
 _TRIES = 5
+# Frames with their numbers in a file, if they are of one.
+Frames = list[tuple[int | None, bytes]]
 
 
 class Explanation:
@@ -32,7 +39,8 @@ class Explanation:
     ``steps`` are pairs (topic, text); ``run`` is what the simulation returned.
     """
 
-    def __init__(self, frame, run, node_tables, number=None):
+    def __init__(self, frame: bytes, run: Run, node_tables: tables.Tables,
+                 number: int | None = None) -> None:
         self.run = run
         self.number = number
         self.outcome = outcomes.outcome_of(run)
@@ -40,27 +48,29 @@ class Explanation:
             frames.decode(frame), run, self.outcome, node_tables)
 
     @property
-    def action(self):
+    def action(self) -> str:
         return outcomes.action_name(self.run.action)
 
     @property
-    def member(self):
+    def member(self) -> str | None:
         """The member that the packet is forwarded to, or None: its address,
         and its port if packets to it are rewritten."""
-        if self._member is None or self.outcome != outcomes.Outcome.FORWARDED:
+        if self._member is None or self.outcome != Outcome.FORWARDED:
             return None
         return str(self._member.name)
 
-    def _outer(self):
+    def _outer(self) -> outer.Outer | None:
         """Decode the packet that leaves with an outer header, or None."""
-        settings = self._service and self._service.settings
-        if self.member is None or ServiceFlag.NAT in settings.flags:
+        if self._service is None or self._member is None or (
+                self.member is None):
             return None
-        tunnel = self._member.tunnel or settings
-        return outer.decode(self.run.frame,
-                            Encapsulation(tunnel.encapsulation))
+        settings = self._service.settings
+        if ServiceFlag.NAT in settings.flags:
+            return None
+        used = self._member.tunnel or settings
+        return outer.decode(self.run.frame, Encapsulation(used.encapsulation))
 
-    def value(self):
+    def value(self) -> dict[str, Any]:
         """Return the explanation for JSON."""
         return {
             'number': self.number,
@@ -71,7 +81,7 @@ class Explanation:
             'member': self.member,
             'frame': self.run.frame}
 
-    def text(self):
+    def text(self) -> str:
         rows = list(self.steps)
         sent = self._outer()
         if sent:
@@ -87,11 +97,11 @@ class Explanation:
 class Explainer:
     """Explains packets one after the other, as if the node received them."""
 
-    def __init__(self, node, ifindex):
+    def __init__(self, node: Inspection, ifindex: int) -> None:
         self._node = node
         self._ifindex = ifindex
 
-    def explain(self, numbered):
+    def explain(self, numbered: Frames) -> list[Explanation]:
         """Return explanations of (number, frame) pairs. Starts over if the
         tables change meanwhile."""
         for tries_left in reversed(range(_TRIES)):
@@ -114,7 +124,7 @@ class Explainer:
         return explanations
 
 
-def ingress(node, arguments):
+def ingress(node: Inspection, arguments: argparse.Namespace) -> int:
     """Return the index of the interface that the packet arrives on."""
     kernel = links.Links()
     if arguments.interface:
@@ -130,7 +140,7 @@ def ingress(node, arguments):
     return uplinks[0].ifindex if uplinks else 1
 
 
-def _endpoint(text, protocol, role):
+def _endpoint(text: str, protocol: str, role: str) -> tuple[str, int]:
     """Parse ADDRESS:PORT or [ADDRESS]:PORT, or ADDRESS for ICMP."""
     try:
         if protocol == 'icmp':
@@ -149,7 +159,7 @@ def _endpoint(text, protocol, role):
                                  ) from None
 
 
-def wanted_packet(arguments):
+def wanted_packet(arguments: argparse.Namespace) -> packet.Wanted:
     """Return the packet that the arguments describe.
 
     :raises PacketError: the arguments are invalid.
@@ -171,13 +181,14 @@ def wanted_packet(arguments):
         arguments.fragment, arguments.may_fragment, arguments.payload)
 
 
-def _frames(arguments):
+def _frames(arguments: argparse.Namespace) -> Frames:
     """Return pairs (number or None, frame). Writes notes to stderr."""
     if not arguments.file:
         return [(None, packet.frame(wanted_packet(arguments)))]
     if arguments.what:
         raise packet.PacketError('either --file or a packet in words')
-    wanted, outbound, cut, long = [], 0, 0, 0
+    wanted: Frames = []
+    outbound = cut = long = 0
     with open(arguments.file, 'rb') as file:
         for captured in capture.read(file):
             if arguments.number and captured.number != arguments.number:
@@ -205,7 +216,7 @@ def _frames(arguments):
     return wanted
 
 
-def _other_programs(node, tag):
+def _other_programs(node: Inspection, tag: str) -> list[str]:
     """Return texts on attached programs other than the explained one."""
     kernel = links.Links()
     programs = node.programs()
@@ -217,7 +228,7 @@ def _other_programs(node, tag):
             'library\'s' for program in programs if program.tag != tag]
 
 
-def run(node, arguments):
+def run(node: Inspection, arguments: argparse.Namespace) -> int:
     explainer = Explainer(node, ingress(node, arguments))
     explanations = explainer.explain(_frames(arguments))
     others = _other_programs(node, explainer.tag)

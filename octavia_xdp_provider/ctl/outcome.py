@@ -3,6 +3,7 @@
 
 import enum
 
+from octavia_xdp_provider.node.inspection import Run
 from octavia_xdp_provider.node.types import Outcome
 
 ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
@@ -24,13 +25,16 @@ def action_name(number: int) -> str:
             else f'XDP action {number}')
 
 
-def outcome_of(run) -> Outcome:
+def outcome_of(run: Run) -> Outcome:
     """Derive the outcome of a run from its action and counters."""
     counted = [outcome for outcome in run.outcomes if outcome not in REMARKS]
+    outcome: Outcome
     if len(counted) == 1:
-        return Outcome(counted[0])
-    if counted or run.action not in (Action.PASS, Action.TX,
-                                     Action.REDIRECT):
-        return Outcome.DROP_INTERNAL
-    return (Outcome.PASS if run.action == Action.PASS
-            else Outcome.FORWARDED)
+        outcome = counted[0]
+    elif counted or run.action not in (Action.PASS, Action.TX,
+                                       Action.REDIRECT):
+        outcome = Outcome.DROP_INTERNAL
+    else:
+        outcome = (Outcome.PASS if run.action == Action.PASS
+                   else Outcome.FORWARDED)
+    return outcome
