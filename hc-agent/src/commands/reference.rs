@@ -70,10 +70,7 @@ fn render(command: &mut Command, path: &str, level: usize) -> String {
     page.push('\n');
     for argument in command.get_arguments() {
         // By action: "version" is also the id of an option of probes.
-        if !matches!(
-            argument.get_action(),
-            ArgAction::Help | ArgAction::Version
-        ) {
+        if !matches!(argument.get_action(), ArgAction::Help | ArgAction::Version) {
             let _ = write!(page, ".. option:: {}\n\n", head(argument));
             let _ = write!(page, "   {}\n\n", body(argument));
         }
