@@ -26,6 +26,7 @@ class TestDualStack(base.LabTestCase):
         self.assertIn(':', second.vip_address)
         self.add_vip(second)
         self.wait_routes(second)
+        self.wait_enabled(second, len(topology.MEMBERS))
         for vip in (balancer, second):
             answers = client.requests(self.lab, self.url(vip), 100)
             self.assertEqual([], answers.failures)
