@@ -51,7 +51,8 @@ LONG = (
     Kind('fault-matrix-1', 'each process of a lab killed and paused', 900),
     Kind('fault-matrix-2', 'each of them cut off for 10 s', 600),
     Kind('fault-matrix-3', 'each of them cut off for 3 minutes', 2400),
-    Kind('isolation', 'a hostile tenant and hostile VMs beside others', 600),
+    Kind('isolation', 'a hostile tenant, hostile VMs and stolen machines '
+         'beside others', 600),
     Kind('ovn', 'members on hypervisors with OVN', 1500),
     Kind('bench', 'test beds, their traffic and what it is sent through',
          1620),

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant who does all that its rights allow, beside another one."""
+"""A tenant who does all that its rights allow, beside another one.
+
+How much slower the other one gets is written to ``build/isolation.json``, as
+a ratio to a run in which the same attackers work as hard on what the product
+does not serve.
+"""
 
 import contextlib
 import functools
 import ipaddress
+import statistics
 import time
 import uuid
 
@@ -16,6 +22,7 @@ from lab.fabric import connections
 from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import figures
 from octavia_xdp_provider.tests.e2e.support import shared
 from octavia_xdp_provider.tests.e2e.support import strangers
 
@@ -85,27 +92,10 @@ class Stranger(shared.WebTestCase):
 class TestHostileTenant(Stranger):
 
     def test_others_lose_nothing_while_it_does_all_it_can(self):
-        attackers = self.attackers(self.create_target())
-        with strangers.all_of(attackers), connections.Connections(
-                self.lab, self.balancer.vip_address, number=CONNECTIONS,
-                timeout=30) as held:
-            before = held.ask()
-            self.assertEqual(set(topology.MEMBERS), set(before))
-            with client.Load(self.lab, self.url(self.balancer),
-                             timeout=30) as load:
-                for _ in range(CHANGES):
-                    self.change()
-                self.assertEqual(before, held.ask())
-            self.assertEqual([], load.answers.failures)
-            self.assertEqual(set(topology.MEMBERS), set(load.answers.count))
-            self.check_requests(200)
-            self.take_member_down()
-            self.assertEqual(before, self.asked_but_of(held, before))
-            self.assertEqual(
-                dict.fromkeys(topology.MEMBERS, 'ONLINE'),
-                self.statuses(self.pool))
-            for attacker in attackers:
-                self.check_at_work(attacker)
+        target = self.create_target()
+        control = self.measure(self.attackers_of_others())
+        hostile = self.measure(self.attackers(target))
+        figures.record('beside a hostile tenant', control, hostile)
 
     # What it has, and what it does with it
 
@@ -128,10 +118,47 @@ class TestHostileTenant(Stranger):
                 create_and_delete, self.subnet('vips-v4')))
               for _ in range(CALLERS - 1))]
 
+    def attackers_of_others(self):
+        """They send as much to an address of the fabric's that is no VIP, and
+        call Neutron."""
+        network = self.connection(self.user).network.create_network(
+            name=self.unique('network'))
+        self.addCleanup(self.connection(cloud.ADMIN).network.delete_network,
+                        network)
+        return [
+            strangers.Flood(self.lab, members.address(topology.MEMBERS[-1]),
+                            PORT + 1, RATE),
+            *(strangers.Caller(self.lab, self.connect, functools.partial(
+                create_port, network.id)) for _ in range(CALLERS))]
+
     def connect(self):
         return cloud.connect(self.lab, self.user)
 
     # What the other one sees
+
+    def measure(self, attackers):
+        """Name of a figure → seconds. Everything of it has to work."""
+        with strangers.all_of(attackers), connections.Connections(
+                self.lab, self.balancer.vip_address, number=CONNECTIONS,
+                timeout=30) as held:
+            before = held.ask()
+            self.assertEqual(set(topology.MEMBERS), set(before))
+            with client.Load(self.lab, self.url(self.balancer),
+                             timeout=30) as load:
+                changes = [self.change() for _ in range(CHANGES)]
+                self.assertEqual(before, held.ask())
+            self.assertEqual([], load.answers.failures)
+            self.assertEqual(set(topology.MEMBERS), set(load.answers.count))
+            requests = self.seconds(lambda: self.check_requests(200))
+            down = self.member_down()
+            self.assertEqual(before, self.asked_but_of(held, before))
+            self.assertEqual(
+                dict.fromkeys(topology.MEMBERS, 'ONLINE'),
+                self.statuses(self.pool))
+            for attacker in attackers:
+                self.check_at_work(attacker)
+        return {'change': statistics.median(changes),
+                'request': requests / 200, 'member_down': down}
 
     def check_at_work(self, attacker):
         if isinstance(attacker, strangers.Flood):
@@ -139,18 +166,25 @@ class TestHostileTenant(Stranger):
         else:
             self.assertGreater(attacker.count['ok'], 0, attacker.count)
 
+    def seconds(self, function):
+        begin = time.monotonic()
+        function()
+        return time.monotonic() - begin
+
     def change(self):
         """A member's weight, which every node has."""
         member = self.made[topology.MEMBERS[0]]
         weight = 1 + (self.sdk.get_member(member.id, self.pool).weight % 2)
-        self._change_member(member, {'weight': weight})
+        return self.seconds(lambda: self._change_member(
+            member, {'weight': weight}))
 
-    def take_member_down(self):
-        """Until no node sends it anything, and up again."""
+    def member_down(self):
+        """From the end of a server until no node sends it anything."""
         host = topology.MEMBERS[-1]
         name = members.http_name(host)
         self.end_server(name)
-        self.wait_enabled(self.balancer, len(topology.MEMBERS) - 1)
+        took = self.seconds(lambda: self.wait_enabled(
+            self.balancer, len(topology.MEMBERS) - 1))
         self.wait_statuses(self.pool, {
             other: 'ERROR' if other == host else 'ONLINE'
             for other in topology.MEMBERS})
@@ -158,6 +192,7 @@ class TestHostileTenant(Stranger):
         self.wait_enabled(self.balancer, len(topology.MEMBERS))
         self.wait_statuses(self.pool,
                            dict.fromkeys(topology.MEMBERS, 'ONLINE'))
+        return took
 
     def asked_but_of(self, held, before):
         """Who answers now, but for the member whose server has ended."""
@@ -169,10 +204,62 @@ class TestHostileTenant(Stranger):
 class TestForeignIds(Stranger):
     """Ids and addresses of others, in calls of the API."""
 
+    def test_what_is_anothers_is_not_there(self):
+        stored = self.of_mine()
+        sdk, pool, balancer = self.stranger, self.pool.id, self.balancer.id
+        monitor = self.sdk.get_pool(pool).health_monitor_id
+        member = next(iter(self.made.values())).id
+        for name, call in {
+                'load balancer': lambda: sdk.get_load_balancer(balancer),
+                'its status': lambda: checked(sdk.get(
+                    f'/lbaas/loadbalancers/{balancer}/status')),
+                'its statistics': lambda:
+                    sdk.get_load_balancer_statistics(balancer),
+                'renaming it': lambda: sdk.update_load_balancer(
+                    balancer, name='mine'),
+                'failover': lambda: checked(sdk.put(
+                    f'/lbaas/loadbalancers/{balancer}/failover')),
+                'deleting it': lambda: sdk.delete_load_balancer(
+                    balancer, ignore_missing=False, cascade=True),
+                'a listener in it': lambda: sdk.create_listener(
+                    load_balancer_id=balancer, protocol='TCP',
+                    protocol_port=8081),
+                'its listener': lambda: sdk.update_listener(
+                    self.listener.id, is_admin_state_up=False),
+                'deleting its listener': lambda: sdk.delete_listener(
+                    self.listener.id, ignore_missing=False),
+                'a pool in it': lambda: sdk.create_pool(
+                    loadbalancer_id=balancer, protocol='TCP',
+                    lb_algorithm='SOURCE_IP_PORT'),
+                'its pool': lambda: sdk.update_pool(
+                    pool, is_admin_state_up=False),
+                'deleting its pool': lambda: sdk.delete_pool(
+                    pool, ignore_missing=False),
+                'a member in its pool': lambda: sdk.create_member(
+                    pool, address=members.address('member1'),
+                    protocol_port=81),
+                'its member': lambda: sdk.update_member(
+                    member, pool, weight=0),
+                'deleting its member': lambda: sdk.delete_member(
+                    member, pool, ignore_missing=False),
+                'all members': lambda: checked(sdk.put(
+                    f'/lbaas/pools/{pool}/members', json={'members': []})),
+                'its monitor': lambda: sdk.update_health_monitor(
+                    monitor, delay=60),
+                'deleting its monitor': lambda: sdk.delete_health_monitor(
+                    monitor, ignore_missing=False)}.items():
+            with self.subTest(name):
+                self.assertIn(self.refusal(call), _REFUSED)
+        self.assertEqual(stored, self.of_mine())
+        self.check_requests(20)
+
     def refusal(self, call):
         with self.assertRaises(exceptions.HttpException) as refused:
             call()
         return refused.exception.status_code
+
+    def of_mine(self):
+        return [row for row in self.stored() if row[0] == self.balancer.id]
 
     def test_its_pool_does_not_serve_anothers_listener(self):
         own = self.create_strangers()
@@ -228,3 +315,8 @@ def create_and_delete(subnet_id, connection, number):
         with contextlib.suppress(exceptions.ConflictException):
             sdk.delete_load_balancer(made.id)
             return
+
+
+def create_port(network_id, connection, number):
+    connection.network.delete_port(connection.network.create_port(
+        network_id=network_id))

@@ -3,7 +3,8 @@
 
 Each hypervisor has a VM of either; both tenants chose the same addresses. What
 the VMs send comes to the product's program at their taps, and goes no further;
-the same is sent by a VM on the provider network, without port security.
+the same is sent by a VM on the provider network, without port security. How
+much slower the neighbour gets is in ``build/isolation.json``.
 """
 
 import collections
@@ -11,6 +12,8 @@ import contextlib
 import dataclasses
 import json
 import shutil
+import statistics
+import time
 
 from lab import namespaces
 from lab import paths
@@ -19,12 +22,14 @@ from lab.fabric import capture
 from lab.fabric import client
 from lab.fabric import connections
 from lab.fabric import links
+from lab.fabric import members
 from lab.fabric import nginx
 from lab.fabric import nodes
 from lab.fabric import topology
 from lab.ovn import host_agents
 from lab.ovn import hypervisors
 from lab.ovn import vms
+from octavia_xdp_provider.tests.e2e.support import figures
 from octavia_xdp_provider.tests.e2e.support import hostile_vm
 from octavia_xdp_provider.tests.e2e.support import strangers
 from octavia_xdp_provider.tests.e2e.support import zero_touch
@@ -139,13 +144,17 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
             f'{OUTSIDERS_ADDRESS}/{paths.PROVIDER_NETWORK.prefixlen}'))
 
     def test_a_neighbour_loses_nothing_while_vms_send_all_they_can(self):
+        control = self.measure(self.attackers_of_others, lambda: None)
         self.start_echo('red')
         self.allow_echo('red')
         own, echo = self.balancer('red'), self.echo_balancer('red', 'hv2')
         self.sdk = self.mine
         with self.captured() as taken:
-            self.check_neighbour(own, echo)
+            hostile = self.measure(
+                lambda ports: self.attackers(ports, own, echo),
+                self.wait_full)
         self.check_reached(taken)
+        figures.record('beside hostile VMs', control, hostile)
 
     # What the VMs and their clients do
 
@@ -188,20 +197,39 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
                 device_id=tenant.router_id, network_id=tenant.network_id)
             for one in port.fixed_ips if one['subnet_id'] == tenant.subnet_id)
 
+    def all_aims(self, ports):
+        return [*(self.aims(host, ports) for host in hypervisors.NAMES),
+                self.outsiders_aims(ports)]
+
+    def senders(self, aims):
+        return [strangers.Sender(
+            self.lab, OUTSIDER if one.name == OUTSIDER
+            else self.vms['red', one.name], 'hostile_vm',
+            f'hostile-{one.name}', json.dumps(dataclasses.asdict(one)),
+            VM_RATE) for one in aims]
+
     def attackers(self, ports, own, echo):
-        aims = (*(self.aims(host, ports) for host in hypervisors.NAMES),
-                self.outsiders_aims(ports))
         return [
-            *(strangers.Sender(
-                self.lab, OUTSIDER if one.name == OUTSIDER
-                else self.vms['red', one.name], 'hostile_vm',
-                f'hostile-{one.name}', json.dumps(dataclasses.asdict(
-                    dataclasses.replace(one, vip=own.vip_address))),
-                VM_RATE) for one in aims),
+            *self.senders(dataclasses.replace(one, vip=own.vip_address)
+                          for one in self.all_aims(ports)),
             strangers.Flood(self.lab, own.vip_address, zero_touch.PORT,
                             FLOOD_RATE),
             strangers.Flood(self.lab, echo.vip_address, zero_touch.PORT,
                             FLOWS_RATE, 'many_flows')]
+
+    def attackers_of_others(self, ports):
+        """They send as much to hosts of the fabric that serve nobody, from
+        VMs that are no members."""
+        first, second, third, last = (members.address(name)
+                                      for name in topology.MEMBERS)
+        return [
+            *self.senders(dataclasses.replace(
+                one, vip=first, neighbours_vip=second, hypervisor=third,
+                node=last, sid=members.address(topology.MEMBERS[0], 6))
+                for one in self.all_aims(ports)),
+            strangers.Flood(self.lab, first, zero_touch.PORT + 1, FLOOD_RATE),
+            strangers.Flood(self.lab, last, zero_touch.PORT + 1, FLOWS_RATE,
+                            'many_flows')]
 
     def wait_full(self):
         """Until they have what flows one port can have of a hypervisor's."""
@@ -249,28 +277,28 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
 
     # What the neighbour sees
 
-    def check_neighbour(self, own, echo):
-        """Everything of the neighbour's works beside the attackers."""
-        mine = {self.vms['blue', host] for host in hypervisors.NAMES}
+    def measure(self, attackers_of, ready):
+        """Name of a figure → seconds. Everything of it has to work."""
+        own = {self.vms['blue', host] for host in hypervisors.NAMES}
         with connections.Connections(
                 self.lab, self.web.vip_address, number=CONNECTIONS,
                 timeout=30) as held:
             before = held.ask()
-            self.assertEqual(mine, set(before))
-            attackers = self.attackers(held.ports, own, echo)
+            self.assertEqual(own, set(before))
+            attackers = attackers_of(held.ports)
             with strangers.all_of(attackers):
                 taken = self.taken_at_taps()
-                self.wait_full()
+                ready()
                 with client.Load(self.lab, self.url(self.web), 30) as load:
-                    for number in range(CHANGES):
-                        self.set_weight('hv1', 2 - number % 2)
+                    changes = [self.change() for _ in range(CHANGES)]
                     self.assertEqual(before, held.ask())
-                    self.drain()
+                    drain = self.drain()
                     self.assertEqual(before, held.ask())
                 self.assertEqual([], load.answers.failures)
-                self.assertEqual(mine, set(load.answers.count))
-                self.served(self.web, 'blue', REQUESTS)
-                self.take_member_down()
+                self.assertEqual(own, set(load.answers.count))
+                requests = self.seconds(
+                    lambda: self.served(self.web, 'blue', REQUESTS))
+                down = self.member_down()
                 gone = self.vms['blue', 'hv2']
                 self.assertEqual(
                     [name for name in before if name != gone],
@@ -280,27 +308,45 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
                     self.assertTrue(attacker.is_alive)
                 for host, number in self.taken_at_taps().items():
                     self.assertGreater(number, taken[host] + hostile_vm.EACH)
+        return {'change': statistics.median(changes), 'drain': drain,
+                'request': requests / REQUESTS, 'member_down': down}
+
+    def seconds(self, function):
+        begin = time.monotonic()
+        function()
+        return time.monotonic() - begin
 
     def set_weight(self, host, weight):
         self.mine.update_member(self.made[host].id, self.pool, weight=weight)
         self.wait_active(self.web)
 
+    def change(self):
+        """A member's weight, which every node has."""
+        member = self.mine.get_member(self.made['hv1'].id, self.pool)
+        return self.seconds(
+            lambda: self.set_weight('hv1', 1 + member.weight % 2))
+
     def drain(self):
         """Until a member of weight 0 gets no new connection; those that it
         has go on, which is for the caller to see."""
         number = len(hypervisors.NAMES)
+        begin = time.monotonic()
         self.set_weight('hv1', 0)
         self.wait_enabled(self.web, number - 1)
+        took = time.monotonic() - begin
         self.assertEqual({self.vms['blue', 'hv2']},
                          set(self.served(self.web, 'blue', 50)))
         self.set_weight('hv1', 1)
         self.wait_enabled(self.web, number)
+        return took
 
-    def take_member_down(self):
-        """Until no node sends it anything, and up again."""
+    def member_down(self):
+        """From the end of a server until no node sends it anything."""
         name = nginx.name(self.vms['blue', 'hv2'])
         self.end_server(name)
-        self.wait_enabled(self.web, len(hypervisors.NAMES) - 1)
+        number = len(hypervisors.NAMES)
+        took = self.seconds(lambda: self.wait_enabled(self.web, number - 1))
         self.wait_statuses(self.pool, {'hv1': 'ONLINE', 'hv2': 'ERROR'})
         self.start_server(name)
         self.wait_online(self.web)
+        return took
