@@ -15,8 +15,9 @@ use crate::support::documents::key;
 use crate::support::namespace::{Peer, in_namespace};
 use crate::support::node::{Node, pause};
 
-/// Ports with nothing behind them: more than the kernel sends errors of in an interval.
-const CLOSED: usize = 20;
+/// Ports with nothing behind them: more than the 9 errors that the kernel sends in the
+/// first interval.
+const CLOSED: usize = 12;
 /// The port of a server that never says anything.
 const OPEN: usize = 1;
 
