@@ -64,10 +64,10 @@ class NodeReports(reporting.NodeApiTestCase):
         self.take(1, 1, clock=100, held={
             'lb': {**reporting.held(3), 'history': {'pool': [change]}}})
         told, more = self.store.histories('c', None, 'dead')
-        (age, members, slots), = told['lb'].words[0]['pool']
+        (age, *change), = told['lb'].words[0]['pool']
         self.assertLessEqual(60, age)
-        self.assertEqual(({'m2': 0}, 1021, {'pool': {'m1', 'm2'}}, None),
-                         (members, slots, told['lb'].members, more))
+        self.assertEqual(([{'m2': 0}, 1021, []], {'pool': {'m1', 'm2'}}, None),
+                         (change, told['lb'].members, more))
         self.assertEqual(({}, None), self.store.histories('c', 'lb', 'dead'))
         self.take(1, 2, held={'lb': reporting.held(3)})
         self.assertEqual(({}, None), self.store.histories('c', None, 'dead'))
