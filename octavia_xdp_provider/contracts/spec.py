@@ -466,17 +466,17 @@ def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
 KEPT = ('flavor', 'availability_zone', 'announcing')
 
 
-def as_committed(mine: Document, theirs: Document) -> Document:
+def as_committed(ours: Document, octavias: Document) -> Document:
     """Return a document that Octavia has committed, with the fields that
     Octavia does not return taken from ours."""
-    result: Fields = dict(theirs)
-    given: Fields = dict(mine)
+    result: Fields = dict(octavias)
+    given: Fields = dict(ours)
     result.update((name, copy.deepcopy(given[name]))
                   for name in KEPT if name in given)
-    if has_tunnels(mine) or is_zero_touch(mine):
+    if has_tunnels(ours) or is_zero_touch(ours):
         result['pools'] = copy.deepcopy(result['pools'])
         for pool_id, pool in result['pools'].items():
-            members = mine['pools'].get(pool_id, {'members': {}})['members']
+            members = ours['pools'].get(pool_id, {'members': {}})['members']
             for key in pool['members'].keys() & members.keys():
                 pool['members'][key].update(cast(Any, copy.deepcopy(
                     {name: members[key].get(name) for name in ('tunnel', 'way')
