@@ -214,8 +214,9 @@ class History:
             by_id[member_id]: weight
             for member_id, weight in change['members'].items()
             if member_id in by_id} | {
-                datapath.MemberName(one['address'], one['port']): one['weight']
-                for one in change.get('removed', ())}) for change in changes
+                datapath.MemberName(member['address'],
+                                    member['port']): member['weight']
+                for member in change.get('removed', ())}) for change in changes
             if now - change['at'] <= history.AGE_MAX_S]
         if not recent:
             applied[key] = None  # flows that old have ended

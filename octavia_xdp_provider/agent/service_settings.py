@@ -114,24 +114,24 @@ def tunnel(document: spec.Document, member: spec.Member, listener_id: str,
         spec.is_keyed(member), wanted.get('takes_alternative', False))
 
 
-def overhead(settings: datapath.Settings, found: datapath.Tunnel) -> int:
+def overhead(settings: datapath.Settings, tunnel: datapath.Tunnel) -> int:
     """Return the bytes that a datapath.Tunnel adds to a packet, including
     the alternative member where the tunnel can carry it."""
-    version = ipaddress.ip_address(found.address).version
-    taken = _IP_HEADER[version] + enumerations.SHIMS[found.encapsulation]
-    if (found.takes_alternative
+    version = ipaddress.ip_address(tunnel.address).version
+    taken = _IP_HEADER[version] + enumerations.SHIMS[tunnel.encapsulation]
+    if (tunnel.takes_alternative
             and settings.flags & datapath.ServiceFlag.SECOND_CHANCE):
         taken += tunnels.ALTERNATIVE[version]
     return taken
 
 
 def outer_address(settings: datapath.Settings, member: str,
-                  found: datapath.Tunnel | None = None) -> str:
+                  tunnel: datapath.Tunnel | None = None) -> str:
     """Return the outer destination address of packets to a member."""
-    if found:
-        address = ipaddress.ip_address(found.address)
-        if found.encapsulation == datapath.Encapsulation.SRV6:
-            address += found.key
+    if tunnel:
+        address = ipaddress.ip_address(tunnel.address)
+        if tunnel.encapsulation == datapath.Encapsulation.SRV6:
+            address += tunnel.key
         return str(address)
     if settings.sid_function:
         return str(ipaddress.IPv6Address(

@@ -55,7 +55,7 @@ class _Programs:
         failed = {}
         indices = {uplink.ifindex for uplink in states if uplink.ifindex}
         for index in sorted(indices):
-            uplink = next(one for one in states if one.ifindex == index)
+            uplink = next(state for state in states if state.ifindex == index)
             if index in self._attached and uplink.has_program:
                 continue
             try:
