@@ -38,7 +38,7 @@ def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
     :param members: of each pool, the ids of those that it has now.
     """
     room = history.WEIGHTS_MAX
-    found = {}
+    agreed_changes = {}
     for pool_id in sorted(set().union(*words) & members.keys()):
         changes = []
         for change in _of_pool([word.get(pool_id, ()) for word in words],
@@ -48,14 +48,14 @@ def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
                 break
             changes.append(change)
         if changes:
-            found[pool_id] = changes
-    return found
+            agreed_changes[pool_id] = changes
+    return agreed_changes
 
 
 def _of_pool(words: list[Sequence[Change]], members: set[str]
              ) -> list[dict[str, Any]]:
     own = [_within(changes, members) for changes in words]
-    agree, age, found = own, 0, []
+    agree, age, result = own, 0, []
     for number in range(history.CHANGES_MAX):
         names: dict[str, list[list[Change]]] = {}
         for changes in agree:
@@ -70,9 +70,9 @@ def _of_pool(words: list[Sequence[Change]], members: set[str]
         if age > history.AGE_MAX_S:
             break
         _, weights, slots, removed = agree[0][number]
-        found.append({'members': weights, 'slots': slots, 'age': age,
-                      **({'removed': list(removed)} if removed else {})})
-    return found
+        result.append({'members': weights, 'slots': slots, 'age': age,
+                       **({'removed': list(removed)} if removed else {})})
+    return result
 
 
 def _within(changes: Sequence[Change], members: set[str]) -> list[Change]:

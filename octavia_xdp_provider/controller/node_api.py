@@ -85,7 +85,7 @@ class NodesEndpoint:
                 node.host: node.state or {} for node in self._store.nodes()
                 if node.condition != clusters.Condition.DEAD.value})
             answer = {'peers': peers, 'moving': self._store.drains(
-                one['host'] for one in peers)}
+                peer['host'] for peer in peers)}
             self._peers = now, answer
         return answer
 
@@ -95,10 +95,10 @@ class NodesEndpoint:
         _HISTORY.check({'host': host, 'after': after, 'ids': ids})
         told, more = self._store.histories(
             host, after, clusters.Condition.DEAD.value, ids)
-        found = {key: majority.agreed(reports.words, reports.members)
-                 for key, reports in told.items()}
+        agreed = {key: majority.agreed(reports.words, reports.members)
+                  for key, reports in told.items()}
         return {'load_balancers': {
-            key: pools for key, pools in found.items() if pools},
+            key: pools for key, pools in agreed.items() if pools},
             'more': more}
 
     def fetch(self, context, host, since, after=None):

@@ -130,29 +130,29 @@ class Resync:
         :raises OctaviaUnavailable: the list is incomplete.
         """
         began = time.monotonic()
-        found = self.look()
+        compared = self.look()
         if token() is None:
             return
-        audited = random.sample(sorted(found.explained),
-                                min(AUDITED, len(found.explained)))
-        found.changed.update((key, found.explained.pop(key))
+        audited = random.sample(sorted(compared.explained),
+                                min(AUDITED, len(compared.explained)))
+        compared.changed.update((key, compared.explained.pop(key))
                              for key in audited)
-        self._store.note_explained(found.explained)
-        self._store.note_listed({**found.changed, **found.pending})
-        if found.deleting:
-            self._store.bury(found.deleting, self._conf.confirm_timeout)
+        self._store.note_explained(compared.explained)
+        self._store.note_listed({**compared.changed, **compared.pending})
+        if compared.deleting:
+            self._store.bury(compared.deleting, self._conf.confirm_timeout)
         # A load balancer is unknown for a moment during its creation.
-        for key in found.unknown:
+        for key in compared.unknown:
             if key in self._unknown:
                 self.adopt(key)
-        self._unknown = set(found.unknown)
-        self._remove_missing(found.missing)
+        self._unknown = set(compared.unknown)
+        self._remove_missing(compared.missing)
         self._changed()
         LOG.debug('Compared with Octavia\'s list of %s load balancers in '
                   '%.2f s: %s have changed, %s more by statuses sent to it.',
                   self._listed, time.monotonic() - began,
-                  len(found.changed) + len(found.pending),
-                  len(found.explained))
+                  len(compared.changed) + len(compared.pending),
+                  len(compared.explained))
 
     def adopt(self, key):
         """Take over a load balancer that is not stored here."""
