@@ -60,7 +60,7 @@ class _Steps:
         self._server: str | None = None
         self._tables = tables
         self._outcome = outcome
-        self._decided = {one.kind for one in run.decisions}
+        self._decided = {decision.kind for decision in run.decisions}
         if isinstance(packet, frames.Ignored):
             self._step('packet', f'{packet}: not looked at')
             return
@@ -69,9 +69,9 @@ class _Steps:
         if not self._vip():
             return
         # Other decisions are about members of the service.
-        for one in sorted(run.decisions,
-                          key=lambda one: one.kind != Decision.SERVICE):
-            self._take(one)
+        for decision in sorted(run.decisions,
+                          key=lambda decision: decision.kind != Decision.SERVICE):
+            self._take(decision)
         self._finish()
 
     def _step(self, topic: str, text: str) -> None:
