@@ -496,12 +496,12 @@ def differences(doc: Document, other: Document) -> list[str]:
     for kind, key in sorted(objects(doc) ^ objects(other)):
         result.append(f'{kind} {key}')
 
-    def compare(path: str, mine: Any, theirs: Any) -> None:
-        for name, value in mine.items():
+    def compare(path: str, left: Any, right: Any) -> None:
+        for name, value in left.items():
             if name in ('listeners', 'pools', 'members', 'healthmonitor',
                         'version', 'tunnel', 'way', *KEPT):
                 continue
-            if value != theirs.get(name):
+            if value != right.get(name):
                 result.append(f'{path}.{name}')
 
     compare('loadbalancer', doc, other)
@@ -509,12 +509,12 @@ def differences(doc: Document, other: Document) -> list[str]:
         compare(f'listener {key}', doc['listeners'][key],
                 other['listeners'][key])
     for key in doc['pools'].keys() & other['pools'].keys():
-        pool, theirs = doc['pools'][key], other['pools'][key]
-        compare(f'pool {key}', pool, theirs)
-        for member in pool['members'].keys() & theirs['members'].keys():
+        pool, other_pool = doc['pools'][key], other['pools'][key]
+        compare(f'pool {key}', pool, other_pool)
+        for member in pool['members'].keys() & other_pool['members'].keys():
             compare(f'member {member}', pool['members'][member],
-                    theirs['members'][member])
-        if pool['healthmonitor'] and theirs['healthmonitor']:
+                    other_pool['members'][member])
+        if pool['healthmonitor'] and other_pool['healthmonitor']:
             compare(f'healthmonitor of pool {key}', pool['healthmonitor'],
-                    theirs['healthmonitor'])
+                    other_pool['healthmonitor'])
     return result

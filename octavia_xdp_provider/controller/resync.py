@@ -136,7 +136,7 @@ class Resync:
         audited = random.sample(sorted(compared.explained),
                                 min(AUDITED, len(compared.explained)))
         compared.changed.update((key, compared.explained.pop(key))
-                             for key in audited)
+                                for key in audited)
         self._store.note_explained(compared.explained)
         self._store.note_listed({**compared.changed, **compared.pending})
         if compared.deleting:

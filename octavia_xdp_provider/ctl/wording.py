@@ -69,8 +69,9 @@ class _Steps:
         if not self._vip():
             return
         # Other decisions are about members of the service.
-        for decision in sorted(run.decisions,
-                          key=lambda decision: decision.kind != Decision.SERVICE):
+        for decision in sorted(
+                run.decisions,
+                key=lambda decision: decision.kind != Decision.SERVICE):
             self._take(decision)
         self._finish()
 

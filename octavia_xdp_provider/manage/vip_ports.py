@@ -75,14 +75,15 @@ class Orphans(command.List):
         networks = option_values.networks(self.conf, 'vip',
                                           'allowed_networks')
         before = timeutils.utcnow(with_timezone=True) - _AGE
-        unused = [port for port in ports.ports_of_owner(_OWNER)
-                 if port['device_id'].startswith(_DEVICE)
-                 and _was_created(port, before)
-                 and all(any(ipaddress.ip_address(address) in network
-                             for network in networks)
-                         for address in _addresses(port))]
+        old_ports = [
+            port for port in ports.ports_of_owner(_OWNER)
+            if port['device_id'].startswith(_DEVICE)
+            and _was_created(port, before)
+            and all(any(ipaddress.ip_address(address) in network
+                        for network in networks)
+                    for address in _addresses(port))]
         known = {row.id for row in self._octavia.listed()}
-        for port in sorted(unused, key=lambda port: port['id']):
+        for port in sorted(old_ports, key=lambda port: port['id']):
             if _load_balancer_id(port) not in known and self._is_missing(port):
                 yield port
 

@@ -67,12 +67,12 @@ class Follower:
         due = {*urgent, *self._turns.next(self._per_step if in_turns else 0)}
         if not due:
             return {}
-        found = search.find(self._neutron, due)
+        findings = search.find(self._neutron, due)
         for member in due:
             self._urgent.discard(member)
             self._turns.discard(member)
             self._turns.add(member)
-        changed = {member: finding for member, finding in found.items()
+        changed = {member: finding for member, finding in findings.items()
                    if self._known.get(member) != finding}
-        self._known.update(found)
+        self._known.update(findings)
         return changed
