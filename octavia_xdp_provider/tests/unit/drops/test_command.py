@@ -27,8 +27,9 @@ class CommandTest(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        for number in signal.SIGINT, signal.SIGTERM:
-            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        # The command blocks the signals that end it.
+        self.addCleanup(signal.pthread_sigmask, signal.SIG_SETMASK,
+                        signal.pthread_sigmask(signal.SIG_BLOCK, ()))
         self.datapath = mock.Mock()
         self.datapath.outcomes.return_value = {
             datapath.Outcome.DROP_NO_MEMBER: datapath.OutcomeCounters(0, 0)}
