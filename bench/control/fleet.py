@@ -301,8 +301,8 @@ class Fleet:
                   rabbitmq.NAME: [rabbitmq.NAME],
                   'nodes': [f'nodes-{number}' for number
                             in range(PROCESSES)]}
-        return {name: [one.pid for process in group
-                       for one in _family(self.lab, process)]
+        return {name: [relative.pid for process in group
+                       for relative in _family(self.lab, process)]
                 for name, group in groups.items()}
 
     def _make_changes(self, seconds, rate):

@@ -126,7 +126,7 @@ class Collector(metrics.Collector):
                          'cannot apply', len(result.failed) if result else 0)
         fetched = wanted.as_of if wanted else 0
         done = result.wanted.as_of if result else 0
-        if self._worker.has_made_true(wanted):
+        if self._worker.has_applied(wanted):
             done = fetched
         yield self.gauge('fetched_generation', 'As of which generation this '
                          'node has fetched', fetched)

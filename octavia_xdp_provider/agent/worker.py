@@ -66,7 +66,7 @@ class Worker(worker.Worker):
         self._parts.probes.attach()
         if wanted is None:
             self._reconciler.announce(frozenset())
-        elif (not self.has_made_true(wanted)
+        elif (not self.has_applied(wanted)
               or self._turns >= FULL_PASS_S / TICK_S
               or self._reconciler.leaving_s() == 0.0):
             self._pass(wanted, ready)

@@ -102,7 +102,7 @@ class Reporting:
             self._ends.worker, self._ends.fetcher, self._facts)
         # A state that was applied for an earlier fetch also satisfies a later
         # one with the same documents.
-        if fetcher.wanted and worker.has_made_true(fetcher.wanted):
+        if fetcher.wanted and worker.has_applied(fetcher.wanted):
             applied = fetcher.wanted
         facts.as_of = applied.as_of
         problems = list(worker.problems) + self._directory.problems()

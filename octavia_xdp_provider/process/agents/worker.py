@@ -102,7 +102,7 @@ class Worker:
         with self._done:
             self._done.notify_all()
 
-    def has_made_true(self, wanted: wanted_state.Wanted | None) -> bool:
+    def has_applied(self, wanted: wanted_state.Wanted | None) -> bool:
         result = self.result
         return (result is not None and wanted is not None
                 and result.wanted.documents is wanted.documents)
@@ -111,9 +111,9 @@ class Worker:
         """Wait until this state is applied. Returns whether it is."""
         with self._done:
             self._done.wait_for(
-                lambda: self._stop.is_set() or self.has_made_true(wanted),
+                lambda: self._stop.is_set() or self.has_applied(wanted),
                 timeout=timeout)
-        return self.has_made_true(wanted)
+        return self.has_applied(wanted)
 
     def run(self) -> None:
         """Repeat turns until ``stop`` is called or one ends the agent."""

@@ -41,9 +41,9 @@ class Watched:
 
         def missing():
             values = self.chosen(dashboard, balancer)
-            return [(one.title, text) for one in queries
-                    if not self.is_silent(one) and not self.has_answer(
-                        text := dashboards.fill(one.text, values))]
+            return [(query.title, text) for query in queries
+                    if not self.is_silent(query) and not self.has_answer(
+                        text := dashboards.fill(query.text, values))]
         self.seen(lambda: f'answers of {name}: {missing()}',
                   lambda: not missing())
         values = self.chosen(dashboard, balancer)

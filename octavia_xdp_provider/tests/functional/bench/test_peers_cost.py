@@ -123,7 +123,7 @@ class TestBeds(CostsTest):
         done = subprocess.run(
             ['unshare', '--mount', 'sh', '-c', 'mount -t cgroup2 none /mnt && '
              'ls /mnt'], check=True, capture_output=True, text=True)
-        return [one for one in done.stdout.split() if name in one]
+        return [group for group in done.stdout.split() if name in group]
 
     def threaded(self):
         # A file system that shows the devices of this network namespace.

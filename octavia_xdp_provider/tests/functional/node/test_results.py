@@ -63,7 +63,7 @@ class TestKills(private_node.PrivateState):
         queue.mkdir()
         self.addresses = [('127.0.0.1', 0)] * len(NUMBERS)
         self.servers = {}
-        self.addCleanup(lambda: [one.close() for one in
+        self.addCleanup(lambda: [server.close() for server in
                                  self.servers.values()])
         self.flip(NUMBERS)
         self.datapath = self.open(lock_file=str(self.folder / 'datapath.lock'))

@@ -56,9 +56,10 @@ class HostsCase(waiting.Waiting, base.BaseTestCase):
         """
         namespaces.veth(self.lab, *(end[:2] for end in ends))
         for host, link, *addresses in ends:
-            for one in addresses:
-                namespaces.address(self.lab, host, link,
-                                   f'{one}/{64 if ":" in one else 24}')
+            for address in addresses:
+                namespaces.address(
+                    self.lab, host, link,
+                    f'{address}/{64 if ":" in address else 24}')
 
     def fill_in(self, host, link, *more):
         """Packets leave with their checksums, and none is to be cut:

@@ -327,8 +327,9 @@ class Compared:
         if len(service.members) != len(wanted):
             raise Difference('members are missing')
         table = wanted_table(self.members[id(service)], slots)
-        in_model = [None if one == state.NOBODY else service.members[one].name
-                for one in service.now]
+        in_model = [
+            None if index == state.NOBODY else service.members[index].name
+            for index in service.now]
         if table != in_model:
             raise Difference(f'{service.port}: not the table of the members')
         able = takers(self.members[id(service)])

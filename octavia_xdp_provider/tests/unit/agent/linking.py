@@ -35,7 +35,7 @@ class LinkTestCase(base.TestCase):
         self.fetcher.fetch.return_value = []
         self.worker = mock.Mock(problems=[], held={'a': held()})
         self.worker.result = worker.PassResult(self.fetcher.wanted, {})
-        self.worker.has_made_true.side_effect = lambda one: (
+        self.worker.has_applied.side_effect = lambda one: (
             one.documents
             is self.worker.result.wanted.documents)
         self.worker.facts.counters.return_value = {}

@@ -201,11 +201,11 @@ class TestMajority(base.TestCase):
     """What a node without state is told of what others remember."""
 
     def told(self, *words, members='abc'):
-        found = majority.agreed([{'pool': list(word)} for word in words],
-                                {'pool': set(members)})
-        AGED.check(found)
-        return [(one['age'], one['members'], one['slots'])
-                for one in found.get('pool', ())]
+        agreed = majority.agreed([{'pool': list(word)} for word in words],
+                                  {'pool': set(members)})
+        AGED.check(agreed)
+        return [(change['age'], change['members'], change['slots'])
+                for change in agreed.get('pool', ())]
 
     def test_agreed_changes_are_returned(self):
         self.assertEqual([C, B], self.told([C, B], [C, B]))

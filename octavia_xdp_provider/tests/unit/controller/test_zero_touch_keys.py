@@ -162,8 +162,8 @@ class TestWithoutSecondChance(hypervisors.ZeroTouchTestCase):
     def test_tunnels_take_no_alternative_by_default(self):
         self.create()
         self.converge()
-        for one in self.sent().values():
-            self.assertNotIn('takes_alternative', one['tunnel'])
+        for member in self.sent().values():
+            self.assertNotIn('takes_alternative', member['tunnel'])
 
 
 class TestOneFamily(several_vips.SeveralVipsTestCase):
@@ -176,5 +176,5 @@ class TestOneFamily(several_vips.SeveralVipsTestCase):
         entries = self.entries(self.hv1, 'm1')
         self.assertEqual({several_vips.VIP, '203.0.113.11'}, set(entries))
         self.assertEqual({hypervisors.ADDRESSES['m1']}, {
-            one['address'] for one in entries.values()})
-        self.assertEqual(2, len({one['key'] for one in entries.values()}))
+            entry['address'] for entry in entries.values()})
+        self.assertEqual(2, len({entry['key'] for entry in entries.values()}))

@@ -68,9 +68,9 @@ class Worker:
         self.result = self._reconciler.reconcile(what, _BOTH)
 
     def wait_for(self, what, timeout):
-        return self.has_made_true(what)
+        return self.has_applied(what)
 
-    def has_made_true(self, what):
+    def has_applied(self, what):
         return (self.result is not None and what is not None
                 and self.result.wanted.documents is what.documents)
 
