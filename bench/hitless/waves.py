@@ -18,7 +18,7 @@ from lab import paths
 WEIGHT = 10
 # Changes come while slots of the last one are still open, or after a silence
 # of all connections in which the slots have closed.
-MODES = OPEN, CLOSED = ('open', 'closed')
+OPEN, CLOSED = 'open', 'closed'
 # The shortest that the library accepts, and one that is longer than a wave.
 IDLE_TIMEOUTS_S = {CLOSED: 10, OPEN: 600}
 # Switches to T2 and back in each wave.

@@ -13,9 +13,6 @@ from octavia_xdp_provider.manage import projects
 State = Mapping[str, Any]
 Bound = tuple[str, str, str]  # limit, how far it is reached, what shows it
 
-# Part of a table or a share from which it is listed.
-_NEARLY = 0.9
-
 _SERVICES = 'octavia-xdp-ctl show services'
 _NAT = 'octavia-xdp-manage node nat'
 _PROJECTS = 'octavia-xdp-manage project list'
@@ -87,5 +84,5 @@ def _of_hypervisor(state: State) -> Iterator[Bound]:
 def _filled(state: State, name: str, limit: str, see: str
             ) -> Iterator[Bound]:
     used, most = state.get(name), state.get(f'{name}_max')
-    if used and most and used >= _NEARLY * most:
+    if used and projects.is_nearly_used(used, most or 0):
         yield limit, f'{used} of {most}', see

@@ -28,13 +28,18 @@ class List(command.List):
         return COLUMNS, sorted(rows, key=lambda row: (-row[3], row[0]))
 
 
+def is_nearly_used(used: int, most: int) -> bool:
+    """Return whether nine tenths are used; never of a limit of 0, none."""
+    return bool(most) and used * 10 >= most * 9
+
+
 def at_limit(usage: Any, allowed: Any) -> Iterator[str]:
-    """Yield the options of [limits] of which nine tenths are used."""
+    """Yield the options of [limits] that are nearly used up."""
     for option, number in (
             ('project_members', usage.members),
             ('project_bytes', usage.bytes),
             ('load_balancer_members', usage.largest_members),
             ('load_balancer_bytes', usage.largest_bytes)):
         limit = getattr(allowed, option)
-        if limit and number * 10 >= limit * 9:
+        if is_nearly_used(number, limit):
             yield option

@@ -57,10 +57,11 @@ class Orphans(command.List):
         try:
             ports = members.open_neutron(self.conf)
             orphans = list(self._find(ports))
-            if arguments.delete:
-                for port in orphans:
-                    if self._is_missing(port):
-                        ports.delete_port(port['id'])
+            deleted = set()
+            for port in orphans if arguments.delete else ():
+                if self._is_missing(port):
+                    ports.delete_port(port['id'])
+                    deleted.add(port['id'])
         except (octavia_errors.OctaviaUnavailable,
                 errors.NeutronUnavailable) as error:
             raise command.CommandError(str(error)) from error
@@ -69,7 +70,7 @@ class Orphans(command.List):
                 'deleted'), [
             (port['id'], _load_balancer_id(port), port.get('project_id'),
              ' '.join(_addresses(port)), port['created_at'],
-             arguments.delete) for port in orphans]
+             port['id'] in deleted) for port in orphans]
 
     def _find(self, ports: client.Neutron) -> Iterator[Port]:
         networks = option_values.networks(self.conf, 'vip',

@@ -72,7 +72,9 @@ class TestOrphans(base.ManageTestCase):
     def test_load_balancer_that_appears_meanwhile_keeps_its_port(self):
         answers = iter((None, 'PENDING_CREATE'))
         self.octavia.provisioning_status = lambda key: next(answers)
-        self.orphans('--delete')
+        status, out, err = self.run_command(
+            'vip-port', 'orphans', '--delete', '-f', 'value', '-c', 'deleted')
+        self.assertEqual((0, 'False\n'), (status, out), err)
         self.neutron.delete_port.assert_not_called()
 
     def test_nothing_is_deleted_without_answers(self):
