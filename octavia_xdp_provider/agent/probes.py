@@ -39,12 +39,9 @@ class Marks:
 
     def __init__(self, held: Table, numbers: Sequence[int]) -> None:
         self._numbers = numbers
-        self.wanted: dict[int, datapath.ProbeTarget] = {}  # by mark
+        # By mark, until it is in the table.
+        self.wanted: dict[int, datapath.ProbeTarget] = {}
         self.set(held)
-
-    def again(self) -> None:
-        """Begin another pass with an unchanged table."""
-        self.wanted = {}
 
     def set(self, table: Table) -> None:
         """Take the current table, and forget the marks that left it."""
@@ -77,6 +74,102 @@ def home(target: datapath.ProbeTarget) -> int:
     return int.from_bytes(digest[:8], 'big')
 
 
+class _Problems:
+    """Why probes do not go through the datapath, by subject: the table, an
+    uplink or a VIP. Changes are logged."""
+
+    def __init__(self) -> None:
+        self._by_subject: dict[str, str] = {}
+
+    def note(self, subject: str, problem: str | None) -> None:
+        """Keep the current problem of a subject, or that it has none."""
+        before = self._by_subject.get(subject)
+        if problem == before:
+            return
+        if problem:
+            self._by_subject[subject] = problem
+            LOG.error('%s.', problem)
+        else:
+            del self._by_subject[subject]
+            LOG.info('Probes go through the datapath again (%s).', subject)
+
+    def keep(self, subjects: Set[str]) -> None:
+        """Forget all other subjects."""
+        for subject in self._by_subject.keys() - subjects:
+            del self._by_subject[subject]
+
+    def report(self) -> list[str]:
+        return sorted(self._by_subject.values())
+
+
+class _Uplinks:
+    """The program at the interfaces that probes may leave by, and the routes
+    of VIPs, which have to lead there."""
+
+    def __init__(self, dataplane: datapath.Datapath, kernel: netlink.Kernel,
+                 names: Sequence[str], problems: _Problems) -> None:
+        self._datapath = dataplane
+        self._kernel = kernel
+        self._names = names
+        self._problems = problems
+        self._attached: dict[int, str] = {}  # index → name
+        self._routes: Any = None
+        # VIP → index of the device of its route.
+        self._devices: dict[str, int | None] = {}
+
+    def attach(self, to_all: bool = False) -> bool:
+        """Attach the program to uplinks that may not have it, or to all;
+        return whether uplinks have changed."""
+        before, indexes = self._attached, {}
+        for name in self._names:
+            try:
+                index = socket.if_nametoindex(name)
+                if to_all or index not in before:
+                    self._datapath.attach_probe(index)
+            except OSError as error:
+                self._problems.note(
+                    name, f'{name} sends no probes through the datapath: '
+                    f'{error.strerror}')
+            else:
+                self._problems.note(name, None)
+                indexes[index] = name
+        self._attached = indexes
+        return indexes != before
+
+    def read_routes(self) -> bool:
+        """Return whether the kernel's routes have changed."""
+        routes = self._kernel.routes()
+        if routes == self._routes:
+            return False
+        self._routes = routes
+        self._devices = {}
+        return True
+
+    def carry(self, vip: str) -> bool:
+        """Return whether a VIP's route leaves by an uplink with a program."""
+        if vip not in self._devices:
+            self._devices[vip] = self._find_device(vip)
+        device = self._devices[vip]
+        if device in self._attached:
+            self._problems.note(vip, None)
+            return True
+        if device is None:
+            why = 'has no route'
+        else:
+            why = f'leaves by {_name_of(device)}, which is no uplink'
+        self._problems.note(vip, 'Members are probed at their own addresses '
+                            f'only: what goes to {vip} {why}')
+        return False
+
+    def _find_device(self, vip: str) -> int | None:
+        try:
+            return self._kernel.route_device(
+                vip, self._datapath.probe_marks[0])
+        except OSError as error:
+            LOG.debug('No route to %s: %s', vip, error)
+            return None
+
+
 class Probes:
     """Keeps the table and the programs; for the worker's thread only.
 
@@ -90,23 +183,15 @@ class Probes:
     def __init__(self, dataplane: datapath.Datapath, kernel: netlink.Kernel,
                  uplinks: Sequence[str], enabled: bool) -> None:
         self._datapath = dataplane
-        self._kernel = kernel
-        self._uplinks = uplinks
         self._enabled = enabled
+        self._has_leftovers = not enabled
+        self._problems = _Problems()
+        self._uplinks = _Uplinks(dataplane, kernel, uplinks, self._problems)
         self._lasting = {'table', *uplinks}  # subjects that are not VIPs
+        self._vips: set[str] = set()  # requested in this pass
         self._marks: Marks | None = None
         # Marks in the checks files; None: unknown.
         self._named: Set[int] | None = None
-        self._attached: dict[int, str] = {}  # index → name
-        self._routes: Any = None
-        # VIP → index of the device of its route.
-        self._devices: dict[str, int | None] = {}
-        # Table, uplink or VIP → problem.
-        self._problems: dict[str, str] = {}
-        self._vips: set[str] = set()  # requested in this pass
-        self._left = not enabled  # whether leftovers have to be removed
-        # As of the end of the last pass.
-        self._table: Table | None = None
         self.version = 0
 
     def begin(self) -> None:
@@ -121,50 +206,23 @@ class Probes:
                 self._datapath.set_probes({})  # creates the table
         except datapath.DatapathError as error:
             # The rest of the pass works without these probes.
-            self._note('table', 'Members are probed at their own addresses '
-                       f'only: {error.text}')
+            self._problems.note('table', 'Members are probed at their own '
+                                f'addresses only: {error.text}')
             self.version += 1
             return
-        self._note('table', None)
-        if marks is not None and held == self._table:
-            marks.again()
-        else:
+        self._problems.note('table', None)
+        if marks is None or marks.wanted or held != marks.held:
+            # The last pass has failed, or the table was changed since.
             marks = Marks(held, self._datapath.probe_marks)
             self.version += 1
         self._marks = marks
-        attached, self._attached = self._attached, {}
-        self._attach()
-        routes = self._kernel.routes()
-        if routes != self._routes:
-            self._routes = routes
-            self._devices = {}
-            self.version += 1
-        elif attached != self._attached:
+        if self._uplinks.attach(to_all=True) | self._uplinks.read_routes():
             self.version += 1
 
     def attach(self) -> None:
         """Attach the program to uplinks that may not have it."""
-        attached = self._attached
-        self._attach()
-        if attached != self._attached:
+        if self._marks is not None and self._uplinks.attach():
             self.version += 1
-
-    def _attach(self) -> None:
-        if self._marks is None:
-            return
-        indexes = {}
-        for name in self._uplinks:
-            try:
-                index = socket.if_nametoindex(name)
-                if index not in self._attached:
-                    self._datapath.attach_probe(index)
-            except OSError as error:
-                self._note(name, f'{name} sends no probes through the '
-                           f'datapath: {error.strerror}')
-            else:
-                self._note(name, None)
-                indexes[index] = name
-        self._attached = indexes
 
     def mark(self, vip: str, member: datapath.MemberName,
              settings: datapath.Settings,
@@ -180,9 +238,10 @@ class Probes:
         target = datapath.ProbeTarget(
             vip, member.address, settings.encapsulation, settings.dscp,
             settings.sid_function, member.port, tunnel)
-        if not _is_possible(target) or not self._leaves_by_uplink(vip):
+        if not _is_possible(target):
             return None
-        return self._marks.of(target)
+        self._vips.add(vip)
+        return self._marks.of(target) if self._uplinks.carry(vip) else None
 
     def targets(self, marks: Iterable[int]) -> Table:
         """Return mark → target, for marks assigned in this pass."""
@@ -211,65 +270,27 @@ class Probes:
         if table != marks.held:
             self._datapath.set_probes(table)
             marks.set(table)
-        self._table = table
+        marks.wanted = {}
 
     def written(self, marks: Set[int]) -> None:
         """End a pass: the checks files are written and have these marks."""
-        for subject in self._problems.keys() - self._vips - self._lasting:
-            del self._problems[subject]
+        self._problems.keep(self._vips | self._lasting)
         before, self._named = self._named, marks
-        if self._left and before == marks == set():
+        if self._has_leftovers and before == marks == set():
             # The last marks left the files a pass ago.
             if self._datapath.remove_probes():
                 LOG.info('Probes no longer go through the datapath.')
-            self._left = False
+            self._has_leftovers = False
 
     def report(self) -> dict[str, Any]:
         """Return problems and outcomes for the operator, as JSON types."""
         if not self._enabled:
             return {}
         return {'probes': {
-            'problems': sorted(self._problems.values()),
+            'problems': self._problems.report(),
             'outcomes': {outcome.name.lower(): count for outcome, count
                          in self._datapath.probe_outcomes().items()
                          if count}}}
-
-    def _leaves_by_uplink(self, vip: str) -> bool:
-        """Return whether a VIP's route leaves by an uplink with a program."""
-        self._vips.add(vip)
-        if vip not in self._devices:
-            self._devices[vip] = self._find_device(vip)
-        device = self._devices[vip]
-        if device in self._attached:
-            self._note(vip, None)
-            return True
-        if device is None:
-            why = 'has no route'
-        else:
-            why = f'leaves by {_name_of(device)}, which is no uplink'
-        self._note(vip, 'Members are probed at their own addresses only: '
-                   f'what goes to {vip} {why}')
-        return False
-
-    def _find_device(self, vip: str) -> int | None:
-        try:
-            return self._kernel.route_device(
-                vip, self._datapath.probe_marks[0])
-        except OSError as error:
-            LOG.debug('No route to %s: %s', vip, error)
-            return None
-
-    def _note(self, subject: str, problem: str | None) -> None:
-        """Keep a problem or None for the report, and log a change."""
-        before = self._problems.get(subject)
-        if problem == before:
-            return
-        if problem:
-            self._problems[subject] = problem
-            LOG.error('%s.', problem)
-        else:
-            del self._problems[subject]
-            LOG.info('Probes go through the datapath again (%s).', subject)
 
 
 def _is_possible(target: datapath.ProbeTarget) -> bool:

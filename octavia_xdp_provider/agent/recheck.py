@@ -10,6 +10,7 @@ state is known yet.
 """
 
 from collections.abc import Callable
+import dataclasses
 import os
 import threading
 import time
@@ -17,7 +18,6 @@ import time
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import uplinks_file
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.node import checker_status
 from octavia_xdp_provider.node import run_directory
@@ -27,6 +27,22 @@ LOG = logging.getLogger(__name__)
 # Interval of looks while VIPs are held back.
 LOOK_S = 0.1
 _DELTA = '.delta'
+
+
+@dataclasses.dataclass
+class _Look:
+    """The state of the node during one look at all VIPs.
+
+    ``out``: families without a working uplink. ``recent``: since when uplinks
+    of families work, if they or this agent have worked for less than the
+    timeout. ``is_isolated``: no session is up. ``settling``: read if needed.
+    """
+
+    out: frozenset[int] = frozenset()
+    recent: dict[int, int] = dataclasses.field(default_factory=dict)
+    is_isolated: bool = False
+    settling: checker_status.Settling | None = None
+    held_back: set[str] = dataclasses.field(default_factory=set)
 
 
 class Recheck:
@@ -48,27 +64,28 @@ class Recheck:
         self._look_again = look_again
         # Time of the first pass with wanted state.
         self._first_ns: int | None = None
-        self._held_back: set[str] = set()
-        self._missing: set[str] = set()
-        self._families: dict[int, uplinks_file.Family] = {}
-        self._isolated = False
-        self._settling: checker_status.Settling | None = None
-        self._now_ns = 0
+        self._look = _Look()
+        self._held_back: set[str] = set()  # in the look before
         self.allows_all = False
 
     def begin(self, is_wanted_known: bool) -> None:
         """Begin a look at all VIPs."""
-        self._now_ns = time.monotonic_ns()
+        now_ns = time.monotonic_ns()
         if is_wanted_known and self._first_ns is None:
-            self._first_ns = self._now_ns
-        self._families = self._uplinks.families
-        self._settling = None
-        self._isolated = self._is_isolated()
-        self._missing = set()
+            self._first_ns = now_ns
+        began_ns = self._first_ns or now_ns
+        since = {family: state.since_ns
+                 for family, state in self._uplinks.families.items()}
+        sessions = self._sessions()
+        self._look = look = _Look(
+            frozenset(family for family in since if since[family] is None),
+            {family: since_ns for family, since_ns in since.items()
+             if since_ns is not None
+             and now_ns < max(since_ns, began_ns) + self._timeout_ns},
+            bool(sessions) and 'up' not in sessions.values())
         # The common case, in which no VIP needs a look of its own.
-        self.allows_all = not self._isolated and not self._uplinks.lost and (
-            not any(self._is_out(family) or self._is_recent(family)
-                    for family in self._families))
+        self.allows_all = not (look.is_isolated or self._uplinks.lost
+                               or look.out or look.recent)
 
     def allows(self, vip: str, held: bool, families: frozenset[int],
                checks: frozenset[str]) -> bool:
@@ -78,62 +95,44 @@ class Recheck:
         :param families: families of outer packets to its members.
         :param checks: keys of its members' checks, as in the checks file.
         """
+        look = self._look
         if families & self._uplinks.lost:
             return False
-        waits = [family for family in families if self._is_recent(family)]
-        if self._isolated and (waits or any(
-                self._is_out(family) for family in families)):
-            # No session is up, so no packets arrive. Withdraw the VIP before
-            # the next session announces it.
-            held = False
-        if held:
+        waits, out = families & look.recent.keys(), families & look.out
+        # Without a session no packets arrive. Withdraw the VIP before the next
+        # session announces it.
+        if held and not (look.is_isolated and (waits or out)):
             return True
-        if any(self._is_out(family) for family in families):
+        if out:
             return False
         if not waits or self._is_settled(waits, checks):
             return True
-        self._missing.add(vip)
+        look.held_back.add(vip)
         return False
 
     def end(self) -> None:
         """End a look: log new delays, and schedule another look."""
-        held_back, self._held_back = self._held_back, self._missing
-        for vip in sorted(self._missing - held_back):
+        before, self._held_back = self._held_back, self._look.held_back
+        for vip in sorted(self._held_back - before):
             LOG.info('%s is not announced before its members have been '
                      'probed again.', vip)
-        if self._missing:
+        if self._held_back:
             timer = threading.Timer(LOOK_S, self._look_again)
             timer.daemon = True
             timer.start()
 
-    def _is_out(self, family: int) -> bool:
-        state = self._families.get(family)
-        return state is not None and state.since_ns is None
-
-    def _is_recent(self, family: int) -> bool:
-        """Return whether uplinks of a family, or this agent, have worked for
-        less than the timeout."""
-        state = self._families.get(family)
-        if state is None or state.since_ns is None:
-            return False
-        return self._now_ns < self._timeout_ns + max(
-            state.since_ns, self._first_ns or self._now_ns)
-
-    def _is_isolated(self) -> bool:
-        sessions = self._sessions()
-        return bool(sessions) and 'up' not in sessions.values()
-
-    def _is_settled(self, families: list[int], checks: frozenset[str]
+    def _is_settled(self, families: frozenset[int], checks: frozenset[str]
                     ) -> bool:
         if not checks:
             return True
-        if self._settling is None:
-            self._settling = self._read()
-        settling = self._settling
+        look = self._look
+        if look.settling is None:
+            look.settling = self._read()
+        settling = look.settling
         return bool(
             settling and not settling.unwritten
-            and all(settling.families.get(family)
-                    == self._families[family].since_ns for family in families)
+            and all(settling.families.get(family) == look.recent[family]
+                    for family in families)
             and settling.number == len(settling.keys)
             and not settling.keys & checks)
 

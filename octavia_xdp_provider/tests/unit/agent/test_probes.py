@@ -12,8 +12,8 @@ SETTINGS = datapath.Settings()
 NUMBERS = range(0x4f000000, 0x50000000)
 
 
-def home(one):
-    return NUMBERS[probes.home(one) % len(NUMBERS)]
+def home(wanted):
+    return NUMBERS[probes.home(wanted) % len(NUMBERS)]
 
 
 def target(number, vip=base.VIP):
@@ -28,19 +28,18 @@ class TestMarks(base.TestCase):
         self.assertEqual({home(target(1)): target(1)}, marks.wanted)
 
     def test_mark_depends_on_every_field(self):
-        found = {target(1), target(2), target(1, '203.0.113.11'),
-                target(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
-                                dscp=1),
-                target(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
-                                dscp=2),
-                target(1)._replace(encapsulation=datapath.Encapsulation.SRV6),
-                target(1)._replace(encapsulation=datapath.Encapsulation.SRV6,
-                                sid_function=1),
-                target(1)._replace(port=80), target(1)._replace(port=443),
-                *(target(1)._replace(tunnel=datapath.Tunnel(
-                    '198.18.20.1', datapath.Encapsulation.GENEVE, key))
-                  for key in (1, 2))}
-        self.assertEqual(len(found), len(set(map(home, found))))
+        kinds = datapath.Encapsulation
+        targets = {
+            target(1), target(2), target(1, '203.0.113.11'),
+            *(target(1)._replace(**fields) for fields in (
+                {'encapsulation': kinds.DSCP, 'dscp': 1},
+                {'encapsulation': kinds.DSCP, 'dscp': 2},
+                {'encapsulation': kinds.SRV6},
+                {'encapsulation': kinds.SRV6, 'sid_function': 1},
+                {'port': 80}, {'port': 443},
+                *({'tunnel': datapath.Tunnel('198.18.20.1', kinds.GENEVE, key)}
+                  for key in (1, 2))))}
+        self.assertEqual(11, len(set(map(home, targets))))
 
     def test_home_of_a_mark_is_stable(self):
         # Where the table is empty, marks are those from before a reboot.
@@ -104,8 +103,8 @@ class FakeDatapath:
         self.attached.append(index)
 
     def remove_probes(self):
-        found, self.table = self.table is not None, None
-        return found
+        existed, self.table = self.table is not None, None
+        return existed
 
     def probe_outcomes(self):
         return {datapath.ProbeOutcome.SENT: 3,
@@ -138,13 +137,15 @@ class TestProbes(base.TestCase):
         :param kept: marks that the checks file holds besides.
         """
         self.probes.begin()
-        found = [self.probes.mark(
-            base.VIP, datapath.MemberName(f'198.18.10.{number}'), SETTINGS)
-            for number in numbers]
+        marks = [self.mark(number) for number in numbers]
         self.probes.set()
         self.during = self.targets()
-        self.probes.written(set(found) - {None} | kept)
-        return found
+        self.probes.written(set(marks) - {None} | kept)
+        return marks
+
+    def mark(self, number):
+        return self.probes.mark(
+            base.VIP, datapath.MemberName(f'198.18.10.{number}'), SETTINGS)
 
     def targets(self):
         return set((self.datapath.table or {}).values())
@@ -162,11 +163,7 @@ class TestProbes(base.TestCase):
         marks = self.run_pass(1, 2)
         self.probes.begin()
         version = self.probes.version
-        kept = self.probes.targets([
-            self.probes.mark(
-                base.VIP, datapath.MemberName(f'198.18.10.{number}'),
-                SETTINGS)
-            for number in (1, 2)])
+        kept = self.probes.targets([self.mark(1), self.mark(2)])
         self.probes.set()
         self.probes.written(set(marks))
         for _ in range(2):
@@ -191,6 +188,16 @@ class TestProbes(base.TestCase):
         self.index = self.kernel.device = 2
         self.assertNotEqual(before, before := version())
         self.assertEqual(before, version())
+
+    def test_marks_of_a_failed_pass_are_assigned_again(self):
+        self.run_pass()
+        self.probes.begin()
+        with mock.patch.object(probes, 'home', return_value=0):
+            self.mark(1)  # the pass ends before the table is set
+            version = self.probes.version
+            self.assertEqual(NUMBERS[0], self.run_pass(2)[0])
+        self.assertNotEqual(version, self.probes.version)
+        self.assertEqual({target(2)}, self.targets())
 
     def test_marks_stay_as_long_as_the_file_names_them(self):
         kept = {self.run_pass(1, 2)[0]}
