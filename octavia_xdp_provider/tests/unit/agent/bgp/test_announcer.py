@@ -127,7 +127,7 @@ class TestAnnouncer(base.BaseTestCase):
 
     def test_family_that_no_neighbour_carries_is_reported(self):
         prefix = ipaddress.ip_network('2001:db8::1')
-        self.announcer._networks = [ipaddress.ip_network('::/0')]
+        self.announcer._routes._networks = [ipaddress.ip_network('::/0')]
         self.wanted.set([Route(prefix)])
 
         self.assertEqual({prefix: 'nobody takes ipv6 unicast'},
