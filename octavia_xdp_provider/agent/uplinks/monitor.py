@@ -7,7 +7,6 @@ health checker since when uplinks work, and checks them on its request.
 """
 
 from collections.abc import Callable
-import dataclasses
 import os
 import threading
 import time
@@ -112,14 +111,64 @@ class _OutagesFile:
             self._failing, self._written = False, families
 
 
-@dataclasses.dataclass
-class _Applied:
-    """The datapath's state as far as known; None: unknown."""
+class _NodeSettings:
+    """The settings that apply to all services of the node.
 
-    uplinks: tuple[datapath.Uplink, ...] | None = None
-    node: datapath.NodeSettings | None = None
-    logged: dict[str, state.State] = dataclasses.field(default_factory=dict)
-    reported: tuple[Any, ...] = ()
+    :ivar current: those of the datapath; None: unknown.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, dataplane: datapath.Datapath
+                 ) -> None:
+        self._conf = conf
+        self._datapath = dataplane
+        self.current: datapath.NodeSettings | None = None
+
+    def apply(self, states: States) -> datapath.NodeSettings:
+        """Set what follows from options and states of uplinks; return it."""
+        node = self._derive(states)
+        if node != self.current:
+            self._datapath.set_node(node)
+            LOG.info('Sources of outer packets: %s.', ' and '.join(
+                filter(None, (node.source_v4, node.source_v6)))
+                or 'none, as no uplink has an address yet')
+            self.current = node
+        return node
+
+    def report(self) -> dict[str, Any]:
+        node = self.current
+        return {'outer_source': node and node.source_v4,
+                'outer_source_v6': node and node.source_v6}
+
+    def _derive(self, states: States) -> datapath.NodeSettings:
+        conf = self._conf
+        flags = datapath.NodeFlag(0)
+        for flag, wanted in (
+                (datapath.NodeFlag.ECHO, conf.datapath.echo_reply),
+                (datapath.NodeFlag.CLAMP_MSS, conf.datapath.clamp_mss),
+                (datapath.NodeFlag.PASS_TOO_BIG,
+                 conf.datapath.fragmentable == 'pass'),
+                (datapath.NodeFlag.FIB, conf.datapath.next_hop == 'routes')):
+            if wanted:
+                flags |= flag
+        return datapath.NodeSettings(
+            self._source(conf.agent.outer_source, states, 'source_v4'),
+            self._source(conf.agent.outer_source_v6, states, 'source_v6'),
+            conf.agent.outer_entropy, conf.agent.outer_entropy_v6, flags,
+            conf.datapath.icmp_rate)
+
+    def _source(self, configured: str | None, states: States, field: str
+                ) -> str | None:
+        """Return the configured source, or the address of the first uplink,
+        which is kept as long as some uplink has it."""
+        if configured:
+            return configured
+        addresses: list[str] = [
+            address for address
+            in (getattr(uplink, field) for uplink in states) if address]
+        before: str | None = self.current and getattr(self.current, field)
+        if before in addresses or not addresses:
+            return before
+        return addresses[0]
 
 
 class UplinkMonitor:
@@ -136,7 +185,7 @@ class UplinkMonitor:
                  changed: Callable[[], None],
                  come_round: Callable[[], None] = lambda: None) -> None:
         self._come_round = come_round
-        self._conf = conf
+        self._directory = conf.agent.run_directory
         self._datapath = dataplane
         self._changed = changed
         self._stop = threading.Event()
@@ -148,9 +197,12 @@ class UplinkMonitor:
             conf.agent.uplinks, node_options.gateways(conf),
             conf.datapath.next_hop == 'routes')
         self._outages = outages.Outages()
-        self._file = _OutagesFile(conf.agent.run_directory)
+        self._file = _OutagesFile(self._directory)
         self._programs = _Programs(dataplane)
-        self._applied = _Applied()
+        self._node = _NodeSettings(conf, dataplane)
+        # As of the last change of the datapath; None: unknown.
+        self._applied: tuple[datapath.Uplink, ...] | None = None
+        self._reported: tuple[Any, ...] = ()
         self._error: str | None = None
         self._first_answers_until = 0.0
         self.ready: frozenset[int] = frozenset()
@@ -169,7 +221,7 @@ class UplinkMonitor:
         self._events = netlink.Events()
         self._first_answers_until = time.monotonic() + FIRST_ANSWERS_S
         delay_s = self._look()
-        wakeup.listen(os.path.join(self._conf.agent.run_directory,
+        wakeup.listen(os.path.join(self._directory,
                                    uplinks_file.SOCKET_NAME), self.ask)
         self._thread = threading.Thread(target=self._run, args=(delay_s,),
                                         name='uplinks')
@@ -192,10 +244,8 @@ class UplinkMonitor:
 
     def report(self) -> dict[str, Any]:
         """Return uplinks and sources for the operator, as JSON types."""
-        node = self._applied.node
         return {'uplinks': [uplink.report() for uplink in self.states],
-                'outer_source': node and node.source_v4,
-                'outer_source_v6': node and node.source_v6}
+                **self._node.report()}
 
     def _run(self, delay_s: float) -> None:
         while not self._stop.is_set():
@@ -256,74 +306,35 @@ class UplinkMonitor:
             LOG.debug('%s cannot be asked for: %s', address, error)
 
     def _apply(self, states: States) -> None:
-        self._log(states)
-        applied, node = self._applied, self._node_settings(states)
-        if node != applied.node:
-            self._datapath.set_node(node)
-            LOG.info('Sources of outer packets: %s.', ' and '.join(
-                filter(None, (node.source_v4, node.source_v6)))
-                or 'none, as no uplink has an address yet')
-            applied.node = node
-        if (applied.uplinks is None
+        _log_changes(self.states, states)
+        self.states = states
+        node = self._node.apply(states)
+        if (self._applied is None
                 and time.monotonic() < self._first_answers_until
                 and any(uplink.waits for uplink in states)):
-            self.states = states
             return
         wanted = self._uplinks.for_datapath(states)
-        if wanted != applied.uplinks:
+        if wanted != self._applied:
             self._datapath.set_uplinks(wanted)
-            applied.uplinks = wanted
+            self._applied = wanted
         self.ready = self._uplinks.ready(states, node)
         self.lost = frozenset(
             family for family, outage in self.families.items()
             if outage.since_ns is None) - self.ready
-        self.states = states
         reported = self.ready, self.lost, {
             family: works.since_ns for family, works in self.families.items()}
-        if reported != applied.reported:
-            applied.reported = reported
+        if reported != self._reported:
+            self._reported = reported
             self._changed()
 
-    def _log(self, states: States) -> None:
-        before, self._applied.logged = self._applied.logged, {
-            uplink.name: uplink for uplink in states}
-        for uplink in states:
-            last = before.get(uplink.name)
-            if last is None or uplink.describe() != last.describe():
-                worse = uplink.problem or (
-                    last and uplink.answering < last.answering) or (
-                    uplink.promiscuous and not (last and last.promiscuous))
-                log = LOG.warning if worse else LOG.info
-                log('%s', uplink.describe())
 
-    def _node_settings(self, states: States) -> datapath.NodeSettings:
-        conf = self._conf
-        flags = datapath.NodeFlag(0)
-        for flag, wanted in (
-                (datapath.NodeFlag.ECHO, conf.datapath.echo_reply),
-                (datapath.NodeFlag.CLAMP_MSS, conf.datapath.clamp_mss),
-                (datapath.NodeFlag.PASS_TOO_BIG,
-                 conf.datapath.fragmentable == 'pass'),
-                (datapath.NodeFlag.FIB, conf.datapath.next_hop == 'routes')):
-            if wanted:
-                flags |= flag
-        return datapath.NodeSettings(
-            self._source(conf.agent.outer_source, states, 'source_v4'),
-            self._source(conf.agent.outer_source_v6, states, 'source_v6'),
-            conf.agent.outer_entropy, conf.agent.outer_entropy_v6, flags,
-            conf.datapath.icmp_rate)
-
-    def _source(self, configured: str | None, states: States, field: str
-                ) -> str | None:
-        """Return the configured source, or the address of the first uplink,
-        which is kept as long as some uplink has it."""
-        if configured:
-            return configured
-        addresses: list[str] = [
-            address for address
-            in (getattr(uplink, field) for uplink in states) if address]
-        before: str | None = (self._applied.node
-                              and getattr(self._applied.node, field))
-        if before in addresses or not addresses:
-            return before
-        return addresses[0]
+def _log_changes(before: States, states: States) -> None:
+    known = {uplink.name: uplink for uplink in before}
+    for uplink in states:
+        last = known.get(uplink.name)
+        if last is None or uplink.describe() != last.describe():
+            worse = uplink.problem or (
+                last and uplink.answering < last.answering) or (
+                uplink.promiscuous and not (last and last.promiscuous))
+            log = LOG.warning if worse else LOG.info
+            log('%s', uplink.describe())
