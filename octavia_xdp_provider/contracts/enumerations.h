@@ -85,7 +85,8 @@ OXP_OUTCOME(DROP_TTL, 21, dropped,
 	    "NAT: their TTL or hop limit expired here, as at any router")
 OXP_OUTCOME(DROP_NAT_UNTRANSLATABLE, 22, dropped,
 	    "NAT: packets without an equivalent in the other IP version: a "
-	    "fragment of UDP without a checksum, a source route")
+	    "fragment of UDP without a checksum, a source route, an ICMP "
+	    "error about a packet of impossible length")
 OXP_OUTCOME(NAT_EVICTED, 23, remark,
 	    "NAT: new flows that replaced the tenant's oldest one with an "
 	    "incomplete handshake. Many of them indicate a SYN flood")

@@ -5,6 +5,7 @@ What is expected is written down from its text and built by scapy; the model of
 the forwarding program, which other tests compare it with, has no part in it.
 """
 
+from scapy import packet as scapy_packet
 from scapy.layers import inet
 from scapy.layers import inet6
 
@@ -141,6 +142,29 @@ class TestErrors(nat_cases.NatCase):
             (asked.src, asked.dst, asked.proto, asked.tos),
             (inner.src, inner.dst, inner.proto, inner.tos))
         self.assertEqual(bytes(asked)[20:28], bytes(out)[48:56])
+
+    def test_quotes_of_lengths_that_the_other_family_lacks_are_dropped(self):
+        """IPv4 carries 65,515 bytes at most; no packet is shorter than its
+        own headers."""
+        asked, left = self.quoted(4, 6)
+        tail = bytes(left)[40:]
+        for length, options, expected in (
+                (65535, b'', DROPPED), (65516, b'', DROPPED),
+                (65515, b'', (11, 0)), (len(tail), b'', (11, 0)),
+                (7, bytes((6, 0)) + bytes(6), DROPPED)):
+            with self.subTest(length=length):
+                quote = left.copy()
+                del quote.payload
+                quote.plen = length
+                quote.nh = 0 if options else 6
+                out = self.translated(
+                    6, inet6.ICMPv6TimeExceeded(),
+                    quote / scapy_packet.Raw(options + tail))
+                self.check_v4(out, expected, asked)
+        asked, left = self.quoted(6, 4)
+        left.len = 19
+        self.assertIsNone(self.translated(
+            4, inet.ICMP(type=11, code=0), left))
 
     def test_pointers_of_icmpv6(self):
         asked, left = self.quoted(4, 6)

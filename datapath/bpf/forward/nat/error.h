@@ -184,6 +184,11 @@ static __always_inline __u32 nat_length_of(__u32 length, bool v6)
 	return length | (__u32)v6 << 31;
 }
 
+/* The most that follows an IPv4 header. A longer quoted packet does not exist
+ * in the other family; one that claims to be shorter than its own headers
+ * exists in none, and its length is far above this. */
+#define NAT_QUOTED_MAX (65535 - sizeof(struct iphdr))
+
 /* Reads the quoted header at packet->l4 + 8, with the length of the whole
  * quoted packet. */
 static __always_inline bool nat_read_quote(struct xdp_md *ctx,
@@ -242,7 +247,8 @@ __noinline int nat_read_error(struct xdp_md *ctx, const struct packet *packet,
 	if (!packet || !error || !nat_read_head(ctx, packet, &error->outer) ||
 	    !nat_read_quote(ctx, packet, error->ports, &error->quote))
 		return OXP_DROP_INTERNAL;
-	if (!nat_translate_message(ctx, packet, &error->message))
+	if (error->quote.length > NAT_QUOTED_MAX ||
+	    !nat_translate_message(ctx, packet, &error->message))
 		return OXP_DROP_NAT_UNTRANSLATABLE;
 	error->outer.length = packet->end - error->ports +
 			      nat_header_length(what) + ICMP_HEADER;

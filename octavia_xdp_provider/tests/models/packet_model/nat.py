@@ -404,6 +404,8 @@ def rewrite_error(packet: parse.Packet, quote: icmp.Quoted,
             return None
         head = translated
         quoted = _other_quote(packet, quote, inner)
+        if quoted is None:
+            return None
         length = icmp.HEADER + len(quoted) + len(message) - start
         make = ipv6 if family == state.IPV6 else ipv4
         at = packet.network
@@ -439,11 +441,17 @@ def _same_quote(packet: parse.Packet, quote: icmp.Quoted,
 
 
 def _other_quote(packet: parse.Packet, quote: icmp.Quoted,
-                 inner: tuple[End, End]) -> bytes:
+                 inner: tuple[End, End]) -> bytes | None:
+    """Return the quoted header in the other family; None where no packet of
+    its length exists there."""
     was = packet.frame[packet.transport + icmp.HEADER:quote.at]
     if packet.family == state.IPV4:
         length = struct.unpack_from('!H', was, 2)[0] - len(was)
+        if length < 0:
+            return None
         return ipv6(was[1], was[8], quote.protocol, *inner, length)
     length = struct.unpack_from('!H', was, 4)[0] + 40 - len(was)
+    if not 0 <= length <= 65535 - 20:
+        return None
     return ipv4(struct.unpack_from('!H', was)[0] >> 4 & 0xff, was[7],
                 quote.protocol, *inner, length)
