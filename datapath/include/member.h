@@ -8,6 +8,7 @@
  * over from the old one, and `record`.
  *
  *   addresses  HASH      struct ip_address      __u8 enum member_address_is
+ *   vip_networks LPM_TRIE struct member_network     __u8, unused
  *   nodes      LPM_TRIE  struct member_network      __u8 enum
  *                                                   member_network_is
  *   ports_in   HASH      struct member_port_key     __be16 member's port
@@ -30,6 +31,7 @@
 #define MEMBER_OUT "oxp_member_out" /* replies, tc egress */
 
 #define MEMBER_VIPS_MAX 256
+#define MEMBER_VIP_NETWORKS_MAX 64
 #define MEMBER_OWN_MAX 64
 #define MEMBER_NODES_MAX 256
 #define MEMBER_PORTS_MAX 256
@@ -89,6 +91,7 @@ struct member_config {
 	__u8 has_ports;
 	__u8 has_dscp;
 	__u8 hands_on; /* networks of other members are configured */
+	__u8 has_vip_networks;
 	/* For tests: behave as on kernels before 6.3, where a tc program cannot
 	 * set the IP version of the inner packet. */
 	__u8 old_adjust_room;

@@ -23,6 +23,14 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MEMBER_VIP_NETWORKS_MAX);
+	__type(key, struct member_network);
+	__type(value, __u8);
+} vip_networks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 2 * MEMBER_NODES_MAX);
 	__type(key, struct member_network);
 	__type(value, __u8);
@@ -64,6 +72,20 @@ static __always_inline bool address_is(const struct ip_address *address,
 	__u8 *is = bpf_map_lookup_elem(&addresses, address);
 
 	return is && (*is & what);
+}
+
+/* Networks cost a second look-up, so members without any do not pay for it. */
+static __always_inline bool is_vip(const struct ip_address *address)
+{
+	struct member_network key = {.bits = 128};
+
+	if (address_is(address, MEMBER_ADDRESS_VIP))
+		return true;
+	if (!config.has_vip_networks)
+		return false;
+	key.address = *address;
+	return bpf_map_lookup_elem(&vip_networks, &key) &&
+	       !address_is(address, MEMBER_ADDRESS_OWN);
 }
 
 #endif

@@ -151,7 +151,7 @@ int oxp_member_out(struct __sk_buff *skb)
 	}
 	if ((type != bpf_htons(ETH_P_IP) && type != bpf_htons(ETH_P_IPV6)) ||
 	    find_transport(skb, true, link, &transport) ||
-	    !address_is(&transport.source, MEMBER_ADDRESS_VIP))
+	    !is_vip(&transport.source))
 		return TC_ACT_UNSPEC;
 	clamped = clamp_mss(skb, true, &transport,
 			    transport.version == 4 ? config.mss_v4

@@ -192,7 +192,7 @@ static __always_inline enum verdict examine(void *data, void *end, __u32 frame,
 	node = handed_on || is_node(&outer.source);
 	if (!inner_length)
 		return node ? counted(DROP, MEMBER_DROP_MALFORMED) : PASS;
-	if (!address_is(&destination, MEMBER_ADDRESS_VIP))
+	if (!is_vip(&destination))
 		return counted(PASS, MEMBER_PASSED_NOT_VIP);
 	if (!node)
 		return counted(DROP, MEMBER_DROP_SOURCE);

@@ -74,13 +74,35 @@ static bool on_host(int count, const struct ip_address *address)
 	return false;
 }
 
+/* Returns whether it is an IPv4 network. */
+static bool check_vip_network(const struct member_network *network)
+{
+	bool v4 = is_v4(&network->address);
+	struct ip_address last = network->address;
+	char text[ADDRESS_TEXT];
+
+	network_text(network, text);
+	for (__u32 bit = network->bits; bit < 128; bit++)
+		last.bytes[bit / 8] |= 0x80 >> bit % 8;
+	if (is_local(&network->address) && is_local(&last))
+		say(OK, "vip", "all addresses of %s are the host's", text);
+	else
+		say(WRONG, "vip",
+		    "packets to %s are not for this host: ip %s route add "
+		    "local %s dev lo",
+		    text, v4 ? "-4" : "-6", text);
+	return v4;
+}
+
 static bool check_vips(const struct settings *settings, int count)
 {
 	char text[ADDRESS_TEXT];
 	bool v4 = false;
 
-	if (!settings->vips)
+	if (!settings->vips && !settings->vip_networks)
 		say(WRONG, "vip", "none is set up: setup --vip ADDRESS");
+	for (__u32 i = 0; i < settings->vip_networks; i++)
+		v4 |= check_vip_network(&settings->vip_network[i]);
 	for (__u32 i = 0; i < settings->vips; i++) {
 		const struct ip_address *vip = &settings->vip[i];
 
@@ -171,6 +193,8 @@ static void check_ipv6(const struct interface *interface,
 
 	for (__u32 i = 0; i < settings->vips; i++)
 		v6 |= !is_v4(&settings->vip[i]);
+	for (__u32 i = 0; i < settings->vip_networks; i++)
+		v6 |= !is_v4(&settings->vip_network[i].address);
 	for (int i = 0; i < 2 && v6; i++)
 		if (!read_sysctl(names[i], "ipv6/conf/%s/disable_ipv6", &off) &&
 		    off)

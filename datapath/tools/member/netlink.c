@@ -148,6 +148,31 @@ static int change_address(uint16_t type, uint16_t flags,
 	return send_request(message, NULL, NULL);
 }
 
+static int read_route_type(const struct nlmsghdr *message, void *data)
+{
+	const struct rtmsg *header = mnl_nlmsg_get_payload(message);
+
+	*(bool *)data = header->rtm_type == RTN_LOCAL;
+	return MNL_CB_OK;
+}
+
+bool is_local(const struct ip_address *address)
+{
+	char buffer[REQUEST_MAX] = {};
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+	struct rtmsg *header;
+	bool v4 = is_v4(address), local = false;
+
+	message->nlmsg_type = RTM_GETROUTE;
+	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+	header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
+	header->rtm_family = v4 ? AF_INET : AF_INET6;
+	header->rtm_dst_len = v4 ? 32 : 128;
+	mnl_attr_put(message, RTA_DST, v4 ? 4 : 16,
+		     address->bytes + (v4 ? 12 : 0));
+	return !send_request(message, read_route_type, &local) && local;
+}
+
 int add_vip_address(const struct ip_address *address)
 {
 	int status =

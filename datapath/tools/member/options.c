@@ -28,6 +28,7 @@ enum key {
 	SYSCTL,
 	TC,
 	VIP,
+	VIP_NETWORK,
 };
 
 static const struct option keys[] = {
@@ -48,6 +49,7 @@ static const struct option keys[] = {
 	{"sysctl", no_argument, NULL, SYSCTL},
 	{"tc", no_argument, NULL, TC},
 	{"vip", required_argument, NULL, VIP},
+	{"vip-network", required_argument, NULL, VIP_NETWORK},
 	{},
 };
 
@@ -116,6 +118,19 @@ static int add_rule(struct arguments *arguments, enum key key,
 	return 0;
 }
 
+static int add_network(const char *key, const char *value,
+		       struct member_network *networks, __u32 *count,
+		       __u32 most)
+{
+	if (*count == most)
+		return complain_full(key, most);
+	if (parse_network(value, &networks[(*count)++]))
+		return complain("%s %s: no IPv4 or IPv6 network, or bits "
+				"behind its prefix",
+				key, value);
+	return 0;
+}
+
 static int add_address(struct arguments *arguments, enum key key,
 		       const char *value)
 {
@@ -137,23 +152,16 @@ static int add_address(struct arguments *arguments, enum key key,
 			return complain("address %s: no IPv4 or IPv6 address",
 					value);
 		return 0;
+	case VIP_NETWORK:
+		return add_network("vip-network", value, settings->vip_network,
+				   &settings->vip_networks,
+				   MEMBER_VIP_NETWORKS_MAX);
 	case MEMBER:
-		if (settings->members == MEMBER_NODES_MAX)
-			return complain_full("member", MEMBER_NODES_MAX);
-		if (parse_network(value,
-				  &settings->member[settings->members++]))
-			return complain("member %s: no IPv4 or IPv6 network, "
-					"or bits behind its prefix",
-					value);
-		return 0;
+		return add_network("member", value, settings->member,
+				   &settings->members, MEMBER_NODES_MAX);
 	default:
-		if (settings->nodes == MEMBER_NODES_MAX)
-			return complain_full("node", MEMBER_NODES_MAX);
-		if (parse_network(value, &settings->node[settings->nodes++]))
-			return complain("node %s: no IPv4 or IPv6 network, or "
-					"bits behind its prefix",
-					value);
-		return 0;
+		return add_network("node", value, settings->node,
+				   &settings->nodes, MEMBER_NODES_MAX);
 	}
 }
 
@@ -180,6 +188,7 @@ static int set_key(struct arguments *arguments, enum key key, const char *value)
 	case MEMBER:
 	case NODE:
 	case VIP:
+	case VIP_NETWORK:
 		return add_address(arguments, key, value);
 	case ANY_SOURCE_KEY:
 		*flags |= ANY_SOURCE;

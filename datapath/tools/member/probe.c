@@ -208,6 +208,17 @@ static int probe_own(struct attempt *attempt, const struct ip_address *own)
 				 local_port(settings, &settings->vip[i],
 					    IPPROTO_UDP, DISCARD)))
 			return -1;
+	for (__u32 i = 0; node && i < settings->vip_networks; i++) {
+		struct ip_address vip = settings->vip_network[i].address;
+
+		/* no load balancer's, and no own address either as a rule */
+		if (settings->vip_network[i].bits < 128)
+			vip.bytes[15] |= 1;
+		if (probe_tunnel(
+			    attempt, node, own, &vip, IPPROTO_UDP, DISCARD,
+			    local_port(settings, &vip, IPPROTO_UDP, DISCARD)))
+			return -1;
+	}
 	for (__u32 i = 0; node && i < settings->ports; i++) {
 		const struct port_rule *rule = &settings->port[i];
 		__be16 port = rule->answers_only ? rule->local : rule->key.port;

@@ -55,6 +55,7 @@ static void configure(struct member *object, const struct settings *settings)
 	config->mss_v6 = settings->mss_v6;
 	config->any_source = !!(settings->flags & ANY_SOURCE);
 	config->has_ports = settings->ports > 0;
+	config->has_vip_networks = settings->vip_networks > 0;
 	config->has_dscp = settings->dscps > 0;
 	config->hands_on = settings->members > 0;
 	if (config->hands_on)
@@ -65,26 +66,6 @@ static int put(struct bpf_map *map, const void *key, const void *value)
 {
 	return bpf_map_update_elem(bpf_map__fd(map), key, value, BPF_ANY) ? -1
 									  : 0;
-}
-
-/* Whether one of the networks contains all of `network`. */
-static bool contains(const struct member_network *networks, __u32 count,
-		     const struct member_network *network)
-{
-	for (__u32 i = 0; i < count; i++) {
-		const struct member_network *one = &networks[i];
-		__u32 bit = 0;
-
-		if (one->bits > network->bits)
-			continue;
-		while (bit < one->bits && !((one->address.bytes[bit / 8] ^
-					     network->address.bytes[bit / 8]) &
-					    0x80 >> bit % 8))
-			bit++;
-		if (bit == one->bits)
-			return true;
-	}
-	return false;
 }
 
 /* The map returns the longest prefix, so each network also gets the purposes of
@@ -113,6 +94,9 @@ static int fill(struct member *object, const struct settings *settings)
 
 	for (__u32 i = 0; i < settings->vips; i++)
 		status |= put(object->maps.addresses, &settings->vip[i], &vip);
+	for (__u32 i = 0; i < settings->vip_networks; i++)
+		status |= put(object->maps.vip_networks,
+			      &settings->vip_network[i], &vip);
 	for (__u32 i = 0; i < settings->owns; i++)
 		status |= put(object->maps.addresses, &settings->own[i], &own);
 	status |=
@@ -244,6 +228,8 @@ static int share_maps(struct member *object, const struct settings *settings,
 
 	if (!status)
 		status = share_map(object->maps.nodes, attached);
+	if (!status && settings->vip_networks)
+		status = share_map(object->maps.vip_networks, attached);
 	if (!status && settings->ports)
 		status = share_map(object->maps.ports_in, attached);
 	if (!status && settings->dscps)

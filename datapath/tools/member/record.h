@@ -54,6 +54,8 @@ struct settings {
 	struct dscp_rule dscp[2 * MEMBER_DSCPS];
 	__u32 members;
 	struct member_network member[MEMBER_NODES_MAX];
+	__u32 vip_networks;
+	struct member_network vip_network[MEMBER_VIP_NETWORKS_MAX];
 };
 
 enum sysctl {

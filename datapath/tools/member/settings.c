@@ -47,6 +47,36 @@ bool has_vip(const struct settings *settings, const struct ip_address *address)
 	return false;
 }
 
+bool contains(const struct member_network *networks, __u32 count,
+	      const struct member_network *network)
+{
+	for (__u32 i = 0; i < count; i++) {
+		const struct member_network *outer = &networks[i];
+		__u32 bit = 0;
+
+		if (outer->bits > network->bits)
+			continue;
+		while (bit < outer->bits &&
+		       !((outer->address.bytes[bit / 8] ^
+			  network->address.bytes[bit / 8]) &
+			 0x80 >> bit % 8))
+			bit++;
+		if (bit == outer->bits)
+			return true;
+	}
+	return false;
+}
+
+static bool takes_vip(const struct settings *settings,
+		      const struct ip_address *address)
+{
+	struct member_network network = {128, *address};
+
+	return has_vip(settings, address) ||
+	       contains(settings->vip_network, settings->vip_networks,
+			&network);
+}
+
 /* Whether it is possible as an address of a load balancer or a host. */
 static bool is_unicast(const struct ip_address *address)
 {
@@ -99,8 +129,9 @@ static int check_ports(const struct settings *settings)
 		const struct port_rule *rule = &settings->port[i];
 
 		port_text(rule, one);
-		if (!has_vip(settings, &rule->key.vip))
-			return complain("port %s: its VIP is none of --vip",
+		if (!takes_vip(settings, &rule->key.vip))
+			return complain("port %s: its VIP is none of --vip and "
+					"in no --vip-network",
 					one);
 		if (rule->local == rule->key.port)
 			return complain("port %s: both ports are the same, no "
@@ -146,8 +177,9 @@ static int check_dscps(const struct settings *settings)
 		const struct dscp_rule *rule = &settings->dscp[i];
 
 		dscp_text(rule, one);
-		if (!has_vip(settings, &rule->vip))
-			return complain("dscp %s: its VIP is none of --vip",
+		if (!takes_vip(settings, &rule->vip))
+			return complain("dscp %s: its VIP is none of --vip and "
+					"in no --vip-network",
 					one);
 		for (__u32 j = 0; j < i; j++) {
 			const struct dscp_rule *before = &settings->dscp[j];
@@ -184,7 +216,7 @@ static int find_own(struct settings *settings,
 					interface->name, MEMBER_OWN_MAX);
 		settings->own[settings->owns++] = all[i].address;
 	}
-	if (settings->vips && !settings->owns)
+	if ((settings->vips || settings->vip_networks) && !settings->owns)
 		return complain("%s has no address that LB nodes could send "
 				"to; give it one or name it (--address)",
 				interface->name);
@@ -249,6 +281,7 @@ int complete_settings(struct arguments *arguments,
 	SORT(own, owns, ip_address);
 	SORT(node, nodes, member_network);
 	SORT(member, members, member_network);
+	SORT(vip_network, vip_networks, member_network);
 	SORT(port, ports, port_rule);
 	SORT(dscp, dscps, dscp_rule);
 #undef SORT

@@ -183,7 +183,8 @@ int setup(struct arguments *arguments)
 	if (!status)
 		status = apply(&interface, &installed, &arguments->settings);
 	close_installed(&installed);
-	if (!status && !arguments->settings.vips)
+	if (!status && !arguments->settings.vips &&
+	    !arguments->settings.vip_networks)
 		fputs(PROGRAM ": no VIP is given, so no packet is taken\n",
 		      stderr);
 	return status ? 1 : 0;

@@ -62,6 +62,11 @@ static void show_lists(const struct settings *settings)
 	for (__u32 i = 0; i < settings->vips; i++)
 		print_item("vip", address_text(&settings->vip[i], text));
 	end_list();
+	begin_list("vip-network");
+	for (__u32 i = 0; i < settings->vip_networks; i++)
+		print_item("vip-network",
+			   network_text(&settings->vip_network[i], text));
+	end_list();
 	begin_list("address");
 	for (__u32 i = 0; i < settings->owns; i++)
 		print_item("address", address_text(&settings->own[i], text));

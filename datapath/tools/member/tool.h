@@ -94,6 +94,8 @@ struct host_address {
 
 /* Lists at most `max` addresses of the host; returns how many, or -1. */
 int list_addresses(struct host_address *out, int max);
+/* Whether the host's routes send packets to the address to the host itself. */
+bool is_local(const struct ip_address *address);
 int add_vip_address(const struct ip_address *address);
 int delete_vip_address(const struct ip_address *address);
 /* Filters of the interface's clsact qdisc, in both directions; -1: error. */
@@ -106,6 +108,9 @@ int has_clsact(unsigned int ifindex);
 int complete_settings(struct arguments *arguments,
 		      const struct interface *interface);
 bool has_vip(const struct settings *settings, const struct ip_address *address);
+/* Whether one of the networks contains all of `network`. */
+bool contains(const struct member_network *networks, __u32 count,
+	      const struct member_network *network);
 /* Bytes of the largest outer header that packets have on their way here. */
 unsigned int largest_overhead(const struct settings *settings);
 
