@@ -58,7 +58,8 @@ BENCH_TRAFFIC := build/bench/bin/octavia-xdp-traffic
 BENCH_TRAFFIC_HEADERS := $(wildcard $(BENCH_TRAFFIC_SOURCES)/*.h)
 BENCH_TRAFFIC_OBJECTS := $(patsubst $(BENCH_TRAFFIC_SOURCES)/%.c,\
 	$(BENCH_TRAFFIC_BUILD)/%.o,\
-	$(filter-out %.bpf.c,$(wildcard $(BENCH_TRAFFIC_SOURCES)/*.c)))
+	$(filter-out %.bpf.c,$(wildcard $(BENCH_TRAFFIC_SOURCES)/*.c))) \
+	$(BENCH_TRAFFIC_BUILD)/load.o $(BENCH_TRAFFIC_BUILD)/capabilities.o
 BENCH_BPFTOOL ?= bpftool
 BENCH_BPF_CFLAGS := -O2 -g -Wall -Wextra -Werror -ffreestanding -target bpf \
 	-mcpu=v3 -isystem /usr/include/$(shell uname -m)-linux-gnu
@@ -83,8 +84,13 @@ $(BENCH_TRAFFIC_BUILD)/%.skel.h: $(BENCH_TRAFFIC_BUILD)/%.bpf.o
 $(BENCH_TRAFFIC_BUILD)/%.o: $(BENCH_TRAFFIC_SOURCES)/%.c \
 		$(BENCH_TRAFFIC_HEADERS) $(BENCH_TRAFFIC_BUILD)/send.skel.h \
 		$(BENCH_TRAFFIC_BUILD)/receive.skel.h
-	@$(BENCH_CC) $(BENCH_CFLAGS) -pthread \
+	@$(BENCH_CC) $(BENCH_CFLAGS) -pthread -Idatapath \
 		-I$(BENCH_TRAFFIC_BUILD) -c $< -o $@
+
+# Messages of libbpf, as the datapath's library keeps them.
+$(BENCH_TRAFFIC_BUILD)/%.o: datapath/load/%.c $(wildcard datapath/load/*.h) \
+		| $(BENCH_TRAFFIC_BUILD)
+	@$(BENCH_CC) $(BENCH_CFLAGS) -Idatapath -c $< -o $@
 
 $(BENCH_TRAFFIC): $(BENCH_TRAFFIC_OBJECTS) | $(dir $(BENCH_TRAFFIC))
 	@$(BENCH_CC) -pthread $^ -lbpf -o $@

@@ -4,9 +4,8 @@
  * of all ports of a hypervisor are remembered in one table: a VM must not cost
  * another one its fragments.
  */
-#include <bpf/bpf.h>
-
 #include "host_harness.h"
+#include "older_sets.h"
 
 static const struct oxh_sizes small = {.entries = 4, .ports = 2, .flows = 64};
 
@@ -107,32 +106,17 @@ HOST_TEST(test_only_the_same_datagram_follows)
 	assert_false(fragment_leaves(GREEDY, 7, 1));
 }
 
-/* Make everything that is remembered this much older. */
-static void make_older(uint64_t milliseconds)
-{
-	int map = host->map[MAP_FRAGMENTS];
-
-	for (uint32_t i = 0; i < HOST_FRAGMENT_SETS; i++) {
-		struct host_fragment_set set;
-
-		assert_int_equal(bpf_map_lookup_elem(map, &i, &set), 0);
-		for (int way = 0; way < SHARE_WAYS; way++)
-			if (set.state[way])
-				set.state[way] -= milliseconds
-						  << SHARE_TIME_SHIFT;
-		assert_int_equal(bpf_map_update_elem(map, &i, &set, BPF_ANY),
-				 0);
-	}
-}
-
 /* RFC 8200, section 4.5: reassembly of a datagram ends after 60 s. */
 HOST_TEST(test_what_is_old_is_not_followed)
 {
+	int map;
+
 	begin_with_two();
+	map = host->map[MAP_FRAGMENTS];
 	send_first(VICTIM, 0, FEW);
-	make_older(40000); /* units of 1.05 ms */
+	make_older(map, HOST_FRAGMENT_SETS, 40000);
 	assert_int_equal(count_followed(VICTIM, 0, FEW), FEW);
-	make_older(20000);
+	make_older(map, HOST_FRAGMENT_SETS, 20000);
 	assert_int_equal(count_followed(VICTIM, 0, FEW), 0);
 }
 

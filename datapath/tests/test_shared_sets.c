@@ -4,9 +4,8 @@
  * where later fragments go, and how much sources may open. Clients of one VIP,
  * service or project must not cost another one its entries.
  */
-#include <bpf/bpf.h>
-
 #include "nat_fixture.h"
+#include "older_sets.h"
 
 #define GREEDY_VIP "192.0.2.2"
 #define FIRST 0x2000
@@ -96,29 +95,13 @@ OF_VIPS(test_vip_loses_its_oldest_fragments)
 	assert_in_range(count_followed(&greedy, 0, FEW), 0, FEW / 10);
 }
 
-/* Make everything that is remembered this much older. */
-static void make_older(int map, uint32_t sets, uint64_t milliseconds)
-{
-	for (uint32_t i = 0; i < sets; i++) {
-		struct shared_set set;
-
-		assert_int_equal(bpf_map_lookup_elem(map, &i, &set), 0);
-		for (int way = 0; way < SHARE_WAYS; way++)
-			if (set.state[way])
-				set.state[way] -= milliseconds
-						  << SHARE_TIME_SHIFT;
-		assert_int_equal(bpf_map_update_elem(map, &i, &set, BPF_ANY),
-				 0);
-	}
-}
-
 /* RFC 1122, section 3.3.2: reassembly of a datagram ends after 120 s. */
 OF_VIPS(test_what_is_old_is_not_followed)
 {
 	int map = node->map[MAP_FRAGMENTS];
 
 	send_first(&victim, 0, FEW);
-	make_older(map, FRAGMENT_SETS, 110000); /* units of 1.05 ms */
+	make_older(map, FRAGMENT_SETS, 110000);
 	assert_int_equal(count_followed(&victim, 0, FEW), FEW);
 	make_older(map, FRAGMENT_SETS, 10000);
 	assert_int_equal(count_followed(&victim, 0, FEW), 0);

@@ -10,11 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "load/load.h"
 #include "process.h"
 
 int main(int count, char **arguments)
 {
-	catch_messages();
+	catch_libbpf_messages();
 	signal(SIGPIPE, SIG_IGN);
 	if (count == 4 && !strcmp(arguments[1], "send"))
 		return send_main(count - 2, arguments + 2);

@@ -16,23 +16,7 @@
 
 #include <bpf/bpf.h>
 
-static char message[256];
-
-/* Keeps the first message, since later ones only follow from it. */
-static int keep_message(enum libbpf_print_level level, const char *format,
-			va_list arguments)
-{
-	if (level != LIBBPF_WARN || message[0])
-		return 0;
-	vsnprintf(message, sizeof(message), format, arguments);
-	message[strcspn(message, "\n")] = '\0';
-	return 0;
-}
-
-void catch_messages(void)
-{
-	libbpf_set_print(keep_message);
-}
+#include "load/load.h"
 
 static void print_string(const char *text)
 {
@@ -169,10 +153,11 @@ void write_all(FILE *file, const void *data, size_t length)
 
 void load_or_fail(int status, const char *what)
 {
-	if (!status)
-		return;
-	fail("%s: %s%s%s", what, strerror(abs(status)), message[0] ? ": " : "",
-	     message);
+	const char *message = first_libbpf_message();
+
+	if (status)
+		fail("%s: %s%s%s", what, strerror(abs(status)),
+		     message[0] ? ": " : "", message);
 }
 
 int possible_cpus(void)

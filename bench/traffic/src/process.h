@@ -44,7 +44,6 @@ const void *take(struct content *content, size_t length);
 void write_all(FILE *file, const void *data, size_t length);
 
 void load_or_fail(int status, const char *what);
-void catch_messages(void);
 int possible_cpus(void);
 /* Sets the size of a map; fails with a message. */
 void set_entries(struct bpf_map *map, uint64_t entries);

@@ -10,8 +10,6 @@
 #include "maps.h"
 #include "verifier.h"
 
-#define SEGMENT_MASK (SEGMENT_SIZE - 1)
-
 struct block_view {
 	const struct service_block *block;
 	void *segment; /* that contains the block */
