@@ -11,8 +11,6 @@ from bench import commands
 from bench import errors
 
 PROGRAM = 'octavia-xdp-bench'
-# The exit status that shells report for a process killed by SIGINT.
-INTERRUPTED = 130
 
 
 def main(words: list[str]) -> int:
@@ -21,14 +19,7 @@ def main(words: list[str]) -> int:
     commands.add_all(top.add_subparsers(dest='command', required=True,
                                         metavar='COMMAND'))
     arguments = top.parse_args(words)
-    try:
-        return arguments.run(arguments) or 0
-    except errors.BenchError as error:
-        print(f'{PROGRAM}: {error}', file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f'{PROGRAM}: interrupted', file=sys.stderr)
-        return INTERRUPTED
+    return errors.exit_status(PROGRAM, lambda: arguments.run(arguments))
 
 
 if __name__ == '__main__':

@@ -105,6 +105,24 @@ def expect(condition, observed):
         raise StepFailed(observed)
 
 
+def run_all(report, steps, hint=''):
+    """Run steps without a lab.
+
+    :param report: path of the report.
+    :param steps: name → function.
+    :param hint: printed after a failure.
+    :returns: 0 if all succeeded, else 1.
+    """
+    recorded = Steps(None, report)
+    try:
+        for name, function in steps.items():
+            recorded.step(name, function)
+    except StepFailed as error:
+        print(f'FAILED: {error}{hint}', file=sys.stderr)
+        return 1
+    return 0
+
+
 def run(steps, describe_kept_lab=None):
     """Run all steps, then stop the lab.
 

@@ -16,20 +16,12 @@ from testbed import sync
 from testbed import words
 
 PROGRAM = 'octavia-xdp-testbed'
-# The exit status that shells report for a process killed by SIGINT.
-INTERRUPTED = 130
 
 
 def main(arguments: list[str]) -> int:
     """Return the exit status: 1 if the command failed, 2 for bad arguments."""
-    try:
-        return _run(_parser().parse_args(arguments))
-    except errors.BenchError as error:
-        print(f'{PROGRAM}: {error}', file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f'{PROGRAM}: interrupted', file=sys.stderr)
-        return INTERRUPTED
+    return errors.exit_status(
+        PROGRAM, lambda: _run(_parser().parse_args(arguments)))
 
 
 def _parser():

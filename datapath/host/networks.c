@@ -152,53 +152,48 @@ static int add_network(struct list *wanted, const struct oxh_network *network,
 	return append(wanted, &added);
 }
 
-static int check_count(uint32_t count, char *error)
+static int write_peers(struct oxh_host *host, struct list *wanted,
+		       struct list *old, char *error)
 {
+	return write_networks(host->map[MAP_PEERS], wanted, old, error);
+}
+
+static int set_networks(struct oxh_host *host,
+			const struct oxh_network *networks, uint32_t count,
+			int (*write)(struct oxh_host *, struct list *,
+				     struct list *, char *),
+			char *error)
+{
+	struct list wanted = {.size = sizeof(struct element)};
+	struct list old = {.size = sizeof(struct host_network)};
+	int status = 0;
+
 	if (count > OXH_NETWORKS_MAX)
 		return failure(error, -E2BIG, "%u networks, the limit is %d",
 			       count, OXH_NETWORKS_MAX);
-	return 0;
+	for (uint32_t i = 0; i < count && !status; i++)
+		status = add_network(&wanted, &networks[i], error);
+	if (!status)
+		status = lock_host(host, error);
+	if (!status) {
+		status = write(host, &wanted, &old, error);
+		unlock_host(host);
+	}
+	free(wanted.bytes);
+	free(old.bytes);
+	return status;
 }
 
 int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 		     uint32_t count, char *error)
 {
-	struct list wanted = {.size = sizeof(struct element)};
-	struct list old = {.size = sizeof(struct host_network)};
-	int status = check_count(count, error);
-
-	for (uint32_t i = 0; i < count && !status; i++)
-		status = add_network(&wanted, &networks[i], error);
-	if (!status)
-		status = lock_host(host, error);
-	if (!status) {
-		status = write_all(host, &wanted, &old, error);
-		unlock_host(host);
-	}
-	free(wanted.bytes);
-	free(old.bytes);
-	return status;
+	return set_networks(host, networks, count, write_all, error);
 }
 
 int oxh_peers_set(struct oxh_host *host, const struct oxh_network *networks,
 		  uint32_t count, char *error)
 {
-	struct list wanted = {.size = sizeof(struct element)};
-	struct list old = {.size = sizeof(struct host_network)};
-	int status = check_count(count, error);
-
-	for (uint32_t i = 0; i < count && !status; i++)
-		status = add_network(&wanted, &networks[i], error);
-	if (!status)
-		status = lock_host(host, error);
-	if (!status) {
-		status = write_networks(host->map[MAP_PEERS], &wanted, &old,
-					error);
-		unlock_host(host);
-	}
-	free(wanted.bytes);
-	free(old.bytes);
-	return status;
+	return set_networks(host, networks, count, write_peers, error);
 }
 
 static int write_set(int map, uint32_t set, struct list *wanted,

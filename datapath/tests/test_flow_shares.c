@@ -101,15 +101,6 @@ static uint32_t connect_all(struct oxp_node *node, uint16_t port,
 	return split;
 }
 
-static uint64_t not_remembered(struct oxp_node *node)
-{
-	struct oxp_outcome_counters all[OXP_OUTCOMES];
-
-	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
-			 OXP_OUTCOMES);
-	return all[OXP_FLOW_TABLE_FULL].packets;
-}
-
 /* Fill the table with live connections. */
 static void fill(struct oxp_node *node, uint16_t port)
 {

@@ -71,15 +71,6 @@ static void flood(struct world *world, uint32_t count)
 	}
 }
 
-static uint64_t not_remembered(struct oxp_node *node)
-{
-	struct oxp_outcome_counters all[OXP_OUTCOMES];
-
-	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
-			 OXP_OUTCOMES);
-	return all[OXP_FLOW_TABLE_FULL].packets;
-}
-
 /* Open flows[0..count) that have no member. Returns for how many SYN and ACK
  * went to different members. Only flows that are not remembered go to a
  * draining member: to the one that their next packets reach. */

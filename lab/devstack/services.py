@@ -3,13 +3,10 @@
 
 import shlex
 
-from lab import paths
 from lab.control import ini
 from lab.devstack import hypervisor
 from lab.devstack import site as sites
 from lab.fabric import nodes
-from lab.fabric import router
-from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp import exabgp_config
 from octavia_xdp_provider.controller import broker
 
@@ -27,7 +24,8 @@ def configure_nodes(site):
     """Write the configuration files of this host's LB nodes and host agent."""
     for node in site.nodes:
         _configure(site, node)
-        _configure_exabgp(site, node)
+        nodes.configure_exabgp(site.lab, node,
+                               site.program('octavia-xdp-announcer'))
     hypervisor.configure(site)
 
 
@@ -67,22 +65,6 @@ def _configure(site, node):
         hypervisor.node_options(site))
 
 
-def _configure_exabgp(site, node):
-    own, next_hop = paths.uplink_addresses(paths.number(node))
-    run = nodes.run_directory(site.lab, node)
-    _exabgp_file(site, node).write_text(exabgp_config.render(
-        own,
-        [exabgp_config.Neighbour(
-            local_address=own, local_as=router.NODE_ASN,
-            peer_address=next_hop, peer_as=router.ASN,
-            hold_time=router.HOLD_TIME,
-            families=('ipv4 unicast', 'ipv6 unicast'))],
-        [str(site.program('octavia-xdp-announcer')), '--file',
-         str(run / announcements.FILE_NAME),
-         '--network', str(paths.VIP_NETWORK),
-         '--network', str(paths.VIP_NETWORK_V6)]))
-
-
 def _commands(site, node):
     configuration = nodes.configuration(site.lab, node)
     run = nodes.run_directory(site.lab, node)
@@ -97,9 +79,6 @@ def _commands(site, node):
                '--socket', run / 'hc.sock'],
         'exabgp': ['/usr/bin/env', *(f'{name}={value}' for name, value
                                      in environment.items()),
-                   site.program('exabgp'), _exabgp_file(site, node)],
+                   site.program('exabgp'),
+                   nodes.exabgp_configuration(site.lab, node)],
     }
-
-
-def _exabgp_file(site, node):
-    return site.lab.host_directory(node) / 'exabgp.conf'

@@ -121,17 +121,20 @@ def nat_options(node):
         paths.nat_pools(paths.number(node)))}}
 
 
-def configure_exabgp(lab, node):
-    """Write exabgp.conf."""
+def configure_exabgp(lab, node, announcer=None):
+    """Write exabgp.conf.
+
+    :param announcer: octavia-xdp-announcer, if not that of this Python.
+    """
     own, next_hop = paths.uplink_addresses(paths.number(node))
-    _exabgp_configuration(lab, node).write_text(exabgp_config.render(
+    exabgp_configuration(lab, node).write_text(exabgp_config.render(
         own,
         [exabgp_config.Neighbour(
             local_address=own, local_as=router.NODE_ASN,
             peer_address=next_hop, peer_as=router.ASN,
             hold_time=router.HOLD_TIME,
             families=('ipv4 unicast', 'ipv6 unicast'))],
-        [str(_program('octavia-xdp-announcer')), '--file',
+        [str(announcer or _program('octavia-xdp-announcer')), '--file',
          str(run_directory(lab, node) / announcements.FILE_NAME),
          '--network', str(paths.VIP_NETWORK),
          '--network', str(paths.VIP_NETWORK_V6),
@@ -155,7 +158,7 @@ def start(lab, node, *wanted):
                           # For tests that enable probe_through_datapath.
                           '--marks'],
                          {}),
-        EXABGP: ([_program('exabgp'), _exabgp_configuration(lab, node)],
+        EXABGP: ([_program('exabgp'), exabgp_configuration(lab, node)],
                  {**exabgp_config.ENVIRONMENT, 'exabgp_daemon_user': 'root'}),
     }
     for process in wanted or PROCESSES:
@@ -203,7 +206,8 @@ def _mount_bpf(lab, node):
                   ['mount', '-t', 'bpf', '-o', 'mode=0700', 'bpf', directory])
 
 
-def _exabgp_configuration(lab, node):
+def exabgp_configuration(lab, node):
+    """Return the path of exabgp.conf."""
     return lab.host_directory(node) / 'exabgp.conf'
 
 

@@ -104,16 +104,10 @@ def main():
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     newcomer = Newcomer(options)
-    report = demo_steps.Steps(None, newcomer.report)
     try:
-        for name, function in newcomer.steps():
-            report.step(name, function)
-    except demo_steps.StepFailed as error:
-        print(f'FAILED: {error}', file=sys.stderr)
-        return 1
+        return demo_steps.run_all(newcomer.report, dict(newcomer.steps()))
     finally:
         newcomer.end()
-    return 0
 
 
 if __name__ == '__main__':

@@ -53,18 +53,12 @@ def main():
 
 def _run_all():
     systemd = root.Systemd()
-    report = demo_steps.Steps(None, commands.REPORT)
     try:
-        for name, function in steps(systemd).items():
-            report.step(name, function)
-    except demo_steps.StepFailed as error:
-        print(f'FAILED: {error}', file=sys.stderr)
-        return 1
+        return demo_steps.run_all(commands.REPORT, steps(systemd))
     finally:
         systemd.end()
         shutil.rmtree(root.ROOT, ignore_errors=True)
         shutil.rmtree(build.OLD, ignore_errors=True)
-    return 0
 
 
 if __name__ == '__main__':

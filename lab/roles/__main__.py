@@ -62,18 +62,12 @@ def main():
 
 
 def _run_all(lab):
-    report = demo_steps.Steps(None, REPORT)
     machines = hosts.Hosts(lab)
     try:
-        for name, function in steps(lab, machines).items():
-            report.step(name, function)
-    except demo_steps.StepFailed as error:
-        print(f'FAILED: {error}\nLogs: {lab.logs}, {hosts.FOLDER}',
-              file=sys.stderr)
-        return 1
+        return demo_steps.run_all(REPORT, steps(lab, machines),
+                                  f'\nLogs: {lab.logs}, {hosts.FOLDER}')
     finally:
         machines.end()
-    return 0
 
 
 if __name__ == '__main__':

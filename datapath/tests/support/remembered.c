@@ -26,3 +26,12 @@ uint32_t refresh_later(struct oxp_node *node, int units)
 	munmap(set, length);
 	return count;
 }
+
+uint64_t not_remembered(struct oxp_node *node)
+{
+	struct oxp_outcome_counters all[OXP_OUTCOMES];
+
+	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
+			 OXP_OUTCOMES);
+	return all[OXP_FLOW_TABLE_FULL].packets;
+}

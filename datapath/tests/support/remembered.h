@@ -9,4 +9,7 @@
  * many there are. */
 uint32_t refresh_later(struct oxp_node *node, int units);
 
+/* Packets of flows that the full table did not take. */
+uint64_t not_remembered(struct oxp_node *node);
+
 #endif

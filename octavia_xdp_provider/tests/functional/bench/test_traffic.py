@@ -33,14 +33,7 @@ def to(*addresses, protocol='udp', weight=1):
                  for address in addresses)
 
 
-class TestTraffic(base.BaseTestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        traffic_bed.build_programs()
-        cls.bed, cls.traffic, cls.run_name = cls.enterClassContext(
-            traffic_bed.traffic())
+class TestTraffic(traffic_bed.TrafficCase):
 
     def measure(self, destinations, rate=5000, seconds=0.5, background=(),
                 during=None, **fields):

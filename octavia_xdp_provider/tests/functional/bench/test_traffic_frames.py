@@ -4,7 +4,6 @@
 import socket
 import threading
 
-from oslotest import base
 from scapy import packet as scapy_packet
 from scapy import utils
 from scapy.layers import inet
@@ -38,14 +37,7 @@ def built_anew(frame):
     return bytes(parsed)
 
 
-class TestFrames(base.BaseTestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        traffic_bed.build_programs()
-        cls.bed, cls.traffic, cls.run_name = cls.enterClassContext(
-            traffic_bed.traffic())
+class TestFrames(traffic_bed.TrafficCase):
 
     def capture(self, address, protocol, count=COUNT, **fields):
         """Frames as they leave the generator, and what was measured."""

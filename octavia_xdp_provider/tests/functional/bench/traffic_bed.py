@@ -7,6 +7,8 @@ import socket
 import subprocess
 import uuid
 
+from oslotest import base
+
 from bench.beds import namespaces
 from bench.beds import reading
 from bench.beds import runs
@@ -77,6 +79,16 @@ def traffic(text=BED):
     """The bed, our generator and sinks on it, and its run."""
     with bed(text) as (made, run), generator.opened(made) as opened:
         yield made, opened, run
+
+
+class TrafficCase(base.BaseTestCase):
+    """The traffic of one bed for all tests."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        build_programs()
+        cls.bed, cls.traffic, cls.run_name = cls.enterClassContext(traffic())
 
 
 @contextlib.contextmanager
