@@ -6,21 +6,18 @@ A netlink socket belongs to one thread, so each thread has its own ``Links``.
 
 import contextlib
 import dataclasses
-import ipaddress
 import typing
 
 from pyroute2 import IPRoute
 from pyroute2.netlink import exceptions
 from pyroute2.netlink import rtnl
-from pyroute2.netlink.rtnl import ifaddrmsg
+
+from octavia_xdp_provider.process import netlink_messages
 
 # Reads of pending events before the links are listed again.
 _READS_MAX = 64
 # Attempts to read a list that changes meanwhile, as when VMs start or stop.
 _LISTS_MAX = 20
-_UNSUITABLE_SOURCE = (
-    ifaddrmsg.IFA_F_TEMPORARY | ifaddrmsg.IFA_F_TENTATIVE
-    | ifaddrmsg.IFA_F_DADFAILED | ifaddrmsg.IFA_F_DEPRECATED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,16 +62,16 @@ class Links:
 
         :raises OSError: the links cannot be listed.
         """
-        with _os_errors():
+        with netlink_messages.os_errors():
             return {link.name: link for link in map(
                 link_of, _whole(self._netlink.get_links))}
 
     def snapshot(self) -> Snapshot:
         """:raises OSError: links or addresses cannot be listed."""
         links = self.links()
-        with _os_errors():
-            return Snapshot(links, addresses_of(_whole(
-                self._netlink.get_addr)))
+        with netlink_messages.os_errors():
+            return Snapshot(links, netlink_messages.sources_of(
+                _whole(self._netlink.get_addr)))
 
     def watch(self) -> int:
         """Subscribe to changes of links.
@@ -110,22 +107,6 @@ def link_of(message: typing.Any) -> Link:
                 message.get_attr('IFLA_PHYS_PORT_NAME'))
 
 
-def addresses_of(messages: typing.Iterable[typing.Any]
-                 ) -> dict[tuple[int, int], str]:
-    """Return the first suitable address by (ifindex, IP version)."""
-    addresses: dict[tuple[int, int], str] = {}
-    for message in messages:
-        flags = message.get_attr('IFA_FLAGS') or message['flags']
-        # Other hosts cannot use addresses of link or host scope.
-        if message['scope'] < rtnl.rt_scope['link'] and not (
-                flags & _UNSUITABLE_SOURCE):
-            text = (message.get_attr('IFA_LOCAL')
-                    or message.get_attr('IFA_ADDRESS'))
-            version = ipaddress.ip_address(text).version
-            addresses.setdefault((message['index'], version), text)
-    return addresses
-
-
 def _whole(listed: typing.Callable[[], typing.Iterable[typing.Any]]
            ) -> list[typing.Any]:
     """Return a list that did not change while it was read.
@@ -136,11 +117,3 @@ def _whole(listed: typing.Callable[[], typing.Iterable[typing.Any]]
         with contextlib.suppress(exceptions.NetlinkDumpInterrupted):
             return list(listed())
     return list(listed())
-
-
-@contextlib.contextmanager
-def _os_errors() -> typing.Iterator[None]:
-    try:
-        yield
-    except exceptions.NetlinkError as error:
-        raise OSError(error.code, str(error)) from error

@@ -4,7 +4,6 @@
 A socket must not be shared by threads, so each creates its own ``Kernel``.
 """
 
-import contextlib
 import ipaddress
 import os
 import select
@@ -16,18 +15,17 @@ from pyroute2 import IPRoute
 from pyroute2 import netlink
 from pyroute2.netlink import exceptions
 from pyroute2.netlink import rtnl
-from pyroute2.netlink.rtnl import ifaddrmsg
 from pyroute2.netlink.rtnl import ifinfmsg
 from pyroute2.netlink.rtnl import ndmsg
 from pyroute2.netlink.rtnl import rtmsg
 
 from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.process import netlink_messages
 
 # Returns whether a message matters.
 Matters = typing.Callable[[Any], bool]
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
-VERSIONS = {family: version for version, family in FAMILIES.items()}
 
 _GROUPS = (rtnl.RTMGRP_LINK | rtnl.RTMGRP_NEIGH
            | rtnl.RTMGRP_IPV4_IFADDR | rtnl.RTMGRP_IPV6_IFADDR
@@ -39,9 +37,6 @@ _READS_MAX = 64
 _NEIGHBOUR_USABLE = (
     ndmsg.NUD_REACHABLE | ndmsg.NUD_STALE | ndmsg.NUD_DELAY
     | ndmsg.NUD_PROBE | ndmsg.NUD_PERMANENT | ndmsg.NUD_NOARP)
-_UNSUITABLE_SOURCE = (
-    ifaddrmsg.IFA_F_TEMPORARY | ifaddrmsg.IFA_F_TENTATIVE
-    | ifaddrmsg.IFA_F_DADFAILED | ifaddrmsg.IFA_F_DEPRECATED)
 
 
 class Vlan(typing.NamedTuple):
@@ -123,7 +118,7 @@ class Kernel:
         return Snapshot(
             {message['index']: link_of(message)
              for message in self._netlink.get_links()},
-            sources_of(self._netlink.get_addr()),
+            netlink_messages.sources_of(self._netlink.get_addr()),
             tuple(route for version, family in FAMILIES.items()
                   for message in self._netlink.get_routes(family=family)
                   for route in default_routes_of(version, message)),
@@ -143,7 +138,7 @@ class Kernel:
         :raises OSError: the kernel refuses.
         """
         version = ipaddress.ip_address(address).version
-        with _os_errors():
+        with netlink_messages.os_errors():
             self._netlink.neigh('replace', dst=address, ifindex=link,
                                 family=FAMILIES[version],
                                 flags=ndmsg.NTF_USE, state=ndmsg.NUD_NONE)
@@ -155,7 +150,7 @@ class Kernel:
         :raises OSError: the kernel refuses, without an entry for example.
         """
         version = ipaddress.ip_address(address).version
-        with _os_errors():
+        with netlink_messages.os_errors():
             self._netlink.neigh('change', dst=address, ifindex=link,
                                 family=FAMILIES[version],
                                 state=ndmsg.NUD_PROBE)
@@ -213,7 +208,7 @@ class Kernel:
         :raises OSError: there is no route.
         """
         version = ipaddress.ip_address(address).version
-        with _os_errors():
+        with netlink_messages.os_errors():
             for message in self._netlink.route('get', dst=address,
                                                family=FAMILIES[version]):
                 return mtu_of(message)
@@ -265,15 +260,6 @@ class Events:
         return is_relevant
 
 
-@contextlib.contextmanager
-def _os_errors() -> typing.Iterator[None]:
-    """Turn the kernel's refusals into OSError."""
-    try:
-        yield
-    except exceptions.NetlinkError as error:
-        raise OSError(error.code, os.strerror(error.code)) from error
-
-
 def link_of(message: Any) -> Link:
     """Return the Link in a message."""
     flags = message['flags']
@@ -306,21 +292,6 @@ def _forwards(families: Any) -> frozenset[int]:
     v6 = v6 and v6.get_attr('IFLA_INET6_CONF')
     return frozenset(version for version, settings in ((4, v4), (6, v6))
                      if settings and settings['forwarding'])
-
-
-def sources_of(messages: typing.Iterable[Any]) -> dict[tuple[int, int], str]:
-    """Return (link, version) → first suitable address."""
-    sources: dict[tuple[int, int], str] = {}
-    for message in messages:
-        flags = message.get_attr('IFA_FLAGS') or message['flags']
-        # Other nodes cannot reach addresses of link or host scope.
-        if message['scope'] < rtnl.rt_scope['link'] and not (
-                flags & _UNSUITABLE_SOURCE):
-            address = (message.get_attr('IFA_LOCAL')
-                       or message.get_attr('IFA_ADDRESS'))
-            sources.setdefault(
-                (message['index'], VERSIONS[message['family']]), address)
-    return sources
 
 
 def default_routes_of(version: int, message: Any) -> typing.Iterator[Route]:
