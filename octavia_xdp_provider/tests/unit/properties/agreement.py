@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether all agree with what tenants were answered: Octavia's statuses, the
-database, and each node's documents, services, checks and routes."""
+"""Compares the state of the deployment with what Octavia has committed.
+
+The state is Octavia's statuses, the database, and each node's documents,
+services, checks and routes.
+"""
 
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status
@@ -8,10 +11,10 @@ from octavia_xdp_provider.controller.store import models
 
 
 class Agreement:
-    """What should be, from what Octavia has committed alone.
+    """The differences, once nothing changes any more.
 
     :param world: world.World, after it has settled.
-    :ivar problems: what is not as it should be, texts.
+    :ivar problems: descriptions of differences.
     """
 
     def __init__(self, world):
@@ -21,46 +24,48 @@ class Agreement:
                            for key in self._octavia.trees}
         self.problems = list(self._octavia.wrong)
         self._placed = {}
-        for check in (self._statuses, self._rows, self._reserved,
-                      self._placements, self._nodes, self._operating):
+        for check in (self._compare_statuses, self._compare_rows,
+                      self._compare_reserved, self._compare_placements,
+                      self._compare_nodes, self._compare_operating):
             check()
 
-    def _equal(self, what, expected, found):
-        if expected != found:
-            self.problems.append(f'{what}: expected {expected}, is {found}')
+    def _equal(self, what, expected, observed):
+        if expected != observed:
+            self.problems.append(
+                f'{what}: expected {expected}, observed {observed}')
 
-    def _statuses(self):
+    def _compare_statuses(self):
         for key, tree in self._octavia.trees.items():
             self._equal(f'provisioning of {key}', {}, {
-                one: value for one, value in tree.items()
+                name: value for name, value in tree.items()
                 if value != 'ACTIVE'})
 
-    def _rows(self):
+    def _compare_rows(self):
         rows = {row.id: row for row in self._world.store.load_balancers()}
         self._equal('load balancers', sorted(self._documents), sorted(rows))
         for key in self._documents.keys() & rows.keys():
             row = rows[key]
             self._equal(f'document of {key}', self._documents[key],
                         row.document)
-            self._equal(f'what is pending of {key}', (None, False, (), ()), (
+            self._equal(f'pending changes of {key}', (None, False, (), ()), (
                 row.pending, row.deleted, row.removed, row.unconfirmed))
         with self._world.store._read() as session:
             self._equal('work', [], [
                 (row.load_balancer_id, row.due_at) for row
                 in session.query(models.Work)])
 
-    def _reserved(self):
+    def _compare_reserved(self):
         for table, addresses in (
                 (models.Vip, lambda document: set(spec.vips(document))),
                 (models.MemberAddress, spec.member_addresses)):
             with self._world.store._read() as session:
-                found = {(row.load_balancer_id, row.address)
+                reserved = {(row.load_balancer_id, row.address)
                          for row in session.query(table)}
             self._equal(table.__tablename__, {
                 (key, address) for key, document in self._documents.items()
-                for address in addresses(document)}, found)
+                for address in addresses(document)}, reserved)
 
-    def _placements(self):
+    def _compare_placements(self):
         rows = self._world.store.placements()
         self._equal('removals', [], [
             (row.load_balancer_id, row.host) for row in rows
@@ -71,11 +76,11 @@ class Agreement:
             for host in self._world.nodes}
         for key in self._documents:
             self._equal(f'nodes of {key}', self._world.conf.placement.replicas,
-                        sum(key in some for some in self._placed.values()))
-        self._equal('placements of what is not there', set(), {
+                        sum(key in placed for placed in self._placed.values()))
+        self._equal('placements of unknown load balancers', set(), {
             row.load_balancer_id for row in rows} - self._documents.keys())
 
-    def _nodes(self):
+    def _compare_nodes(self):
         for host, node in self._world.nodes.items():
             documents = {key: self._documents[key]
                          for key in self._placed[host]
@@ -90,8 +95,8 @@ class Agreement:
                     if any(weight and enabled and up for
                            _, weight, enabled, up in members):
                         routes.add(name[0])
-                if found := self._checks(document):
-                    checks[key] = found
+                if probes := self._checks(document):
+                    checks[key] = probes
             self._equal(f'services of {host}', services, node.services())
             self._equal(f'checks of {host}', checks, node.checks())
             self._equal(f'routes of {host}', routes, node.routes())
@@ -115,7 +120,7 @@ class Agreement:
                 for member in pool['members'].values()
                 if _is_checked(pool, member)}
 
-    def _operating(self):
+    def _compare_operating(self):
         for key, document in self._documents.items():
             members = {
                 name: 'up' if self._is_up(pool, member) else 'down'
@@ -124,11 +129,12 @@ class Agreement:
                 if _is_checked(pool, member)}
             views = [status.NodeView(host, True, True, announced=True,
                                      members=members)
-                     for host, some in self._placed.items() if key in some]
-            for one, wanted in status.operating_statuses(
+                     for host, placed in self._placed.items()
+                     if key in placed]
+            for name, wanted in status.operating_statuses(
                     document, views).items():
-                self._equal(f'operating status of {one}', wanted,
-                            self._octavia.operating(one[1]))
+                self._equal(f'operating status of {name}', wanted,
+                            self._octavia.operating(name[1]))
 
 
 def _is_checked(pool, member):

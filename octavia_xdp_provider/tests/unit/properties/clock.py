@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time that passes by hand, for all that asks for it."""
+"""Time under the test's control, for all modules that read it."""
 
 import time
 import types
@@ -14,14 +14,14 @@ from octavia_xdp_provider.process.agents import link
 
 
 class Asleep(BaseException):
-    """A thread sleeps, and is to be run again later."""
+    """A thread sleeps, and has to be run again later."""
 
 
 class Clock:
-    """Seconds.
+    """The clocks, in seconds.
 
     :ivar now: of the monotonic clocks.
-    :ivar database: what the database's clock is ahead of them.
+    :ivar database: by how much the database's clock is ahead of them.
     """
 
     def __init__(self):
@@ -42,7 +42,7 @@ class Clock:
         raise Asleep
 
     def patches(self):
-        """Patches of the modules that ask for the time or wait."""
+        """Yield patches of the modules that read the time or wait."""
         module = types.SimpleNamespace(
             time=self.database_time, monotonic=self.monotonic,
             monotonic_ns=self.monotonic_ns, sleep=self._sleep)

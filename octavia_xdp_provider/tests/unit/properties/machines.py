@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hypothesis' machines: calls and faults in any order."""
+"""State machines for hypothesis: API calls and faults in any order."""
 
 import contextlib
 import pathlib
@@ -23,8 +23,8 @@ ADDRESSES = strategies.lists(strategies.sampled_from(tenant.MEMBERS),
 STEPS = strategies.one_of(strategies.none(), strategies.integers(0, 40))
 
 
-def some(choices, number):
-    """One of several, or None."""
+def choose(choices, number):
+    """Return a choice that depends on a number; None without choices."""
     ordered = sorted(choices)
     return ordered[number % len(ordered)] if ordered else None
 
@@ -35,11 +35,11 @@ def manager(conf, path):
 
 
 class Machine(stateful.RuleBasedStateMachine):
-    """A deployment whose messages may be lost, repeated, late."""
+    """A deployment whose messages may be lost, repeated or late."""
 
     def __init__(self):
         super().__init__()
-        # hypothesis ends no machine that could not be made.
+        # hypothesis tears down no machine whose constructor fails.
         with contextlib.ExitStack() as stack:
             self._make(stack)
             self._stack = stack.pop_all()
@@ -51,7 +51,7 @@ class Machine(stateful.RuleBasedStateMachine):
         stack.callback(self.world.close)
         self.tenant, self.octavia = self.world.tenant, self.world.octavia
         self.backup = None
-        # Nodes have been heard and judged once.
+        # Controllers receive the nodes' first reports.
         for _ in range(2):
             self.world.round()
         for vip, monitored in zip(tenant.VIPS[-2:], (True, False),
@@ -69,7 +69,7 @@ class Machine(stateful.RuleBasedStateMachine):
         with self._stack:
             if self.world.settle() is None:
                 raise AssertionError(
-                    'it never ends: ' + str(
+                    'it does not settle: ' + str(
                         agreement.Agreement(self.world).problems))
             problems = agreement.Agreement(self.world).problems
             assert not problems, '\n'.join(problems)
@@ -81,18 +81,20 @@ class Machine(stateful.RuleBasedStateMachine):
         self.world.set_faults(faults)
 
     def _end(self, key, commits):
-        """Mostly the API ends its transaction at once."""
+        """End the API's transaction, unless ``commits`` is None."""
         if key in self.octavia.transactions and commits is not None:
             self.octavia.end(key, commits)
 
     def _changeable(self, number):
-        """A load balancer. Clients wait for a while until one is ACTIVE."""
+        """Return a load balancer, or None. Wait a few rounds until one can be
+        changed, as clients do."""
         for _ in range(3):
-            found = list(filter(self.octavia.can_change, self.octavia.trees))
-            if found or not self.octavia.trees:
+            changeable = [key for key in self.octavia.trees
+                          if self.octavia.can_change(key)]
+            if changeable or not self.octavia.trees:
                 break
             self.world.round()
-        return some(found, number) if self.octavia.trees else None
+        return choose(changeable, number) if self.octavia.trees else None
 
     @stateful.rule(seed=SEEDS, faults=BOOLEANS, vip=ANY, addresses=ADDRESSES,
                    monitored=BOOLEANS, commits=strategies.sampled_from(
@@ -101,7 +103,7 @@ class Machine(stateful.RuleBasedStateMachine):
         if len(self.octavia.trees) > 4:
             return
         self._begin(seed, faults)
-        address = some(tenant.VIPS, vip)
+        address = choose(tenant.VIPS, vip)
         if address in self.octavia.vips:
             return
         self._end(self.tenant.create(address, addresses, monitored), commits)
@@ -120,15 +122,15 @@ class Machine(stateful.RuleBasedStateMachine):
             return
         self._begin(seed, faults)
         document = self.octavia.alive(key)
-        listener_id = some(document['listeners'], which)
-        pool_id = some(document['pools'], which)
+        listener_id = choose(document['listeners'], which)
+        pool_id = choose(document['pools'], which)
         if action in ('update', 'failover', 'delete'):
             getattr(self.tenant, action)(
                 key, **({'admin_state_up': flag} if action == 'update'
                         else {}))
         elif action == 'create_listener':
             port = 80 + which % 4
-            if port in {one['protocol_port'] for one
+            if port in {listener['protocol_port'] for listener
                         in document['listeners'].values()}:
                 return
             self.tenant.create_listener(key, port, pool_id if flag else None)
@@ -165,17 +167,17 @@ class Machine(stateful.RuleBasedStateMachine):
                        weight, action, commits):
         key = self._changeable(number)
         document = key and self.octavia.alive(key)
-        pool_id = some(document['pools'], which) if key else None
+        pool_id = choose(document['pools'], which) if key else None
         if pool_id is None:
             return
         self._begin(seed, faults)
         pool = document['pools'][pool_id]
-        member_id = some(pool['members'], which)
+        member_id = choose(pool['members'], which)
         if action == 'monitor':
             self._change_monitor(key, pool_id, pool['healthmonitor'], which)
         elif action == 'create':
-            # The VIP of somebody, too: that is refused.
-            self.tenant.create_member(key, pool_id, some(
+            # Including VIPs, which are refused.
+            self.tenant.create_member(key, pool_id, choose(
                 (*tenant.MEMBERS, *tenant.VIPS[:2]), which))
         elif action == 'replace':
             self.tenant.replace_members(key, pool_id, sorted(
@@ -199,29 +201,28 @@ class Machine(stateful.RuleBasedStateMachine):
 
     @stateful.rule(number=ANY, commits=BOOLEANS)
     def end_transaction(self, number, commits):
-        key = some(self.octavia.transactions, number)
+        key = choose(self.octavia.transactions, number)
         if key is not None:
             self.octavia.end(key, commits)
 
-    # What happens by itself
+    # Work of the processes
 
     @stateful.rule(seed=SEEDS, faults=BOOLEANS, number=ANY, dies=STEPS)
     def work(self, seed, faults, number, dies):
         """A controller works, and may die at any of its steps."""
         self._begin(seed, faults)
-        one = some_of(self.world.controllers, number)
-        if one.alive:
-            one.fuse = dies
-            self.world.act(one.work)
-            one.fuse = None
+        self._run_controller('work', number, dies)
 
     @stateful.rule(number=ANY, dies=STEPS)
     def resync(self, number, dies):
-        one = some_of(self.world.controllers, number)
-        if one.alive:
-            one.fuse = dies
-            self.world.act(one.resync)
-            one.fuse = None
+        self._run_controller('resync', number, dies)
+
+    def _run_controller(self, method, number, dies):
+        controller = some_of(self.world.controllers, number)
+        if controller.alive:
+            controller.fuse = dies
+            self.world.act(getattr(controller, method))
+            controller.fuse = None
 
     @stateful.rule(seed=SEEDS, faults=BOOLEANS, host=strategies.sampled_from(
         world.NODES))
@@ -248,23 +249,23 @@ class Machine(stateful.RuleBasedStateMachine):
                        ('die', 'start', 'reboot', 'cut', 'join', 'down',
                         'up')))
     def node_fails(self, host, what):
-        one = self.world.nodes[host]
+        node = self.world.nodes[host]
         if what == 'die':
-            one.running = False
+            node.running = False
         elif what == 'start':
-            one.start()
+            node.start()
         elif what == 'reboot':
-            one.reboot()
+            node.reboot()
         elif what in ('cut', 'join'):
-            one.connected = what == 'join'
+            node.connected = what == 'join'
         else:
-            one.session = what == 'up'
+            node.session = what == 'up'
 
     @stateful.rule(addresses=ADDRESSES)
     def members_fail(self, addresses):
         self.world.dead_members = set(addresses)
-        for one in self.world.nodes.values():
-            one.probe(self.world.dead_members)
+        for node in self.world.nodes.values():
+            node.probe(self.world.dead_members)
 
     @stateful.rule(number=ANY)
     def kill_controller(self, number):
@@ -286,7 +287,7 @@ class Machine(stateful.RuleBasedStateMachine):
 
 
 class LongMachine(Machine):
-    """What lasts long until it is quiet, too."""
+    """Also faults after which the deployment takes long to settle."""
 
     @stateful.rule(seconds=strategies.sampled_from((-7200, -3, 3, 7200)))
     def clock_of_the_database_jumps(self, seconds):

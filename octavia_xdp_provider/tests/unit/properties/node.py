@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An LB node: the agent's own code over a datapath that forwards nothing."""
+"""An LB node: the real agent over a fake datapath."""
 
 import contextlib
 import ipaddress
@@ -25,14 +25,15 @@ _BOTH = frozenset((4, 6))
 
 
 class Tables(reconciling.FakeDatapath):
-    """Keeps services; states of members are what the library keeps."""
+    """Keeps services, with states of members as the library keeps them."""
 
     def set_services(self, wanted_services):
         changed, refused = super().set_services(wanted_services)
         for key, (_, members) in wanted_services.items():
-            before = {one.address: one for one in self.held[key]}
+            before = {member.address: member for member in self.held[key]}
             self.held[key] = [
-                self._state(before[one.address], one) for one in members]
+                self._state(before[member.address], member)
+                for member in members]
         return changed, refused
 
     @staticmethod
@@ -44,18 +45,18 @@ class Tables(reconciling.FakeDatapath):
             healthy=before.healthy if known else not member.check)
 
     def probe(self, dead):
-        """Each member that is checked has been probed.
+        """Apply results of probes of all checked members.
 
-        :param dead: addresses of those that do not answer.
+        :param dead: addresses of members that do not answer.
         """
         for key, members in self.held.items():
             self.held[key] = [
-                one._replace(known=True, healthy=one.address not in dead)
-                if one.check else one for one in members]
+                member._replace(known=True, healthy=member.address not in dead)
+                if member.check else member for member in members]
 
 
 class Worker:
-    """worker.Worker without its thread: applies what is wanted at once."""
+    """worker.Worker without its thread: applies wanted state at once."""
 
     problems = ()
 
@@ -64,15 +65,15 @@ class Worker:
         self.facts = reconciler.facts
         self.result = None
 
-    def want(self, what):
-        self.result = self._reconciler.reconcile(what, _BOTH)
+    def want(self, state):
+        self.result = self._reconciler.reconcile(state, _BOTH)
 
-    def wait_for(self, what, timeout):
-        return self.has_applied(what)
+    def wait_for(self, state, timeout):
+        return self.has_applied(state)
 
-    def has_applied(self, what):
-        return (self.result is not None and what is not None
-                and self.result.wanted.documents is what.documents)
+    def has_applied(self, state):
+        return (self.result is not None and state is not None
+                and self.result.wanted.documents is state.documents)
 
     def tick(self):
         if self.result is None:
@@ -88,10 +89,10 @@ class Worker:
 class Node:
     """A node and its agent, which may be killed and started.
 
-    :ivar running: whether the agent does.
-    :ivar connected: whether the broker is reached.
+    :ivar running: whether the agent runs.
+    :ivar connected: whether it reaches the broker.
     :ivar session: whether its BGP session is up.
-    :ivar ahead_s: what its clock is ahead of others'.
+    :ivar ahead_s: seconds by which its clock is ahead.
     """
 
     def __init__(self, conf, clock, host, directory, calls, heartbeats):
@@ -108,7 +109,7 @@ class Node:
         self.start()
 
     def start(self):
-        """A new agent: what the one before it remembered is lost."""
+        """Start a new agent, which knows only what its predecessor stored."""
         self.running = True
         self.announce = announcements.Announcements(
             str(self.directory), [VIP_NETWORK])
@@ -131,7 +132,8 @@ class Node:
             self._worker.want(self.fetcher.wanted)
 
     def reboot(self):
-        """The kernel forgets, files on disk stay, those of /run do not."""
+        """Lose the kernel's state and files in /run, but not those on disk.
+        """
         self.tables = Tables([])
         for name in ('announcements.json', 'checks'):
             path = self.directory / name
@@ -142,7 +144,7 @@ class Node:
         self.start()
 
     def accept_database(self):
-        """What the operations page says after a database was restored."""
+        """Do what the operations page says after a restored database."""
         shutil.rmtree(self._wanted, ignore_errors=True)
         self.start()
 
@@ -156,7 +158,7 @@ class Node:
                 self._heartbeats.heartbeat(self.host)
 
     def turn(self):
-        """Ask, apply, report: as often as the link does by itself."""
+        """Fetch, apply and report, as the link does in a round."""
         if not (self.running and self.connected):
             return
         with contextlib.suppress(network.Lost):
@@ -179,27 +181,29 @@ class Node:
                 'services_max': 1024, 'members': 0, 'members_max': 16384,
                 'bgp_established': [int(self.session), 1]}
 
-    # What a test compares
+    # State for comparison
 
     def documents(self):
-        found = self.fetcher.wanted
-        return {} if found is None else {
+        state = self.fetcher.wanted
+        return {} if state is None else {
             key: document for key, (_, document)
-            in found.documents.items()}
+            in state.documents.items()}
 
     def services(self):
-        """(address, protocol, port) → {(member, weight, enabled, up)}."""
+        """Return (address, protocol, port) → {(member, weight, enabled, up)}.
+        """
         return {tuple(key): {
-            (one.address, one.weight, one.admin_up, one.healthy)
-            for one in members} for key, members in self.tables.held.items()}
+            (member.address, member.weight, member.admin_up, member.healthy)
+            for member in members}
+            for key, members in self.tables.held.items()}
 
     def checks(self):
-        """Load balancer → {(type, address, port)}."""
-        found = {path.stem: {
+        """Return load balancer → {(type, address, port)}."""
+        files = {path.stem: {
             (check['type'], check['address'], check.get('port'))
             for check in json.loads(path.read_text())['checks']}
             for path in (self.directory / 'checks').glob('*.json')}
-        return {key: checks for key, checks in found.items() if checks}
+        return {key: checks for key, checks in files.items() if checks}
 
     def routes(self):
         return {str(prefix.network_address)

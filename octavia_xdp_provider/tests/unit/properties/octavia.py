@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia: its API before the real driver, and what it has committed.
+"""Octavia: its API in front of the real driver, and its database.
 
-Beyond FakeOctavia it calls the driver inside a transaction that may last, be
-committed or rolled back, and refuses changes of what is PENDING. Statuses of
-a load balancer with an open transaction wait for its end, as for the lock on
-its row.
+Unlike FakeOctavia it calls the driver inside a transaction that may last, be
+committed or rolled back, and refuses changes of PENDING objects. Statuses of a
+load balancer with an open transaction wait for its end, as for the lock on its
+row.
 """
 
 import copy
@@ -21,14 +21,14 @@ _FAILURES = (exceptions.DriverError, exceptions.Conflict,
 
 
 class Octavia(base.FakeOctavia):
-    """:ivar wrong: what nobody should have sent it, texts."""
+    """:ivar wrong: descriptions of statuses that are never allowed."""
 
     def __init__(self, clock):
         super().__init__()
         self._clock = clock
         self._open = {}     # id → function that commits
         self._made = {}     # id → VIP, of creations that are open
-        self._blocked = []  # messages that wait for an open transaction
+        self._blocked = []  # messages waiting for an open transaction
         self.answers = True
         self.wrong = []
 
@@ -39,7 +39,10 @@ class Octavia(base.FakeOctavia):
             ('loadbalancer', key)) in ('ACTIVE', 'ERROR'))
 
     def create(self, call, balancer):
-        """A load balancer with all below it: data_models.LoadBalancer."""
+        """Create a load balancer with all its objects.
+
+        :param balancer: data_models.LoadBalancer.
+        """
         document = spec.document(balancer.loadbalancer_id,
                                  translate.load_balancer_tree(balancer))
         taken = self._within(document['id'], lambda: call(balancer),
@@ -49,11 +52,11 @@ class Octavia(base.FakeOctavia):
         return taken
 
     def change(self, key, call, edit, pending, deleted=()):
-        """Any change of a load balancer.
+        """Change a load balancer.
 
-        :param edit: makes it in a document.
+        :param edit: applies the change to a document.
         :param pending, deleted: objects that become PENDING_UPDATE and
-            PENDING_DELETE, beside the load balancer.
+            PENDING_DELETE, besides the load balancer.
         """
         document = copy.deepcopy(self.documents[key])
         edit(document)
@@ -61,7 +64,8 @@ class Octavia(base.FakeOctavia):
             document, {('loadbalancer', key), *pending}, deleted))
 
     def _within(self, key, call, commit):
-        """Whether the driver did not fail; its transaction is open then."""
+        """Call the driver; return whether it succeeded. If so, the transaction
+        stays open."""
         try:
             call()
         except _FAILURES:
@@ -71,8 +75,7 @@ class Octavia(base.FakeOctavia):
 
     @property
     def vips(self):
-        """Addresses that have a port in Neutron, which gives none out twice.
-        """
+        """Addresses with a port in Neutron, which are unique."""
         return {document['vip_address'] for document
                 in self.documents.values()} | set(self._made.values())
 
@@ -81,7 +84,7 @@ class Octavia(base.FakeOctavia):
         return sorted(self._open)
 
     def end(self, key, commits):
-        """A transaction ends."""
+        """End a transaction."""
         commit = self._open.pop(key)
         self._made.pop(key, None)
         if commits:
@@ -92,10 +95,10 @@ class Octavia(base.FakeOctavia):
                 self._apply(message)
 
     def _touch(self, key):
-        # To the second, as in the real one's database.
+        # In seconds, as in Octavia's database.
         self.updated_at[key] = str(int(self._clock.database_time()))
 
-    # What the controller says
+    # Statuses from the controller
 
     def set_statuses(self, message):
         self._check()
@@ -115,24 +118,24 @@ class Octavia(base.FakeOctavia):
         return True
 
     def _apply(self, message):
-        self._judge(message)
+        self._check_message(message)
         super().set_statuses(message)
 
-    def _judge(self, message):
+    def _check_message(self, message):
         for plural, entries in message.items():
             for entry in entries:
-                self._judge_one(base._KINDS[plural], entry)
+                self._check_status(base._KINDS[plural], entry)
 
-    def _judge_one(self, kind, entry):
-        one = kind, entry['id']
-        found = [(key, tree[one]) for key, tree in self.trees.items()
-                 if one in tree]
+    def _check_status(self, kind, entry):
+        name = kind, entry['id']
+        held_by = [(key, tree[name]) for key, tree in self.trees.items()
+                 if name in tree]
         status = entry.get('provisioning_status')
-        for key, held in found:
+        for key, held in held_by:
             is_dying = held == 'PENDING_DELETE'
-            # What is below one that is deleted goes with it, and counts
-            # against its project's quota until it is DELETED itself.
-            may_go = is_dying or one not in spec.objects(self.alive(key))
+            # Objects below a deleted one go with it, and count against the
+            # project's quota until they are DELETED themselves.
+            may_go = is_dying or name not in spec.objects(self.alive(key))
             if status == 'DELETED' and not may_go:
                 self.wrong.append(f'DELETED of {kind} {entry["id"]}, {held}')
             if status == 'ACTIVE' and is_dying:
@@ -141,9 +144,9 @@ class Octavia(base.FakeOctavia):
     def _set(self, kind, entry):
         super()._set(kind, entry)
         for key, tree in self.trees.items():
-            # Rows below one that is deleted go with it.
-            for one in tree.keys() - spec.objects(self.documents[key]):
-                del tree[one]
+            # Rows below a deleted one go with it.
+            for name in tree.keys() - spec.objects(self.documents[key]):
+                del tree[name]
 
     # A backup
 
@@ -159,7 +162,8 @@ class Octavia(base.FakeOctavia):
          self.statuses) = copy.deepcopy(backup)
 
     def alive(self, key):
-        """A load balancer's document without what is being deleted."""
-        dying = {one for one, status in self.trees[key].items()
+        """Return a load balancer's document without objects that are being
+        deleted."""
+        dying = {name for name, status in self.trees[key].items()
                  if status == 'PENDING_DELETE'}
         return base.comparison.without(self.documents[key], dying)

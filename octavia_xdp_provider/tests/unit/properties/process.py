@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller process, which may be killed at each step that it makes."""
+"""A controller process, which may be killed at each of its steps."""
 
 import contextlib
 import functools
@@ -15,19 +15,19 @@ from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.tests.unit.controller import network
 
-# Seconds until an item that failed is tried again.
+# Seconds until a failed item is retried.
 _AGAIN_S = 1.0
 
 
 class Killed(BaseException):
-    """The process is dead. Nothing that it would do next happens."""
+    """The process is dead and does nothing any more."""
 
 
 class Process:
     """All parts of a controller, without their threads.
 
-    :ivar fuse: steps until it dies: a call of the database or of Octavia
-        begins, or has returned. None: it lives on.
+    :ivar fuse: steps until it dies; None: it lives on. Begin and end of each
+        call of the database and of Octavia are steps.
     """
 
     def __init__(self, conf, store, octavia, owner, notify):
@@ -45,7 +45,7 @@ class Process:
         self._resync = resync.Resync(conf, store, octavia, _nothing)
         self.driver = _Endpoint(self, driver_api.DriverEndpoint(
             store, _nothing, _nothing,
-            lambda found: notify(found.hosts)))
+            lambda change: notify(change.hosts)))
         self.nodes = _Endpoint(self, node_api.NodesEndpoint(
             store, _nothing, _nothing))
         self.heartbeats = _Endpoint(self, node_api.HeartbeatEndpoint(
@@ -54,8 +54,8 @@ class Process:
     def kill(self):
         self.alive = False
 
-    def passes(self):
-        """A step of the process."""
+    def step(self):
+        """Count a step, and die at the last one."""
         if not self.alive:
             raise Killed
         if self.fuse is not None:
@@ -65,7 +65,7 @@ class Process:
                 raise Killed
 
     def work(self, items=50):
-        """What is due, one after the other. Returns how much that was."""
+        """Do the items that are due; return how many there were."""
         done = 0
         while done < items:
             claimed = self._store.claim(self.owner, 1, self._lease_s)
@@ -85,7 +85,7 @@ class Process:
         return done
 
     def lead(self):
-        """The duties of the leader, if it is this one."""
+        """Do the leader's duties, if this process leads."""
         with contextlib.suppress(leases.LeaseLost):
             self._duty.step()
 
@@ -97,26 +97,26 @@ class Process:
 
 
 def _nothing(*_arguments):
-    """Nobody is to be woken up."""
+    """Wake up no thread."""
 
 
 class _Mortal:
-    """The same object, each call of which is two steps of a process."""
+    """Wraps an object so that each call is two steps of a process."""
 
     def __init__(self, process, target):
         self._process = process
         self._target = target
 
     def __getattr__(self, name):
-        found = getattr(self._target, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self._target, name)
+        if not callable(attribute):
+            return attribute
 
-        @functools.wraps(found)
+        @functools.wraps(attribute)
         def call(*arguments, **named):
-            self._process.passes()
-            result = found(*arguments, **named)
-            self._process.passes()
+            self._process.step()
+            result = attribute(*arguments, **named)
+            self._process.step()
             return result
         return call
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants ask of Octavia's API: each call, the driver's objects of it,
-and what it means for what Octavia holds."""
+"""Tenants' calls of Octavia's API, with the objects that the driver receives
+and their effect on Octavia's database."""
 
 from octavia_lib.api.drivers import data_models
 
@@ -11,7 +11,7 @@ MEMBERS = tuple(f'198.18.10.{number}' for number in range(1, 9))
 
 
 class Tenant:
-    """Makes calls. Each returns whether the driver took it.
+    """Makes calls. Each returns whether the driver accepted it.
 
     :param octavia: octavia.Octavia.
     :param driver: the provider driver.
@@ -47,7 +47,8 @@ class Tenant:
     # Load balancers
 
     def create(self, vip, addresses, monitored):
-        """Everything in one call; nothing below it without addresses."""
+        """Create a load balancer with listener, pool and members in one call;
+        without addresses, the load balancer only."""
         key = self._id('lb')
         balancer = data_models.LoadBalancer(
             loadbalancer_id=key, name=key, project_id='p', vip_address=vip,
@@ -169,7 +170,7 @@ class Tenant:
             {('member', member_id)})
 
     def replace_members(self, key, pool_id, keep, addresses, weight):
-        """A batch: some stay, with a weight, all others go."""
+        """Replace all members but those in ``keep``, and set the weight."""
         old = self._octavia.documents[key]['pools'][pool_id]['members']
         keep = [name for name in keep if name in old]
         new = [self._member(address, pool_id=pool_id, weight=weight)
@@ -182,8 +183,8 @@ class Tenant:
             members = document['pools'][pool_id]['members']
             for name in keep:
                 members[name]['weight'] = weight
-            members.update({one.member_id: _member_fields(
-                one.address, weight=weight) for one in new})
+            members.update({member.member_id: _member_fields(
+                member.address, weight=weight) for member in new})
         return self._octavia.change(
             key, lambda: self._driver.member_batch_update(pool_id, batch),
             edit, self._above(key, pool_id) | {
@@ -219,7 +220,7 @@ class Tenant:
             {('healthmonitor', monitor_id)})
 
     def _above(self, key, pool_id):
-        """What becomes PENDING_UPDATE with what is below a pool."""
+        """Return what becomes PENDING_UPDATE with an object of a pool."""
         return {('pool', pool_id)} | {
             ('listener', listener_id) for listener_id, listener
             in self._octavia.documents[key]['listeners'].items()

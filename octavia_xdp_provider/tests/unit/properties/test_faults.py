@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the API and faults in any order: once it is quiet all agree.
+"""API calls and faults in any order leave a consistent deployment.
 
-In long form (OCTAVIA_XDP_TESTS=long) the calls are others in each run;
+In long form (OCTAVIA_XDP_TESTS=long) each run makes different calls;
 hypothesis prints those that failed, as a test to be copied.
 """
 
@@ -21,7 +21,7 @@ SETTINGS = hypothesis.settings(
 
 class TestFaults(base.TestCase):
 
-    def test_once_it_is_quiet_all_agree_whatever_failed(self):
+    def test_deployment_is_consistent_after_any_faults(self):
         stateful.run_state_machine_as_test(
             machines.LongMachine if form.LONG else machines.Machine,
             settings=SETTINGS)

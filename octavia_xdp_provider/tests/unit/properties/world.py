@@ -23,7 +23,7 @@ from octavia_xdp_provider.tests.unit.properties import tenant
 
 NODES = ('n1', 'n2', 'n3')
 CONTROLLERS = 2
-# Between two signs of life, in seconds.
+# Seconds between two heartbeats.
 STEP_S = 5
 CONFIGURATION = """
 [DEFAULT]
@@ -47,7 +47,7 @@ removal_budget_min = 1000
 
 
 class _Threads:
-    """In place of ``threading``: what was started waits to be run."""
+    """Replaces ``threading``; started threads wait for ``run``."""
 
     Lock = threading.Lock
 
@@ -60,7 +60,7 @@ class _Threads:
         return types.SimpleNamespace(start=start)
 
     def run(self):
-        """Each thread until it sleeps or ends."""
+        """Run each thread until it sleeps or ends."""
         targets, self.started = self.started, []
         for target in targets:
             try:
@@ -70,7 +70,7 @@ class _Threads:
 
 
 class _DriverClient:
-    """In place of rpc.DriverClient."""
+    """Replaces rpc.DriverClient."""
 
     def __init__(self, calls):
         self._calls = calls
@@ -86,14 +86,15 @@ class _DriverClient:
 
 
 class World:
-    """Everything.
+    """The whole deployment.
 
-    :param load: makes a configuration of a text.
-    :param manager: makes a database's context manager of a configuration.
+    :param load: returns the configuration for a text.
+    :param manager: returns the database's context manager for a
+        configuration.
     """
 
     def __init__(self, directory, load, manager):
-        # What fails here undoes its patches: nobody could close it.
+        # A failure here must undo the patches, as close() is not called.
         with contextlib.ExitStack() as stack:
             self._make(stack, directory, load, manager)
             self._stack = stack.pop_all()
@@ -117,15 +118,16 @@ class World:
         self.octavia = octavia.Octavia(self.clock)
         self.dead_members = set()
         self.source = random.Random(0)
-        self._networks = []
+        self._channels = []
         self._runs = 0
         self._is_restored = False
         self.controllers = [self._controller() for _ in range(CONTROLLERS)]
-        self._to_driver = self._network(lambda one: one.driver)
+        self._to_driver = self._network(lambda controller: controller.driver)
         self.nodes = {host: node.Node(
             self.conf, self.clock, host, f'{directory}/{host}',
-            self._network(lambda one: one.nodes),
-            self._network(lambda one: one.heartbeats)) for host in NODES}
+            self._network(lambda controller: controller.nodes),
+            self._network(lambda controller: controller.heartbeats))
+            for host in NODES}
         for host in NODES:
             self.store.register_node(host)
         controller_client.ControllerClient.forget()
@@ -133,18 +135,19 @@ class World:
                                     provider.XdpProviderDriver())
 
     def close(self):
-        """What it has patched is as before."""
+        """Undo all patches."""
         self._stack.close()
 
     def _client(self, transport, version):
         return _DriverClient(self._to_driver)
 
     def _network(self, endpoint):
-        made = network.Network(self.source, lambda: [
-            endpoint(one) for one in self.controllers if one.alive])
-        made.faults = False
-        self._networks.append(made)
-        return made
+        channel = network.Network(self.source, lambda: [
+            endpoint(controller) for controller in self.controllers
+            if controller.alive])
+        channel.faults = False
+        self._channels.append(channel)
+        return channel
 
     def _controller(self):
         self._runs += 1
@@ -152,48 +155,49 @@ class World:
                                f'controller {self._runs}', self._notified)
 
     def _notified(self, hosts):
-        """Notifications are lost: nodes ask by themselves."""
+        """Notifications are lost: nodes have to fetch by themselves."""
 
     def seed(self, number):
-        """Everything that is left to chance depends on this."""
+        """Set the seed of all random decisions."""
         self.source = random.Random(number)
-        for one in self._networks:
-            one.source = self.source
+        for channel in self._channels:
+            channel.source = self.source
 
     def set_faults(self, on):
-        """Whether messages of driver and nodes are lost, come twice, late."""
-        for one in self._networks:
-            one.faults = on
+        """Switch faults of messages (lost, repeated, late) on or off."""
+        for channel in self._channels:
+            channel.faults = on
 
     def deliver_late(self):
-        for one in self._networks:
-            one.deliver_late(1.0)
+        for channel in self._channels:
+            channel.deliver_late(1.0)
 
-    # What happens by itself
+    # Work of the processes
 
     def act(self, function, *arguments):
-        """A controller does something, and may die of it."""
+        """Call a method of a controller, which may be killed during it."""
         with contextlib.suppress(process.Killed):
             return function(*arguments)
         return None
 
     def background(self):
-        """Threads of octavia-api."""
+        """Run the threads of octavia-api."""
         self._threads.run()
 
     def pass_time(self, seconds):
-        """Live nodes report, and the leader judges them."""
+        """Let time pass, with heartbeats of nodes and steps of the leader."""
         while seconds > 0:
             self.clock.now += min(seconds, STEP_S)
             seconds -= STEP_S
-            for one in self.nodes.values():
-                one.heartbeat()
-            for one in self.controllers:
-                self.act(one.lead)
+            for controller in self.nodes.values():
+                controller.heartbeat()
+            for controller in self.controllers:
+                self.act(controller.lead)
 
     def start_controllers(self):
-        self.controllers = [one if one.alive else self._controller()
-                            for one in self.controllers]
+        self.controllers = [
+            controller if controller.alive else self._controller()
+            for controller in self.controllers]
 
     # Backups of the controllers' database
 
@@ -204,9 +208,9 @@ class World:
         return copy
 
     def restore(self, copy):
-        """Controllers are stopped for it, as one does."""
-        for one in self.controllers:
-            one.kill()
+        """Restore a backup while controllers are stopped."""
+        for controller in self.controllers:
+            controller.kill()
         with contextlib.closing(sqlite3.connect(self._path)) as target:
             copy.backup(target)
         self.start_controllers()
@@ -215,22 +219,21 @@ class World:
     # Quiet
 
     def settle(self, rounds=60):
-        """Nothing fails any more, and everybody does what he does.
+        """End all faults, and run rounds until nothing is left to do.
 
-        :returns: how many rounds it took until there was nothing to do, or
-            None.
+        :returns: how many rounds it took, or None.
         """
         self.set_faults(False)
         self.octavia.available = self.octavia.answers = True
-        for one in self.controllers:
-            one.fuse = None
+        for lb_node in self.controllers:
+            lb_node.fuse = None
         self.start_controllers()
-        for one in self.nodes.values():
-            one.connected = one.session = True
+        for lb_node in self.nodes.values():
+            lb_node.connected = lb_node.session = True
             if self._is_restored:
-                one.accept_database()
-            elif not one.running:
-                one.start()
+                lb_node.accept_database()
+            elif not lb_node.running:
+                lb_node.start()
         for key in self.octavia.transactions:
             self.octavia.end(key, True)
         quiet = 0
@@ -239,28 +242,29 @@ class World:
                 quiet = 0
             else:
                 quiet += 1
-            # Two lists of Octavia, and more than the leader's intervals.
+            # Two resyncs with Octavia, and more than the leader's intervals.
             if quiet > 6:
                 return number
         return None
 
     def round(self, resync=False):
-        """Everybody who can does what there is to do.
+        """Let every live process do all its work.
 
-        :returns: whether there was anything.
+        :returns: how much the controllers had to do.
         """
         self.background()
         self.deliver_late()
         self.pass_time(10)
-        for one in self.nodes.values():
-            one.probe(self.dead_members)
-            one.turn()
+        for controller in self.nodes.values():
+            controller.probe(self.dead_members)
+            controller.turn()
         if resync:
-            for one in self.controllers:
-                self.act(one.resync)
-        done = sum(self.act(one.work) or 0 for one in self.controllers)
-        for one in self.nodes.values():
-            one.turn()
+            for controller in self.controllers:
+                self.act(controller.resync)
+        done = sum(self.act(controller.work) or 0
+                   for controller in self.controllers)
+        for controller in self.nodes.values():
+            controller.turn()
         return done
 
     def _is_quiet(self):
