@@ -35,8 +35,8 @@ class LinkTestCase(base.TestCase):
         self.fetcher.fetch.return_value = []
         self.worker = mock.Mock(problems=[], held={'a': held()})
         self.worker.result = worker.PassResult(self.fetcher.wanted, {})
-        self.worker.has_applied.side_effect = lambda one: (
-            one.documents
+        self.worker.has_applied.side_effect = lambda state: (
+            state.documents
             is self.worker.result.wanted.documents)
         self.worker.facts.counters.return_value = {}
         self.state = mock.Mock()

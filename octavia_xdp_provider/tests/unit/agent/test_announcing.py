@@ -83,9 +83,9 @@ class TestAttributes(reconciling.ReconcilerTestCase):
         self.drain('lb')
         self.conf.set_override('drain_med', 7, group='bgp')
         self.reconciler.announce(reconciling.BOTH)
-        found = {str(route.prefix.network_address): route.med
-                 for route in self.announce.wanted().values()}
-        self.assertEqual({base.VIP: 7, '203.0.113.11': None}, found)
+        meds = {str(route.prefix.network_address): route.med
+                for route in self.announce.wanted().values()}
+        self.assertEqual({base.VIP: 7, '203.0.113.11': None}, meds)
 
 
 class TestOptions(base.TestCase):

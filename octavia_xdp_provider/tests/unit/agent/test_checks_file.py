@@ -41,9 +41,9 @@ def fields_of(documents, *path):
     """The fields of all objects at a place of documents, lists entered."""
     objects = list(documents)
     for name in path:
-        objects = [one[name] for one in objects if name in one]
-        objects = [part for one in objects
-                   for part in (one if isinstance(one, list) else [one])]
+        objects = [item[name] for item in objects if name in item]
+        objects = [part for item in objects
+                   for part in (item if isinstance(item, list) else [item])]
     return set().union(*objects)
 
 
@@ -83,7 +83,7 @@ class TestSchema(base.BaseTestCase):
                 ('http', 'version', requests)):
             allowed = checks_file.SCHEMA['$defs'][definition]['properties'][
                 name]['enum']
-            self.assertEqual(set(allowed), {one[name] for one in objects})
+            self.assertEqual(set(allowed), {item[name] for item in objects})
 
 
 class TestVectors(base.BaseTestCase):
@@ -209,13 +209,13 @@ class TestDocument(base.BaseTestCase):
         )
 
     def test_keys_follow_from_the_nodes_secret(self):
-        one, same, other = (
+        keys, same, other = (
             checks_file.Keys(secret) for secret in (b'a', b'a', b'b'))
-        self.assertEqual(one.of(TCP), same.of(TCP))
+        self.assertEqual(keys.of(TCP), same.of(TCP))
         self.assertEqual(4, len({
-            one.of(TCP), other.of(TCP), one.of(HTTP), TCP.key}))
-        document = checks_file.build_document([TCP], keys=one)
-        self.assertEqual(one.of(TCP), document['checks'][0]['key'])
+            keys.of(TCP), other.of(TCP), keys.of(HTTP), TCP.key}))
+        document = checks_file.build_document([TCP], keys=keys)
+        self.assertEqual(keys.of(TCP), document['checks'][0]['key'])
 
     def test_wrong_value_of_any_field_is_refused_by_name(self):
         wrong = {
@@ -238,18 +238,19 @@ class TestTogether(base.BaseTestCase):
 
     def test_equal_conditions_become_one(self):
         keys = frozenset([TCP.key, self.OTHER.key])
-        one = checks_file.Condition(keys)
+        condition = checks_file.Condition(keys)
         document = checks_file.build_document(
             [TCP, self.OTHER],
-            [one, checks_file.Condition(frozenset(sorted(keys)))],
-            [checks_file.Group('pool', frozenset([one.key]), 50)],
+            [condition, checks_file.Condition(frozenset(sorted(keys)))],
+            [checks_file.Group('pool', frozenset([condition.key]), 50)],
         )
 
         self.assertEqual(
-            [{'key': one.key, 'checks': sorted(keys)}], document['conditions']
+            [{'key': condition.key, 'checks': sorted(keys)}],
+            document['conditions']
         )
         self.assertEqual(
-            [{'name': 'pool', 'checks': [one.key], 'panic_percent': 50}],
+            [{'name': 'pool', 'checks': [condition.key], 'panic_percent': 50}],
             document['groups'],
         )
 

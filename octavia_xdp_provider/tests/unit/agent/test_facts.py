@@ -74,15 +74,15 @@ class TestFacts(planning.PlanTestCase):
         """:param services: of each load balancer (open slots, second chance).
         """
         plans, self.tables.services = {}, {}
-        for number, (name, found) in enumerate(services.items()):
+        for number, (name, states) in enumerate(services.items()):
             keys = [datapath.Key(base.VIP, 'TCP', 1000 * number + port)
-                    for port in range(len(found))]
+                    for port in range(len(states))]
             plans[name] = types.SimpleNamespace(
                 services=dict.fromkeys(keys), listeners={})
             self.tables.services.update(
                 (key, datapath.Summary((0, 1, 2), 1, open_slots=slots,
                                        second_chance=chance))
-                for key, (slots, chance) in zip(keys, found, strict=True))
+                for key, (slots, chance) in zip(keys, states, strict=True))
         return facts.Facts(types.SimpleNamespace(plans=plans),
                            self.tables).open_slots()
 
@@ -95,13 +95,13 @@ class TestFacts(planning.PlanTestCase):
                             d=[(0, False)]))
 
     def test_load_balancers_with_most_open_slots_are_named(self):
-        found = self.open_slots(**{
+        report = self.open_slots(**{
             f'{number}': [(number, False)]
             for number in range(1, messages.OPEN_SLOTS_MAX + 4)})
         self.assertEqual(messages.OPEN_SLOTS_MAX,
-                         len(found['load_balancers']))
-        self.assertEqual(3, found['more'])
-        self.assertEqual(4, min(found['load_balancers'].values()))
+                         len(report['load_balancers']))
+        self.assertEqual(3, report['more'])
+        self.assertEqual(4, min(report['load_balancers'].values()))
 
     def test_flows_of_the_node_are_those_of_announced_vips(self):
         self.tables.services = {

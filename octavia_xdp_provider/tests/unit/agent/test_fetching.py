@@ -42,7 +42,7 @@ class FetchingTestCase(base.TestCase):
         self.controller.fetch.return_value = {
             'as_of': as_of, 'changed': list(changed),
             'removed': list(removed), 'more': None, 'compare': compare}
-        held = {one['id']: one['generation'] for one in changed}
+        held = {change['id']: change['generation'] for change in changed}
         self.controller.compare.return_value = {
             'as_of': as_of, 'more': None,
             'generations': held if generations is None else generations}
@@ -53,9 +53,9 @@ class FetchingTestCase(base.TestCase):
         return self.held()
 
     def held(self):
-        found = self.fetcher.wanted
-        return found.as_of, {key: generation for key, (generation, _)
-                             in found.documents.items()}
+        state = self.fetcher.wanted
+        return state.as_of, {key: generation for key, (generation, _)
+                             in state.documents.items()}
 
 
 class TestFetching(FetchingTestCase):
@@ -235,11 +235,11 @@ class TestReceived(FetchingTestCase):
 
     def receive(self, since, as_of, *changed, removed=(), compare=False,
                 more=None):
-        found = self.fetcher.receive(since, {
+        mentioned = self.fetcher.receive(since, {
             'as_of': as_of, 'changed': list(changed),
             'removed': list(removed), 'more': more, 'compare': compare})
         self.assertEqual([], self.controller.mock_calls)
-        return found
+        return mentioned
 
     def test_page_is_applied_like_an_answer(self):
         self.assertEqual(['a', 'c'], self.receive(

@@ -64,9 +64,9 @@ class TestPlan(planning.PlanTestCase):
     def test_monitor_address_and_port_are_probed(self):
         self.members['m1'].update(monitor_address='198.18.10.99',
                                   monitor_port=8080)
-        found = {(check.address, check.port) for check in self.plan().checks}
+        probed = {(check.address, check.port) for check in self.plan().checks}
         self.assertEqual({('198.18.10.99', 8080), ('198.18.10.12', 80)},
-                         found)
+                         probed)
 
     def test_every_type_makes_a_check_that_the_checker_takes(self):
         for kind in typing.get_args(fields.MonitorType):
@@ -133,8 +133,8 @@ class TestPlan(planning.PlanTestCase):
         self.pool['healthmonitor'].update(monitor)
         plan = self.plan_through()
         key, = plan.listeners['listener']
-        member, = (one for one in plan.services[key].members
-                   if one.address == '198.18.10.11')
+        member, = (member for member in plan.services[key].members
+                   if member.address == '198.18.10.11')
         name = f'{member.check:016x}'
         keys = {name}
         for condition in plan.conditions:
@@ -264,8 +264,8 @@ class TestPlan(planning.PlanTestCase):
         real = forwarding.check
 
         def two(monitor, member, through=None):
-            one = real(monitor, member)
-            return [one, dataclasses.replace(one, mark=7)]
+            check = real(monitor, member)
+            return [check, dataclasses.replace(check, mark=7)]
         with mock.patch.object(forwarding, 'checks', two):
             plan = self.plan()
         self.assertEqual(2, len(plan.conditions))
@@ -324,8 +324,8 @@ class TestDualStack(planning.PlanTestCase):
     def test_each_vip_has_a_service_with_all_members(self):
         plan = self.plan()
         self.assertEqual(set(self.keys), set(plan.services))
-        one, other = (plan.services[key].members for key in self.keys)
-        self.assertEqual(one, other)
+        members, other = (plan.services[key].members for key in self.keys)
+        self.assertEqual(members, other)
         self.assertEqual({'listener': self.keys}, plan.listeners)
         self.assertEqual(('203.0.113.10', '2001:db8:113::10'), plan.vips)
 

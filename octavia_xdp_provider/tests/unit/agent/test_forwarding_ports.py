@@ -24,8 +24,8 @@ class TestPorts(planning.PlanTestCase):
                                            protocol_port=name.port)
 
     def names(self, plan, key=KEY):
-        return [datapath.MemberName(one.address, one.port)
-                for one in plan.services[key].members]
+        return [datapath.MemberName(member.address, member.port)
+                for member in plan.services[key].members]
 
     def test_each_port_is_a_member_with_a_check_of_its_own(self):
         plan = self.plan()
@@ -34,7 +34,7 @@ class TestPorts(planning.PlanTestCase):
                           in NAMES.items()}, plan.monitored)
         by_port = {check.port: int(check.key, 16) for check in plan.checks}
         self.assertEqual({8080, 8081}, set(by_port))
-        self.assertEqual(by_port, {one.port: one.check for one
+        self.assertEqual(by_port, {member.port: member.check for member
                                    in plan.services[KEY].members})
 
     def test_single_member_is_named_by_its_port_too(self):
@@ -52,7 +52,7 @@ class TestPorts(planning.PlanTestCase):
             self.document['flavor'] = flavor
             for member in self.members.values():
                 member['protocol_port'] = port
-            self.assertEqual([0, 0], [one.port for one
+            self.assertEqual([0, 0], [name.port for name
                                       in self.names(self.plan())])
 
     def test_repeated_address_without_rewrite_is_refused(self):
@@ -78,5 +78,5 @@ class TestPorts(planning.PlanTestCase):
         plan = planning.plan(self.document,
                                scope=forwarding.LOAD_BALANCER)
         self.assertEqual([], plan.conditions)
-        self.assertEqual(2, len({one.check for one
+        self.assertEqual(2, len({member.check for member
                                  in plan.services[KEY].members}))

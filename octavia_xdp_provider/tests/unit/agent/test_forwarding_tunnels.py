@@ -32,9 +32,9 @@ class TestTunnels(base.TestCase):
         self.member['tunnel'] = tunnel
         plan = planning.plan(self.document, POLICY, path_mtu)
         key, = plan.listeners[listener]
-        found, = (one for one in plan.services[key].members
-                  if one.address == '198.18.10.11')
-        return found
+        planned, = (member for member in plan.services[key].members
+                    if member.address == '198.18.10.11')
+        return planned
 
     def test_datapath_gets_the_tunnel_and_the_name(self):
         member = self.planned(GENEVE)
@@ -84,7 +84,7 @@ class TestTunnels(base.TestCase):
             key.address: service.members[0].tunnel.key
             for key, service in plan.services.items()})
         self.assertEqual({(base.VIP, 7), ('2001:db8:100::10', 9)}, {
-            (one.address, one.mark) for one in plan.checks})
+            (check.address, check.mark) for check in plan.checks})
 
     def test_each_listener_has_its_key(self):
         self.document['listeners']['other'] = dict(
@@ -151,7 +151,8 @@ class TestTunnels(base.TestCase):
         plan = planning.plan(
             self.document, POLICY,
             mark=lambda _vip, _name, _settings, tunnel: tunnel.key)
-        keys = {(one.address, one.mark): one.key for one in plan.checks}
+        keys = {(check.address, check.mark): check.key
+                for check in plan.checks}
         self.assertEqual({keys['198.18.10.99', None]: 30,
                           keys[base.VIP, 7]: 30}, plan.patience)
         # Nothing else of the plan is another one: no service is set.
@@ -177,8 +178,8 @@ class TestTunnels(base.TestCase):
         plan = planning.plan(
             self.document, POLICY, scope=forwarding.LOAD_BALANCER,
             mark=lambda *_way: 7)
-        own, = {one.key for one in plan.checks if one.delay != 9}
-        self.assertEqual(2, len({one.key for one in plan.checks}))
+        own, = {check.key for check in plan.checks if check.delay != 9}
+        self.assertEqual(2, len({check.key for check in plan.checks}))
         self.assertEqual({own: 30}, plan.patience)
 
     def test_probes_to_a_name_are_refused(self):

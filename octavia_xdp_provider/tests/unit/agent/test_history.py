@@ -21,7 +21,7 @@ NOW = 5000
 
 
 def named(key=planning.KEY, pool_id='pool', ids=('m1', 'm2', 'm3')):
-    return {key: (pool_id, {NAMES[one]: one for one in ids})}
+    return {key: (pool_id, {NAMES[member_id]: member_id for member_id in ids})}
 
 
 class FakeTables:
@@ -37,8 +37,8 @@ class FakeTables:
         self.services[key] = datapath.Summary(
             (0, generation, 0), 1, packets=packets, slots=slots)
         self._members[key] = {
-            NAMES[one]: mock.Mock(takes_flows=weight > 0, weight=weight)
-            for one, weight in weights.items()}
+            NAMES[member_id]: mock.Mock(takes_flows=weight > 0, weight=weight)
+            for member_id, weight in weights.items()}
 
     def members(self, key):
         return self._members[key]
@@ -114,8 +114,8 @@ class TestWhatIsRemembered(HistoryTestCase):
     def test_four_sets_are_remembered(self):
         for weight in range(1, 8):
             self.becomes({'m1': weight})
-        self.assertEqual([6, 5, 4], [one['members']['m1']
-                                     for one in self.remembered()])
+        self.assertEqual([6, 5, 4], [change['members']['m1']
+                                     for change in self.remembered()])
 
     def test_removed_member_is_reported_by_its_name(self):
         removed = {'members': {}, 'slots': 1021, 'at': NOW, 'removed': [
@@ -132,8 +132,8 @@ class TestWhatIsRemembered(HistoryTestCase):
     def test_member_that_drains_before_its_removal_is_reported(self):
         self.becomes({'m1': 1, 'm2': 1})
         self.becomes({'m1': 1})
-        self.assertEqual([{'m2': 1}], [one['members']
-                                       for one in self.remembered()])
+        self.assertEqual([{'m2': 1}], [change['members']
+                                       for change in self.remembered()])
         self.plans.plans['lb'].named = named(ids=('m1',))
         self.becomes({'m1': 1})
         change, = self.remembered()
@@ -149,17 +149,17 @@ class TestWhatIsRemembered(HistoryTestCase):
 
     def test_report_is_bounded_and_controllers_take_it(self):
         ids = [f'm{number}' for number in range(history.WEIGHTS_MAX + 1)]
-        members = {datapath.MemberName(f'198.18.2.{number}'): one
-                   for number, one in enumerate(ids)}
+        members = {datapath.MemberName(f'198.18.2.{number}'): member_id
+                   for number, member_id in enumerate(ids)}
         self.enterContext(mock.patch.dict(
-            NAMES, {one: name for name, one in members.items()}))
+            NAMES, {member_id: name for name, member_id in members.items()}))
         self.plans.plans['lb'].named = {
             planning.KEY: ('pool', members)}
         self.becomes(dict.fromkeys(ids[:100], 1))
         for weight in (2, 3, 4):
             self.becomes(dict.fromkeys(ids[:100], weight))
-        self.assertEqual([3, 2], [one['members']['m0']
-                                  for one in self.remembered()])
+        self.assertEqual([3, 2], [change['members']['m0']
+                                  for change in self.remembered()])
         REPORTED.check(reports.Reporter().next(reports.Facts(5, {'lb': {
             'generation': 1, 'error': None, 'members': {}, 'announced': True,
             'history': self.history.of('lb')}}))[2])

@@ -111,7 +111,7 @@ class TestReports(linking.LinkTestCase):
         # What is gone is confirmed as of a generation.
         self.fetcher.removed_as_of = 8
         self.link._turn()
-        self.assertEqual([5, 8], [one['as_of'] for one in self.reports])
+        self.assertEqual([5, 8], [report['as_of'] for report in self.reports])
         with mock.patch.object(common_link.time, 'monotonic',
                                return_value=float('inf')):
             self.link._turn()
@@ -185,7 +185,8 @@ class TestReports(linking.LinkTestCase):
         self.worker.held = {f'lb{number}': held() for number in range(450)}
         self.link._turn()
         self.assertEqual([(200, False), (200, False), (50, True)], [
-            (len(one['held']), one['complete']) for one in self.reports])
+            (len(report['held']), report['complete'])
+            for report in self.reports])
 
     def test_change_is_reported_between_pages_of_a_large_report(self):
         before = {f'lb{number}': held() for number in range(450)}
@@ -213,8 +214,8 @@ class TestReports(linking.LinkTestCase):
         self.assertTrue(done.wait(60))
         self.assertEqual(['fetch', [], 'fetch', ['new'], []], order)
         self.assertEqual(self.worker.held, {
-            key: one for report in self.reports
-            for key, one in report['held'].items()})
+            key: state for report in self.reports
+            for key, state in report['held'].items()})
 
     def test_report_is_as_of_the_applied_generation(self):
         self.assertEqual(5, self.report()['as_of'])

@@ -189,17 +189,17 @@ class TestShares(nat_node.NatTestCase):
         node_nat = self.make(tenant_share=100)
         node_nat.refresh()
         names = [f'project{number}' for number in range(nat.GROUPS)]
-        found = [node_nat.share(document(project_id=name)) for name in names]
+        shares = [node_nat.share(document(project_id=name)) for name in names]
         self.assertEqual(set(range(nat.GROUPS)),
-                         {share.group for share in found})
-        self.assertEqual({4 * 64512}, {share.flows for share in found})
+                         {share.group for share in shares})
+        self.assertEqual({4 * 64512}, {share.flows for share in shares})
         again = [node_nat.share(document(project_id=name)) for name in names]
-        self.assertEqual(found, again)
+        self.assertEqual(shares, again)
         # One more shares with somebody; node_nat that went leaves its number.
         self.assertIn(node_nat.share(document(project_id='more')).group,
                       range(nat.GROUPS))
         node_nat.keep_groups(set(names[1:]))
-        self.assertEqual(found[0].group,
+        self.assertEqual(shares[0].group,
                          node_nat.share(document(project_id='project0')).group)
 
     def test_single_project_has_the_same_number_after_a_restart(self):
@@ -213,9 +213,9 @@ class TestShares(nat_node.NatTestCase):
     def test_members_of_a_family_without_a_pool_are_refused(self):
         node_nat = self.make()
         node_nat.refresh()
-        found = document()
-        found['pools']['pool']['members']['m1']['address'] = '2001:db8::1'
-        error = self.assertRaises(errors.Refused, node_nat.share, found)
+        wanted = document()
+        wanted['pools']['pool']['members']['m1']['address'] = '2001:db8::1'
+        error = self.assertRaises(errors.Refused, node_nat.share, wanted)
         self.assertEqual('flavor', error.option)
         self.assertIn('no IPv6', str(error))
         self.assertRaises(errors.Refused, self.make('').share, document())

@@ -151,10 +151,10 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
     def reconcile(self, draining=False, withdrawn=False, later_s=0):
         """A pass, and how the VIP is announced after it."""
         self.now += later_s
-        one, nobody = frozenset(['lb']), frozenset()
+        this, nobody = frozenset(['lb']), frozenset()
         self.reconciler.reconcile(self.wanted(self.document)._replace(
-            draining=one if draining else nobody,
-            withdrawn=one if withdrawn else nobody), reconciling.BOTH)
+            draining=this if draining else nobody,
+            withdrawn=this if withdrawn else nobody), reconciling.BOTH)
         return self.announcement()
 
     def announcement(self):

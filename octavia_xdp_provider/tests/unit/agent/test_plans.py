@@ -15,10 +15,10 @@ from octavia_xdp_provider.tests.unit import base
 class Colliding(checks_file.Keys):
     """Gives all checks with a delay of 77 seconds one key."""
 
-    def of(self, one):
-        if getattr(one, 'delay', None) == 77:
+    def of(self, target):
+        if getattr(target, 'delay', None) == 77:
             return '7' * 16
-        return super().of(one)
+        return super().of(target)
 
 
 class PlansTestCase(base.TestCase):
@@ -170,5 +170,5 @@ class TestKeys(base.TestCase):
         check = checks_file.Check('tcp', '2001:db8::1', 80, 5, 5)
         other = dataclasses.replace(check, address='2001:DB8:0::1')
         owners = plans._KeyOwners(checks_file.UNKEYED)
-        for key, one in (('a', check), ('b', other)):
-            owners.set(key, mock.Mock(checks=[one], conditions=[]))
+        for key, owned in (('a', check), ('b', other)):
+            owners.set(key, mock.Mock(checks=[owned], conditions=[]))

@@ -82,8 +82,8 @@ class TestChecks(reconciling.ReconcilerTestCase):
         document = json.loads(
             pathlib.Path(self.directory, 'checks/lb.json').read_text())
         checks_file.validate(document)
-        return {key: one['seconds'] for one in document.get('patience', ())
-                for key in one['checks']}
+        return {key: entry['seconds'] for entry in document.get('patience', ())
+                for key in entry['checks']}
 
     def test_patience_of_a_moving_member_is_in_the_checks_file(self):
         self.behind_a_tunnel()
@@ -189,9 +189,9 @@ class TestChecks(reconciling.ReconcilerTestCase):
         key, = before
         self.document['pools']['pool']['healthmonitor']['delay'] = 77
         self.datapath.full = True
-        found = self.patience_with(patience=60)
+        patience = self.patience_with(patience=60)
         other, = {check['key'] for check in self.checks()} - {key}
-        self.assertEqual({key: 30, other: 60}, found)
+        self.assertEqual({key: 30, other: 60}, patience)
         self.assertEqual({key: 30}, self.patience_with())
         self.datapath.full = False
         self.assertEqual({}, self.patience_with())

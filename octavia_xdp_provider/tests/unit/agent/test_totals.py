@@ -30,9 +30,9 @@ class TestTotals(base.TestCase):
 
     def test_services_that_come_and_go_leave_what_they_counted(self):
         self.after()
-        found = [self.after(**packets).packets for packets in (
+        totals = [self.after(**packets).packets for packets in (
             {'a': 5}, {'a': 6, 'b': 2}, {'b': 3}, {'b': 3}, {}, {'a': 1})]
-        self.assertEqual([5, 8, 9, 9, 9, 10], found)
+        self.assertEqual([5, 8, 9, 9, 9, 10], totals)
 
     def test_recreated_service_starts_from_zero(self):
         self.after()

@@ -34,10 +34,10 @@ class TestRoute(base.BaseTestCase):
                 ('communities', ('65000:2', '65000:1', '65000:2')),
                 ('large_communities', ('65000:1:2', '65000:1:10',
                                        '65000:1:2'))):
-            one = Route.parse('203.0.113.10', **{name: values})
+            route = Route.parse('203.0.113.10', **{name: values})
             other = Route.parse('203.0.113.10', **{name: values[::-1]})
-            self.assertEqual(one, other)
-            self.assertEqual(2, len(getattr(one, name)))
+            self.assertEqual(route, other)
+            self.assertEqual(2, len(getattr(route, name)))
 
     def test_communities_are_spelled_in_one_way(self):
         self.assertEqual(

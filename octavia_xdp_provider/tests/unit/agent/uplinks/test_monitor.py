@@ -51,7 +51,7 @@ class TestUplinkMonitor(base.TestCase):
 
     def in_force(self):
         """Interfaces of the uplinks that the datapath was given last."""
-        return [one.ifindex for one
+        return [uplink.ifindex for uplink
                 in self.datapath.set_uplinks.call_args.args[0]]
 
     def node(self):

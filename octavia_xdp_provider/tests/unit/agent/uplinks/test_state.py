@@ -41,7 +41,7 @@ class TestUplinks(base.BaseTestCase):
 
     def indices(self):
         """Of the devices that packets may leave by."""
-        return [one.ifindex for one in self.look()]
+        return [uplink.ifindex for uplink in self.look()]
 
     def ready(self, v4='192.0.2.1', v6='2001:db8::1'):
         self.look()
@@ -159,8 +159,8 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual({4, 6}, self.ready())
         self.neighbour(1, FAILED)
         self.assertEqual([(1, None, MACS[1]), (2, MACS[2], None)], [
-            (one.ifindex, one.next_hop_mac_v4, one.next_hop_mac_v6)
-            for one in self.look()])
+            (uplink.ifindex, uplink.next_hop_mac_v4, uplink.next_hop_mac_v6)
+            for uplink in self.look()])
 
     def test_ipv4_may_use_an_ipv6_next_hop(self):
         self.routes = [netlink.Route(4, 1, 'fe80::1')]
@@ -173,9 +173,10 @@ class TestUplinks(base.BaseTestCase):
                 ([(100, 0x8100)], (100,)),
                 ([(7, 0x88a8), (100, 0x8100)], (7, 100))):
             self.stack(tags)
-            one, = self.look()
+            uplink, = self.look()
             self.assertEqual((9, wanted, 1400, MACS[1]), (
-                one.ifindex, one.vlans, one.mtu, one.next_hop_mac_v4))
+                uplink.ifindex, uplink.vlans, uplink.mtu,
+                uplink.next_hop_mac_v4))
             self.assertEqual('eth9', self.states[0].device)
             self.assertEqual('198.51.100.2', self.states[0].source_v4)
 
@@ -217,7 +218,7 @@ class TestUplinks(base.BaseTestCase):
         self.links[1] = link(1, forwards=frozenset({4, 6}))
         self.links[2] = link(2, forwards=frozenset({4}))
         self.assertEqual({4}, self.ready())
-        self.assertEqual([2, 1], [one.answering for one in self.states])
+        self.assertEqual([2, 1], [state.answering for state in self.states])
         self.assertIn('net.ipv6.conf.eth2.forwarding is 0',
                       self.states[1].describe())
         self.links[2] = link(2, carrier=False)
