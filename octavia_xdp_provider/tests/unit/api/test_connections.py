@@ -32,17 +32,17 @@ class TestShares(base.TestCase):
     def test_all_shares_are_the_limit(self):
         for limit in (1, 2, 9, 10, 11, 1000):
             for number in (1, 2, 3, 7):
-                hosts = [f'node{one}' for one in range(number)]
-                found = shares(limited(limit, announcing=hosts), hosts)
-                self.assertEqual(max(limit, number), sum(found))
-                self.assertLessEqual(max(found) - min(found), 1)
-                self.assertGreaterEqual(min(found), 1)
+                hosts = [f'node{index}' for index in range(number)]
+                parts = shares(limited(limit, announcing=hosts), hosts)
+                self.assertEqual(max(limit, number), sum(parts))
+                self.assertLessEqual(max(parts) - min(parts), 1)
+                self.assertGreaterEqual(min(parts), 1)
 
     def test_each_vip_has_a_part(self):
         document = limited(10, announcing=['a', 'b'], additional_vips=[
             {'ip_address': VIP6}])
-        found = shares(document, ['a', 'b'])
-        self.assertEqual((4, 10), (len(found), sum(found)))
+        parts = shares(document, ['a', 'b'])
+        self.assertEqual((4, 10), (len(parts), sum(parts)))
 
     def test_new_node_counts_with_its_future_share(self):
         document = limited(10, announcing=['a', 'c'])

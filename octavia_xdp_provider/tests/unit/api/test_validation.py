@@ -216,15 +216,15 @@ class TestTogether(base.TestCase):
                 'members': dict(enumerate(map(base.member, addresses)))}}})
         five, six = ({'encapsulation': 'dscp', 'dscp': code}
                      for code in (5, 6))
-        mine = document(five, '198.18.10.11', '198.18.10.12')
-        self.assertTrue(rules.concerns_others(mine))
+        own = document(five, '198.18.10.11', '198.18.10.12')
+        self.assertTrue(rules.concerns_others(own))
         for other in (document(five, '198.18.10.13'),
                       document(six, '198.18.10.11'),
                       document({}, '198.18.10.11')):
-            rules.validate_together(mine, other)
-            rules.validate_together(other, mine)
+            rules.validate_together(own, other)
+            rules.validate_together(other, own)
         error = self.assertRaises(
-            errors.Refused, rules.validate_together, mine,
+            errors.Refused, rules.validate_together, own,
             document(five, '198.18.10.13', '198.18.10.12'))
         self.assertIn('198.18.10.12', str(error))
         self.assertIn('DSCP 5', error.for_operator)

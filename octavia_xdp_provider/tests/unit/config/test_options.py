@@ -97,9 +97,9 @@ class TestOptions(base.TestCase):
         self.load('[agent]\nouter_entropy = 4\nouter_source = 192.0.2.16\n')
 
     def test_two_configurations_are_independent(self):
-        one = self.load('[DEFAULT]\nhost = a\n')
+        first = self.load('[DEFAULT]\nhost = a\n')
         two = self.load('[DEFAULT]\nhost = b\n')
-        self.assertEqual(('a', 'b'), (one.host, two.host))
+        self.assertEqual(('a', 'b'), (first.host, two.host))
 
     def test_every_option_has_help(self):
         for _, group in options.list_options():

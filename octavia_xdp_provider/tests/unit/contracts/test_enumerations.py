@@ -38,24 +38,24 @@ class TestParse(base.TestCase):
             self.assertIn(word, str(error))
 
     def test_entries_of_several_lines_are_one(self):
-        found = enumerations.parse(LISTS)
+        lists = enumerations.parse(LISTS)
         self.assertEqual(
             (enumerations.Entry('PASS', 0, 'uncounted', 'left alone'),
              enumerations.Entry('DROP_RATE', 1, 'dropped',
                                 'opens (flows), too fast')),
-            found[enumerations.OUTCOME])
+            lists[enumerations.OUTCOME])
         self.assertEqual((enumerations.Entry('SENT', 0, '', 'sent'),),
-                         found[enumerations.PROBE_OUTCOME])
+                         lists[enumerations.PROBE_OUTCOME])
         self.assertEqual(
             (enumerations.Entry('GUESSED', 0, 'remark', 'answers'),),
-            found[enumerations.HOST_OUTCOME])
+            lists[enumerations.HOST_OUTCOME])
         self.assertEqual(
             (enumerations.Entry('SLOT', 0, 'slot slots', 'of the flow'),
              enumerations.Entry('ECHO', 1, '', 'a request')),
-            found[enumerations.DECISION])
+            lists[enumerations.DECISION])
         self.assertEqual(
             (enumerations.Entry('IPIP', 0, 'ipip', 'RFC 2003', 4),),
-            found[enumerations.ENCAPSULATION])
+            lists[enumerations.ENCAPSULATION])
 
     def test_malformed_line_is_refused_by_number(self):
         for old, new, line in (
@@ -99,11 +99,11 @@ class TestLists(base.TestCase):
             self.assertEqual(
                 [(entry.name, entry.number)
                  for entry in enumerations.CONTRACT[macro]],
-                [(one.name, one.value) for one in made])
-            for one in made:
-                self.assertIs(one, made(int(one)))
-                copy = pickle.dumps(one)
-                self.assertIs(one, pickle.loads(copy))  # noqa: S301
+                [(member.name, member.value) for member in made])
+            for member in made:
+                self.assertIs(member, made(int(member)))
+                copy = pickle.dumps(member)
+                self.assertIs(member, pickle.loads(copy))  # noqa: S301
 
     def test_numbers_that_no_member_has_are_refused(self):
         self.assertRaises(ValueError, enumerations.Outcome,
@@ -116,5 +116,5 @@ class TestLists(base.TestCase):
         self.assertIs(enumerations.Outcome, state.Outcome)
         self.assertIs(enumerations.Encapsulation, state.Encapsulation)
         self.assertEqual(
-            [one.name.lower() for one in enumerations.Encapsulation],
+            [kind.name.lower() for kind in enumerations.Encapsulation],
             list(flavor.ENCAPSULATIONS))

@@ -104,10 +104,10 @@ class TestFlavor(base.TestCase):
             self.assertFalse(flavor.PROFILE.accepts(metadata), metadata)
 
     def test_schema_is_one_and_describes_each_key(self):
-        for found in (flavor.PROFILE, zone.PROFILE):
-            jsonschema.Draft202012Validator.check_schema(found.schema)
-            self.assertIs(False, found.schema['additionalProperties'])
-            for key, entry in found.schema['properties'].items():
+        for profile in (flavor.PROFILE, zone.PROFILE):
+            jsonschema.Draft202012Validator.check_schema(profile.schema)
+            self.assertIs(False, profile.schema['additionalProperties'])
+            for key, entry in profile.schema['properties'].items():
                 self.assertTrue(entry['description'], key)
 
     def test_each_key_has_a_type(self):
@@ -168,9 +168,9 @@ class TestDefaults(base.TestCase):
         for metadata in ({'encapsulation': 'gue'}, {'quic': True},
                          {'zero_touch': 'preferred'},
                          {'forwarding': 'tunnel', 'member_port': 'same'}):
-            found = flavor.with_defaults(metadata, nat)
-            self.assertIsNone(flavor.problem(found), found)
-            self.assertFalse(flavor.is_nat(found))
+            merged = flavor.with_defaults(metadata, nat)
+            self.assertIsNone(flavor.problem(merged), merged)
+            self.assertFalse(flavor.is_nat(merged))
 
     def test_flavors_go_together_with_defaults_for_others(self):
         defaults = {'encapsulation': 'gue', 'new_flow_rate': 100,

@@ -95,19 +95,19 @@ class TestSpec(base.TestCase):
     def test_session_persistence_changes_what_is_named(self):
         self.assertIsNone(
             self.document['pools']['pool']['session_persistence'])
-        document, found = self.persistence(
+        document, persistence = self.persistence(
             self.document, type='SOURCE_IP', persistence_timeout=20)
         self.assertEqual(
             {'type': 'SOURCE_IP', 'persistence_timeout': 20,
-             'persistence_granularity': None}, found)
-        document, found = self.persistence(
+             'persistence_granularity': None}, persistence)
+        document, persistence = self.persistence(
             document, persistence_granularity='255.255.0.0')
         self.assertEqual(
             {'type': 'SOURCE_IP', 'persistence_timeout': 20,
-             'persistence_granularity': '255.255.0.0'}, found)
-        document, found = self.persistence(document,
-                                           persistence_timeout=None)
-        self.assertIsNone(found['persistence_timeout'])
+             'persistence_granularity': '255.255.0.0'}, persistence)
+        document, persistence = self.persistence(document,
+                                                 persistence_timeout=None)
+        self.assertIsNone(persistence['persistence_timeout'])
         self.assertIsNone(self.persistence(document)[1])
 
     def test_older_document_is_completed(self):

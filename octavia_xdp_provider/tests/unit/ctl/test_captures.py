@@ -22,14 +22,14 @@ NOW = 1_700_000_000_123_456_789
 def options_of(block):
     """{code: value} of an enhanced packet block's bytes."""
     kept, = struct.unpack_from('<I', block, 20)
-    at, found = 28 + (kept + 3 & ~3), {}
+    at, options = 28 + (kept + 3 & ~3), {}
     while at < len(block) - 4:
         code, length = struct.unpack_from('<HH', block, at)
         if not code:
             break
-        found[code] = block[at + 4:at + 4 + length]
+        options[code] = block[at + 4:at + 4 + length]
         at += 4 + (length + 3 & ~3)
-    return found
+    return options
 
 
 class TestWriter(base.TestCase):
@@ -70,12 +70,12 @@ class TestWriter(base.TestCase):
             block = self.file.getvalue()[start:]
             self.assertEqual(0, len(block) % 4)
             self.assertEqual(len(block), struct.unpack('<I', block[-4:])[0])
-            found = options_of(block)
-            self.assertEqual(struct.pack('<I', 2), found[2])
-            self.assertEqual(struct.pack('<Q', 2 ** 60), found[5])
-            self.assertEqual(struct.pack('<I', 1), found[6])
-            self.assertEqual(struct.pack('<BQ', 2, 4), found[7])
-            self.assertEqual(b'x' * cut, found.get(1, b''))
+            options = options_of(block)
+            self.assertEqual(struct.pack('<I', 2), options[2])
+            self.assertEqual(struct.pack('<Q', 2 ** 60), options[5])
+            self.assertEqual(struct.pack('<I', 1), options[6])
+            self.assertEqual(struct.pack('<BQ', 2, 4), options[7])
+            self.assertEqual(b'x' * cut, options.get(1, b''))
 
     def test_we_read_what_we_write(self):
         eth0 = self.writer.interface('eth0', 256)
@@ -99,8 +99,8 @@ class TestReader(base.TestCase):
     def written(self, writer, packets, **options):
         path = self.create_tempfiles([('capture', '')], ext='')[0]
         with writer(path, **options) as out:
-            for one in packets:
-                out.write(one)
+            for frame in packets:
+                out.write(frame)
         with open(path, 'rb') as file:
             return file.read()
 
@@ -110,11 +110,12 @@ class TestReader(base.TestCase):
             for nano in (False, True):
                 data = self.written(utils.PcapWriter, frames, endianness=order,
                                     nano=nano)
-                self.assertEqual([bytes(one) for one in frames],
-                                 [one.frame for one in self.read(data)])
+                self.assertEqual(
+                    [bytes(frame) for frame in frames],
+                    [captured.frame for captured in self.read(data)])
         data = self.written(utils.PcapNgWriter, frames)
-        self.assertEqual([bytes(one) for one in frames],
-                         [one.frame for one in self.read(data)])
+        self.assertEqual([bytes(frame) for frame in frames],
+                         [captured.frame for captured in self.read(data)])
 
     def test_raw_ip_captures_get_a_link_header(self):
         data = self.written(utils.PcapWriter, [inet.IP(FRAME[14:])],
@@ -133,10 +134,10 @@ class TestReader(base.TestCase):
             whole = len(self.read(data))
             for length in range(len(data)):
                 try:
-                    found = self.read(data[:length])
+                    captured = self.read(data[:length])
                 except capture.CaptureError:
                     continue
-                self.assertLess(len(found), whole, length)
+                self.assertLess(len(captured), whole, length)
             for position in range(len(data)):
                 broken = bytearray(data)
                 broken[position] ^= 0xff

@@ -48,25 +48,28 @@ class ExplainCase(base.TestCase):
 
     def explain(self, received, *decisions, **run_):
         self.node.runs = [run(*decisions, **run_)]
-        found, = explain.Explainer(self.node, 7).explain([(None, received)])
-        return found
+        explained, = explain.Explainer(self.node, 7).explain(
+            [(None, received)])
+        return explained
 
     def check(self, frame, decisions, steps, **run_):
-        found = self.explain(frame, *decisions, **run_)
+        explained = self.explain(frame, *decisions, **run_)
         for topic, text in steps.items():
-            self.assertEqual(text, dict(found.steps).get(topic), found.text())
-        return found
+            self.assertEqual(text, dict(explained.steps).get(topic),
+                             explained.text())
+        return explained
 
 
 class TestSteps(ExplainCase):
 
     def test_order_is_that_of_the_decisions_and_not_of_the_record(self):
         """The fast path's decisions are recorded when it is left."""
-        found = self.explain(with_(TCP), *reversed(PLAIN))
+        explained = self.explain(with_(TCP), *reversed(PLAIN))
         self.assertEqual(
             ['packet', 'VIP', 'service', 'allowed_cidrs', 'slot', 'owner',
-             'member', 'uplink', 'size'], [topic for topic, _ in found.steps])
-        self.assertEqual('10.1.0.2', found.member)
+             'member', 'uplink', 'size'],
+            [topic for topic, _ in explained.steps])
+        self.assertEqual('10.1.0.2', explained.member)
 
     def test_what_is_recorded_twice_is_shown_once(self):
         self.assertEqual(self.explain(with_(TCP), *PLAIN).steps,
@@ -139,13 +142,13 @@ class TestSteps(ExplainCase):
 
     def test_errors_name_the_flow_that_they_quote(self):
         client = ' '.join(('0', '0', '0xffff0000', '0x076433c6'))
-        found = self.check(
+        explained = self.check(
             with_(ECHO), (f'QUOTED 6 {0x5100409c} {client}',),
             {'protocol': 'an ICMP error about the flow TCP '
              '198.51.100.7:40000 -> 192.0.2.1:81',
              'service': 'none for TCP port 81'}, outcome=Outcome.DROP_ICMP,
             action=DROP)
-        self.assertNotIn('allowed_cidrs', dict(found.steps))
+        self.assertNotIn('allowed_cidrs', dict(explained.steps))
 
     def test_sizes_are_described(self):
         for wanted, limit, outcome, text in (
@@ -181,8 +184,8 @@ class TestOutcomes(ExplainCase):
                  'a fragment of ICMP is left to the kernel'),
                 (with_(TCP)[:20], 'packet',
                  'the frame ends within the IPv4 header: not looked at')):
-            found = self.check(frame, (), {topic: text}, action=PASS)
-            self.assertEqual(Outcome.PASS, found.outcome)
+            explained = self.check(frame, (), {topic: text}, action=PASS)
+            self.assertEqual(Outcome.PASS, explained.outcome)
 
     def test_drops(self):
         for frame, outcome, topic, text in (
@@ -200,10 +203,10 @@ class TestOutcomes(ExplainCase):
                  'UDP'),
                 (with_(TCP), Outcome.DROP_NO_MEMBER, 'member',
                  'nobody takes it')):
-            found = self.check(frame, (), {topic: text}, outcome=outcome,
-                               action=DROP)
-            self.assertEqual(outcome, found.outcome)
-            self.assertIsNone(found.member)
+            explained = self.check(frame, (), {topic: text}, outcome=outcome,
+                                   action=DROP)
+            self.assertEqual(outcome, explained.outcome)
+            self.assertIsNone(explained.member)
 
     def test_outcomes_are_derived_from_action_and_counters(self):
         for run_, outcome in (
@@ -216,10 +219,10 @@ class TestOutcomes(ExplainCase):
             self.assertEqual(outcome, outcomes.outcome_of(run_))
 
     def test_nat_has_no_outer_header(self):
-        found = self.explain(with_(TCP, destination_port=81), 'SERVICE 3',
-                             'MEMBER 0', 'NAT', frame=with_(TCP))
-        self.assertEqual('10.1.0.1', found.member)
-        self.assertNotIn('\nouter ', found.text())
+        explained = self.explain(with_(TCP, destination_port=81), 'SERVICE 3',
+                                 'MEMBER 0', 'NAT', frame=with_(TCP))
+        self.assertEqual('10.1.0.1', explained.member)
+        self.assertNotIn('\nouter ', explained.text())
 
 
 class TestValue(ExplainCase):
@@ -241,5 +244,5 @@ class TestValue(ExplainCase):
                     self.node.services()]
         with mock.patch.object(self.node, 'services', services.__iter__(
                 ).__next__):
-            found, = explainer.explain([(1, with_(TCP))])
-        self.assertIn('TCP port 80', dict(found.steps)['service'])
+            explained, = explainer.explain([(1, with_(TCP))])
+        self.assertIn('TCP port 80', dict(explained.steps)['service'])

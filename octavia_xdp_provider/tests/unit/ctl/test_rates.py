@@ -18,7 +18,7 @@ class Sample:
         self.count = len(counters)
         self.names = list(counters)
         self.packets, self.bytes, self.flows = (
-            [one[column] for one in counters.values()]
+            [row[column] for row in counters.values()]
             for column in range(3))
 
     def service(self, position):
@@ -38,8 +38,8 @@ class Node:
         return Sample(self.counters)
 
     def outcomes(self):
-        return {one: types.OutcomeCounters(*counted)
-                for one, counted in self.drops.items()}
+        return {outcome: types.OutcomeCounters(*counted)
+                for outcome, counted in self.drops.items()}
 
     def members(self, key):
         return self.all_members
@@ -132,8 +132,8 @@ class TestShares(base.TestCase):
         before = ['10.1.0.3'] * 8
         self.assertEqual(
             [(6, 0, 75.0, 75.0), (2, 0, 25.0, 25.0), (0, 8, 0.0, 0.0)],
-            [one[1:] for one in show.shares(members, now, before)])
-        self.assertEqual([0.0], [one[4] for one in show.shares(
+            [row[1:] for row in show.shares(members, now, before)])
+        self.assertEqual([0.0], [row[4] for row in show.shares(
             members[2:], [None], [None])])
 
     def test_member_state_is_one_word(self):

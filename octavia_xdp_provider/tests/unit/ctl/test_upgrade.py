@@ -54,7 +54,7 @@ class TestUpgrade(base.TestCase):
         shown = json.loads(text)
         self.assertEqual((2, 3, False, ['lo', '#0']), (
             shown['layout_before'], shown['layout_after'], shown['dry_run'],
-            [one['name'] for one in shown['interfaces']]))
+            [interface['name'] for interface in shown['interfaces']]))
         self.assertEqual('00' * 8, shown['interfaces'][0]['tag_before'])
 
     def test_interface_with_the_same_program_stays(self):

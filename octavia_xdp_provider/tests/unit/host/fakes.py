@@ -38,8 +38,9 @@ def address_set(*networks, set_id=GROUP):
             'networks': list(networks)}
 
 
-def wanted(*found, generation=1, as_of=1):
-    return Wanted(as_of, {one['id']: (generation, one) for one in found})
+def wanted(*documents, generation=1, as_of=1):
+    return Wanted(as_of, {document['id']: (generation, document)
+                          for document in documents})
 
 
 class Datapath:
@@ -104,17 +105,17 @@ class Datapath:
     def delete_port(self, port_id):
         self._call('delete_port', port_id)
         del self.held_ports[port_id]
-        for key, one in list(self.held_entries.items()):
-            if one.port_id == port_id:
+        for key, entry in list(self.held_entries.items()):
+            if entry.port_id == port_id:
                 del self.held_entries[key]
 
     def set_entry(self, wanted_entry):
         self._call('set_entry', wanted_entry.key)
         if wanted_entry.port_id not in self.held_ports:
             raise HostError(errno.ENOENT, 'no such port')
-        for key, one in self.held_entries.items():
+        for key, entry in self.held_entries.items():
             if (key == wanted_entry.key) != (
-                    one[1:6] == wanted_entry[1:6]):
+                    entry[1:6] == wanted_entry[1:6]):
                 raise HostError(errno.EEXIST, f'key {key} is another\'s')
         self.held_entries[wanted_entry.key] = wanted_entry
 
@@ -126,8 +127,8 @@ class Datapath:
         return list(self.held_ports.values())
 
     def entries(self):
-        return [types.EntryState(one, 0, 0, 0, 0, 0, 0)
-                for one in self.held_entries.values()]
+        return [types.EntryState(entry, 0, 0, 0, 0, 0, 0)
+                for entry in self.held_entries.values()]
 
     def drops(self):
         return {}

@@ -48,18 +48,19 @@ class TestFacts(base.TestCase):
         self.assertEqual({'drop_key': 2}, facts.read(Datapath()).unclaimed())
 
     def test_report_has_no_more_counters_than_it_may(self):
-        one = facts.read(Datapath()).counters()[fakes.PORT]
-        found = {str(number): {**one, 'entries': one['entries'] * 1000}
-                 for number in range(6)}
+        counters = facts.read(Datapath()).counters()[fakes.PORT]
+        of_ports = {
+            str(number): {**counters, 'entries': counters['entries'] * 1000}
+            for number in range(6)}
         reporter = reports.Reporter(1, link.HOSTS)
         known = reports.Facts(
             held={key: {'generation': 1, 'ifindex': None, 'error': None}
-                  for key in found}, counters=found, state={})
+                  for key in of_ports}, counters=of_ports, state={})
         sent = {}
         while reporter.has_news(known):
             _epoch, seq, report = reporter.next(known)
-            self.assertLessEqual(sum(len(one['entries']) for one in report[
+            self.assertLessEqual(sum(len(port['entries']) for port in report[
                 'counters'].values()), COUNTERS_MAX)
             sent.update(report['counters'])
             reporter.answered({'taken': True, 'epoch': 1, 'seq': seq})
-        self.assertEqual(found, sent)
+        self.assertEqual(of_ports, sent)

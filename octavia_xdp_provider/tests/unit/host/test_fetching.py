@@ -29,11 +29,11 @@ class TestFetching(base.TestCase):
             self.controller, 'hv1', wanted.Cache(f'{self.folder}/wanted'),
             f'{self.folder}/common.json', self.changed)
 
-    def answer(self, *found, common=COMMON, refused=None):
+    def answer(self, *wanted_documents, common=COMMON, refused=None):
         entries = []
-        for one in found:
-            document = dict(one)
-            entries.append({'id': one['id'], 'generation': 3,
+        for wanted_document in wanted_documents:
+            document = dict(wanted_document)
+            entries.append({'id': document['id'], 'generation': 3,
                             'kind': document.pop(documents.KIND),
                             'document': document})
         self.controller.fetch.return_value = {
@@ -41,7 +41,8 @@ class TestFetching(base.TestCase):
             'compare': False, 'common': common, 'refused': refused}
         self.controller.compare.return_value = {
             'as_of': 3, 'more': None,
-            'generations': {one['id']: 3 for one in found}}
+            'generations': {document['id']: 3
+                            for document in wanted_documents}}
         self.fetcher.fetch()
         self.fetcher.save()
 
@@ -49,12 +50,12 @@ class TestFetching(base.TestCase):
         self.answer(fakes.port(fakes.entry(5)), fakes.address_set())
         self.changed.assert_called_once_with()
         for _ in range(2):
-            found = self.fetcher.wanted.documents
+            held = self.fetcher.wanted.documents
             self.assertEqual({fakes.PORT: True, fakes.GROUP: False}, {
                 key: documents.is_port(document)
-                for key, (_generation, document) in found.items()})
+                for key, (_generation, document) in held.items()})
             self.assertEqual(fakes.PORT, documents.parse(
-                fakes.PORT, found[fakes.PORT][1]).port['id'])
+                fakes.PORT, held[fakes.PORT][1]).port['id'])
             self.assertEqual(COMMON, self.fetcher.common)
             self.restart()
 

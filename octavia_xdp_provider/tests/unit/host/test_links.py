@@ -32,9 +32,9 @@ class TestLinks(base.TestCase):
 
     def test_list_that_is_interrupted_is_asked_for_again(self):
         with self.interrupted(3):
-            found = self.links.links()
-        self.assertEqual(1, found['lo'].index)
-        self.assertEqual(len(self.messages), len(found))
+            links = self.links.links()
+        self.assertEqual(1, links['lo'].index)
+        self.assertEqual(len(self.messages), len(links))
 
     def test_endlessly_interrupted_list_is_an_error(self):
         with self.interrupted(1000):

@@ -35,8 +35,8 @@ class TestEntrySums(base.TestCase):
 
     def read(self, **entries):
         self.now += 1
-        found = self.counters.update(self.states(**entries), self.now)
-        return {name: counts[0] for name, counts in found.items()}
+        counted = self.counters.update(self.states(**entries), self.now)
+        return {name: counts[0] for name, counts in counted.items()}
 
     @staticmethod
     def states(**entries):
@@ -69,8 +69,8 @@ class TestEntrySums(base.TestCase):
         self.now += 10
         self.counters.ending(self.states(k2=9))
         # It is recreated with the same key, and an old reading has it.
-        found = self.counters.update(self.states(k1=3, k2=8), self.now - 5)
-        self.assertEqual(12, found[A][0])
+        counted = self.counters.update(self.states(k1=3, k2=8), self.now - 5)
+        self.assertEqual(12, counted[A][0])
         self.assertEqual({A: 14}, self.read(k1=3, k2=2))
 
     def test_members_that_are_gone_are_not_named(self):

@@ -32,7 +32,7 @@ class Datapath:
 
     def port_flows(self, port_id):
         self.reads += 1
-        return [one for one in self.flows if one.port_id == port_id]
+        return [flow for flow in self.flows if flow.port_id == port_id]
 
     def entries(self):
         return [mock.Mock(entry=mock.Mock(key=key, port_id=port_id))
@@ -58,8 +58,8 @@ class TestLeaving(base.TestCase):
         return leaving
 
     def sent(self):
-        return [one for call in self.controller.flows.call_args_list
-                for one in call.args[2]]
+        return [flow for call in self.controller.flows.call_args_list
+                for flow in call.args[2]]
 
     def test_flows_are_sent_once(self):
         leaving = self.leaving(flow(1, 1000), flow(2, 1001, closing=True))

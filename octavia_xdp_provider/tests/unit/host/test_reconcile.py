@@ -42,8 +42,8 @@ class ReconcileTestCase(base.TestCase):
         return self.datapath.calls
 
     def held(self, key=fakes.PORT):
-        one = self.reconciler.held[key]
-        return one['ifindex'], one['error']
+        held = self.reconciler.held[key]
+        return held['ifindex'], held['error']
 
 
 class TestPorts(ReconcileTestCase):
@@ -131,7 +131,7 @@ class TestPorts(ReconcileTestCase):
         self.reconcile(fakes.wanted(fakes.port(fakes.entry(5)),
                                     generation=2))
         entries, = self.ended
-        self.assertEqual({6, 7}, {one.entry.key for one in entries})
+        self.assertEqual({6, 7}, {state.entry.key for state in entries})
 
     def test_key_that_moves_to_another_port(self):
         self.reconcile(fakes.wanted(

@@ -23,21 +23,21 @@ class TestSettings(base.TestCase):
             self.load('\n'.join(('[host_agent]', *lines))), KERNEL)
 
     def test_defaults_are_the_first_interfaces(self):
-        found = self.find()
-        self.assertEqual(((2,), 1500, ()), (found.underlay, found.mtu,
-                                            found.problems))
-        self.assertEqual(['192.0.2.1', '2001:db8::1'], found.geneve)
-        self.assertEqual((2, None), (found.datapath.reply_ifindex,
-                                     found.datapath.sid))
+        actual = self.find()
+        self.assertEqual(((2,), 1500, ()), (actual.underlay, actual.mtu,
+                                            actual.problems))
+        self.assertEqual(['192.0.2.1', '2001:db8::1'], actual.geneve)
+        self.assertEqual((2, None), (actual.datapath.reply_ifindex,
+                                     actual.datapath.sid))
 
     def test_options_are_preferred_to_what_is_found(self):
-        found = self.find('underlay_interfaces = eth1,eth0',
-                          'reply_interface = eth1', 'encapsulations = srv6',
-                          'sid_prefix = 2001:db8:1:2:3:4::/96')
-        self.assertEqual(((3, 2), 1500, ()), (found.underlay, found.mtu,
-                                              found.problems))
+        actual = self.find('underlay_interfaces = eth1,eth0',
+                           'reply_interface = eth1', 'encapsulations = srv6',
+                           'sid_prefix = 2001:db8:1:2:3:4::/96')
+        self.assertEqual(((3, 2), 1500, ()), (actual.underlay, actual.mtu,
+                                              actual.problems))
         self.assertEqual(([], 3, '2001:db8:1:2:3:4::'), (
-            found.geneve, found.datapath.reply_ifindex, found.datapath.sid))
+            actual.geneve, actual.datapath.reply_ifindex, actual.datapath.sid))
 
     def test_library_is_what_is_built(self):
         layout = re.search(r'#define HOST_LAYOUT (\d+)', (
@@ -50,14 +50,14 @@ class TestSettings(base.TestCase):
         self.assertEqual(int(version), library.API_VERSION)
 
     def test_missing_objects_are_named(self):
-        found = self.find('underlay_interfaces = eth0,bond7',
-                          'reply_interface = vrf9')
-        self.assertEqual((2,), found.underlay)
-        self.assertEqual(0, found.datapath.reply_ifindex)
-        self.assertIn('bond7', found.problems[0])
-        self.assertIn('reply_interface', found.problems[1])
-        found = self.find('encapsulations = srv6')
-        self.assertIn('sid_prefix', found.problems[0])
+        actual = self.find('underlay_interfaces = eth0,bond7',
+                           'reply_interface = vrf9')
+        self.assertEqual((2,), actual.underlay)
+        self.assertEqual(0, actual.datapath.reply_ifindex)
+        self.assertIn('bond7', actual.problems[0])
+        self.assertIn('reply_interface', actual.problems[1])
+        actual = self.find('encapsulations = srv6')
+        self.assertIn('sid_prefix', actual.problems[0])
 
     def test_bad_values_name_their_option(self):
         for line, name in (('sid_prefix = 2001:db8::/64', 'sid_prefix'),

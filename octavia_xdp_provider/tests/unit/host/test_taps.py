@@ -10,8 +10,8 @@ from octavia_xdp_provider.tests.unit.host import fakes
 NAME = 'tap11111111-11'
 
 
-def links(*found):
-    return {one.name: one for one in found}
+def links(*present):
+    return {link.name: link for link in present}
 
 
 class TestTaps(base.TestCase):
@@ -58,6 +58,6 @@ class TestTaps(base.TestCase):
         self.assertIsNone(tap.ifindex)
 
     def test_by_names_alone(self):
-        found = links(Link(7, NAME, 1442), Link(8, 'eth0', 1500))
+        present = links(Link(7, NAME, 1442), Link(8, 'eth0', 1500))
         self.assertEqual({fakes.PORT: taps.Tap(NAME, 7)},
-                         taps.guess(found, [fakes.PORT, fakes.OTHER]))
+                         taps.guess(present, [fakes.PORT, fakes.OTHER]))

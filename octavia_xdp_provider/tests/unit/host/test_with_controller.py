@@ -78,8 +78,8 @@ class TestWithController(hypervisors.ZeroTouchTestCase):
         self.assertEqual(
             {(hypervisors.PORTS[name], address, 8080, 80)
              for name, address in hypervisors.ADDRESSES.items()},
-            {(one.port_id, one.fixed, one.port, one.vip_port)
-             for one in entries.values()})
+            {(entry.port_id, entry.fixed, entry.port, entry.vip_port)
+             for entry in entries.values()})
         self.assertEqual(4, len(self.hv1.datapath.pinned()))
         # an agent that starts again has nothing to do
         self.hv1.start()

@@ -14,15 +14,15 @@ class TestReports(base.TestCase):
     def test_another_mtu_of_the_underlay_is_reported_at_once(self):
         reconciler, notify = mock.Mock(), mock.Mock()
         reconciler.prepare.return_value = []
-        found = settings.Settings(types.Settings(), (2,), 1500, ())
-        one = worker.Worker(
-            reconciler, mock.Mock(find_settings=lambda: found,
+        current = settings.Settings(types.Settings(), (2,), 1500, ())
+        runner = worker.Worker(
+            reconciler, mock.Mock(find_settings=lambda: current,
                                   watch=mock.Mock(taps=None)),
             mock.Mock(), notify)
-        one._pass()
+        runner._pass()
         notify.reset_mock()
-        one._pass()
+        runner._pass()
         notify.assert_not_called()
-        found = found._replace(mtu=1400)
-        one._pass()
+        current = current._replace(mtu=1400)
+        runner._pass()
         notify.assert_called_once_with()

@@ -41,10 +41,10 @@ class TestCheckerStatus(base.TestCase):
             return checker_status.read(self.path)
 
     def test_first_line_is_read(self):
-        found = self.read(f'{json.dumps(SUMMARY)}\n{{"key": "1"}}\n')
-        del found['stretch_percent'], found['late_p99_ms']
+        summary = self.read(f'{json.dumps(SUMMARY)}\n{{"key": "1"}}\n')
+        del summary['stretch_percent'], summary['late_p99_ms']
         self.assertEqual({'checks': 3, 'up': 2, 'down': 1, 'unknown': 0,
-                          'own_late_s': 0.25}, found)
+                          'own_late_s': 0.25}, summary)
 
     def test_checker_that_does_not_answer_reports_nothing(self):
         self.assertIsNone(checker_status.read(self.path))

@@ -17,9 +17,9 @@ HEADER = (pathlib.Path(__file__).parents[4]
           / 'datapath/include/octavia_xdp.h')
 
 
-def entries(found):
+def entries(match):
     """The entries of the contract that the header includes here."""
-    macro, prefix = found.groups()
+    macro, prefix = match.groups()
     return ''.join(f'{prefix}{entry.name} = {entry.number},\n'
                    for entry in enumerations.CONTRACT[macro])
 
@@ -71,10 +71,11 @@ class TestHeader(base.BaseTestCase):
                          self.define('OXP_UPLINKS_MAX'))
 
     def test_flags_are_those_of_the_library(self):
-        for found, mine in (
+        for flags, enumeration in (
                 (self.library.enum('oxp_node_flag'), types.NodeFlag),
                 (self.library.enum('oxp_service_flag'), types.ServiceFlag)):
-            self.assertEqual(found, {one.name: one.value for one in mine})
+            self.assertEqual(
+                flags, {flag.name: flag.value for flag in enumeration})
 
     def test_addresses_and_keys_come_back_as_they_were(self):
         for text in ('192.0.2.1', '2001:db8::1'):

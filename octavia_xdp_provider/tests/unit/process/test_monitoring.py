@@ -56,13 +56,13 @@ class SystemdTestCase(base.TestCase):
 
     def sent(self):
         """All that systemd was sent."""
-        found = []
+        messages = []
         while True:
             try:
-                found.append(self.receiver.recv(
+                messages.append(self.receiver.recv(
                     100, socket.MSG_DONTWAIT).decode())
             except BlockingIOError:
-                return found
+                return messages
 
     def systemd(self, **environment):
         self.environment = {'NOTIFY_SOCKET': self.path, 'PATH': '/bin',
@@ -107,17 +107,17 @@ class TestWatchdog(SystemdTestCase):
         clock = clocks.Clock()
         watched = loops.Loops(10, clock)
         come_round = watched.watch('worker')
-        one = watchdog.Watchdog(watched, self.systemd(
+        feeder = watchdog.Watchdog(watched, self.systemd(
             WATCHDOG_USEC='3000000'))
-        one.look()
+        feeder.look()
         self.assertEqual(['WATCHDOG=1'], self.sent())
         clock.now += 11
-        one.look()
-        one.look()
+        feeder.look()
+        feeder.look()
         self.assertEqual([], self.sent())
         self.assertEqual(1, log.output.count('Hanging: worker for 11 s'))
         come_round()
-        one.look()
+        feeder.look()
         self.assertEqual(['WATCHDOG=1'], self.sent())
 
 
@@ -131,9 +131,9 @@ class TestRepeated(base.TestCase):
         outcomes = [OSError('refused'), None, OSError('refused')]
 
         def attempt():
-            found = outcomes.pop(0)
-            if found:
-                raise found
+            error = outcomes.pop(0)
+            if error:
+                raise error
         check = health.Repeated('broker', attempt, 5, 20, self.clock)
         check.look()
         self.assertIsNone(check.problem())
@@ -193,10 +193,10 @@ class TestMonitoring(base.TestCase):
         made.health.add('odd', lambda: 1 / 0)
         self.useFixture(fixtures.FakeLogger())
         status, text = self.get(made, '/healthcheck')
-        found = json.loads(text)
+        answer = json.loads(text)
         self.assertEqual((503, False, 'does not answer'), (
-            status, found['available'], found['checks']['broker']))
-        self.assertIn('ZeroDivisionError', found['checks']['odd'])
+            status, answer['available'], answer['checks']['broker']))
+        self.assertIn('ZeroDivisionError', answer['checks']['odd'])
 
     def test_metrics_have_the_loops(self):
         made = self.make('[::1]:1')
@@ -216,8 +216,8 @@ class TestMonitoring(base.TestCase):
         before = threading.active_count()
         silent = [socket.create_connection(
             ('127.0.0.1', made.listener.port)) for _ in range(40)]
-        for one in silent:
-            self.addCleanup(one.close)
+        for connection in silent:
+            self.addCleanup(connection.close)
         # The last ones were turned away.
         self.assertEqual(b'', silent[-1].recv(1))
         self.assertLessEqual(threading.active_count() - before, 16)

@@ -249,18 +249,18 @@ class TestCommand(SupervisorTestCase):
 
     def test_program_gets_no_other_files_of_its_parent(self):
         os.set_inheritable(self.writer, True)
-        found = self.directory / 'found'
+        result = self.directory / 'found'
 
         self.run_python(
             'import json, os\n'
-            f'with open({str(found)!r}, "w") as file:\n'
+            f'with open({str(result)!r}, "w") as file:\n'
             '    json.dump([os.path.realpath(f"/proc/self/fd/{name}")\n'
             '               for name in os.listdir("/proc/self/fd")], file)')
 
         pipe = os.readlink(f'/proc/self/fd/{self.reader}')
         self.assertNotIn(pipe, [
             name.rpartition('/')[2]
-            for name in json.loads(found.read_text())])
+            for name in json.loads(result.read_text())])
 
     def test_program_dies_with_the_supervisor(self):
         def work():

@@ -79,7 +79,7 @@ class TestDocument(base.TestCase):
     def test_every_field_is_in_the_full_document(self):
         document = full_document()
         pool = document['pools']['pool']
-        for kind, found in (
+        for kind, part in (
                 (spec.Document, document),
                 (spec.Listener, document['listeners']['listener']),
                 (spec.Pool, pool), (spec.Member, {
@@ -87,7 +87,7 @@ class TestDocument(base.TestCase):
                 (spec.Tunnel, pool['members']['m2']['tunnel']),
                 (spec.SessionPersistence, pool['session_persistence']),
                 (spec.HealthMonitor, pool['healthmonitor'])):
-            self.assertEqual(set(kind.__annotations__), set(found))
+            self.assertEqual(set(kind.__annotations__), set(part))
 
     def reasons(self, paths, change, name=()):
         """Yield why each changed path is refused; errors name the path."""

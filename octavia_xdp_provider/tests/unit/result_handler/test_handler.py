@@ -284,8 +284,9 @@ class TestDeath(handling.HandlerTestCase):
             self.assertEqual({5: True, 6: False, 7: True, 8: True},
                              self.datapath.state)
             self.assertEqual([], self.pending())
-            self.assertFalse(any(one.get(5) is False or one.get(7) is False
-                                 for one in self.datapath.applied))
+            self.assertFalse(any(
+                results.get(5) is False or results.get(7) is False
+                for results in self.datapath.applied))
             if not died:
                 break
         self.assertGreater(deaths, 8)

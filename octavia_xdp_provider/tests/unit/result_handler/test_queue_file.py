@@ -28,12 +28,13 @@ class TestCodec(base.BaseTestCase):
     def test_vectors_of_the_contract_are_decoded(self):
         for vector in VECTORS:
             with self.subTest(vector['name']):
-                found = rq.decode(bytes.fromhex(vector['hex']))
+                decoded = rq.decode(bytes.fromhex(vector['hex']))
                 wanted = dict(vector['decoded'])
                 records = wanted.pop('records')
-                self.assertEqual(records, [r._asdict() for r in found.records])
+                self.assertEqual(
+                    records, [record._asdict() for record in decoded.records])
                 for name, value in wanted.items():
-                    self.assertEqual(value, getattr(found, name))
+                    self.assertEqual(value, getattr(decoded, name))
 
     def test_vectors_of_the_contract_are_encoded(self):
         for vector in VECTORS:
@@ -117,9 +118,9 @@ class TestDirectory(base.BaseTestCase):
     def test_read_and_remove(self):
         path = self.put(2, 1, count=3)
 
-        found = self.queue.read(path)
+        delta = self.queue.read(path)
 
-        self.assertEqual([1, 2, 3], [r.sequence for r in found.records])
+        self.assertEqual([1, 2, 3], [r.sequence for r in delta.records])
         self.queue.remove(path)
         self.queue.remove(path)
         self.assertEqual([], self.queue.pending())
