@@ -9,19 +9,31 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline void add(void *map, __u32 half,
+static __always_inline void add(void *map, __u32 part,
 				const struct addition *one)
 {
-	struct traffic_counters *traffic = traffic_in(map, half, one->index);
+	struct traffic_counters *traffic = traffic_in(map, part, one->index);
 	struct event_counters *events;
 
 	if (!traffic)
 		return;
-	events = events_of(traffic, half);
+	events = events_of(traffic, part);
 	traffic->packets += one->packets;
 	traffic->bytes += one->bytes;
 	events->flows += one->flows;
 	events->drops += one->drops;
+}
+
+/* Looks the element up again: the compiler merges add() of both maps, of which
+ * only one has this part. */
+static __always_inline void add_rare(const struct addition *one)
+{
+	struct traffic_counters *traffic =
+		traffic_in(&service_counters, services_part, one->index);
+
+	if (traffic)
+		rare_of(traffic, services_part)->flow_table_full +=
+			one->flow_table_full;
 }
 
 static __always_inline void add_outcome(const struct addition *one)
@@ -45,12 +57,14 @@ int oxp_add(struct xdp_md *ctx)
 	for (int i = 0; i < ADDITIONS_MAX; i++, one++) {
 		if ((const void *)(one + 1) > end)
 			break;
-		if (one->map == ADDED_SERVICE)
-			add(&service_counters, services_half, one);
-		else if (one->map == ADDED_MEMBER)
-			add(&member_counters, members_half, one);
-		else
+		if (one->map == ADDED_SERVICE) {
+			add(&service_counters, services_part, one);
+			add_rare(one);
+		} else if (one->map == ADDED_MEMBER) {
+			add(&member_counters, members_part, one);
+		} else {
 			add_outcome(one);
+		}
 	}
 	return XDP_PASS;
 }

@@ -22,9 +22,9 @@
 const volatile __u32 flow_sets_mask;
 /* Number of elements of `lookup_v4` and of `lookup_v6`, less one. */
 const volatile __u32 lookup_mask;
-/* half_slice_of() the services, and the members. */
-const volatile __u32 services_half = 1;
-const volatile __u32 members_half = 1;
+/* part_of_slice() the services, and the members. */
+const volatile __u32 services_part = 1;
+const volatile __u32 members_part = 1;
 /* node_config.seed. */
 const volatile __u64 node_seed;
 /* Whether OXP_NODE_FIB is supported; false compiles route lookups out, and
@@ -102,18 +102,18 @@ struct {
 	__array(values, struct nat_index_map);
 } nat_index SEC(".maps");
 
-/* An element for each CPU, as large as two halves. */
-#define SLICES(name)                                                           \
+/* An element for each CPU, with this number of parts. */
+#define SLICES(name, parts)                                                    \
 	struct {                                                               \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
 		__uint(map_flags, BPF_F_MMAPABLE);                             \
 		__uint(max_entries, 1);                                        \
 		__uint(key_size, sizeof(__u32));                               \
-		__uint(value_size, 2 * sizeof(union counters));                \
+		__uint(value_size, (parts) * sizeof(union counters));          \
 	} name SEC(".maps")
 
-SLICES(service_counters);
-SLICES(member_counters);
+SLICES(service_counters, SERVICE_PARTS);
+SLICES(member_counters, MEMBER_PARTS);
 MMAPPED_ARRAY(pending_counts, 1, struct pending_counts);
 
 PER_CPU_ARRAY(icmp_budget, ANSWERS, struct answer_budget);
@@ -134,26 +134,33 @@ OXP_MAPS(IS_DEFINED)
 
 /* Returns NULL without a slice, and for an index out of range. */
 static __always_inline struct traffic_counters *
-traffic_at(union counters *slice, __u32 half, __u64 index)
+traffic_at(union counters *slice, __u32 part, __u64 index)
 {
 	/* compare the register that is added below */
 	barrier_var(index);
-	return slice && index < half ? &slice[index].traffic : NULL;
+	return slice && index < part ? &slice[index].traffic : NULL;
 }
 
 /* For this CPU. */
 static __always_inline struct traffic_counters *
-traffic_in(void *map, __u32 half, __u64 index)
+traffic_in(void *map, __u32 part, __u64 index)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	return traffic_at(bpf_map_lookup_elem(map, &cpu), half, index);
+	return traffic_at(bpf_map_lookup_elem(map, &cpu), part, index);
 }
 
 static __always_inline struct event_counters *
-events_of(struct traffic_counters *traffic, __u32 half)
+events_of(struct traffic_counters *traffic, __u32 part)
 {
-	return (void *)((union counters *)traffic + half);
+	return (void *)((union counters *)traffic + part);
+}
+
+/* Of services alone. */
+static __always_inline struct rare_counters *
+rare_of(struct traffic_counters *traffic, __u32 part)
+{
+	return (void *)((union counters *)traffic + 2 * part);
 }
 
 #endif

@@ -24,10 +24,10 @@
  *   sources          ARRAY[SOURCE_SETS]           struct shared_set
  *   quic_servers     HASH          struct quic_key -> __u32 member index
  *   icmp_budget      PERCPU_ARRAY[ANSWERS]        struct answer_budget
- *   service_counters ARRAY[possible CPUs], mmap.  union counters, twice
- *                    half_slice_of(services_max)
- *   member_counters  ARRAY[possible CPUs], mmap.  union counters, twice
- *                    half_slice_of(members_max)
+ *   service_counters ARRAY[possible CPUs], mmap.  union counters, SERVICE_PARTS
+ *                    times part_of_slice(services_max)
+ *   member_counters  ARRAY[possible CPUs], mmap.  union counters, MEMBER_PARTS
+ *                    times part_of_slice(members_max)
  *   pending_counts   ARRAY[possible CPUs], mmap.  struct pending_counts
  *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   struct outcome_counters
  *   watched          ARRAY[WATCH_LINES], mmap.    struct watched_set
@@ -52,7 +52,7 @@
 #include "octavia_xdp.h" /* outcomes and limits */
 #include "share_set.h"
 
-#define OXP_LAYOUT 9
+#define OXP_LAYOUT 10
 
 /* For what runs per packet: clang would emit the longer ones as functions,
  * whose call and return cost more than their bodies. */
@@ -69,7 +69,7 @@
 #define FORMAT_FRAGMENTS 2
 #define FORMAT_SOURCES 2
 #define FORMAT_ICMP_BUDGET 2
-#define FORMAT_COUNTERS 2
+#define FORMAT_COUNTERS 3
 #define FORMAT_OUTCOMES 2
 #define FORMAT_WATCHED 1
 #define FORMAT_NAT 1 /* pools, flows, their index, peers and owners */
@@ -716,13 +716,14 @@ struct addition {
 	__u64 bytes;
 	__u64 flows;
 	__u64 drops;
+	__u64 flow_table_full;
 };
 #define ADDITIONS_MAX 64 /* per run */
 
 enum added_map {
 	ADDED_SERVICE,
-	ADDED_MEMBER,  /* no drops */
-	ADDED_OUTCOME, /* neither flows nor drops */
+	ADDED_MEMBER,  /* neither drops nor flow_table_full */
+	ADDED_OUTCOME, /* packets and bytes alone */
 };
 
 /*
@@ -733,8 +734,8 @@ enum added_map {
  * element, and for the element. Here a slice may be on another NUMA node.
  *
  * Counters of every packet and counters of rare events are apart, so that
- * caches hold more of the former: the first half of a slice has the traffic,
- * the second the events.
+ * caches hold more of the former: the first part of a slice has the traffic,
+ * the second the events. Services have a third part for rarer events.
  */
 struct traffic_counters {
 	__u64 packets;
@@ -748,22 +749,31 @@ struct event_counters {
 	__u64 drops;
 };
 
+struct rare_counters {
+	__u64 flow_table_full; /* packets with OXP_FLOW_TABLE_FULL */
+	__u64 reserved;
+};
+
 union counters {
 	struct traffic_counters traffic;
 	struct event_counters events;
+	struct rare_counters rare;
 };
+
+#define SERVICE_PARTS 3
+#define MEMBER_PARTS 2
 
 #define SLICE_UNIT (4096 / sizeof(union counters))
 
-/* Elements in half a slice for `count` services or members. */
-static inline __u32 half_slice_of(__u32 count)
+/* Elements in a part of a slice for `count` services or members. */
+static inline __u32 part_of_slice(__u32 count)
 {
 	return (count + SLICE_UNIT - 1) / SLICE_UNIT * SLICE_UNIT;
 }
 
-static inline __u32 slice_size(__u32 count)
+static inline __u32 slice_size(__u32 count, __u32 parts)
 {
-	return 2 * half_slice_of(count) * sizeof(union counters);
+	return parts * part_of_slice(count) * sizeof(union counters);
 }
 
 /*

@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; increases when anything here changes meaning. */
-#define OXP_API_VERSION 13
+#define OXP_API_VERSION 14
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_LIMIT 1048573 /* largest allowed table */
@@ -330,6 +330,9 @@ struct oxp_service {
 	/* Packets with an OXP_DROP_… outcome since the service was created, if
 	 * the service was known when they were dropped. Not in `counters`. */
 	uint64_t drops;
+	/* Packets with OXP_FLOW_TABLE_FULL since then: flows that began in open
+	 * slots and found no place. They are in `counters` as well. */
+	uint64_t flow_table_full;
 	/* Flows that are alive, as far as this node can tell: a packet other
 	 * than the opening one came in the last idle_timeout_s, and the client
 	 * has not ended the flow (FIN or RST; for SCTP SHUTDOWN or ABORT).

@@ -101,6 +101,16 @@ static uint32_t connect_all(struct oxp_node *node, uint16_t port,
 	return split;
 }
 
+/* not_remembered() by service. */
+static uint64_t not_remembered_of(struct oxp_node *node, uint16_t port)
+{
+	struct oxp_key key = tcp_key(VIP, port);
+	struct oxp_service service;
+
+	assert_ok(oxp_service_get(node, &key, &service, error));
+	return service.flow_table_full;
+}
+
 /* Fill the table with live connections. */
 static void fill(struct oxp_node *node, uint16_t port)
 {
@@ -123,6 +133,25 @@ PLAIN_TEST(test_table_filled_by_another_service_has_room)
 	/* Each set has four places for them. Two that begin at once in the same
 	 * set have to wait for each other. */
 	assert_in_range(to_drained, 0, FLOWS / 10);
+	remove_state(node);
+}
+
+PLAIN_TEST(test_flows_that_are_not_remembered_count_for_their_service)
+{
+	struct oxp_node *node = open_node();
+	struct oxp_key key = tcp_key(VIP, greedy);
+	uint32_t to_drained;
+
+	begin_to_drain(node, victim);
+	fill(node, greedy);
+	connect_all(node, greedy, 1 << 20, FLOWS, &to_drained);
+	assert_true(not_remembered_of(node, greedy) >= to_drained);
+	assert_int_equal(not_remembered_of(node, greedy), not_remembered(node));
+	assert_int_equal(not_remembered_of(node, victim), 0);
+	/* the next service at the same place starts at zero */
+	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
+	begin_to_drain(node, greedy);
+	assert_int_equal(not_remembered_of(node, greedy), 0);
 	remove_state(node);
 }
 

@@ -343,14 +343,40 @@ static struct oxp_outcome_counters martians(struct oxp_node *node)
 	return all[OXP_DROP_MARTIAN];
 }
 
-/* Add a stream's counters to the node's: only those of MAP_OUTCOMES, as all
- * other maps count as adopted. */
-static void add_outcomes(struct oxp_node *node, const struct import *import)
+/* Add a stream's counters to the node's: only those of this map, as all others
+ * count as adopted. */
+static void add_counters_of(struct oxp_node *node, const struct import *import,
+			    enum map map)
 {
 	int adopted[MAPS] = {};
 
-	adopted[MAP_OUTCOMES] = -1;
+	adopted[map] = -1;
 	assert_ok(fill_counters(node, import, adopted, error));
+}
+
+static uint64_t flows_without_a_place(struct oxp_node *node, uint32_t *index)
+{
+	const struct oxp_key http = tcp_key(VIP, 80);
+	struct oxp_service service;
+
+	assert_ok(oxp_service_get(node, &http, &service, error));
+	*index = service.index;
+	return service.flow_table_full;
+}
+
+PLAIN_TEST(test_flows_without_a_place_are_added_to_their_service)
+{
+	struct oxp_node *node = some_state();
+	uint32_t part = part_of_slice(node->config->services_max), index;
+	struct import *import;
+
+	assert_int_equal(flows_without_a_place(node, &index), 0);
+	node->service_counters[2 * part + index].rare.flow_table_full = 5;
+	import = import_part(node, OXP_PART_COUNTERS);
+	add_counters_of(node, import, MAP_SERVICE_COUNTERS);
+	assert_int_equal(flows_without_a_place(node, &index), 10);
+	free_import(import);
+	oxp_close(node);
 }
 
 PLAIN_TEST(test_outcomes_are_added)
@@ -367,7 +393,7 @@ PLAIN_TEST(test_outcomes_are_added)
 		assert_int_equal(run(program, &frame, NULL), XDP_DROP);
 	close(program);
 	import = import_part(node, OXP_PART_COUNTERS);
-	add_outcomes(node, import);
+	add_counters_of(node, import, MAP_OUTCOMES);
 	counters = martians(node);
 	assert_int_equal(counters.packets, 6);
 	assert_int_equal(counters.bytes, 6 * frame.length);

@@ -17,7 +17,7 @@ OLD = commands.FOLDER / 'old'
 OLD_VERSION = '0.0.1'
 # A build profile for machines without a new enough Rust from Debian.
 OWN_RUST = 'pkg.octavia-xdp-provider.own-rust'
-NAMES = ('liboctavia-xdp9', 'octavia-xdp-host', 'octavia-xdp-member',
+NAMES = ('liboctavia-xdp10', 'octavia-xdp-host', 'octavia-xdp-member',
          'octavia-xdp-node', 'octavia-xdp-provider')
 # The sources of the packages, as pathspecs of git.
 INPUTS = ('constraints.txt', 'datapath', 'deploy/debian', 'deploy/s*',

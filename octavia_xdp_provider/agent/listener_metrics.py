@@ -28,6 +28,9 @@ FIGURES = {
     'flows': (True, 'Flows that began: SYNs of TCP, INITs of SCTP, Initials '
                     'of QUIC'),
     'drops': (True, 'Packets to the listener that were dropped'),
+    'flow_table_full': (True, 'Packets that began a flow for which the flow '
+                              'table had no place: a change of members may '
+                              'break it'),
     'active': (False, 'Flows that are alive, counted or estimated; 0 while '
                       'the node does not announce the VIP'),
 }

@@ -137,7 +137,7 @@ upgrade_opts = [
 
 datapath_opts = [
     cfg.StrOpt('library',
-               default='liboctavia_xdp.so.9',
+               default='liboctavia_xdp.so.10',
                help='The datapath library: a name that the dynamic loader '
                     'finds, or a path. Its number is the layout of the '
                     'tables; see "octavia-xdp-ctl upgrade".'),

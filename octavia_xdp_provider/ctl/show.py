@@ -60,14 +60,17 @@ def services(node: inspection.Inspection, arguments: argparse.Namespace
         'generation': service.generation,
         'encapsulation': service.settings.encapsulation.name.lower(),
         'flags': _flags(service.settings.flags)} | service.counters._asdict()
-        | {'drops': service.drops, 'active': service.active}
+        | {'drops': service.drops, 'active': service.active,
+           'flow_table_full': service.flow_table_full}
         for service in shown]
     return value, output.table(
         ('VIP', 'PROTOCOL', 'PORT', 'MEMBERS', 'TAKING', 'SLOTS', 'OPEN',
-         'ENCAPSULATION', 'PACKETS', 'BYTES', 'FLOWS', 'DROPS', 'ACTIVE'),
+         'ENCAPSULATION', 'PACKETS', 'BYTES', 'FLOWS', 'DROPS', 'ACTIVE',
+         'TABLE-FULL'),
         [(*service.key, service.members, service.enabled, service.slots,
           service.open_slots, service.settings.encapsulation.name.lower(),
-          *service.counters, service.drops, service.active)
+          *service.counters, service.drops, service.active,
+          service.flow_table_full)
          for service in shown])
 
 

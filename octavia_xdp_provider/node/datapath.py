@@ -334,7 +334,7 @@ class Datapath:
                 service.counters.packets, service.reply_bytes,
                 service.open_slots,
                 bool(service.settings.flags & ServiceFlag.SECOND_CHANCE),
-                service.slots)
+                service.slots, service.flow_table_full)
         return summaries
 
     def generations(self) -> dict[int, int]:

@@ -14,10 +14,10 @@ from octavia_xdp_provider.process.shared_library import mac
 from octavia_xdp_provider.process.shared_library import packed
 from octavia_xdp_provider.process.shared_library import text_of
 
-API_VERSION = 13
+API_VERSION = 14
 # The number is that of the datapath's layout: libraries of several layouts can
 # be installed side by side.
-LIBRARY = 'liboctavia_xdp.so.9'
+LIBRARY = 'liboctavia_xdp.so.10'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 
@@ -191,7 +191,8 @@ def service_of(out: Any) -> types.Service:
         key_of(out.key), out.index, out.slots, out.members, out.enabled,
         out.generation, counters_of(out.counters), out.open_slots,
         settings_of(out.settings), out.drops, out.active_flows,
-        out.reply_packets, out.reply_bytes, out.open_connections)
+        out.reply_packets, out.reply_bytes, out.open_connections,
+        out.flow_table_full)
 
 
 def nat_flow_of(out: Any) -> types.NatFlow:

@@ -171,7 +171,8 @@ class Service(typing.NamedTuple):
     ``drops``: packets for it that were dropped, for any reason. ``active``:
     live flows, counted or estimated. ``reply_packets``, ``reply_bytes``: sent
     to clients by NAT. ``open_connections``: connections that count towards
-    the ``connection_limit``, if there is one.
+    the ``connection_limit``, if there is one. ``flow_table_full``: packets
+    that began a flow for which the flow table had no place.
     """
 
     key: Key
@@ -188,6 +189,7 @@ class Service(typing.NamedTuple):
     reply_packets: int = 0
     reply_bytes: int = 0
     open_connections: int = 0
+    flow_table_full: int = 0
 
 
 class NatState(enum.IntEnum):
@@ -245,7 +247,8 @@ class Summary(typing.NamedTuple):
     ``flows``, ``packets``: its counters. ``drops``: packets that are not among
     these. ``active``: live flows. ``reply_bytes``: sent to clients by NAT.
     ``second_chance``: whether packets name the other member of open slots.
-    ``slots``: size of its table.
+    ``slots``: size of its table. ``flow_table_full``: packets that began a
+    flow for which the flow table had no place.
     """
 
     version: tuple[int, int, int]
@@ -259,6 +262,7 @@ class Summary(typing.NamedTuple):
     open_slots: int = 0
     second_chance: bool = False
     slots: int = 0
+    flow_table_full: int = 0
 
 
 class Info(typing.NamedTuple):

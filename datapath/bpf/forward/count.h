@@ -42,31 +42,43 @@ static __always_inline void add_traffic(struct traffic_counters *traffic,
 }
 
 static __always_inline void count_at(struct traffic_counters *traffic,
-				     __u32 half, __u32 bytes, bool opens_flow)
+				     __u32 part, __u32 bytes, bool opens_flow)
 {
 	if (!traffic)
 		return;
 	add_traffic(traffic, bytes);
 	if (unlikely(opens_flow))
-		events_of(traffic, half)->flows++;
+		events_of(traffic, part)->flows++;
 }
 
-static __always_inline void count_in(void *map, __u32 half, __u32 index,
+static __always_inline void count_in(void *map, __u32 part, __u32 index,
 				     __u32 bytes, bool opens_flow)
 {
-	count_at(traffic_in(map, half, index), half, bytes, opens_flow);
+	count_at(traffic_in(map, part, index), part, bytes, opens_flow);
 }
 
 static __always_inline void count_of_service(__u32 index, __u32 bytes,
 					     bool opens_flow)
 {
-	count_in(&service_counters, services_half, index, bytes, opens_flow);
+	count_in(&service_counters, services_part, index, bytes, opens_flow);
 }
 
 static __always_inline void count_of_member(__u32 index, __u32 bytes,
 					    bool opens_flow)
 {
-	count_in(&member_counters, members_half, index, bytes, opens_flow);
+	count_in(&member_counters, members_part, index, bytes, opens_flow);
+}
+
+/* Of a service whose new flow cannot be remembered. */
+COLD int count_table_full(struct xdp_md *ctx, __u32 service)
+{
+	struct traffic_counters *traffic =
+		traffic_in(&service_counters, services_part, service);
+
+	if (traffic)
+		rare_of(traffic, services_part)->flow_table_full++;
+	count(ctx, OXP_FLOW_TABLE_FULL);
+	return 0;
 }
 
 /* For both, with a single call for the CPU's number. */
@@ -78,17 +90,17 @@ static __always_inline void count_forwarded(__u32 service, __u32 member,
 	union counters *members = bpf_map_lookup_elem(&member_counters, &cpu);
 	struct traffic_counters *one, *other;
 
-	one = traffic_at(services, services_half, service);
+	one = traffic_at(services, services_part, service);
 	if (unlikely(!one))
 		return;
 	add_traffic(one, bytes);
-	other = traffic_at(members, members_half, member);
+	other = traffic_at(members, members_part, member);
 	if (unlikely(!other))
 		return;
 	add_traffic(other, bytes);
 	if (unlikely(opens_flow)) {
-		events_of(one, services_half)->flows++;
-		events_of(other, members_half)->flows++;
+		events_of(one, services_part)->flows++;
+		events_of(other, members_part)->flows++;
 	}
 }
 
@@ -111,10 +123,10 @@ __noinline int add_pending(__u32 own)
 	for (__u32 i = 0; i < PENDING_COUNTS; i++) {
 		const struct pending_count *one = &pending->entry[i];
 
-		count_at(traffic_at(service, services_half, one->service),
-			 services_half, one->bytes, false);
-		count_at(traffic_at(member, members_half, one->member),
-			 members_half, one->bytes, false);
+		count_at(traffic_at(service, services_part, one->service),
+			 services_part, one->bytes, false);
+		count_at(traffic_at(member, members_part, one->member),
+			 members_part, one->bytes, false);
 	}
 	WRITE_ONCE(pending->count, 0);
 	__sync_lock_test_and_set(&pending->turns, turns + 2);

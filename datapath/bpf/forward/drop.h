@@ -21,9 +21,9 @@ static __always_inline void count_drop(__u32 service)
 	struct traffic_counters *traffic;
 
 	RECORD(SERVICE, service);
-	traffic = traffic_in(&service_counters, services_half, service);
+	traffic = traffic_in(&service_counters, services_part, service);
 	if (traffic)
-		events_of(traffic, services_half)->drops++;
+		events_of(traffic, services_part)->drops++;
 }
 
 COLD int drop_of(struct xdp_md *ctx, __u32 outcome, __u32 service)

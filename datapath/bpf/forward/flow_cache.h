@@ -288,7 +288,8 @@ struct owners {
 
 static __always_inline __u32 take_new(struct xdp_md *ctx,
 				      const struct cached_flow *cached,
-				      const struct owners *owners)
+				      const struct owners *owners,
+				      __u32 service)
 {
 	if (owners->before == owners->now) {
 		if (cached->seen)
@@ -300,7 +301,7 @@ static __always_inline __u32 take_new(struct xdp_md *ctx,
 		RECORD(TAKEN_NEW, owners->now);
 		return owners->now;
 	}
-	count(ctx, OXP_FLOW_TABLE_FULL);
+	count_table_full(ctx, service);
 	RECORD(TAKEN_FULL, owners->full);
 	return owners->full;
 }
@@ -358,7 +359,7 @@ static __always_inline __u32 owner_of(struct xdp_md *ctx,
 		RECORD(NOT_REMEMBERED);
 	}
 	if (opens)
-		return take_new(ctx, &cached, owners);
+		return take_new(ctx, &cached, owners, block->service);
 	return take_unknown(&cached, owners,
 			    packet->protocol != IPPROTO_UDP && !source,
 			    block->flags & BLOCK_LEARNING);

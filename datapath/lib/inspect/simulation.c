@@ -63,8 +63,8 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 		status = bpf_map__set_max_entries(
 			object->maps.flows, config->flows_max / FLOW_SET_WAYS);
 	configure_program(object, config, config->flags);
-	object->rodata->services_half = 1;
-	object->rodata->members_half = 1;
+	object->rodata->services_part = 1;
+	object->rodata->members_part = 1;
 	object->rodata->writes_ages = false;
 	object->rodata->writes_nat = false;
 	object->rodata->records = true;

@@ -155,12 +155,12 @@ void size_maps(struct forward *object, const struct node_config *config)
 				 config->members_max);
 	bpf_map__set_max_entries(object->maps.service_counters, config->cpus);
 	bpf_map__set_value_size(object->maps.service_counters,
-				slice_size(services));
+				slice_size(services, SERVICE_PARTS));
 	bpf_map__set_max_entries(object->maps.nat_services, services);
 	bpf_map__set_max_entries(object->maps.reply_counters, services);
 	bpf_map__set_max_entries(object->maps.member_counters, config->cpus);
 	bpf_map__set_value_size(object->maps.member_counters,
-				slice_size(config->members_max));
+				slice_size(config->members_max, MEMBER_PARTS));
 	bpf_map__set_max_entries(object->maps.pending_counts, config->cpus);
 }
 

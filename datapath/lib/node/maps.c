@@ -141,15 +141,17 @@ static int map_memory(struct oxp_node *node, enum map map, size_t length,
 static int map_counters(struct oxp_node *node, char *error)
 {
 	const struct node_config *config = node->config;
-	size_t one = 2 * config->cpus * sizeof(union counters);
-	int status = map_memory(node, MAP_SERVICE_COUNTERS,
-				one * half_slice_of(config->services_max),
-				&node->service_counters, error);
+	int status = map_memory(
+		node, MAP_SERVICE_COUNTERS,
+		config->cpus * slice_size(config->services_max, SERVICE_PARTS),
+		&node->service_counters, error);
 
 	if (!status)
-		status = map_memory(node, MAP_MEMBER_COUNTERS,
-				    one * half_slice_of(config->members_max),
-				    &node->member_counters, error);
+		status = map_memory(
+			node, MAP_MEMBER_COUNTERS,
+			config->cpus *
+				slice_size(config->members_max, MEMBER_PARTS),
+			&node->member_counters, error);
 	if (!status)
 		status = map_memory(node, MAP_PENDING_COUNTS,
 				    config->cpus * sizeof(*node->pending),

@@ -26,8 +26,8 @@ void configure_program(struct forward *object, const struct node_config *config,
 {
 	object->rodata->lookup_mask = config->lookup_mask;
 	object->rodata->flow_sets_mask = config->flows_max / FLOW_SET_WAYS - 1;
-	object->rodata->services_half = half_slice_of(config->services_max);
-	object->rodata->members_half = half_slice_of(config->members_max);
+	object->rodata->services_part = part_of_slice(config->services_max);
+	object->rodata->members_part = part_of_slice(config->members_max);
 	object->rodata->node_seed = config->seed;
 	object->rodata->feature_fib = !!(flags & OXP_NODE_FIB);
 	object->rodata->feature_nat = !!config->nat_addresses;

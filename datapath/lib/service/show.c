@@ -120,6 +120,7 @@ static void set_counts(struct oxp_node *node, struct oxp_service *service)
 	read_service_counts(node, service->index, &counts);
 	service->counters = counts.counters;
 	service->drops = counts.drops;
+	service->flow_table_full = counts.flow_table_full;
 }
 
 static int read_counters(struct oxp_node *node, struct oxp_service *services,

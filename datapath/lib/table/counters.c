@@ -72,6 +72,7 @@ int size_counters(struct node_config *config, char *error)
 struct element {
 	struct traffic_counters *traffic;
 	struct event_counters *events;
+	struct rare_counters *rare;           /* NULL for members */
 	const struct pending_counts *pending; /* of that CPU */
 	uint32_t index;
 	bool of_member;
@@ -82,13 +83,14 @@ static struct element element(const struct oxp_node *node, uint32_t cpu,
 {
 	union counters *slice =
 		of_member ? node->member_counters : node->service_counters;
-	size_t half = half_slice_of(of_member ? node->config->members_max
+	size_t part = part_of_slice(of_member ? node->config->members_max
 					      : node->config->services_max);
 
-	slice += 2 * half * cpu;
+	slice += (of_member ? MEMBER_PARTS : SERVICE_PARTS) * part * cpu;
 	return (struct element){
 		.traffic = &slice[index].traffic,
-		.events = &slice[half + index].events,
+		.events = &slice[part + index].events,
+		.rare = of_member ? NULL : &slice[2 * part + index].rare,
 		.pending = &node->pending[cpu],
 		.index = index,
 		.of_member = of_member,
@@ -159,6 +161,8 @@ static void zero(struct element one)
 			(struct traffic_counters){-owed.packets, -owed.bytes};
 	} while (!still_pending(&one, turns));
 	*one.events = (struct event_counters){};
+	if (one.rare)
+		*one.rare = (struct rare_counters){};
 }
 
 int zero_service_counters(struct oxp_node *node, uint32_t index)
@@ -203,6 +207,8 @@ static void add_counts(struct service_counts *sum, struct element one)
 	sum->counters.bytes += traffic.bytes;
 	sum->counters.flows += read_once(&one.events->flows);
 	sum->drops += read_once(&one.events->drops);
+	if (one.rare)
+		sum->flow_table_full += read_once(&one.rare->flow_table_full);
 }
 
 void read_service_counts(struct oxp_node *node, uint32_t index,

@@ -45,6 +45,7 @@ int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out);
 struct service_counts {
 	struct oxp_counters counters;
 	uint64_t drops;
+	uint64_t flow_table_full;
 };
 
 /* Sum over all CPUs' slices, without a system call. */

@@ -153,6 +153,7 @@ static void write_service(struct writer *writer, uint32_t index,
 	read_service_counts(writer->node, index, &counts);
 	out.counters = counters_of(&counts.counters);
 	out.drops = counts.drops;
+	out.flow_table_full = counts.flow_table_full;
 	memcpy(out.vip, entry->vip, sizeof(out.vip));
 	begin_record(writer, RECORD_SERVICE, STREAM_MANDATORY, sizeof(out), 1);
 	put_elements(writer, &out, sizeof(out));

@@ -121,10 +121,10 @@ static int open_adder(struct oxp_node *node, struct adder *adder, char *error)
 		status = bpf_map__reuse_fd(
 			find_map(adder->object->obj, map_names[i]),
 			node->map[i]);
-	adder->object->rodata->services_half =
-		half_slice_of(node->config->services_max);
-	adder->object->rodata->members_half =
-		half_slice_of(node->config->members_max);
+	adder->object->rodata->services_part =
+		part_of_slice(node->config->services_max);
+	adder->object->rodata->members_part =
+		part_of_slice(node->config->members_max);
 	return load_skeleton(&load, adder->object->skeleton, status, error,
 			     OXP_ERROR_LENGTH);
 }
@@ -142,9 +142,11 @@ static void flush(struct adder *adder)
 }
 
 static void add(struct adder *adder, enum added_map map, uint32_t index,
-		const struct stream_counters *counters, uint64_t drops)
+		const struct stream_counters *counters, uint64_t drops,
+		uint64_t flow_table_full)
 {
-	if (!(counters->packets | counters->bytes | counters->flows | drops))
+	if (!(counters->packets | counters->bytes | counters->flows | drops |
+	      flow_table_full))
 		return;
 	adder->addition[adder->count++] = (struct addition){
 		.map = map,
@@ -153,6 +155,7 @@ static void add(struct adder *adder, enum added_map map, uint32_t index,
 		.bytes = counters->bytes,
 		.flows = counters->flows,
 		.drops = drops,
+		.flow_table_full = flow_table_full,
 	};
 	if (adder->count == ADDITIONS_MAX)
 		flush(adder);
@@ -168,7 +171,7 @@ static void add_outcomes(struct adder *adder, const struct record *record)
 		counters.packets = one.packets;
 		counters.bytes = one.bytes;
 		if (one.outcome < OXP_OUTCOMES)
-			add(adder, ADDED_OUTCOME, one.outcome, &counters, 0);
+			add(adder, ADDED_OUTCOME, one.outcome, &counters, 0, 0);
 	}
 }
 
@@ -184,14 +187,15 @@ static void add_record(struct adder *adder, const struct record *record,
 	    adopted[MAP_SERVICE_COUNTERS] < 0) {
 		element_of(record, 0, &service, sizeof(service));
 		add(adder, ADDED_SERVICE, service.index, &service.counters,
-		    service.drops);
+		    service.drops, service.flow_table_full);
 	}
 	if (!is_record(record, RECORD_MEMBERS) ||
 	    adopted[MAP_MEMBER_COUNTERS] >= 0)
 		return;
 	for (uint32_t i = 0; i < record->head.count; i++) {
 		element_of(record, i, &member, sizeof(member));
-		add(adder, ADDED_MEMBER, member.counter, &member.counters, 0);
+		add(adder, ADDED_MEMBER, member.counter, &member.counters, 0,
+		    0);
 	}
 }
 

@@ -138,6 +138,7 @@ struct stream_service {
 	uint32_t nat_flows; /* with OXP_SERVICE_NAT */
 	uint16_t nat_group;
 	uint16_t reserved2;
+	uint64_t flow_table_full;
 };
 
 struct stream_member {

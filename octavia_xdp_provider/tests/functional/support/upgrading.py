@@ -20,7 +20,7 @@ from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional.support import private_node
 
-LAYOUT = 9  # OXP_LAYOUT of the library under test
+LAYOUT = 10  # OXP_LAYOUT of the library under test
 OWN = private_node.library_path()
 # Other sizes and orders; other formats, too; a program that is refused.
 LAYOUTS = {number: str(private_node.BUILD /

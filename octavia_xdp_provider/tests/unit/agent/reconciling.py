@@ -102,7 +102,7 @@ class FakeDatapath(PoolsDatapath):
             (0, 1, hash(tuple(self.held[service.key]))), service.enabled,
             service.counters.bytes, service.counters.flows,
             service.drops, service.active, service.counters.packets,
-            service.reply_bytes)
+            service.reply_bytes, flow_table_full=service.flow_table_full)
             for service in self.services()}
 
     def members(self, key):

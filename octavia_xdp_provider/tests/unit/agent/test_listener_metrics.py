@@ -27,7 +27,8 @@ class Tables(reconciling.FakeDatapath):
     def services(self):
         return [service._replace(
             counters=self.counters.get(service.key, service.counters),
-            drops=4, active=5) for service in super().services()]
+            drops=4, active=5, flow_table_full=2)
+            for service in super().services()]
 
     def summaries(self):
         self.looks += 1
@@ -65,10 +66,10 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.assertEqual([], self.samples())
         self.take(self.document)
         self.assertEqual(
-            (3, 1500, 1, 4, 5), tuple(self.value(name) for name in (
+            (3, 1500, 1, 4, 2, 5), tuple(self.value(name) for name in (
                 'packets_total', 'bytes_total', 'flows_total', 'drops_total',
-                'active_flows')))
-        self.assertEqual(5, len(self.samples()))
+                'flow_table_full_total', 'active_flows')))
+        self.assertEqual(6, len(self.samples()))
 
     def test_each_vip_has_series_of_its_own_that_never_fall(self):
         self.document['additional_vips'] = [

@@ -41,7 +41,7 @@ class TestUpgrade(base.TestCase):
         self.assertIn(['lo', '00' * 8, '11' * 8], rows)
         self.assertIn(['#0', '22' * 8, '11' * 8], rows)
         self.assertEqual(mock.call('/pins', '/lock',
-                                   library='liboctavia_xdp.so.9',
+                                   library='liboctavia_xdp.so.10',
                                    from_library=None, dry_run=True), call)
 
     def test_libraries_of_the_command_line_are_used(self):
