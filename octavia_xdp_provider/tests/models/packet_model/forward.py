@@ -330,12 +330,17 @@ class Forwarder:
         if onward is None:
             return None
         if packet.first and onward.kind == nat_peers.Kind.OWNED:
-            fragment = translator.fragment_key(packet)
-            self.nat.forget(fragment)
-            self.peers.leave(fragment, onward.target,
+            self.forget_first(packet)
+            self.peers.leave(translator.fragment_key(packet), onward.target,
                              packet.frame[at + 1] << 24)
         return self._hand_on(packet, onward, service, ingress, clock,
                              is_error)
+
+    def forget_first(self, packet):
+        """Drop records of an earlier packet whose fragments had this key."""
+        key = translator.fragment_key(packet)
+        for records in (self.nat, self.peers, self.fragments):
+            records.forget(key)
 
     def _later_to_peer(self, packet, ingress, clock) -> Result:
         """Send a later fragment to the flow's owner, as its first one."""
@@ -417,6 +422,7 @@ class Forwarder:
             if not opens and not packet.first:
                 alternative = other
         if packet.first and member != state.NOBODY:
+            self.forget_first(packet)
             self.fragments.leave(packet, service, member)
         return self._send(context, member, value, opens, remarks, alternative)
 

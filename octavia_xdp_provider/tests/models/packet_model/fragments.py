@@ -23,6 +23,9 @@ class Fragments:
         self.owner[self._key(packet)] = (service.index, service.protocol,
                                          service.port, member)
 
+    def forget(self, key: tuple):
+        self.owner.pop(key, None)
+
     def owner_of(self, packet: parse.Packet):
         """Return (service's index, protocol, port, member) of the first."""
         return self.owner.get(self._key(packet))

@@ -195,8 +195,8 @@ class Translator:
             return Sent(Outcome.DROP_MULTI_BUFFER)
         length = packet.end - packet.network
         if packet.first:
+            self.forwarder.forget_first(packet)
             self.flows.leave(fragment_key(packet), flow)
-            self.forwarder.peers.forget(fragment_key(packet))
         if found.quote is None:
             if not flow.touch(packet, found.to_client,
                               lambda: not self._is_at_limit(flow.service)):
