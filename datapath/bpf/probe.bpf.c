@@ -9,7 +9,7 @@
  * the uplink's next hop, as for traffic. If the outer packet is of the other
  * family, the kernel looks up the next hop again.
  *
- * A packet with one of our marks never leaves unchanged.
+ * A packet with one of our marks, or to a token, never leaves unchanged.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -27,6 +27,22 @@ struct {
 	__type(key, __u32);
 	__type(value, struct probe_target);
 } targets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, OXP_PROBES_MAX);
+	__type(key, struct oxp_address);
+	__type(value, __u32);
+} tokens SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, OXP_TOKEN_NETWORKS_MAX);
+	__type(key, struct token_network);
+	__type(value, __u8);
+} token_networks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -293,6 +309,35 @@ static __always_inline int rewrite(struct __sk_buff *skb,
 	return finish(OXP_PROBE_SENT, TC_ACT_OK);
 }
 
+/* Whether the destination is in a network of tokens. *mark becomes that of its
+ * target, 0 if there is none. */
+static __always_inline bool is_to_token(struct __sk_buff *skb, __u32 *mark)
+{
+	struct token_network key = {};
+	const __u32 *number;
+	int status;
+
+	/* not as an initializer: that would be a map of constants of its own */
+	key.bits = 128;
+	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		status = bpf_skb_load_bytes(
+			skb, ETH_HLEN + offsetof(struct ipv6hdr, daddr),
+			key.address, sizeof(key.address));
+	} else if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		key.address[2] = bpf_htonl(0xffff);
+		status = bpf_skb_load_bytes(
+			skb, ETH_HLEN + offsetof(struct iphdr, daddr),
+			&key.address[3], sizeof(key.address[3]));
+	} else {
+		return false;
+	}
+	if (status || !bpf_map_lookup_elem(&token_networks, &key))
+		return false;
+	number = bpf_map_lookup_elem(&tokens, key.address);
+	*mark = number ? *number : 0;
+	return true;
+}
+
 SEC("tc")
 int oxp_probe(struct __sk_buff *skb)
 {
@@ -301,7 +346,8 @@ int oxp_probe(struct __sk_buff *skb)
 	struct probe probe = {};
 	bool ours;
 
-	if ((mark & OXP_PROBE_MARK_MASK) != OXP_PROBE_MARK)
+	if ((mark & OXP_PROBE_MARK_MASK) != OXP_PROBE_MARK &&
+	    !is_to_token(skb, &mark))
 		return TC_ACT_UNSPEC;
 	target = bpf_map_lookup_elem(&targets, &mark);
 	if (!target)

@@ -602,6 +602,17 @@ enum oxp_probe_outcome {
 	OXP_PROBE_OUTCOMES
 };
 
+/*
+ * Tokens. A program that can't mark what it sends, such as a proxy, reaches a
+ * member by a token: an address of a network set aside for this, which stands
+ * for the member and is its VIP, where the tunnel ends. Packets to these
+ * networks without one of our marks go to the target whose VIP is their
+ * destination; those to no token are dropped (OXP_PROBE_DROP_UNKNOWN), so none
+ * enters the fabric as it is. The tunnels' headers must fit the MTU of the
+ * route to these networks.
+ */
+#define OXP_TOKEN_NETWORKS_MAX 16
+
 struct oxp_probe {
 	uint32_t mark;
 	struct oxp_address vip;
@@ -609,8 +620,9 @@ struct oxp_probe {
 	uint8_t encapsulation; /* these as in struct oxp_service_settings */
 	uint8_t dscp;
 	uint16_t sid_function;
-	uint16_t port; /* of the member, as in struct oxp_member */
-	uint16_t reserved;
+	uint16_t port;    /* of the member, as in struct oxp_member */
+	uint8_t is_token; /* whether `vip` is a token, unique among them */
+	uint8_t reserved;
 	struct oxp_tunnel tunnel; /* likewise */
 };
 
@@ -622,6 +634,10 @@ int oxp_probes_set(struct oxp_node *node, const struct oxp_probe *probes,
  * oxp_probes_set() was never called. */
 int oxp_probes_list(struct oxp_node *node, struct oxp_probe *out,
 		    uint32_t capacity, char *error);
+/* Sets the networks of all tokens. Tokens outside of them are of no effect. */
+int oxp_token_networks_set(struct oxp_node *node,
+			   const struct oxp_network *networks, uint32_t count,
+			   char *error);
 /* Attaches the program to an interface that probes leave by: with VLANs the
  * interface in the route, not the device below it, in the caller's network
  * namespace. Other programs there stay. Does nothing if the program is attached

@@ -5,6 +5,8 @@
  * uses them. All their content can be written again, so another layout simply
  * uses another folder.
  *   targets   HASH           mark -> struct probe_target
+ *   tokens    HASH           address, 16 bytes -> mark of the target
+ *   token_networks  LPM_TRIE struct token_network -> __u8, unused
  *   outcomes  PERCPU_ARRAY   __u64 packets by enum oxp_probe_outcome
  * Outer source addresses are in the map `config` of layout.h.
  */
@@ -15,8 +17,8 @@
 
 #include "octavia_xdp.h"
 
-#define PROBES_FOLDER "probes-2"
-#define PROBES_FOLDER_NEW "probes-2-new"
+#define PROBES_FOLDER "probes-3"
+#define PROBES_FOLDER_NEW "probes-3-new"
 #define PROBES_PROGRAM "oxp_probe"
 
 /* Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
@@ -32,7 +34,13 @@ struct probe_target {
 	__be16 port; /* of the member; 0: the probe's is unchanged */
 	__u32 key;   /* of the tunnel */
 	__u8 keeps_port;
-	__u8 reserved[3];
+	__u8 is_token;
+	__u8 reserved[2];
+};
+
+struct token_network {
+	__u32 bits; /* prefix length, of 128; host byte order */
+	__be32 address[4];
 };
 
 #endif

@@ -11,34 +11,6 @@
 
 #define CLIENT_V6 "2001:db8:c::7"
 
-/* Run a frame with a mark; *mark becomes the mark afterwards. */
-static int run_marked(const struct frame *in, struct frame *out, uint32_t *mark)
-{
-	struct __sk_buff before = {.mark = *mark}, after = {};
-	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = in->data,
-		    .data_size_in = in->length, .data_out = out->data,
-		    .data_size_out = FRAME_MAX, .ctx_in = &before,
-		    .ctx_size_in = sizeof(before), .ctx_out = &after,
-		    .ctx_size_out = sizeof(after));
-	int status = bpf_prog_test_run_opts(mark_probe, &options);
-
-	if (status)
-		fail_msg("test run: %s", strerror(-status));
-	out->length = options.data_size_out;
-	*mark = after.mark;
-	return options.retval;
-}
-
-static uint64_t outcome(enum oxp_probe_outcome which)
-{
-	uint64_t counts[OXP_PROBE_OUTCOMES];
-
-	assert_int_equal(oxp_probe_outcomes_list(node, counts,
-						 OXP_PROBE_OUTCOMES, error),
-			 OXP_PROBE_OUTCOMES);
-	return counts[which];
-}
-
 static void put16(uint8_t *at, uint16_t value)
 {
 	at[0] = value >> 8;
@@ -247,16 +219,6 @@ TEST(test_echo_requests_of_checks_reach_the_member)
 	assert_int_equal(out.data[14 + 9], IPPROTO_IPIP);
 	assert_memory_equal(out.data + 14 + 16, wanted.member.bytes + 12, 4);
 	assert_memory_equal(out.data + 34, in.data + 14, in.length - 14);
-}
-
-static void expect(const struct frame *in, uint32_t mark, int action,
-		   enum oxp_probe_outcome which)
-{
-	uint64_t before = outcome(which);
-	struct frame out;
-
-	assert_int_equal(run_marked(in, &out, &mark), action);
-	assert_int_equal(outcome(which), before + 1);
 }
 
 TEST(test_probes_that_fit_no_target_are_dropped)

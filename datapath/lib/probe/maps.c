@@ -34,18 +34,30 @@ static int open_map(const struct oxp_node *node, const char *name)
 
 int open_probe_maps(const struct oxp_node *node, struct probe_maps *maps)
 {
+	int status;
+
 	maps->targets = open_map(node, "targets");
-	maps->outcomes = maps->targets < 0 ? -1 : open_map(node, "outcomes");
-	if (maps->targets >= 0 && maps->outcomes >= 0)
-		return 0;
-	if (maps->targets < 0)
-		return maps->targets;
-	close(maps->targets);
-	return maps->outcomes;
+	maps->tokens = open_map(node, "tokens");
+	maps->token_networks = open_map(node, "token_networks");
+	maps->outcomes = open_map(node, "outcomes");
+	status = maps->targets < 0          ? maps->targets
+		 : maps->tokens < 0         ? maps->tokens
+		 : maps->token_networks < 0 ? maps->token_networks
+		 : maps->outcomes < 0       ? maps->outcomes
+					    : 0;
+	if (status) {
+		close_probe_maps(maps);
+		*maps = (struct probe_maps){-1, -1, -1, -1};
+	}
+	return status;
 }
 
 void close_probe_maps(struct probe_maps *maps)
 {
-	close(maps->targets);
-	close(maps->outcomes);
+	const int all[] = {maps->targets, maps->tokens, maps->token_networks,
+			   maps->outcomes};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i] >= 0)
+			close(all[i]);
 }

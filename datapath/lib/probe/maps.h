@@ -8,7 +8,7 @@
 #include "state.h"
 
 struct probe_maps {
-	int targets, outcomes; /* file descriptors */
+	int targets, tokens, token_networks, outcomes; /* file descriptors */
 };
 
 /* -ENOENT: nothing is pinned. */

@@ -32,6 +32,11 @@ int load_probe_program(const struct oxp_node *node,
 	if (!status && maps)
 		status = bpf_map__reuse_fd(object->maps.targets, maps->targets);
 	if (!status && maps)
+		status = bpf_map__reuse_fd(object->maps.tokens, maps->tokens);
+	if (!status && maps)
+		status = bpf_map__reuse_fd(object->maps.token_networks,
+					   maps->token_networks);
+	if (!status && maps)
 		status = bpf_map__reuse_fd(object->maps.outcomes,
 					   maps->outcomes);
 	status = load_skeleton(&load, object->skeleton, status, error,

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -14,85 +12,16 @@
 #include "node/lock.h"
 #include "pins.h"
 #include "probe.h"
-#include "probe.skel.h"
 #include "probe/attach.h"
+#include "probe/create.h"
 #include "probe/maps.h"
-#include "probe/program.h"
+#include "probe/tokens.h"
 #include "service/validate.h"
 #include "state.h"
 #include "table/members.h"
 
-static int pin_one(const struct oxp_node *node, const struct bpf_map *map,
-		   const char *name)
-{
-	char *path = pin_path(node, PROBES_FOLDER_NEW, name);
-	int status = path ? bpf_obj_pin(bpf_map__fd(map), path) : -ENOMEM;
-
-	free(path);
-	return status;
-}
-
-static int pin_all(const struct oxp_node *node, const struct probe *object)
-{
-	char *folder;
-	int status;
-
-	remove_folder(node, PROBES_FOLDER_NEW); /* left by a dead process */
-	remove_folder(node, PROBES_FOLDER);     /* empty, if it exists */
-	folder = pin_path(node, PROBES_FOLDER_NEW, NULL);
-	status = !folder ? -ENOMEM : mkdir(folder, 0700) ? -errno : 0;
-	free(folder);
-	if (!status)
-		status = pin_one(node, object->maps.targets, "targets");
-	if (!status)
-		status = pin_one(node, object->maps.outcomes, "outcomes");
-	if (!status)
-		status = rename_folder(node, PROBES_FOLDER_NEW, PROBES_FOLDER);
-	if (status)
-		remove_folder(node, PROBES_FOLDER_NEW);
-	return status;
-}
-
-static int create_maps(const struct oxp_node *node, char *error)
-{
-	struct probe *object;
-	int status;
-
-	status = load_probe_program(node, NULL, &object, error);
-	if (status)
-		return status;
-	status = pin_all(node, object);
-	probe__destroy(object);
-	return status ? failure(error, status,
-				"cannot pin maps of probes in "
-				"%s",
-				node->pin_directory)
-		      : 0;
-}
-
-static int open_or_create(const struct oxp_node *node, struct probe_maps *maps,
-			  char *error)
-{
-	int status = open_probe_maps(node, maps);
-
-	if (status == -ENOENT) {
-		status = create_maps(node, error);
-		if (status)
-			return status;
-		status = open_probe_maps(node, maps);
-	}
-	return status ? failure(error, status, "cannot open the maps of probes")
-		      : 0;
-}
-
-/* A mark and its target. */
-
-struct entry {
-	uint32_t mark;
-	struct probe_target target;
-};
-
-static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
+static int parse(const struct oxp_probe *wanted, struct probe_entry *out,
+		 char *error)
 {
 	const struct oxp_service_settings settings = {
 		.encapsulation = wanted->encapsulation,
@@ -111,7 +40,7 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 			      wanted->port, &wanted->tunnel, &member, error);
 	if (status)
 		return status;
-	*out = (struct entry){
+	*out = (struct probe_entry){
 		.mark = wanted->mark,
 		.target =
 			{
@@ -123,6 +52,7 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 				.tunnel = member.tunnel,
 				.key = member.key,
 				.keeps_port = member.keeps_port,
+				.is_token = wanted->is_token,
 			},
 	};
 	memcpy(out->target.vip, wanted->vip.bytes, sizeof(out->target.vip));
@@ -134,13 +64,13 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 
 static int by_mark(const void *a, const void *b)
 {
-	const struct entry *one = a, *other = b;
+	const struct probe_entry *one = a, *other = b;
 
 	return (one->mark > other->mark) - (one->mark < other->mark);
 }
 
 static int parse_all(const struct oxp_probe *probes, uint32_t count,
-		     struct entry *out, char *error)
+		     struct probe_entry *out, char *error)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		int status = parse(&probes[i], &out[i], error);
@@ -160,15 +90,15 @@ static int parse_all(const struct oxp_probe *probes, uint32_t count,
 
 /* Read the whole table, sorted by mark. */
 
-static int read_all(int map, struct entry **out, uint32_t *count)
+static int read_all(int map, struct probe_entry **out, uint32_t *count)
 {
 	uint32_t room = 0, key, *last = NULL;
-	struct entry *entries = NULL;
+	struct probe_entry *entries = NULL;
 
 	*count = 0;
 	while (!bpf_map_get_next_key(map, last, &key)) {
 		if (*count == room) {
-			struct entry *more;
+			struct probe_entry *more;
 
 			room = room ? 2 * room : 64;
 			more = realloc(entries, room * sizeof(*entries));
@@ -190,9 +120,9 @@ static int read_all(int map, struct entry **out, uint32_t *count)
 	return 0;
 }
 
-static int write_changes(int map, const struct entry *is, uint32_t is_count,
-			 const struct entry *wanted, uint32_t count,
-			 char *error)
+static int write_changes(int map, const struct probe_entry *is,
+			 uint32_t is_count, const struct probe_entry *wanted,
+			 uint32_t count, char *error)
 {
 	uint32_t i = 0, j = 0;
 
@@ -220,13 +150,13 @@ static int write_changes(int map, const struct entry *is, uint32_t is_count,
 	return 0;
 }
 
-static int set_locked(struct oxp_node *node, const struct entry *wanted,
+static int set_locked(struct oxp_node *node, const struct probe_entry *wanted,
 		      uint32_t count, char *error)
 {
 	struct probe_maps maps;
-	struct entry *is;
+	struct probe_entry *is;
 	uint32_t is_count;
-	int status = open_or_create(node, &maps, error);
+	int status = open_or_create_probe_maps(node, &maps, error);
 
 	if (status)
 		return status;
@@ -234,8 +164,12 @@ static int set_locked(struct oxp_node *node, const struct entry *wanted,
 	if (status) {
 		failure(error, status, "cannot read the targets of probes");
 	} else {
-		status = write_changes(maps.targets, is, is_count, wanted,
-				       count, error);
+		status = remove_tokens(maps.tokens, wanted, count, error);
+		if (!status)
+			status = write_changes(maps.targets, is, is_count,
+					       wanted, count, error);
+		if (!status)
+			status = put_tokens(maps.tokens, wanted, count, error);
 		free(is);
 	}
 	close_probe_maps(&maps);
@@ -245,7 +179,7 @@ static int set_locked(struct oxp_node *node, const struct entry *wanted,
 int oxp_probes_set(struct oxp_node *node, const struct oxp_probe *probes,
 		   uint32_t count, char *error)
 {
-	struct entry *wanted;
+	struct probe_entry *wanted;
 	int status;
 
 	if (count > OXP_PROBES_MAX)
@@ -256,6 +190,8 @@ int oxp_probes_set(struct oxp_node *node, const struct oxp_probe *probes,
 		return failure(error, -ENOMEM, "cannot set %u probes", count);
 	status = parse_all(probes, count, wanted, error);
 	if (!status)
+		status = check_tokens(wanted, count, error);
+	if (!status)
 		status = lock_node(node, error);
 	if (!status) {
 		status = set_locked(node, wanted, count, error);
@@ -265,7 +201,7 @@ int oxp_probes_set(struct oxp_node *node, const struct oxp_probe *probes,
 	return status;
 }
 
-static void describe(const struct entry *entry, struct oxp_probe *out)
+static void describe(const struct probe_entry *entry, struct oxp_probe *out)
 {
 	struct block_member again = {.tunnel = entry->target.tunnel,
 				     .keeps_port = entry->target.keeps_port,
@@ -277,6 +213,7 @@ static void describe(const struct entry *entry, struct oxp_probe *out)
 		.dscp = entry->target.dscp,
 		.sid_function = entry->target.sid_function,
 		.port = ntohs(entry->target.port),
+		.is_token = entry->target.is_token,
 	};
 	memcpy(again.outer, entry->target.outer, sizeof(again.outer));
 	tunnel_of(&again, &out->tunnel);
@@ -289,7 +226,7 @@ int oxp_probes_list(struct oxp_node *node, struct oxp_probe *out,
 		    uint32_t capacity, char *error)
 {
 	struct probe_maps maps;
-	struct entry *is = NULL;
+	struct probe_entry *is = NULL;
 	uint32_t count = 0;
 	int status = lock_node(node, error);
 
