@@ -93,7 +93,7 @@ class NullState:
                 'uplinks_ready': [4, 6], 'health_checker': {},
                 'services': 0, 'services_max': 65536,
                 'members': 0, 'members_max': 2 ** 20,
-                'bgp_established': [1, 1], 'addresses': [], 'zone': None}
+                'bgp_established': [1, 1], 'addresses': []}
 
 
 class Node:

@@ -55,7 +55,6 @@ class NodeState:
             'members_max': info.members_max,
             'addresses': sorted(self._own_addresses())[
                 :messages.NODE_ADDRESSES_MAX],
-            'zone': self._conf.agent.zone,
             'nat': parts.nat.report(self._facts.nat_flows()),
             'open_slots': self._facts.open_slots(),
             'announced': len(status.announced) if status else 0,

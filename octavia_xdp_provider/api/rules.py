@@ -32,6 +32,7 @@ def check(doc: spec.Document) -> None:
     if len(set(vips)) < len(vips):
         raise errors.Refused('additional_vips', 'one address is there twice',
                              'name each address once')
+    _spread(doc)
     zero_touch.check(doc)
     nat.check(doc)
     connections.check(doc)
@@ -53,6 +54,19 @@ def check(doc: spec.Document) -> None:
                 _same_ports(doc, listener, pool)
     if flavor.value(doc['flavor'], 'member_port') != 'same':
         _check_answer_ports(doc)
+
+
+def _spread(doc: spec.Document) -> None:
+    """Refuse an availability zone that excludes what the flavor requires.
+    """
+    zone = doc.get('availability_zone', {}).get('zone')
+    metadata = doc['flavor']
+    if (zone and metadata.get('spread') == 'require'
+            and metadata.get('replicas') != 1):
+        raise errors.Refused(
+            'availability_zone', f'it keeps the load balancer in zone {zone}, '
+            'while its flavor requires LB nodes in different zones',
+            'use another flavor, or no availability zone')
 
 
 def subnet_problem(doc: spec.Document) -> errors.Problem | None:

@@ -188,6 +188,21 @@ placement_opts = [
                help='Number of LB nodes on which a VIP is placed, unless the '
                     'flavor sets it. If fewer nodes are in service, the VIP '
                     'is placed on those, and on more once they appear.'),
+    cfg.StrOpt('spread',
+               default='prefer', choices=list(flavor.SPREADS), mutable=True,
+               help='Whether the LB nodes of a VIP are in different zones, '
+                    'unless the flavor sets it. The zone of a node is what '
+                    '"octavia-xdp-manage node zone" registers; nodes without '
+                    'one count as nodes of one common zone without a name. '
+                    'prefer: each node is chosen in a zone with the fewest '
+                    'nodes of the VIP. require: never two of them in one '
+                    'zone; if too few zones have a node for it, the VIP is '
+                    'on fewer nodes. off: zones do not matter.'),
+    cfg.IntOpt('spread_moves_max',
+               default=10, min=0, mutable=True,
+               help='Maximum number of load balancers that are moved at the '
+                    'same time to spread them over more zones, for example '
+                    'when the nodes of a zone are back. 0: none.'),
     cfg.IntOpt('node_timeout',
                default=15, min=2,
                help='Seconds without a report after which no status waits for '

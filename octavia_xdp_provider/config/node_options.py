@@ -17,10 +17,6 @@ agent_opts = [
                     'exchange. It should be on a tmpfs, because a rebooted '
                     'node must announce nothing before its datapath is '
                     'loaded.'),
-    cfg.StrOpt('zone', max_length=255,
-               help='Availability zone of this node, as availability zone '
-                    'profiles name it ("zone"). Load balancers without a zone '
-                    'are placed on nodes of any zone.'),
     cfg.ListOpt('uplinks',
                 default=['eth0'],
                 help='Network interfaces towards the fabric, at most 8. Flows '

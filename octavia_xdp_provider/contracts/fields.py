@@ -128,6 +128,7 @@ class Flavor(TypedDict, total=False):
     """Flavor metadata; meaning and values are in contracts/flavor.py."""
 
     replicas: int
+    spread: str
     forwarding: str
     encapsulation: str
     dscp: int

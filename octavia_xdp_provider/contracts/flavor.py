@@ -18,6 +18,7 @@ ENCAPSULATIONS = enumerations.ENCAPSULATIONS
 MEMBER_PORTS = ('same', 'rewrite', 'rewrite_on_member')
 ZERO_TOUCH = ('off', 'preferred', 'required')
 FORWARDING = ('tunnel', 'nat')
+SPREADS = ('prefer', 'require', 'off')
 
 # Algorithms of pools that nodes implement: a consistent hash of a flow's
 # addresses and ports, or of its source address.
@@ -58,6 +59,14 @@ KEYS = {
         'Number of LB nodes that the VIP is placed on.',
         'a whole number from 1', _integer(1),
         absent='[placement] replicas of the controller'),
+    'spread': Key(
+        'Whether these LB nodes are in different availability zones: with '
+        'prefer as far as zones have nodes for it; with require no two of '
+        'them are put in one zone, and the VIP has fewer nodes if there are '
+        'fewer zones; with off zones do not matter. A load balancer in an '
+        'availability zone of Octavia with a "zone" is in that zone only, '
+        'which require excludes.',
+        *_one_of(SPREADS), absent='[placement] spread of the controller'),
     'forwarding': Key(
         'How clients\' packets get to members: with tunnel as encapsulation '
         'says, with the client\'s address, and answers go straight to the '
@@ -176,7 +185,7 @@ def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return flavor metadata for nodes: without keys that only controllers
     use, and without the default of ``forwarding``."""
     return {key: given for key, given in metadata.items()
-            if key != 'zero_touch'
+            if key not in ('zero_touch', 'spread')
             and not (key == 'forwarding' and given == 'tunnel')}
 
 

@@ -257,8 +257,7 @@ class NodeState(TypedDict, total=False):
     answer. ``addresses``: the node's own, which cannot be members or VIPs;
     bounded by NODE_ADDRESSES_MAX, or a node could take addresses away from
     tenants. As many of next hops and BGP neighbours cannot be VIPs.
-    ``zone``: its availability zone, null for none. ``document_version``: the
-    newest version of documents that it supports.
+    ``document_version``: the newest version of documents that it supports.
     ``probe_through_datapath``: whether it sends health checks the way of
     traffic. ``nat``: null without pools. ``processes``: what is wrong with
     processes other than the checker, or null. ``outcomes``: packets
@@ -281,7 +280,6 @@ class NodeState(TypedDict, total=False):
     announced: Number | list[str]
     addresses: Annotated[list[Text], pydantic.Field(
         max_length=NODE_ADDRESSES_MAX)]
-    zone: Text | None
     document_version: Integer
     probe_through_datapath: bool
     nat: NatState | None

@@ -307,7 +307,7 @@ def for_node(doc: Document) -> Document:
         result['listeners'] = {
             key: listener for key, listener in doc['listeners'].items()
             if not any(True for _ in awaiting_keys(doc, key))}
-    elif doc['flavor'].keys() & {'zero_touch', 'forwarding'}:
+    elif doc['flavor'].keys() & {'zero_touch', 'forwarding', 'spread'}:
         result['flavor'] = flavor.for_nodes(doc['flavor'])
     if not has_limits(doc):
         result.pop('announcing', None)
@@ -325,6 +325,16 @@ def _reached(pool: Pool) -> Fields:
 def is_zero_touch(doc: Document) -> bool:
     """Return whether a controller decides how each member is reached."""
     return bool(flavor.value(doc['flavor'], 'zero_touch') != 'off')
+
+
+def spread(doc: Document) -> str | None:
+    """Return how nodes are spread over zones; None: as [placement] spread.
+
+    A load balancer that asks for a zone is in that zone only.
+    """
+    if doc.get('availability_zone', {}).get('zone'):
+        return 'off'
+    return doc['flavor'].get('spread')
 
 
 def is_reached(member: Member) -> bool:

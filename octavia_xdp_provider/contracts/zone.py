@@ -17,7 +17,8 @@ _UUID = '^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$'
 
 KEYS = {
     'zone': Key(
-        'The VIP is placed only on LB nodes whose [agent] zone is this one.',
+        'The VIP is placed only on LB nodes that the operator has registered '
+        'in this zone.',
         f'a text of 1 to {NAME_MAX} characters',
         {'type': 'string', 'minLength': 1, 'maxLength': NAME_MAX}),
     'valid_vip_networks': Key(
@@ -37,6 +38,14 @@ def problem(metadata: Any) -> errors.Problem | None:
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
     return PROFILE.problem(metadata)
+
+
+def name_problem(name: str) -> errors.Problem | None:
+    """Return what is wrong with the name of a node's zone."""
+    if 1 <= len(name) <= NAME_MAX and name.isprintable():
+        return None
+    return (f'{name!r} cannot be the name of a zone',
+            f'use 1 to {NAME_MAX} printable characters')
 
 
 def description(key: str) -> str:

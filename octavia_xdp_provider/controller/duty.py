@@ -2,8 +2,8 @@
 """The leader's duties: work of one controller for all, under a lease.
 
 The leader judges which nodes are alive, marks the load balancers that this
-concerns, and evens out the load. All of this is quick: resync.py and
-statistics.py, which call Octavia, have their own threads.
+concerns, spreads them over zones and evens out the load. All of this is quick:
+resync.py and statistics.py, which call Octavia, have their own threads.
 
 Each controller observes the nodes' heartbeats, so that a new leader knows
 since when they could have arrived.
@@ -13,9 +13,11 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.controller.scheduler import balancing
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import liveness
 from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.process import loops
 
 LOG = logging.getLogger(__name__)
@@ -27,7 +29,8 @@ INTERVAL_S = 1.0
 # many of them a search marks.
 _SHORT_S = 10.0
 _SHORT_MAX = 100
-# Seconds between two moves that even out the load.
+# Seconds between two searches for moves that spread load balancers over zones,
+# and between two that even out the load.
 _REBALANCE_S = 2.0
 # Node time-outs for which a controller that has just started waits for a first
 # heartbeat: agents reconnect to the broker after up to half a minute.
@@ -83,7 +86,7 @@ class Duty(loops.Loop):
         self._conf = conf.placement
         self._store = store
         self._leadership = leadership
-        self._scheduler = scheduler
+        self._balancing = balancing.Balancing(scheduler)
         self._notify = notify
         self._changed = changed
         self._liveness = liveness.Liveness(
@@ -109,6 +112,8 @@ class Duty(loops.Loop):
         self._judge(now, nodes, token)
         if self._is_due(self._mark_short, _SHORT_S):
             self._mark_short()
+        if self._is_due(self._mend, _REBALANCE_S):
+            self._mend()
         if self._is_due(self._rebalance, _REBALANCE_S):
             self._rebalance()
 
@@ -147,17 +152,27 @@ class Duty(loops.Loop):
         self._changed()
 
     def _mark_short(self):
-        live = sum(condition == clusters.Condition.LIVE.value
-                   for condition in self._store.conditions().values())
-        if live and self._store.mark_short(self._conf.replicas, live,
+        zones = self._store.zones()
+        live = [zones.get(host, '') for host, condition
+                in self._store.conditions().items()
+                if condition == clusters.Condition.LIVE.value]
+        wanted = rows.Wanted(self._conf.replicas, self._conf.spread)
+        if live and self._store.mark_short(wanted, len(live), len(set(live)),
                                            _SHORT_MAX):
+            self._changed()
+
+    def _mend(self):
+        begun = self._balancing.mend()
+        if begun:
+            self._store.mark([key for key, _ in begun])
+            self._notify([host for _, host in begun])
             self._changed()
 
     def _rebalance(self):
         waiting, _ = self._store.waiting()
         if waiting > _SHORT_MAX:
             return  # There is more urgent work.
-        moved = self._scheduler.rebalance()
+        moved = self._balancing.rebalance()
         if moved is not None:
             key, host = moved
             self._store.mark([key])

@@ -28,6 +28,7 @@ from octavia_xdp_provider.manage import rebalance
 from octavia_xdp_provider.manage import sync
 from octavia_xdp_provider.manage import top
 from octavia_xdp_provider.manage import vip_ports
+from octavia_xdp_provider.manage import zones
 
 PROGRAM = 'octavia-xdp-manage'
 COMMANDS: dict[str, type[command.Command]] = {
@@ -50,6 +51,7 @@ COMMANDS: dict[str, type[command.Command]] = {
     'node nat-pools': nat_pools.Register,
     'node open-slots': open_slots.List,
     'node show': nodes.Show,
+    'node zone': zones.Register,
     'node create': node_registration.Create,
     'node delete': node_registration.Delete,
     'node disable': nodes.Disable,
@@ -62,6 +64,9 @@ COMMANDS: dict[str, type[command.Command]] = {
     'sync': sync.Sync,
     'top': top.Top,
     'vip-port orphans': vip_ports.Orphans,
+    'zone drain': zones.Drain,
+    'zone enable': zones.Enable,
+    'zone list': zones.List,
 }
 
 class Application(app.App):

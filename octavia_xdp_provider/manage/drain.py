@@ -2,6 +2,7 @@
 """The command that takes an LB node out of service without losing flows."""
 
 import argparse
+from collections.abc import Iterable
 from collections.abc import Sequence
 
 from octavia_xdp_provider.controller.store import queries
@@ -35,18 +36,13 @@ class Drain(names.HostArgument, command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument('--now', action='store_true',
-                            help='do not wait for open slots: connections '
-                                 'may break')
-        waiting.add_timeout(parser, '--settle-timeout', 900.0,
-                            'give up if slots are open for longer')
-        waiting.add_arguments(parser)
+        add_arguments(parser)
         return parser
 
     def take_action(self, arguments: argparse.Namespace) -> None:
         store, host = self.store(), arguments.host
         if not arguments.now:
-            self._settle(store, host, arguments.settle_timeout)
+            settle(self, store, [host], arguments.settle_timeout)
         if not store.set_in_service(host, False, draining=True):
             raise nodes.unknown(host)
         if not arguments.wait:
@@ -57,24 +53,39 @@ class Drain(names.HostArgument, command.Command):
                 f'{len(remaining)} load balancers are still on {host}, as a '
                 'last resort: too few other nodes can take them, do not '
                 'announce them yet, or no controller runs ("lb list --node '
-                f'{host}"): {_join_first(remaining)}'
+                f'{host}"): {join_first(remaining)}'
                 + _describe_nat_flows(store, host)))
 
-    def _settle(self, store: queries.Store, host: str, timeout_s: float
-                ) -> None:
-        """Wait until routers can move the node's flows."""
-        waiting.until_none(
-            self.app, f'open slots of {host}',
-            lambda: open_slots.unsettled(
-                store, host, self.conf.placement.node_timeout),
-            timeout_s, lambda unsettled: (
-                f'{host} is not drained, because flows would break: load '
-                'balancers have changed and may have open slots: '
-                f'{_join_first(unsettled)}. Wait until "node open-slots" no '
-                'longer lists them, or use --now'))
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of commands that drain nodes."""
+    parser.add_argument('--now', action='store_true',
+                        help='do not wait for open slots: connections may '
+                             'break')
+    waiting.add_timeout(parser, '--settle-timeout', 900.0,
+                        'give up if slots are open for longer')
+    waiting.add_arguments(parser)
 
 
-def _join_first(texts: Sequence[str]) -> str:
+def settle(drain: command.Command, store: queries.Store,
+           hosts: Iterable[str], timeout_s: float) -> None:
+    """Wait until routers can move the flows of nodes."""
+    timeout = drain.conf.placement.node_timeout
+    hosts = sorted(hosts)
+    names = ', '.join(hosts)
+    waiting.until_none(
+        drain.app, f'open slots of {names}',
+        lambda: [text for host in hosts for text
+                 in open_slots.unsettled(store, host, timeout)],
+        timeout_s, lambda unsettled: (
+            f'{names}: not drained, because flows would break: load '
+            'balancers have changed and may have open slots: '
+            f'{join_first(unsettled)}. Wait until "node open-slots" no '
+            'longer lists them, or use --now'))
+
+
+def join_first(texts: Sequence[str]) -> str:
+    """Return the first few texts of many."""
     return ', '.join(texts[:_NAMED_MAX]) + (
         ', …' if len(texts) > _NAMED_MAX else '')
 

@@ -78,7 +78,7 @@ class Create(Registration):
     """Register an LB node, and create its user and virtual host.
 
     The controllers serve registered nodes only. A node that is already
-    registered gets a new password.
+    registered gets a new password, and with --zone that zone.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -86,6 +86,9 @@ class Create(Registration):
         parser.add_argument(
             '--nat-pool', action='append', metavar='CIDR', default=[],
             help='one of the [nat] pools of a new node; may be repeated')
+        parser.add_argument(
+            '--zone', help='availability zone that the node is in; load '
+                           'balancers are spread over zones')
         return parser
 
     def take_action(self, arguments: argparse.Namespace) -> None:
@@ -94,8 +97,12 @@ class Create(Registration):
             raise command.CommandError(
                 '[nodes] transport_url is not set: set it to the broker that '
                 'serves the nodes')
+        store = self.store()
         try:
-            is_new = self.store().register_node(host, arguments.nat_pool)
+            is_new = store.register_node(host, arguments.nat_pool,
+                                         arguments.zone)
+            if not is_new and arguments.zone is not None:
+                store.set_zone(host, arguments.zone)
         except errors.Refused as error:
             raise command.CommandError(str(error)) from error
         password = broker.new_password()

@@ -32,6 +32,7 @@ def _row(node: rows.Node, conf: cfg.ConfigOpts, now: float,
     state = node.state or {}
     return {
         'host': node.host,
+        'zone': node.zone,
         'alive': node_api.alive(node, conf.placement.node_timeout, now),
         'in_service': node.in_service,
         'condition': node.condition or 'unknown',
@@ -54,7 +55,7 @@ class List(command.List):
         now = store.now()
         load = store.load()
         listed = [_row(node, self.conf, now, load) for node in store.nodes()]
-        columns = ('host', 'alive', 'in_service', 'condition',
+        columns = ('host', 'zone', 'alive', 'in_service', 'condition',
                    'load_balancers', 'uplinks', 'last_report',
                    'health_checker', 'problems')
         return columns, [[row[name] for name in columns] for row in

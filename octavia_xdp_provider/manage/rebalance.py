@@ -4,23 +4,26 @@
 import argparse
 import time
 
+from octavia_xdp_provider.controller.scheduler import balancing
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import waiting
 
 
 class Rebalance(command.List):
-    """Even out the load of the nodes, or list the moves that would do so.
+    """Spread load balancers over zones and even out the load of the nodes.
 
     With --dry-run it lists the moves that the scheduler would make now, in
-    their order, and changes nothing.
+    their order, and changes nothing. Load balancers whose nodes can be in more
+    zones ([placement] spread) come first; no move makes a spread worse, so
+    nodes of a zone with fewer nodes may keep more load balancers.
 
     Without, it makes them, at most --moves at a time, and lists those that it
     has begun. The controllers do the same by themselves, slowly, unless
-    [placement] rebalance_moves_max is 0. Each move loads and announces the
-    load balancer on the new node first, then drains it from the old one. If
-    the command is interrupted, the controllers finish the moves that have
-    begun.
+    [placement] spread_moves_max and rebalance_moves_max are 0. Each move loads
+    and announces the load balancer on the new node first, then drains it from
+    the old one. If the command is interrupted, the controllers finish the
+    moves that have begun.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -39,8 +42,8 @@ class Rebalance(command.List):
             raise command.CommandError(
                 f'--moves is {arguments.moves}; use 1 or more')
         store = self.store()
-        scheduler = service.Scheduler(self.conf, store)
-        steps = scheduler.plan()
+        balancer = balancing.Balancing(service.Scheduler(self.conf, store))
+        steps = balancer.plan()
         if arguments.dry_run:
             return ('step', 'load_balancer', 'from', 'to'), [
                 (number, step.load_balancer_id, ', '.join(step.sources),
@@ -52,11 +55,15 @@ class Rebalance(command.List):
                 # Query this first: a move that ends in between makes room
                 # for another one.
                 is_busy = store.under_way(self.conf.placement.replicas)
-                moved = scheduler.rebalance(arguments.moves)
-                if moved is not None:
-                    store.mark([moved[0]])
-                    rows.append((len(rows) + 1, *moved))
-                    bar.update()
+                moved = balancer.mend(arguments.moves)
+                if not moved and (
+                        step := balancer.rebalance(arguments.moves)):
+                    moved = [step]
+                if moved:
+                    store.mark([key for key, _ in moved])
+                    rows += ((number, *step) for number, step
+                             in enumerate(moved, len(rows) + 1))
+                    bar.update(len(moved))
                 elif is_busy:
                     time.sleep(waiting.POLL_S)
                 else:

@@ -21,6 +21,7 @@ class Host:
 
     ``died_or_back_at``: when it last died or came back, in seconds since the
     epoch by the database's clock, or 0. ``load_balancers`` counts placements.
+    ``zone``: '' if none is registered: such nodes are in one common zone.
     ``services`` counts entries of the node's tables: reported ones and those
     of this decision.
     """
@@ -30,6 +31,7 @@ class Host:
         self.condition = condition
         self.died_or_back_at = node.died_or_back_at or 0.0
         self.report = node.state or {}
+        self.zone = node.zone or ''
         self.load_balancers = load_balancers
         self.services = self.report.get('services', 0)
 

@@ -13,14 +13,15 @@ for the node of a flow only once they know that one of them drains, so
 draining and adding a replacement wait for that.
 """
 
-import dataclasses
-import enum
 import hashlib
 
 from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.scheduler import moves
+from octavia_xdp_provider.controller.scheduler import spread as spreads
 from octavia_xdp_provider.process import ages
 from octavia_xdp_provider.process.agents import reporting
 
@@ -28,50 +29,6 @@ from octavia_xdp_provider.process.agents import reporting
 # withdrawal to the first check: nodes report flows every reporting.FIGURES_S.
 FLOWS_CHECK_S = 10.0
 FLOWS_SETTLE_S = 2 * reporting.FIGURES_S
-
-
-class Reason(enum.Enum):
-    """Why a load balancer leaves a node."""
-
-    DEAD = 'the node is dead'
-    FAILING = 'the node failed to apply it'
-    DISABLED = 'the node was taken out of service'
-    DRAINED = 'the node is drained'
-    REPLACED = 'a failover was requested'
-    SURPLUS = 'enough other nodes have it'
-
-    @property
-    def is_failure(self):
-        """Whether nobody requested it, so that the removal budget counts it.
-        """
-        return self in (Reason.DEAD, Reason.FAILING)
-
-
-@dataclasses.dataclass(frozen=True)
-class Move:
-    """Changes of one load balancer's placements.
-
-    ``decided_on``: the hosts that it was on when this was decided.
-    ``remove``: host → Reason. ``drain``: nodes that are to announce it as a
-    route of last resort. ``withdraw``: nodes that are to withdraw it and keep
-    their NAT flows. ``restore``: nodes that are to announce it normally again.
-    ``again_in_s``: seconds until the next decision is due even without an
-    event, or None.
-    """
-
-    load_balancer_id: str
-    decided_on: frozenset
-    add: tuple = ()
-    remove: dict = dataclasses.field(default_factory=dict)
-    drain: tuple = ()
-    restore: tuple = ()
-    withdraw: tuple = ()
-    again_in_s: float | None = None
-
-    @property
-    def changes_something(self):
-        return bool(self.add or self.remove or self.drain or self.withdraw
-                    or self.restore)
 
 
 class Decider:
@@ -84,10 +41,13 @@ class Decider:
         the VIP's withdrawal.
     :param settle_s: seconds for which load balancers that are still served
         wait for dead nodes to come back, see Cluster.settled_in_s.
+    :param default_spread: of load balancers that set no spread.
     """
 
     def __init__(self, cluster, filters, weighers, default_replicas,
-                 drain_s=0, now=0.0, nat_drain_s=0, settle_s=0):
+                 drain_s=0, now=0.0, nat_drain_s=0, settle_s=0,
+                 default_spread=spreads.PREFER):
+        self._default_spread = default_spread
         self._settle_s = settle_s
         self._nat_drain_s = nat_drain_s
         self._drain_s = drain_s
@@ -101,6 +61,10 @@ class Decider:
         """Return the number of nodes that a load balancer should have."""
         return balancer.document['flavor'].get('replicas',
                                                self._default_replicas)
+
+    def spread(self, balancer):
+        """Return how the nodes of a load balancer are spread over zones."""
+        return spec.spread(balancer.document) or self._default_spread
 
     def decide(self, balancer, placements, flows=None):
         """Return the Move that a load balancer needs, or None.
@@ -123,7 +87,7 @@ class Decider:
             missing = min(missing, 0 if any(
                 self._is_live(row.host) for row in working) else 1)
         add = () if join_s else self._additions(
-            balancer, rows, missing, wanted)
+            balancer, rows, working, missing, wanted)
         synced = {row.host for row in working
                   if self._is_live(row.host)
                   and row.synced_generation >= balancer.generation}
@@ -132,7 +96,10 @@ class Decider:
             leaving = {row.host: self._reason(row) for row in placements
                        if self._reason(row) is not None}
             for host in self._surplus(balancer, working, wanted):
-                leaving[host] = Reason.SURPLUS
+                leaving[host] = moves.Reason.SURPLUS
+        elif (synced and len(synced) == len(working)
+              and not (add or join_s or settle_s)):
+            leaving = self._leaving_zone(balancer, placements)
         leaving = self._without_sole_announcers(leaving, rows)
         drained = {host: reason for host, reason in leaving.items()
                    if reason.is_failure
@@ -142,7 +109,7 @@ class Decider:
             if not reason.is_failure], flows or {})
         remove = {host: reason for host, reason in drained.items()
                   if host not in keeping}
-        move = Move(balancer.id, frozenset(rows), add, remove,
+        move = moves.Move(balancer.id, frozenset(rows), add, remove,
                     **self._drain_changes(balancer, {
                         host: row for host, row in rows.items()
                         if host not in remove},
@@ -171,13 +138,38 @@ class Decider:
             nat.OTHERS_S if row.draining_since is None
             else ages.left(row.draining_since, nat.OTHERS_S, self._now)
             for row in others
-            if row.announced and self._reason(row) is Reason.DRAINED)])
+            if row.announced and self._reason(row) is moves.Reason.DRAINED)])
 
     def _settle_wait_s(self, placements):
         """Return the seconds until dead nodes may be replaced, or 0."""
-        if not any(self._reason(row) is Reason.DEAD for row in placements):
+        if not any(self._reason(row) is moves.Reason.DEAD
+                   for row in placements):
             return 0
+        return self.settle_s
+
+    @property
+    def settle_s(self):
+        """Seconds until further nodes are unlikely to die or come back."""
         return self.cluster.settled_in_s(self._now, self._settle_s)
+
+    def is_fine(self, balancer, row):
+        """Return whether a node may keep a load balancer, and has applied it.
+        """
+        return (self._reason(row) is None
+                and row.synced_generation >= balancer.generation)
+
+    def _leaving_zone(self, balancer, placements):
+        """Return host → Reason of nodes whose zone is out of service, if no
+        other zone may take their place."""
+        if self.spread(balancer) != spreads.REQUIRE:
+            return {}
+        in_service = {host.zone for host in self.cluster.hosts.values()
+                      if host.condition in (clusters.Condition.LIVE,
+                                            clusters.Condition.SILENT)}
+        return {row.host: self._reason(row) for row in placements
+                if self._reason(row) is not None
+                and self._reason(row).is_out_of_service
+                and self.cluster.hosts[row.host].zone not in in_service}
 
     @staticmethod
     def _without_sole_announcers(leaving, rows):
@@ -293,29 +285,37 @@ class Decider:
         """Return the Reason to take the load balancer away, or None."""
         condition = self.cluster.condition(row.host)
         if condition is clusters.Condition.DEAD:
-            return Reason.DEAD
+            return moves.Reason.DEAD
         if condition is clusters.Condition.DISABLED:
-            return Reason.DISABLED
+            return moves.Reason.DISABLED
         if condition is clusters.Condition.DRAINING:
-            return Reason.DRAINED
+            return moves.Reason.DRAINED
         if row.error:
-            return Reason.FAILING
-        return Reason.REPLACED if row.replace else None
+            return moves.Reason.FAILING
+        return moves.Reason.REPLACED if row.replace else None
 
-    def _additions(self, balancer, rows, missing, wanted):
+    def _additions(self, balancer, rows, working, missing, wanted):
         """Return the best hosts to fill in for the missing ones."""
         # A load balancer that every node fails to apply is not tried on all
         # of them: unless some node applied it, the failing nodes are replaced
         # by at most one.
-        failing = sum(self._reason(row) is Reason.FAILING
+        failing = sum(self._reason(row) is moves.Reason.FAILING
                       for row in rows.values())
-        possible = any(self._reason(row) is None
-                       and row.synced_generation >= balancer.generation
-                       for row in rows.values())
+        possible = any(self.is_fine(balancer, row) for row in rows.values())
         if not possible and failing > wanted:
             return ()
-        best = self.candidates(balancer, rows) if missing > 0 else ()
-        return tuple(host.name for host in best[:missing])
+        if missing <= 0:
+            return ()
+        return tuple(host.name for host in spreads.pick(
+            self.spread(balancer), self.candidates(balancer, rows),
+            spreads.count(self.hosts(working)), missing,
+            {host.zone for host in self.hosts(rows.values())
+             if self._reason(rows[host.name]) is moves.Reason.REPLACED}))
+
+    def hosts(self, placements):
+        """Return the known Hosts of placements."""
+        return [self.cluster.hosts[row.host] for row in placements
+                if row.host in self.cluster.hosts]
 
     def _surplus(self, balancer, working, wanted):
         """Return surplus hosts, once all have applied the load balancer.
@@ -327,10 +327,23 @@ class Decider:
             return []
         draining = {row.host for row in working
                     if row.draining_since is not None}
-        hosts = [self.cluster.hosts[row.host] for row in working]
-        hosts.sort(key=lambda host: (
-            # NAT flows take long to end: stay with the earlier choice.
-            host.name not in draining,
-            host.condition is clusters.Condition.LIVE,
-            self._rank(host, balancer)))
-        return [host.name for host in hosts[:max(0, len(hosts) - wanted)]]
+        hosts, surplus = self.hosts(working), []
+        while len(hosts) > wanted:
+            host = self.worst(balancer, hosts, draining)
+            live = sum(self._is_live(other.name) for other in hosts)
+            if (self._is_live(host.name) and live <= wanted
+                    and host.name not in draining):
+                break  # Until it is known whether a silent one is back.
+            hosts.remove(host)
+            surplus.append(host.name)
+        return surplus
+
+    def worst(self, balancer, hosts, draining=()):
+        """Return the host that a load balancer leaves first."""
+        return min(spreads.fullest(self.spread(balancer), hosts),
+                   key=lambda host: (
+                       # NAT flows take long to end: stay with the earlier
+                       # choice.
+                       host.name not in draining,
+                       host.condition is clusters.Condition.LIVE,
+                       self._rank(host, balancer)))

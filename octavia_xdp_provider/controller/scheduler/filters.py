@@ -34,10 +34,10 @@ def capacity(host, document):
 def zone(host, document):
     """Accept nodes in the load balancer's availability zone."""
     wanted = document.get('availability_zone', {}).get('zone')
-    if wanted is None or host.report.get('zone') == wanted:
+    if wanted is None or host.zone == wanted:
         return None
-    return (f'the node is in zone {host.report.get("zone")!r}, the load '
-            f'balancer in {wanted!r}')
+    return (f'the node is in zone {host.zone!r}, the load balancer in '
+            f'{wanted!r}')
 
 
 def zero_touch(host, document):

@@ -19,6 +19,7 @@ from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.controller.scheduler import rebalance
 from octavia_xdp_provider.controller.scheduler import removal_budget
+from octavia_xdp_provider.controller.scheduler import spread as spreads
 
 LOG = logging.getLogger(__name__)
 
@@ -71,17 +72,20 @@ class Scheduler:
     """Decides on moves and stores them. Callers notify the nodes.
 
     Thread-safe. The constructor raises PluginError.
+
+    :ivar conf: ``[placement]``.
+    :ivar lock: held while a move is decided and stored.
     """
 
     def __init__(self, conf, store):
-        self._conf = conf.placement
-        self._store = store
+        self.conf = conf.placement
+        self.store = store
         self._filters = [*filters.ALWAYS, *_plugins(
-            FILTERS, 'filters', self._conf.filters)]
-        self._weighers = _plugins(WEIGHERS, 'weighers', self._conf.weighers)
+            FILTERS, 'filters', self.conf.filters)]
+        self._weighers = _plugins(WEIGHERS, 'weighers', self.conf.weighers)
         # The next decision must see the load that this one adds.
-        self._lock = threading.Lock()
-        self._exhausted = _Exhausted(self._conf.removal_budget_period)
+        self.lock = threading.Lock()
+        self._exhausted = _Exhausted(self.conf.removal_budget_period)
 
     def place(self, situation):
         """Store the move that a load balancer needs.
@@ -95,16 +99,16 @@ class Scheduler:
         if self._is_settled(balancer, placements,
                             clusters.conditions(situation.conditions)):
             return Placed()
-        conditions = clusters.conditions(self._store.conditions())
+        conditions = clusters.conditions(self.store.conditions())
         if self._is_served_by_all(balancer, placements, conditions):
             return Placed()
-        with self._lock:
-            load = self._store.load()
-            decider = self._decider(load, conditions)
-            placements = self._placements(balancer.id)
+        with self.lock:
+            load = self.store.load()
+            decider = self.decider(load, conditions)
+            placements = self.placements(balancer.id)
             move = decider.decide(
                 balancer, placements,
-                self._store.active_flows(balancer.id)
+                self.store.active_flows(balancer.id)
                 if flavor.is_nat(balancer.document['flavor']) else None)
             if move is None:
                 # For example, where an operator has placed it.
@@ -113,15 +117,16 @@ class Scheduler:
                     if not row.synced_generation
                     and conditions.get(row.host) in clusters.REACHABLE))
             budget = removal_budget.allowance(
-                sum(load.values()), self._conf.removal_budget_percent,
-                self._conf.removal_budget_min)
+                sum(load.values()), self.conf.removal_budget_percent,
+                self.conf.removal_budget_min)
             move, deferred = self._within_budget(move, budget)
             if move is None:
                 return Placed(deferred=deferred)
             return self._apply(move, budget, conditions, deferred)
 
-    def _placements(self, load_balancer_id):
-        return _staying(self._store.placements([load_balancer_id]))
+    def placements(self, load_balancer_id):
+        """Return a load balancer's placements that are not being removed."""
+        return _staying(self.store.placements([load_balancer_id]))
 
     def _is_settled(self, balancer, placements, conditions):
         """Return whether there is nothing to decide, the usual case."""
@@ -139,31 +144,37 @@ class Scheduler:
 
     def _wanted(self, balancer):
         return balancer.document['flavor'].get('replicas',
-                                               self._conf.replicas)
+                                               self.conf.replicas)
 
-    def _decider(self, load, conditions, drain_s=None):
-        nodes = self._store.nodes()
+    def decider(self, load, conditions, drain_s=None):
+        """Return a Decider with the nodes as they are now.
+
+        :param load: host → number of its load balancers.
+        :param conditions: host → Condition.
+        :param drain_s: in place of drain_time and nat_drain_time.
+        """
+        nodes = self.store.nodes()
         return decision.Decider(
             clusters.Cluster(nodes, load, {
                 node.host: conditions.get(node.host,
                                           clusters.Condition.SILENT)
                 for node in nodes}),
-            self._filters, self._weighers, self._conf.replicas,
-            self._conf.drain_time if drain_s is None else drain_s,
-            self._store.now(),
-            self._conf.nat_drain_time if drain_s is None else drain_s,
-            self._conf.settle_time)
+            self._filters, self._weighers, self.conf.replicas,
+            self.conf.drain_time if drain_s is None else drain_s,
+            self.store.now(),
+            self.conf.nat_drain_time if drain_s is None else drain_s,
+            self.conf.settle_time, self.conf.spread)
 
     def _within_budget(self, move, budget):
         """Return the allowed move or None, and the number of deferred
         removals."""
         if not any(why.is_failure for why in move.remove.values()):
             return move, 0
-        span = self._conf.removal_budget_period
-        used = self._store.removals_since(span)
+        span = self.conf.removal_budget_period
+        used = self.store.removals_since(span)
         moves, deferred = removal_budget.cut([move], budget - used)
         if deferred and self._exhausted.is_news(time.monotonic()):
-            number = self._store.on_failed_nodes()
+            number = self.store.on_failed_nodes()
             LOG.error(
                 '%s VIPs are on nodes that failed, beyond the %s removals '
                 'that [placement] removal_budget_percent allows in %s s: '
@@ -176,12 +187,12 @@ class Scheduler:
         if not move.changes_something:
             return Placed(deferred=deferred, again_in_s=move.again_in_s)
         failed = sum(why.is_failure for why in move.remove.values())
-        if not self._store.place(
+        if not self.store.place(
                 move.load_balancer_id, move.add, tuple(move.remove),
                 drain=move.drain, withdraw=move.withdraw,
                 restore=move.restore,
                 decided_on=move.decided_on, failed=failed,
-                budget=(budget, self._conf.removal_budget_period)):
+                budget=(budget, self.conf.removal_budget_period)):
             LOG.info('Load balancer %s was placed by another controller '
                      'meanwhile.', move.load_balancer_id)
             return Placed(conflict=True)
@@ -194,68 +205,22 @@ class Scheduler:
             deferred=deferred, again_in_s=move.again_in_s,
             moved=True)
 
-    def rebalance(self, moves_max=None):
-        """Begin at most one move that evens out the load.
-
-        :param moves_max: limit of moves under way. Default: ``[placement]
-            rebalance_moves_max``.
-        :returns: id of the load balancer and name of its new host, or None.
-        """
-        replicas = self._conf.replicas
-        if moves_max is None:
-            moves_max = self._conf.rebalance_moves_max
-        if not moves_max:
-            return None
-        conditions = clusters.conditions(self._store.conditions())
-        with self._lock:
-            load = self._store.load()
-            if rebalance.names_of_extremes(load, conditions) is None:
-                return None  # The usual case: do not read long reports.
-            decider = self._decider(load, conditions)
-            extremes = rebalance.extremes(decider.cluster)
-            if (extremes is None
-                    or self._store.under_way(replicas) >= moves_max):
-                return None
-            fullest, emptiest = extremes
-            movable = self._store.movable(fullest.name, emptiest.name,
-                                          replicas, rebalance.MOVABLE_MAX)
-            move = rebalance.move(
-                decider, ((row, [placement.host for placement
-                                 in self._placements(row.id)])
-                          for row in movable), emptiest)
-            if move is None or not self._store.place(
-                    move.load_balancer_id, move.add,
-                    decided_on=move.decided_on):
-                return None
-        LOG.info('Load balancer %s moves from node %s to %s, to even out '
-                 'the load.', move.load_balancer_id, fullest.name,
-                 emptiest.name)
-        return move.load_balancer_id, emptiest.name
-
     def refusals(self, balancer):
         """Return host → reason, for the hosts that may not be given a load
-        balancer."""
-        decider = self._decider(
-            self._store.load(),
-            clusters.conditions(self._store.conditions()))
-        reasons = {name: decider.refusal(host, balancer.document)
-                   for name, host in decider.cluster.hosts.items()}
+        balancer, or one more node of it."""
+        decider = self.decider(
+            self.store.load(),
+            clusters.conditions(self.store.conditions()))
+        zones = {} if decider.spread(balancer) != spreads.REQUIRE else {
+            host.zone: host.name for host in decider.hosts(
+                self.placements(balancer.id))}
+        reasons = {
+            name: decider.refusal(host, balancer.document) or (
+                f'its zone {host.zone!r} has {zones[host.zone]}, and spread '
+                'is require' if host.zone in zones else None)
+            for name, host in decider.cluster.hosts.items()}
         return {name: reason for name, reason in sorted(reasons.items())
                 if reason}
-
-    def plan(self):
-        """Return the moves that would even out the load, see rebalance.plan.
-        """
-        decider = self._decider(
-            self._store.load(),
-            clusters.conditions(self._store.conditions()), drain_s=0)
-        placements = {}
-        for row in self._store.placements():
-            if row.removed_generation is None:
-                placements.setdefault(row.load_balancer_id, []).append(row)
-        return list(rebalance.plan(
-            decider, {row.id: row for row in self._store.load_balancers()
-                      if row.generation and not row.deleted}, placements))
 
     def move(self, balancer, source, target):
         """Begin a move that an operator requests.
@@ -265,11 +230,11 @@ class Scheduler:
 
         :raises MoveRefused: the move is not possible.
         """
-        with self._lock:
-            decider = self._decider(
-                self._store.load(),
-                clusters.conditions(self._store.conditions()))
-            hosts = {row.host for row in self._placements(balancer.id)}
+        with self.lock:
+            decider = self.decider(
+                self.store.load(),
+                clusters.conditions(self.store.conditions()))
+            hosts = {row.host for row in self.placements(balancer.id)}
             target_host = decider.cluster.hosts.get(target)
             problem = None
             if source not in hosts:
@@ -279,16 +244,19 @@ class Scheduler:
             elif target_host is None:
                 problem = f'node {target} is unknown'
             else:
-                problem = decider.refusal(target_host, balancer.document)
+                problem = decider.refusal(
+                    target_host, balancer.document
+                ) or rebalance.spread_refusal(
+                    decider, balancer, hosts, source, target_host)
                 problem = problem and f'{target} cannot take it: {problem}'
             if problem:
                 raise MoveRefused(problem)
-            if not self._store.place(
+            if not self.store.place(
                     balancer.id, (target,), replace=(source,),
                     decided_on=frozenset(hosts)):
                 raise MoveRefused('another controller placed it meanwhile; '
                                   'try again')
-        self._store.mark([balancer.id])
+        self.store.mark([balancer.id])
 
 
 def _describe(move):

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
 
 
 class Conditions(leases.Leases):
@@ -64,21 +65,23 @@ class Conditions(leases.Leases):
                     models.Placement.host.in_(sorted(changed))))
 
     @base.retried
-    def mark_short(self, replicas: int, live: int, limit: int) -> int:
+    def mark_short(self, wanted: rows.Wanted, live: int, zones: int,
+                   limit: int) -> int:
         """Mark load balancers on fewer nodes than they could be.
 
-        :param replicas: nodes wanted if the flavor sets no number.
         :param live: number of live nodes.
+        :param zones: number of zones with live nodes.
         :param limit: maximum number of load balancers to mark.
         :returns: the number of marked ones.
         """
         with self._write() as session:
-            ids = session.scalars(_short(replicas, live).limit(limit)).all()
+            ids = session.scalars(_short(wanted, live, zones).limit(
+                limit)).all()
             self._mark_work(session, ids)
             return len(ids)
 
 
-def _short(replicas: int, live: int) -> Any:
+def _short(wanted: rows.Wanted, live: int, zones: int) -> Any:
     """Select ids of load balancers on fewer working nodes than possible."""
     balancer, placement, node = (models.LoadBalancer, models.Placement,
                                  models.Node)
@@ -94,6 +97,9 @@ def _short(replicas: int, live: int) -> Any:
     return sa.select(balancer.id).outerjoin(
         working, working.c.load_balancer_id == balancer.id).where(
             balancer.deleted.is_(False), balancer.generation > 0,
-            number < live,
-            number < sa.func.coalesce(balancer.replicas, replicas)).order_by(
-                number, balancer.id)
+            number < sa.case(
+                (sa.func.coalesce(balancer.spread, wanted.spread) == 'require',
+                 zones), else_=live),
+            number < sa.func.coalesce(
+                balancer.replicas, wanted.replicas)).order_by(
+                    number, balancer.id)

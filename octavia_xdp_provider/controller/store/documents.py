@@ -223,6 +223,7 @@ class Documents(addresses.Addresses):
             'new_replicas': document['flavor'].get('replicas'),
             'new_zero_touch': (document['flavor'].get('zero_touch')
                                if spec.is_zero_touch(document) else None),
+            'new_spread': spec.spread(document),
             'new_removed': _with(row.removed, gone, generation),
             'new_unconfirmed': _with(
                 _without(row.unconfirmed or '[]', gone), pending, generation),
@@ -373,7 +374,7 @@ def _setting(dialect: str) -> Any:
     return sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
         generation=_GENERATION, changed_at=base.clock(dialect), **{
             name: sa.bindparam(f'new_{name}') for name in (
-                'document', 'replicas', 'zero_touch', 'removed',
+                'document', 'replicas', 'zero_touch', 'spread', 'removed',
                 'unconfirmed', 'pending')})
 
 

@@ -52,6 +52,8 @@ class LoadBalancer(Base):
     ``compared_at``: its value when the document was compared with Octavia's,
     "sent" if only sent statuses have changed it since, null if a comparison
     is needed. ``zero_touch``: the flavor's, null for off.
+    ``spread``: what the load balancer wants (``spec.spread``); null for
+    ``[placement] spread``.
     """
 
     __tablename__ = 'load_balancers'
@@ -71,6 +73,7 @@ class LoadBalancer(Base):
     listed_at = sa.Column(sa.String(64), nullable=True)
     compared_at = sa.Column(sa.String(64), nullable=True)
     zero_touch = sa.Column(sa.String(16), nullable=True, index=True)
+    spread = sa.Column(sa.String(16), nullable=True)
 
 
 class Pool(Base):
@@ -97,7 +100,8 @@ class Node(Base):
     epoch has reported everything. ``draining``: set by the operator: the node
     is out of service, and routers should prefer others at once.
     ``nat_pools``: its NAT pools as registered by the operator, a JSON list;
-    null for none. Reported pools only count if they lie in these.
+    null for none. Reported pools only count if they lie in these. ``zone``:
+    its availability zone as registered by the operator; null for none.
     """
 
     __tablename__ = 'nodes'
@@ -112,6 +116,7 @@ class Node(Base):
     complete = sa.Column(sa.Boolean, nullable=False, default=False)
     draining = sa.Column(sa.Boolean, nullable=False, default=False)
     nat_pools = sa.Column(sa.Text, nullable=True)
+    zone = sa.Column(sa.String(255), nullable=True)
 
 
 class Placement(Base):

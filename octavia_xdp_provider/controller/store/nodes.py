@@ -35,6 +35,26 @@ class Nodes(base.Base):
             return True
 
     @base.retried
+    def set_zone_in_service(self, zone: str, in_service: bool) -> list[str]:
+        """Drain the nodes of a zone out of service, or set them in service.
+
+        :returns: the nodes; none if the zone is unknown.
+        """
+        with self._write() as session:
+            nodes = session.query(models.Node).filter_by(zone=zone).order_by(
+                models.Node.host).all()
+            for row in nodes:
+                row.in_service, row.draining = in_service, not in_service
+            return [row.host for row in nodes]
+
+    def zones(self) -> dict[str, str]:
+        """Return host → the zone that it is registered in, '' for none."""
+        with self._reading_rows() as session:
+            return dict(session.execute(sa.select(
+                models.Node.host,
+                sa.func.coalesce(models.Node.zone, ''))).tuples().all())
+
+    @base.retried
     def heartbeat(self, *hosts: str) -> int:
         """Store heartbeats, and return how many of the nodes have reported
         before. Others are not counted, as their capacity is not known."""

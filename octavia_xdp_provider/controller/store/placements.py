@@ -24,13 +24,18 @@ class Placements(base.Base):
                     models.Placement.load_balancer_id.in_(list(ids)))
             return [rows.placement(row) for row in query]
 
-    def remaining(self, host: str) -> list[str]:
+    def remaining(self, host: str, is_dead: bool = False) -> list[str]:
         """Return ids of load balancers that a node has or has yet to remove.
+
+        :param is_dead: leave out those that it has yet to remove.
         """
+        placement = models.Placement
         with self._read() as session:
-            return [key for key, in session.query(
-                models.Placement.load_balancer_id).filter_by(
-                    host=host).order_by(models.Placement.load_balancer_id)]
+            query = session.query(placement.load_balancer_id).filter_by(
+                host=host).order_by(placement.load_balancer_id)
+            if is_dead:
+                query = query.filter(placement.removed_generation.is_(None))
+            return [key for key, in query]
 
     def shared_with(self, host: str) -> list[tuple[str, str, int]]:
         """Return (load balancer, node, newest generation) of all working
@@ -205,10 +210,16 @@ class Placements(base.Base):
             self._mark_selected(session, _on_failed_nodes(
                 models.Placement.load_balancer_id))
 
-    def on_failed_nodes(self) -> int:
-        """Return the number of placements on dead or failing nodes."""
+    def on_failed_nodes(self, zone: str | None = None) -> int:
+        """Return the number of placements on dead or failing nodes.
+
+        :param zone: count only those on nodes of this zone.
+        """
+        counted = _on_failed_nodes(sa.func.count())
         with self._read() as session:
-            return int(session.scalar(_on_failed_nodes(sa.func.count())))
+            return int(session.scalar(
+                counted if zone is None
+                else counted.where(models.Node.zone == zone)))
 
 
 def _on_failed_nodes(column: Any) -> Any:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import zone as zones
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
@@ -24,19 +25,35 @@ class Registration(base.Base):
             return list(rows.execute(sa.select(models.Node.host)).scalars())
 
     @base.retried
-    def register_node(self, host: str, nat_pools: Iterable[str] = ()
-                      ) -> bool:
+    def register_node(self, host: str, nat_pools: Iterable[str] = (),
+                      zone: str | None = None) -> bool:
         """Register a node, and return whether it is new.
 
         :param nat_pools: pools of a new node.
-        :raises Refused: see set_nat_pools.
+        :param zone: availability zone of a new node.
+        :raises Refused: see set_nat_pools and set_zone.
         """
         with self._write() as session:
             if session.get(models.Node, host) is not None:
                 return False
             session.add(models.Node(host=host, last_seen=0, in_service=True,
                                     state='{}', nat_pools=_checked(
-                                        session, host, nat_pools)))
+                                        session, host, nat_pools),
+                                    zone=_checked_zone(zone)))
+            return True
+
+    @base.retried
+    def set_zone(self, host: str, zone: str | None) -> bool:
+        """Set the availability zone that a node is in; None: no zone.
+
+        :returns: False if the node is unknown.
+        :raises Refused: the name of the zone is malformed.
+        """
+        with self._write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            row.zone = _checked_zone(zone)
             return True
 
     @base.retried
@@ -67,6 +84,13 @@ class Registration(base.Base):
                 return False
             session.delete(row)
             return True
+
+
+def _checked_zone(zone: str | None) -> str | None:
+    problem = None if zone is None else zones.name_problem(zone)
+    if problem:
+        raise errors.Refused('zone', *problem)
+    return zone
 
 
 def _checked(session: Any, host: str, pools: Iterable[str]) -> str | None:

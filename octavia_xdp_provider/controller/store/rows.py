@@ -21,6 +21,13 @@ class Statistics(NamedTuple):
     bytes_out: int = 0
 
 
+class Wanted(NamedTuple):
+    """``[placement]``: what holds for load balancers that set nothing."""
+
+    replicas: int
+    spread: str
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadBalancer:
     """A load balancer; the columns are described in models.py.
@@ -55,7 +62,7 @@ class LoadBalancer:
 class Node:
     """An LB node. ``last_seen``: seconds since the epoch. ``state``: its
     latest report, with only registered pools for NAT. ``draining``: out of
-    service, with routes of last resort."""
+    service, with routes of last resort. ``zone``: as registered."""
 
     host: str
     last_seen: float
@@ -64,6 +71,7 @@ class Node:
     condition: str | None = None
     draining: bool = False
     died_or_back_at: float | None = None
+    zone: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +123,7 @@ def _objects(text: str) -> tuple[tuple[str, str, int], ...]:
 def node(row: Any) -> Node:
     return Node(row.host, row.last_seen, row.in_service,
                 nat.registered(json.loads(row.state), nat_pools(row)),
-                row.condition, row.draining, row.died_or_back_at)
+                row.condition, row.draining, row.died_or_back_at, row.zone)
 
 
 def nat_pools(row: Any) -> list[str]:

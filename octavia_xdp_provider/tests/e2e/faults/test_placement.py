@@ -87,7 +87,8 @@ class TestZones(PlacementCase):
         return zone.name
 
     def test_a_load_balancer_is_on_nodes_of_its_zone_only(self):
-        self.reconfigure({'agent': {'zone': 'east'}}, OTHER)
+        self.addCleanup(self.manage, 'node', 'zone', OTHER)
+        self.manage('node', 'zone', OTHER, 'east')
         balancer = self.create(
             availability_zone=self.create_zone(zone='east'))
         self.wait_routes(balancer, hosts=[OTHER])

@@ -19,6 +19,7 @@ from octavia_xdp_provider.tests.unit.controller.cases import several_vips
 from octavia_xdp_provider.tests.unit.controller.cases import store
 from octavia_xdp_provider.tests.unit.controller.cases import transactions
 from octavia_xdp_provider.tests.unit.controller.cases import ways
+from octavia_xdp_provider.tests.unit.controller.cases import zones
 
 
 class Server:
@@ -114,7 +115,7 @@ def _on(server, *cases):
 # What depends on a server's clock, locks and isolation.
 _SHORT = (transactions.Writers, transactions.Marks, leases.Leases, Races)
 _LONG = (store.Store, requests.Requests, node_reports.NodeReports, ways.Order,
-         ways.Migration)
+         ways.Migration, zones.Zones)
 _on(MariaDB, *_SHORT)
 _on(LongMariaDB, *_LONG, several_vips.BothFamilies)
 _on(PostgreSQL, *_SHORT, *_LONG)

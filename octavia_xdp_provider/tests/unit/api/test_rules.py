@@ -37,6 +37,30 @@ class TestDualStack(RulesTestCase):
             flavor={'encapsulation': 'dscp', 'dscp': 5}))
 
 
+class TestZones(RulesTestCase):
+
+    def test_zone_excludes_nodes_in_different_zones(self):
+        zone = {'zone': 'east'}
+        text = self.refused('availability_zone', base.document(
+            flavor={'spread': 'require'}, availability_zone=zone))
+        self.assertIn('zone east', text)
+        for metadata, asked in (
+                ({'spread': 'require'}, {}), ({'spread': 'prefer'}, zone),
+                ({'spread': 'require', 'replicas': 1}, zone), ({}, zone)):
+            validation.validate(base.document(flavor=metadata,
+                                              availability_zone=asked))
+
+    def test_spread_is_for_controllers_only(self):
+        for spread in flavor.SPREADS:
+            document = base.document(flavor={'spread': spread, 'quic': True})
+            self.assertEqual(spread, spec.spread(document))
+            self.assertEqual({'quic': True},
+                             spec.for_node(document)['flavor'])
+        self.assertIsNone(spec.spread(base.document()))
+        self.assertEqual('off', spec.spread(base.document(
+            availability_zone={'zone': 'east'})))
+
+
 class TestAlgorithms(RulesTestCase):
 
     def test_algorithms_that_nobody_serves_are_refused(self):

@@ -21,6 +21,8 @@ class TestFlavor(base.TestCase):
                 {'encapsulation': 'srv6', 'srv6_function': 0},
                 {'encapsulation': 'srv6', 'srv6_function': 65535},
                 {'quic': True}, {'quic': False},
+                {'spread': 'prefer'}, {'spread': 'require'},
+                {'spread': 'off', 'forwarding': 'nat'},
                 {'second_chance': False},
                 {'connection_limit_reset': True},
                 {'forwarding': 'tunnel'}, {'forwarding': 'nat'},
@@ -64,6 +66,7 @@ class TestFlavor(base.TestCase):
                                    'srv6_function': 65536}),
                 ('srv6_function', {'encapsulation': 'srv6',
                                    'srv6_function': -1}),
+                ('spread', {'spread': 'zones'}), ('spread', {'spread': True}),
                 ('quic', {'quic': 1}), ('quic', {'quic': 'true'}),
                 ('second_chance', {'second_chance': True}),
                 ('second_chance', dict(dscp, second_chance=True)),
@@ -120,7 +123,7 @@ class TestFlavor(base.TestCase):
 
     def test_omitted_key_has_its_default(self):
         self.assertEqual(
-            {'replicas': None, 'forwarding': 'tunnel',
+            {'replicas': None, 'spread': None, 'forwarding': 'tunnel',
              'encapsulation': 'ipip', 'dscp': None,
              'srv6_function': 0, 'quic': False, 'second_chance': False,
              'new_flow_rate': 0,

@@ -11,6 +11,12 @@ class TestZone(base.TestCase):
     def test_each_key_has_a_type(self):
         self.assertEqual(zone.KEYS.keys(), fields.Zone.__annotations__.keys())
 
+    def test_name_of_a_zone_is_printable_text(self):
+        for name in ('east', 'Zürich 1', 'x' * 255):
+            self.assertIsNone(zone.name_problem(name))
+        for name in ('', 'x' * 256, 'a\nb', '\x1b[2J'):
+            self.assertIn(repr(name), zone.name_problem(name)[0])
+
     def test_anything_else_is_named(self):
         for word, metadata in (
                 ("'compute_zone'", {'compute_zone': 'x'}),

@@ -11,11 +11,13 @@ from octavia_xdp_provider.tests.unit.controller.cases import several_vips
 from octavia_xdp_provider.tests.unit.controller.cases import store
 from octavia_xdp_provider.tests.unit.controller.cases import transactions
 from octavia_xdp_provider.tests.unit.controller.cases import ways
+from octavia_xdp_provider.tests.unit.controller.cases import zones
 
 CASES = (
     leases.Leases, node_reports.NodeReports, requests.Requests,
     several_vips.BothFamilies, store.Schema, store.Store, transactions.Marks,
-    transactions.Writers, ways.Migration, ways.Order)
+    transactions.Writers, ways.Migration, ways.Order,
+    zones.Zones)
 
 for case in CASES:
     name = f'Test{case.__name__}'

@@ -46,7 +46,8 @@ def _load_balancers():
         sa.Column('replicas', sa.Integer, nullable=True),
         sa.Column('listed_at', sa.String(64), nullable=True),
         sa.Column('compared_at', sa.String(64), nullable=True),
-        sa.Column('zero_touch', sa.String(16), nullable=True))
+        sa.Column('zero_touch', sa.String(16), nullable=True),
+        sa.Column('spread', sa.String(16), nullable=True))
     steps.create_index('load_balancers', 'vip_address')
     steps.create_index('load_balancers', 'zero_touch')
     steps.create_table(
@@ -96,7 +97,8 @@ def _nodes():
         sa.Column('report_seq', sa.BigInteger, nullable=False),
         sa.Column('complete', sa.Boolean, nullable=False),
         sa.Column('draining', sa.Boolean, nullable=False),
-        sa.Column('nat_pools', sa.Text, nullable=True))
+        sa.Column('nat_pools', sa.Text, nullable=True),
+        sa.Column('zone', sa.String(255), nullable=True))
     steps.create_table(
         'placements',
         sa.Column('load_balancer_id', sa.String(36), primary_key=True),

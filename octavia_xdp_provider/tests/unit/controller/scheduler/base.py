@@ -2,6 +2,7 @@
 """Load balancers, nodes and placements for tests of the scheduler."""
 
 import collections
+import dataclasses
 
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
@@ -26,26 +27,33 @@ def placed(host, key='lb', synced=1, error=None):
     return rows.Placement(key, host, synced, error, None)
 
 
-def node(host, last_seen=0.0, in_service=True, **report):
-    return rows.Node(host, last_seen, in_service, report)
+def replaced(host):
+    return dataclasses.replace(placed(host), replace=True)
 
 
-def cluster(conditions, placements=(), reports=None):
+def node(host, last_seen=0.0, in_service=True, zone=None, **report):
+    return rows.Node(host, last_seen, in_service, report, zone=zone)
+
+
+def cluster(conditions, placements=(), reports=None, zones=None):
     """Return a Cluster.
 
     :param conditions: host → Condition, or names of live hosts.
+    :param zones: host → zone.
     """
     if not isinstance(conditions, dict):
         conditions = dict.fromkeys(conditions, LIVE)
     return clusters.Cluster(
-        [node(host, **(reports or {}).get(host, {}))
+        [node(host, zone=(zones or {}).get(host),
+              **(reports or {}).get(host, {}))
          for host in conditions],
         collections.Counter(row.host for row in placements), conditions)
 
 
-def decider(conditions, placements=(), reports=None, replicas=2):
+def decider(conditions, placements=(), reports=None, replicas=2, zones=None,
+            spread='prefer'):
     return decision.Decider(
-        cluster(conditions, placements, reports),
+        cluster(conditions, placements, reports, zones),
         [filters.live, filters.capacity],
         [weighers.fewest_load_balancers, weighers.fewest_services],
-        replicas)
+        replicas, default_spread=spread)

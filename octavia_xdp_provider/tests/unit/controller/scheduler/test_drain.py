@@ -7,6 +7,7 @@ from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.scheduler import moves
 from octavia_xdp_provider.controller.scheduler import weighers
 from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller.scheduler import base
@@ -16,7 +17,7 @@ NAT_DRAIN_S = 3600
 SETTLED = decision.FLOWS_SETTLE_S
 NOW = 1000.0
 DRAINING = clusters.Condition.DRAINING
-Reason = decision.Reason
+Reason = moves.Reason
 
 
 def placed(host, announced=True, **more):

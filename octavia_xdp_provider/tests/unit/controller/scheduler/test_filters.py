@@ -9,8 +9,8 @@ from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.tests.unit import base
 
 
-def host(**state):
-    return cluster.Host(rows.Node('a', 0.0, True, state),
+def host(zone=None, **state):
+    return cluster.Host(rows.Node('a', 0.0, True, state, zone=zone),
                         cluster.Condition.LIVE, 0)
 
 
@@ -24,7 +24,13 @@ class TestFilters(base.TestCase):
                 (east, 'east', True), (east, 'west', False),
                 (east, None, False)):
             self.assertEqual(
-                fits, filters.zone(host(zone=zone), document) is None)
+                fits, filters.zone(host(zone), document) is None)
+
+    def test_zone_that_a_node_reports_has_no_effect(self):
+        east = base.document(availability_zone={'zone': 'east'})
+        stolen = host('west')
+        stolen.report['zone'] = 'east'
+        self.assertIn('west', filters.zone(stolen, east))
 
     def test_zero_touch_needs_tunnels_and_probes_through_them(self):
         wants = base.document(flavor={'zero_touch': 'preferred'})

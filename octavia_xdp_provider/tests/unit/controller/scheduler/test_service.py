@@ -1,94 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler with a real database, a leader and simulated nodes."""
+"""Outages, budgets and races of the scheduler."""
 
-import collections
 from unittest import mock
 
-from octavia_xdp_provider.contracts import spec
-from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import models
-from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller import base
-
-START = 1_000_000.0
-
-
-class SchedulerTestCase(base.StoreTestCase):
-    """Does the work of the controller's workers, without Octavia."""
-
-    OPTIONS = ''
-
-    def setUp(self):
-        super().setUp()
-        self.now = START
-        for clock in ('time.time', 'time.monotonic'):
-            self.enterContext(mock.patch(clock, lambda: self.now))
-        self.notified = set()
-        self.placed = []  # ids of load balancers passed to place()
-        self.start_controller()
-
-    def start_controller(self):
-        self.conf = self.load(f'[database]\nconnection = {self.url}\n'
-                              f'[placement]\n{self.OPTIONS}\n')
-        self.scheduler = service.Scheduler(self.conf, self.store)
-        self.leadership = duty.Leadership(self.store, f'at {self.now}', 5)
-        self.duty = duty.Duty(self.conf, self.store, self.leadership,
-                              self.scheduler, self.notified.update,
-                              lambda: None)
-
-    def database(self):
-        self.url = super().database()
-        return self.url
-
-    def create(self, number):
-        for index in range(number):
-            document = unit.document()
-            document['id'] = f'lb{index}'
-            document['vip_address'] = f'203.0.{index // 250}.{index % 250}'
-            document['pools'] = {}
-            self.store.create(spec.complete(document))
-
-    def report(self, *hosts, failing=()):
-        """Let nodes fetch their load balancers and report the results."""
-        for host in hosts:
-            self.seen(host, {})
-            # Nothing is announced, so that nothing has to drain.
-            self.report_wanted(host, 'no' if host in failing else None,
-                               announced=False)
-
-    def work(self):
-        while items := self.store.claim('worker', 50, 60):
-            for item in items:
-                row = self.store.load_balancer(item.load_balancer_id)
-                self.placed.append(row.id)
-                placed = self.scheduler.place(
-                    self.store.situation(row.id))
-                self.notified |= placed.notify
-                self.store.finish(item, 'worker', 30 if placed.deferred
-                                  else None)
-
-    def run_passes(self, *hosts, passes=4, step_s=1, failing=()):
-        """Let nodes report, then leader and workers do what is due."""
-        for _ in range(passes):
-            self.report(*hosts, failing=failing)
-            self.duty.step()
-            self.work()
-            self.now += step_s
-
-    def on(self):
-        """Return host → ids of load balancers placed there."""
-        placed = collections.defaultdict(set)
-        for row in self.store.placements():
-            if row.removed_generation is None:
-                placed[row.host].add(row.load_balancer_id)
-        return placed
-
-    def counts(self):
-        return {host: len(keys) for host, keys in self.on().items() if keys}
+from octavia_xdp_provider.tests.unit.controller.scheduler import simulated
 
 
-class TestOutage(SchedulerTestCase):
+class TestOutage(simulated.SchedulerTestCase):
 
     HOSTS = [f'n{number}' for number in range(4)]
 
@@ -158,7 +79,7 @@ class TestOutage(SchedulerTestCase):
         self.assertTrue(self.notified)
 
 
-class TestWorkIsInProportion(SchedulerTestCase):
+class TestWorkIsInProportion(simulated.SchedulerTestCase):
 
     def test_only_load_balancers_on_changed_nodes_are_placed_again(self):
         self.report('a', 'b', 'c', 'd')
@@ -196,7 +117,7 @@ class TestWorkIsInProportion(SchedulerTestCase):
         self.assertEqual({'a': 2}, self.counts())
 
 
-class TestStaggeredReturn(SchedulerTestCase):
+class TestStaggeredReturn(simulated.SchedulerTestCase):
 
     OPTIONS = 'replicas = 2\nrebalance_moves_max = 0\nsettle_time = 90\n'
 
@@ -241,43 +162,7 @@ class TestStaggeredReturn(SchedulerTestCase):
         return {key for keys in self.before.values() for key in keys}
 
 
-class TestRebalance(SchedulerTestCase):
-
-    OPTIONS = 'replicas = 1\nrebalance_moves_max = 2\n'
-
-    def test_new_node_gets_its_share_step_by_step(self):
-        self.report('a')
-        self.duty.step()
-        self.create(8)
-        self.run_passes('a')
-        for _ in range(26):
-            self.run_passes('a', 'b', passes=1)
-            self.assertLessEqual(self.store.under_way(1), 2)
-        self.assertEqual({'a': 4, 'b': 4}, {
-            host: count + count % 2 for host, count in self.counts().items()})
-
-    def test_reports_are_not_read_if_the_load_is_even(self):
-        self.report('a', 'b')
-        self.duty.step()
-        self.create(4)
-        self.run_passes('a', 'b')
-        with mock.patch.object(self.store, 'nodes',
-                               side_effect=AssertionError):
-            self.assertIsNone(self.scheduler.rebalance())
-
-    def test_only_applied_load_balancers_are_movable(self):
-        self.create(3)
-        for key, hosts in (('lb0', 'a'), ('lb1', 'ab'), ('lb2', 'a')):
-            self.store.place(key, hosts)
-        self.report('a')
-        self.store.place('lb2', [], ['a'])
-        self.assertEqual(['lb0'], [row.id for row in self.store.movable(
-            'a', 'b', 1, 9)])
-        self.store.change('lb0', lambda document: document)
-        self.assertEqual([], self.store.movable('a', 'b', 1, 9))
-
-
-class TestBudget(SchedulerTestCase):
+class TestBudget(simulated.SchedulerTestCase):
 
     OPTIONS = ('removal_budget_percent = 10\nremoval_budget_min = 3\n'
                'removal_budget_period = 150\nrebalance_moves_max = 0\n'
@@ -321,7 +206,7 @@ class TestBudget(SchedulerTestCase):
                                           budget=(3, 500)))
 
 
-class TestRaces(SchedulerTestCase):
+class TestRaces(simulated.SchedulerTestCase):
 
     def test_move_decided_on_stale_placements_is_dropped(self):
         self.report('a', 'b', 'c')
@@ -353,7 +238,7 @@ class TestRaces(SchedulerTestCase):
 class TestRemovalLog(base.StoreTestCase):
 
     def test_only_failures_within_the_span_are_counted(self):
-        now = START
+        now = simulated.START
         with mock.patch('time.time', lambda: now):
             self.store.place('lb', ('a',))
             self.store.place('lb', (), ('a',), failed=2)
@@ -367,7 +252,7 @@ class TestRemovalLog(base.StoreTestCase):
             self.assertEqual(1, session.query(models.Removal).count())
 
     def test_removals_of_other_times_are_forgotten(self):
-        now = START
+        now = simulated.START
         with mock.patch('time.time', lambda: now):
             for _ in range(3):
                 self.assertTrue(self.store.place('lb', (), ('a',), failed=1,
@@ -382,7 +267,7 @@ class TestRemovalLog(base.StoreTestCase):
                 models.Removal)])
 
 
-class TestPlugins(SchedulerTestCase):
+class TestPlugins(simulated.SchedulerTestCase):
 
     def test_missing_plugin_is_refused_by_name(self):
         for option in ('filters', 'weighers'):

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Begins moves that spread load balancers over zones or even out the load."""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.scheduler import rebalance
+from octavia_xdp_provider.controller.store import rows
+
+LOG = logging.getLogger(__name__)
+
+# Load balancers that one search for spreads to be mended examines, and seconds
+# until a load balancer that was moved for its spread may be moved again: a
+# node may fail to apply it each time.
+_UNEVEN_MAX = 100
+_MENDED_AGAIN_S = 300.0
+# Seconds until load or spread are looked at again if nothing could be moved
+# and no node has changed.
+_AGAIN_S = 10.0
+
+
+class Balancing:
+    """Searches for such moves and stores them. Callers notify the nodes.
+
+    For one thread. Another controller may search as well: a move is stored
+    only if the placements are those that it was decided on.
+
+    :param scheduler: service.Scheduler.
+    """
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+        self._conf = scheduler.conf
+        self._store = scheduler.store
+        # What was found to be as even as possible, and until when that holds.
+        self._even_load = self._even_spread = None, 0.0
+        self._uneven_after = ''  # id where the next search begins
+        self._mended = {}  # load balancer id → time.monotonic()
+
+    def rebalance(self, moves_max=None):
+        """Begin at most one move that evens out the load.
+
+        :param moves_max: limit of moves under way. Default: ``[placement]
+            rebalance_moves_max``.
+        :returns: id of the load balancer and name of its new host, or None.
+        """
+        replicas = self._conf.replicas
+        if moves_max is None:
+            moves_max = self._conf.rebalance_moves_max
+        if not moves_max:
+            return None
+        conditions = clusters.conditions(self._store.conditions())
+        with self._scheduler.lock:
+            load, now = self._store.load(), time.monotonic()
+            # The usual cases: do not read long reports.
+            if _holds(self._even_load, (load, conditions), now):
+                return None
+            if not rebalance.names_of_extremes(
+                    load, conditions, {**dict.fromkeys(conditions, ''),
+                                       **self._store.zones()}):
+                return None
+            decider = self._scheduler.decider(load, conditions)
+            extremes = rebalance.extremes(decider.cluster)
+            if (not extremes
+                    or self._store.under_way(replicas) >= moves_max):
+                return None
+            for fullest, emptiest in extremes:
+                move = self._evening(decider, fullest, emptiest)
+                if move is not None:
+                    break
+            else:
+                self._even_load = (load, conditions), now + _AGAIN_S
+                return None
+            if not self._store.place(move.load_balancer_id, move.add,
+                                     decided_on=move.decided_on):
+                return None
+        LOG.info('Load balancer %s moves to node %s, to even out the load: '
+                 'node %s has the most.', move.load_balancer_id,
+                 emptiest.name, fullest.name)
+        return move.load_balancer_id, emptiest.name
+
+    def _evening(self, decider, fullest, emptiest):
+        """Return the Move of a load balancer between two nodes, or None."""
+        movable = self._store.movable(fullest.name, emptiest.name,
+                                      self._conf.replicas,
+                                      rebalance.MOVABLE_MAX)
+        return rebalance.move(
+            decider, ((row, [placement.host for placement
+                             in self._scheduler.placements(row.id)])
+                      for row in movable), emptiest)
+
+    def mend(self, moves_max=None):
+        """Begin moves of load balancers whose nodes can be in more zones.
+
+        :param moves_max: limit of moves under way. Default: ``[placement]
+            spread_moves_max``.
+        :returns: pairs of load balancer id and new host.
+        """
+        if moves_max is None:
+            moves_max = self._conf.spread_moves_max
+        conditions = clusters.conditions(self._store.conditions())
+        zones = self._store.zones()
+        live = {zones.get(host, '') for host, condition in conditions.items()
+                if condition is clusters.Condition.LIVE}
+        now = time.monotonic()
+        if len(live) < 2 or not moves_max or _holds(
+                self._even_spread, (conditions, zones), now):
+            return []
+        with self._scheduler.lock:
+            free = moves_max - self._store.under_way(self._conf.replicas)
+            if free <= 0:
+                return []
+            found = self._store.uneven(
+                rows.Wanted(self._conf.replicas, self._conf.spread),
+                len(live), self._uneven_after, _UNEVEN_MAX)
+            # After the last one the search begins with the first one.
+            self._uneven_after = (found[-1].id if len(found) == _UNEVEN_MAX
+                                  else '')
+            begun = self._begin_mending(found, free, conditions)
+            if not begun and not self._uneven_after:
+                self._even_spread = (conditions, zones), now + _AGAIN_S
+        for key, host in begun:
+            LOG.info('Load balancer %s moves to node %s, to spread it over '
+                     'zones.', key, host)
+        return begun
+
+    def _begin_mending(self, balancers, number, conditions):
+        """Begin up to ``number`` moves; return as mend()."""
+        now = time.monotonic()
+        self._mended = {key: at for key, at in self._mended.items()
+                        if now - at < _MENDED_AGAIN_S}
+        begun = []
+        decider = balancers and self._scheduler.decider(
+            self._store.load(), conditions)
+        for balancer in balancers:
+            if len(begun) == number:
+                # The next search begins here.
+                self._uneven_after = begun[-1][0]
+                break
+            move = None if balancer.id in self._mended else rebalance.mend(
+                decider, balancer, self._scheduler.placements(balancer.id))
+            if move is None or not self._store.place(
+                    balancer.id, move.add, decided_on=move.decided_on):
+                continue
+            host, = move.add
+            decider.cluster.add(host, filters.services(balancer.document))
+            self._mended[balancer.id] = now
+            begun.append((balancer.id, host))
+        return begun
+
+    def plan(self):
+        """Return the moves that would even out the load, see rebalance.plan.
+        """
+        decider = self._scheduler.decider(
+            self._store.load(),
+            clusters.conditions(self._store.conditions()), drain_s=0)
+        placements = {}
+        for row in self._store.placements():
+            if row.removed_generation is None:
+                placements.setdefault(row.load_balancer_id, []).append(row)
+        return list(rebalance.plan(
+            decider, {row.id: row for row in self._store.load_balancers()
+                      if row.generation and not row.deleted}, placements))
+
+
+def _holds(even, now_is, now):
+    """Return whether something that was as even as possible still is.
+
+    :param even: the state in which it was, and until when that counts.
+    """
+    state, until = even
+    return state == now_is and now < until
