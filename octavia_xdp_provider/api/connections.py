@@ -56,6 +56,12 @@ def share(doc: spec.Document, listener: spec.Listener, host: str, vip: str
     addresses = spec.vips(doc)
     parts = len(hosts) * len(addresses)
     position = hosts.index(host) * len(addresses) + addresses.index(vip)
+    return part(limit, parts, position)
+
+
+def part(limit: int, parts: int, position: int) -> int:
+    """Return one of the parts of a limit, which add up to it; but each is at
+    least 1."""
     return max(1, limit // parts + (position < limit % parts))
 
 

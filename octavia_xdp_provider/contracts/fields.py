@@ -169,6 +169,8 @@ Integer = Annotated[int, pydantic.Field(ge=0, le=_INTEGER_MAX)]
 # UUIDs in practice; in any case they can be names of files and keys of rows.
 Id = Annotated[str, pydantic.Field(
     pattern=r'^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$')]
+Uuid = Annotated[str, pydantic.Field(
+    pattern=r'^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$')]
 Address = Annotated[str, refuse(address_problem)]
 Network = Annotated[str, refuse(network_problem)]
 Networks = Annotated[list[Network], pydantic.Field(

@@ -24,7 +24,7 @@ COUNTERS_MAX = 4096
 FLOWS_PAGE = 1000
 FLOWS_MAX = 16384
 
-Id = host_spec.Uuid
+Id = fields.Uuid
 Integer = messages.Integer
 Text = messages.Text
 # As in the kernel: a signed 32-bit number from 1.

@@ -32,7 +32,7 @@ As with the documents of LB nodes (contracts/spec.py), a new field needs a new
 
 import re
 from typing import Annotated
-from typing import Any
+from typing import cast
 from typing import Literal
 from typing import TypeAlias
 
@@ -56,8 +56,6 @@ NETWORKS_MAX = 1024
 TCP, UDP, SCTP = 6, 17, 132
 
 _MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}')
-_UUID = (r'^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-'
-         r'[0-9a-f]{12}$')
 
 
 def mac_problem(value: str) -> errors.Problem | None:
@@ -76,7 +74,6 @@ def ports_problem(value: list[int]) -> errors.Problem | None:
 
 
 Mac = Annotated[str, fields.refuse(mac_problem)]
-Uuid = Annotated[str, pydantic.Field(pattern=_UUID)]
 Protocol = Literal[6, 17, 132]
 Ports = Annotated[
     list[Annotated[int, pydantic.Field(ge=0, le=65535)]],
@@ -101,7 +98,7 @@ class Rule(TypedDict):
     protocol: Protocol | None
     ports: Ports | None
     remote_network: fields.Network | None
-    address_set: Uuid | None
+    address_set: fields.Uuid | None
 
 
 @shape.strict
@@ -138,7 +135,7 @@ class Port(TypedDict):
     """
 
     version: int
-    id: Uuid
+    id: fields.Uuid
     mac: Mac
     mtu: fields.InnerMtu
     open: bool
@@ -151,7 +148,7 @@ class AddressSet(TypedDict):
     """The addresses of a security group's ports or of an address group."""
 
     version: int
-    id: Uuid
+    id: fields.Uuid
     networks: Annotated[list[fields.Network], pydantic.Field(
         max_length=ADDRESSES_MAX)]
 
@@ -187,20 +184,10 @@ def check(kind: str, document: object) -> None:
     if kind not in _SHAPES:
         raise errors.Refused('kind', f'{kind!r} is none that is known here',
                              f'use {" or ".join(_SHAPES)}')
-    if not isinstance(document, dict):
-        raise errors.Refused('document', f'it is a {type(document).__name__}',
-                             'send a JSON object')
-    version = document.get('version')
-    if type(version) is not int or version < 1:
-        raise errors.Refused('version', f'the value {version!r} is none',
-                             f'use {VERSION}')
-    if version > VERSION:
-        raise errors.Refused(
-            'version', f'{version} is newer than {VERSION}, the newest that '
-            'is known here', 'upgrade this process')
+    shape.check_version(document, VERSION)
     _SHAPES[kind].check(document)
     if kind == PORT:
-        _check_port(document)
+        _check_port(cast(Port, document))
 
 
 def check_common(common: object) -> None:
@@ -208,7 +195,7 @@ def check_common(common: object) -> None:
     _COMMON.check(common)
 
 
-def _check_port(port: dict[str, Any]) -> None:
+def _check_port(port: Port) -> None:
     for index, rule in enumerate(port['rules']):
         network = rule['remote_network']
         if network and rule['address_set']:

@@ -82,6 +82,25 @@ class Shape:
         return []
 
 
+def check_version(document: object, newest: int) -> None:
+    """Check the version of a document that another process wrote.
+
+    :raises Refused: the document is no JSON object, or its version is not
+        known here.
+    """
+    if not isinstance(document, dict):
+        raise errors.Refused('document', f'it is a {type(document).__name__}',
+                             'send a JSON object')
+    version = document.get('version')
+    if type(version) is not int or version < 1:
+        raise errors.Refused('version', f'the value {version!r} is none',
+                             f'use {newest}')
+    if version > newest:
+        raise errors.Refused(
+            'version', f'{version} is newer than {newest}, the newest that '
+            'is known here', 'upgrade this process')
+
+
 def arguments(**types: Any) -> Shape:
     """Return the shape of a method's arguments, given by name."""
     return Shape(strict(typing_extensions.TypedDict(  # type: ignore[operator]

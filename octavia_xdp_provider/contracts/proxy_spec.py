@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wanted state of a load balancer on proxy nodes: one document.
+
+It has what a proxy needs of the listeners that proxy nodes serve::
+
+    {"version": 1, "id": "<load balancer id>", "admin_state_up": true,
+     "vip_address": "203.0.113.10", "additional_vips": [],
+     "listeners": {"<id>": {
+         "protocol": "TERMINATED_HTTPS", "protocol_port": 443,
+         "default_pool_id": "<id>", "insert_headers": ["X-Forwarded-For"],
+         "default_tls_bundle": "<hash>", "alpn_protocols": ["h2"], …,
+         "l7policies": {"<id>": {
+             "action": "REDIRECT_TO_POOL", "position": 1,
+             "redirect_pool_id": "<id>", …,
+             "rules": {"<id>": {
+                 "type": "PATH", "compare_type": "STARTS_WITH", "key": null,
+                 "value": "/api", "invert": false, …}}}}}},
+     "pools": {"<id>": {"protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN",
+                        "tls_enabled": false,
+                        "members": {"<id>": {"address": "198.18.10.11",
+                                             "protocol_port": 80, …}},
+                        "healthmonitor": {"type": "HTTP", …}, …}}}
+
+Field names and values are Octavia's, with three exceptions. Certificates,
+keys, CAs and CRLs are named by the hash of their bundle, and no secret is in a
+document. ``insert_headers`` is the sorted list of the headers that are on.
+``connection_limit`` is null if there is no limit. Ids are Octavia's UUIDs.
+``allowed_cidrs`` is missing, because LB nodes enforce it.
+
+The types check the structure. Values that a proxy cannot serve, and rules that
+span fields, are refused by api/l7.py and api/proxied.py.
+"""
+
+from typing import Annotated
+from typing import Literal
+
+import pydantic
+from typing_extensions import NotRequired
+from typing_extensions import TypedDict
+
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import shape
+from octavia_xdp_provider.contracts import spec
+
+VERSION = 1
+
+ListenerProtocol = Literal['HTTP', 'TERMINATED_HTTPS', 'PROMETHEUS', 'TCP',
+                           'HTTPS']
+PoolProtocol = Literal['HTTP', 'HTTPS', 'PROXY', 'PROXYV2', 'TCP']
+PersistenceType = Literal['SOURCE_IP', 'HTTP_COOKIE', 'APP_COOKIE']
+ClientAuthentication = Literal['NONE', 'OPTIONAL', 'MANDATORY']
+TlsVersion = Literal['SSLv3', 'TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3']
+AlpnProtocol = Literal['h2', 'http/1.1', 'http/1.0']
+Action = Literal['REJECT', 'REDIRECT_TO_URL', 'REDIRECT_PREFIX',
+                 'REDIRECT_TO_POOL']
+RuleType = Literal['HOST_NAME', 'PATH', 'FILE_TYPE', 'HEADER', 'COOKIE',
+                   'SSL_CONN_HAS_CERT', 'SSL_VERIFY_RESULT', 'SSL_DN_FIELD']
+CompareType = Literal['REGEX', 'STARTS_WITH', 'ENDS_WITH', 'CONTAINS',
+                      'EQUAL_TO']
+RedirectCode = Literal[301, 302, 303, 307, 308]
+InsertedHeader = Literal[
+    'X-Client-IP', 'X-Forwarded-For', 'X-Forwarded-IP', 'X-Forwarded-Port',
+    'X-Forwarded-Proto', 'X-Real-IP',
+    'X-SSL-Client-CN', 'X-SSL-Client-DN', 'X-SSL-Client-Has-Cert',
+    'X-SSL-Client-Not-After', 'X-SSL-Client-Not-Before', 'X-SSL-Client-SHA1',
+    'X-SSL-Client-Verify', 'X-SSL-Issuer']
+# A keyed SHA-256 over everything in a bundle.
+BundleHash = Annotated[str, pydantic.Field(pattern=r'^[0-9a-f]{64}$')]
+Position = Annotated[int, pydantic.Field(ge=1, le=2 ** 31 - 1)]
+Age = Annotated[int, pydantic.Field(ge=0, le=2 ** 31 - 1)]
+
+
+@shape.strict
+class SessionPersistence(TypedDict):
+    """``cookie_name``: of APP_COOKIE; null otherwise."""
+
+    type: PersistenceType
+    cookie_name: str | None
+
+
+@shape.strict
+class Member(TypedDict):
+    """Where the proxy connects to, and where the checker probes instead if
+    that is not null."""
+
+    admin_state_up: bool
+    address: fields.Address
+    protocol_port: fields.Port
+    weight: fields.Weight
+    backup: bool
+    monitor_address: fields.Address | None
+    monitor_port: fields.Port | None
+
+
+@shape.strict
+class Pool(TypedDict):
+    """``tls_…``, ``…_bundle`` and ``alpn_protocols``: of the connections to
+    members. ``tls_ciphers``: in OpenSSL's syntax; null: its defaults.
+    ``tls_bundle``: the certificate that members are shown."""
+
+    admin_state_up: bool
+    protocol: PoolProtocol
+    lb_algorithm: fields.Algorithm
+    session_persistence: SessionPersistence | None
+    tls_enabled: bool
+    tls_bundle: BundleHash | None
+    ca_bundle: BundleHash | None
+    crl_bundle: BundleHash | None
+    tls_ciphers: str | None
+    tls_versions: list[TlsVersion] | None
+    alpn_protocols: list[AlpnProtocol] | None
+    members: dict[fields.Uuid, Member]
+    healthmonitor: spec.HealthMonitor | None
+
+
+@shape.strict
+class Rule(TypedDict):
+    """``key``: name of the header, the cookie or the field of the subject;
+    null for other types."""
+
+    admin_state_up: bool
+    type: RuleType
+    compare_type: CompareType
+    key: str | None
+    value: str
+    invert: bool
+
+
+@shape.strict
+class Policy(TypedDict):
+    """What happens to requests that match all enabled rules."""
+
+    admin_state_up: bool
+    action: Action
+    position: Position
+    redirect_pool_id: fields.Uuid | None
+    redirect_url: str | None
+    redirect_prefix: str | None
+    redirect_http_code: RedirectCode | None
+    rules: dict[fields.Uuid, Rule]
+
+
+@shape.strict
+class Listener(TypedDict):
+    """``timeout_…``: ms; null: Octavia's default. ``default_tls_bundle``: the
+    certificate of clients without SNI, or with a name that none of
+    ``sni_bundles`` has; null: the first of these. ``alpn_protocols``: null or
+    empty: no ALPN. ``hsts_max_age``: seconds; null: no HSTS."""
+
+    admin_state_up: bool
+    protocol: ListenerProtocol
+    protocol_port: fields.Port
+    default_pool_id: fields.Uuid | None
+    connection_limit: fields.ConnectionLimit | None
+    timeout_client_data: fields.Milliseconds | None
+    timeout_member_connect: fields.Milliseconds | None
+    timeout_member_data: fields.Milliseconds | None
+    timeout_tcp_inspect: fields.Milliseconds | None
+    insert_headers: list[InsertedHeader]
+    default_tls_bundle: BundleHash | None
+    sni_bundles: list[BundleHash]
+    client_authentication: ClientAuthentication
+    client_ca_bundle: BundleHash | None
+    client_crl_bundle: BundleHash | None
+    tls_ciphers: str | None
+    tls_versions: list[TlsVersion] | None
+    alpn_protocols: list[AlpnProtocol] | None
+    hsts_max_age: Age | None
+    hsts_include_subdomains: bool
+    hsts_preload: bool
+    l7policies: dict[fields.Uuid, Policy]
+
+
+@shape.strict
+class Document(TypedDict):
+    """A load balancer; ``listeners`` and ``pools`` by id.
+
+    ``additional_vips``: addresses, sorted.
+    """
+
+    version: int
+    id: fields.Uuid
+    name: NotRequired[str | None]
+    project_id: NotRequired[str | None]
+    admin_state_up: bool
+    vip_address: fields.Address
+    additional_vips: list[fields.Address]
+    listeners: dict[fields.Uuid, Listener]
+    pools: dict[fields.Uuid, Pool]
+
+
+_DOCUMENT = shape.Shape(Document)
+
+
+def check(document: object) -> None:
+    """Check the structure of a document that another process wrote.
+
+    :raises Refused: names the path of the first wrong field.
+    """
+    shape.check_version(document, VERSION)
+    _DOCUMENT.check(document)
+
+
+def vips(document: Document) -> list[str]:
+    """Return all VIPs, the primary one first."""
+    return [document['vip_address'], *document['additional_vips']]
+
+
+def has_tls(listener: Listener) -> bool:
+    """Return whether clients of a listener speak TLS to the proxy: those of
+    TERMINATED_HTTPS always, those of PROMETHEUS if it has a certificate."""
+    return bool(listener['default_tls_bundle'] or listener['sni_bundles'])
+
+
+def policies_in_use(listener: Listener) -> list[tuple[str, Policy]]:
+    """Return ids and policies that take part, by position.
+
+    As in Octavia, a policy without enabled rules matches nothing.
+    """
+    return sorted(
+        ((key, policy) for key, policy in listener['l7policies'].items()
+         if policy['admin_state_up'] and rules_in_use(policy)),
+        key=lambda item: (item[1]['position'], item[0]))
+
+
+def rules_in_use(policy: Policy) -> list[tuple[str, Rule]]:
+    """Return ids and rules that are enabled, by id."""
+    return sorted((key, rule) for key, rule in policy['rules'].items()
+                  if rule['admin_state_up'])
+
+
+def pools_of(document: Document, listener: Listener) -> list[tuple[str, Pool]]:
+    """Return ids and pools that a listener can send requests to, by id."""
+    wanted = {listener['default_pool_id'], *(
+        policy['redirect_pool_id']
+        for _key, policy in policies_in_use(listener))}
+    return sorted((key, pool) for key, pool in document['pools'].items()
+                  if key in wanted)
