@@ -32,6 +32,7 @@ ROOMS = {
     'node': BASE | {'node'},
     'agent': BASE | {'node', 'agent'},
     'result_handler': BASE | {'node', 'result_handler'},
+    'proxy': BASE | {'proxy'},
     'ctl': BASE | {'node', 'ctl'},
     'drops': {'drops'},
     'host': BASE | {'host'},

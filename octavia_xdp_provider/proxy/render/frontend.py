@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A frontend: a listener with its sockets and policies."""
+
+from octavia_xdp_provider.api import connections
+from octavia_xdp_provider.contracts import proxy_spec
+from octavia_xdp_provider.proxy.render import backend
+from octavia_xdp_provider.proxy.render import policies
+from octavia_xdp_provider.proxy.render import quoting
+from octavia_xdp_provider.proxy.render import settings as settings_
+from octavia_xdp_provider.proxy.render import tls
+
+# Octavia's default, in ms.
+_CLIENT_DATA_MS = 50000
+METRICS = 'metrics'
+_HTTP = ('HTTP', 'TERMINATED_HTTPS', 'PROMETHEUS')
+
+
+def connection_limit(listener: proxy_spec.Listener,
+                     settings: settings_.Settings) -> int:
+    """Return how many clients of a listener are served at a time here;
+    further ones wait in the kernel's queue, as in Octavia."""
+    if not listener['connection_limit']:
+        return settings.connections
+    return min(settings.connections, connections.part(
+        listener['connection_limit'], settings.nodes, settings.position))
+
+
+def lines(document: proxy_spec.Document, listener_id: str,
+          listener: proxy_spec.Listener, settings: settings_.Settings
+          ) -> list[str]:
+    """Return a section."""
+    words = tls.listener_words(listener_id, listener, settings)
+    result = [
+        quoting.heading('frontend', listener_id),
+        quoting.line('mode', 'http' if listener['protocol'] in _HTTP
+                     else 'tcp'),
+        *(quoting.line('bind', _socket(listener_id, index), *words)
+          for index in range(len(proxy_spec.vips(document)))),
+        quoting.line('maxconn', connection_limit(listener, settings)),
+        quoting.line('timeout', 'client',
+                     listener['timeout_client_data'] or _CLIENT_DATA_MS)]
+    if listener['timeout_tcp_inspect']:
+        result.append(quoting.line('tcp-request', 'inspect-delay',
+                                   listener['timeout_tcp_inspect']))
+    if listener['protocol'] == 'PROMETHEUS':
+        return [*result, quoting.line('default_backend', METRICS)]
+    if any(backend.uses_source_port(pool) for _key, pool
+           in proxy_spec.pools_of(document, listener)):
+        result.append(quoting.line(
+            'tcp-request', 'connection',
+            f'set-var({backend.SOURCE_PORT})', 'src_port'))
+    if (listener['protocol'] == 'TERMINATED_HTTPS'
+            and listener['hsts_max_age'] is not None):
+        result.append(quoting.line(
+            'http-response', 'set-header', 'Strict-Transport-Security',
+            _hsts(listener)))
+    result += policies.lines(listener_id, listener, document['pools'])
+    pool = document['pools'].get(listener['default_pool_id'] or '')
+    if pool and pool['admin_state_up']:
+        result.append(quoting.line(
+            'default_backend', f'{listener["default_pool_id"]}:{listener_id}'))
+    return result
+
+
+def _socket(listener_id: str, vip_index: int) -> str:
+    """Return an inherited socket, which survives HAProxy's reloads and
+    crashes. ``bind`` expands the variable."""
+    name = settings_.socket_variable(listener_id, vip_index)
+    return f'fd@${{{name}}}'
+
+
+def _hsts(listener: proxy_spec.Listener) -> str:
+    result = f'max-age={listener["hsts_max_age"]};'
+    if listener['hsts_include_subdomains']:
+        result += ' includeSubDomains;'
+    if listener['hsts_preload']:
+        result += ' preload;'
+    return result
