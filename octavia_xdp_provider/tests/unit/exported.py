@@ -35,12 +35,12 @@ _REGISTERED = re.compile(
 
 def names():
     """Of all series, as queries name them."""
-    found = set(_of_checker())
+    series = set(_of_checker())
     for registry in (_agent(), _controller(), _host(),
                      handler_metrics.Metrics().registry):
-        found.update(family.name + ending for family in registry.collect()
-                     for ending in _SERIES[family.type])
-    return found
+        series.update(family.name + ending for family in registry.collect()
+                      for ending in _SERIES[family.type])
+    return series
 
 
 def _agent():

@@ -90,17 +90,17 @@ class TestSubtractions(base.TestCase):
         times = columns()
         self.assertLessEqual({'last_seen', 'changed_at', 'draining_since',
                               'expires_at', 'due_at'}, times)
-        found = []
+        places = []
         for path in PACKAGE.rglob('*.py'):
             name = str(path.relative_to(PACKAGE))
             if name.startswith(_FOLDERS) or name in _LEFT_ALONE:
                 continue
-            found += [f'{name}:{line}' for line
-                      in subtractions(path.read_text(), times)]
-        self.assertEqual([], sorted(found))
+            places += [f'{name}:{line}' for line
+                       in subtractions(path.read_text(), times)]
+        self.assertEqual([], sorted(places))
 
     def test_ages_in_the_datapath_are_those_of_one_header(self):
-        found = []
+        places = []
         for path in DATAPATH.rglob('*.[ch]'):
             name = str(path.relative_to(DATAPATH))
             if name.startswith(('tests/', 'bench/', 'build/')) or (
@@ -108,8 +108,8 @@ class TestSubtractions(base.TestCase):
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 if _AGES_IN_C.search(line):
-                    found.append(f'{name}:{number}: {line.strip()}')
-        self.assertEqual([], sorted(found))
+                    places.append(f'{name}:{number}: {line.strip()}')
+        self.assertEqual([], sorted(places))
 
     def test_forbidden_subtractions_are_found(self):
         times = columns()

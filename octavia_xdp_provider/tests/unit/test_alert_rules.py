@@ -282,6 +282,6 @@ class TestBounds(base.TestCase):
         outcomes = {name for name in self.literals if re.fullmatch(
             '(drop|sent|nat|fragment|flows|memory)_[a-z_]+', name)}
         self.assertLess(8, len(outcomes))
-        known = {one.name.lower() for one in (*enumerations.Outcome,
-                                              *enumerations.HostOutcome)}
+        known = {outcome.name.lower() for outcome in (
+            *enumerations.Outcome, *enumerations.HostOutcome)}
         self.assertEqual(set(), outcomes - known)

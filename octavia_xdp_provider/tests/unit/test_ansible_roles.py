@@ -52,9 +52,9 @@ def _groups():
 def _hosts(group):
     """Host → its variables, and those of its groups."""
     inventory = yaml.safe_load(INVENTORY.read_text())
-    one = inventory[group]
-    return {name: {**inventory['all']['vars'], **one.get('vars', {}),
-                   **(own or {})} for name, own in one['hosts'].items()}
+    members = inventory[group]
+    return {name: {**inventory['all']['vars'], **members.get('vars', {}),
+                   **(own or {})} for name, own in members['hosts'].items()}
 
 
 def _evaluate(value, variables):
@@ -67,12 +67,12 @@ def _evaluate(value, variables):
 
 
 def _variables(role, given):
-    found = {name: _evaluate(value, given)
-             for name, value in _defaults(role).items()}
-    missing = [name for name, value in found.items()
+    variables = {name: _evaluate(value, given)
+                 for name, value in _defaults(role).items()}
+    missing = [name for name, value in variables.items()
                if isinstance(value, jinja2.Undefined)]
     assert not missing, f'{role}: the sample does not have {missing}'
-    return found
+    return variables
 
 
 def _render(role, name, given):
@@ -91,7 +91,7 @@ class TestRoles(base.TestCase):
 
     def test_required_is_what_the_inventory_has_to_say(self):
         for role in ROLES:
-            for name, one in _specified(role).items():
+            for name, argument in _specified(role).items():
                 with self.subTest(name):
                     default = _defaults(role)[name]
                     asked = (isinstance(default, str)
@@ -99,7 +99,7 @@ class TestRoles(base.TestCase):
                              and 'default(' not in default)
                     self.assertEqual(
                         asked or name == 'packages_names',
-                        one.get('required', False))
+                        argument.get('required', False))
 
     def test_templates_use_what_the_role_has(self):
         for role, names in FILES.items():

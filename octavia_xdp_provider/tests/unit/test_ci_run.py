@@ -96,11 +96,11 @@ class TestOrder(base.TestCase):
 class TestTurns(base.TestCase):
 
     def test_each_kind_is_first_and_last_for_some_number_of_commits(self):
-        found = [ci.choose([], number)[1]
-                 for number in range(len(kinds.LONG))]
+        orders = [ci.choose([], number)[1]
+                  for number in range(len(kinds.LONG))]
         for place in 0, -1:
             self.assertEqual(set(kinds.LONG_NAMES),
-                             {order[place] for order in found})
+                             {order[place] for order in orders})
 
     def test_breakable_kinds_are_not_in_turn(self):
         breakable, others = ci.choose(['horizon', 'roles'], 7)

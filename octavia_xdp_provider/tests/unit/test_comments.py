@@ -61,15 +61,15 @@ _OTHERS = ('.json', '.png', '.svg', '.html', '.js', '.css')
 
 def all_paths():
     """All files, relative to the root: none that a build or Git has made."""
-    found = []
+    files = []
     for directory, directories, names in os.walk(ROOT):
         directories[:] = [
             name for name in directories
             if name not in ('build', 'target', '__pycache__', '.git')
             and not name.endswith(('_cache', '.egg-info'))]
-        found += [str(pathlib.Path(directory, name).relative_to(ROOT))
+        files += [str(pathlib.Path(directory, name).relative_to(ROOT))
                   for name in names]
-    return sorted(found)
+    return sorted(files)
 
 
 def comments(name, text):
@@ -122,12 +122,13 @@ def parts(paths):
 
     So ``contracts/spec.py``, or ``spec.py`` where the text says where.
     """
-    found = set()
+    paths_below = set()
     for path in paths:
         words = path.split('/')
         for end in range(1, len(words) + 1):
-            found.update('/'.join(words[begin:end]) for begin in range(end))
-    return found
+            paths_below.update(
+                '/'.join(words[begin:end]) for begin in range(end))
+    return paths_below
 
 
 class Tree:

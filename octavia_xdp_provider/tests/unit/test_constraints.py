@@ -41,9 +41,10 @@ def read(name, python):
     for line in (ROOT / name).read_text().splitlines():
         line = line.partition('#')[0].strip()
         if line:
-            found = requirements.Requirement(line)
-            if not found.marker or found.marker.evaluate(environment):
-                yield utils.canonicalize_name(found.name), found
+            requirement = requirements.Requirement(line)
+            marker = requirement.marker
+            if not marker or marker.evaluate(environment):
+                yield utils.canonicalize_name(requirement.name), requirement
 
 
 class TestConstraints(base.TestCase):
@@ -63,8 +64,8 @@ class TestConstraints(base.TestCase):
     def test_no_package_is_locked_twice_for_one_python(self):
         for python in versions():
             for constraints in LOCKED:
-                found = [name for name, _ in read(constraints, python)]
-                self.assertEqual(sorted(set(found)), sorted(found))
+                names = [name for name, _ in read(constraints, python)]
+                self.assertEqual(sorted(set(names)), sorted(names))
 
     def test_every_line_locks_one_version(self):
         for constraints in LOCKED:
@@ -88,31 +89,31 @@ class TestPythonOfTheSetup(base.TestCase):
             capture_output=True, text=True)
 
     def test_named_program_is_used(self):
-        found = self.run_with(sys.executable)
+        done = self.run_with(sys.executable)
         major, minor = sys.version_info[:2]
         if f'{major}.{minor}' not in versions():
-            self.assertEqual(1, found.returncode)
-            self.assertIn('must be one of', found.stderr)
+            self.assertEqual(1, done.returncode)
+            self.assertIn('must be one of', done.stderr)
             return
-        self.assertEqual(0, found.returncode, found.stderr)
+        self.assertEqual(0, done.returncode, done.stderr)
         # What the virtual environment stands on, which may be replaced.
-        program = pathlib.Path(found.stdout.strip())
+        program = pathlib.Path(done.stdout.strip())
         self.assertEqual(pathlib.Path(sys.executable).resolve(),
                          program.resolve())
         self.assertNotIn(sys.prefix, str(program))
 
     def test_other_programs_than_python_are_refused_by_name(self):
-        found = self.run_with('/bin/false')
-        self.assertEqual((1, ''), (found.returncode, found.stdout))
+        done = self.run_with('/bin/false')
+        self.assertEqual((1, ''), (done.returncode, done.stdout))
         self.assertIn('OCTAVIA_XDP_PYTHON=/bin/false is no Python',
-                      found.stderr)
+                      done.stderr)
 
     def test_unsupported_python_is_refused_by_name(self):
         program = self.useFixture(fixtures.TempDir()).join('python')
         with open(program, 'w') as file:
             file.write('#!/bin/sh\necho 3.9\n')
         os.chmod(program, 0o700)
-        found = self.run_with(program)
-        self.assertEqual((1, ''), (found.returncode, found.stdout))
+        done = self.run_with(program)
+        self.assertEqual((1, ''), (done.returncode, done.stdout))
         self.assertIsNotNone(re.search(
-            'is Python 3.9, but must be one of: 3.11 3.13', found.stderr))
+            'is Python 3.9, but must be one of: 3.11 3.13', done.stderr))

@@ -52,17 +52,17 @@ def project():
 class TestZuul(base.TestCase):
 
     def test_each_kind_of_tests_has_one_job(self):
-        found = [kind(name) for name, job in jobs().items()
-                 if not job.get('abstract')
-                 and nodeset(name) == 'debian-bookworm']
-        self.assertEqual(sorted(kinds.BY_NAME), sorted(found))
+        tested = [kind(name) for name, job in jobs().items()
+                  if not job.get('abstract')
+                  and nodeset(name) == 'debian-bookworm']
+        self.assertEqual(sorted(kinds.BY_NAME), sorted(tested))
 
     def test_unit_tests_run_with_the_python_of_each_debian(self):
         # 3.11 and 3.13 (tools/python).
         for pipeline in ('check', 'gate'):
-            found = {nodeset(name) for name in project()[pipeline]['jobs']
-                     if kind(name) == 'unit'}
-            self.assertEqual({'debian-bookworm', 'debian-trixie'}, found)
+            nodesets = {nodeset(name) for name in project()[pipeline]['jobs']
+                        if kind(name) == 'unit'}
+            self.assertEqual({'debian-bookworm', 'debian-trixie'}, nodesets)
 
     def test_jobs_run_playbooks_of_the_tree(self):
         for name, job in jobs().items():

@@ -31,20 +31,20 @@ _WIZARD = {
 
 class TestChoices(base.TestCase):
     def test_offered_values_are_those_that_the_driver_takes(self):
-        found = choices.of(None)
+        offered = choices.of(None)
         self.assertEqual(set(typing.get_args(fields.Protocol)),
-                         set(found['protocols']))
-        self.assertEqual(set(flavor.ALGORITHMS), set(found['algorithms']))
+                         set(offered['protocols']))
+        self.assertEqual(set(flavor.ALGORITHMS), set(offered['algorithms']))
         self.assertEqual(set(typing.get_args(fields.PersistenceType)),
-                         set(found['persistence_types']))
+                         set(offered['persistence_types']))
         self.assertEqual(self.load().members.monitor_http_methods,
-                         found['monitor_methods'])
+                         offered['monitor_methods'])
 
     def test_operator_adds_algorithms_that_the_hash_serves(self):
-        found = choices.of({'algorithms_served_by_hash': ['ROUND_ROBIN',
-                                                          'SOURCE_IP']})
+        offered = choices.of({'algorithms_served_by_hash': ['ROUND_ROBIN',
+                                                            'SOURCE_IP']})
         self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN'],
-                         found['algorithms'])
+                         offered['algorithms'])
         self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP'],
                          choices.of({})['algorithms'])
 

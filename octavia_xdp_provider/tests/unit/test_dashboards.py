@@ -33,11 +33,11 @@ def metrics_of(query):
 
 def selectors(dashboard):
     """All that it asks of Prometheus, with its variables filled in."""
-    values = dict.fromkeys(
-        (one['name'] for one in dashboard['templating']['list']), 'value')
+    values = {variable['name']: 'value'
+              for variable in dashboard['templating']['list']}
     return [dashboards.fill(text, values) for text in (
         *(query.text for query in dashboards.queries(dashboard)),
-        *(one.series for one in dashboards.variables(dashboard)))]
+        *(variable.series for variable in dashboards.variables(dashboard)))]
 
 
 def complaints(queries):
@@ -94,8 +94,9 @@ class TestDashboards(base.TestCase):
             self.assertEqual(
                 ('datasource', 'datasource', 'prometheus'),
                 (first['name'], first['type'], first['query']), name)
-            self.assertEqual([source] * len(others),
-                             [one['datasource'] for one in others], name)
+            self.assertEqual(
+                [source] * len(others),
+                [variable['datasource'] for variable in others], name)
         for name, panel in self.panels():
             if panel['type'] != 'row':
                 self.assertEqual(source, panel['datasource'],
@@ -114,9 +115,9 @@ class TestDashboards(base.TestCase):
         known = exported.names() | PROMETHEUS
         for name, dashboard in self.all.items():
             for query in selectors(dashboard):
-                found = metrics_of(query)
-                self.assertLess(0, len(found), query)
-                self.assertEqual(set(), found - known, (name, query))
+                metrics = metrics_of(query)
+                self.assertLess(0, len(metrics), query)
+                self.assertEqual(set(), metrics - known, (name, query))
 
     def test_all_series_of_a_query_are_looked_for(self):
         self.assertEqual({'a_total', 'b:c', 'd', 'e'}, metrics_of(
@@ -131,15 +132,15 @@ class TestDashboards(base.TestCase):
     def test_host_is_found_by_its_name_with_and_without_a_port(self):
         for name in 'node', 'hypervisor':
             dashboard = self.all[f'octavia-xdp-{name}.json']
-            one, = dashboards.variables(dashboard)
-            self.assertEqual(name, one.name)
+            variable, = dashboards.variables(dashboard)
+            self.assertEqual(name, variable.name)
             pattern = f'${{{name}:regex}}(:[0-9]+)?'
             for instance, host in (
                     ('lb1', 'lb1'),
                     ('lb1.example.org:9105', 'lb1.example.org'),
                     ('[2001:db8::1]:9105', '[2001:db8::1]')):
                 self.assertEqual(
-                    host, re.fullmatch(one.regex, instance).group(1))
+                    host, re.fullmatch(variable.regex, instance).group(1))
                 matcher = dashboards.fill(pattern, {name: host})
                 self.assertTrue(re.fullmatch(matcher, instance))
                 self.assertFalse(re.fullmatch(matcher, 'x' + instance))

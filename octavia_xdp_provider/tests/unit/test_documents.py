@@ -227,9 +227,9 @@ class TestBeginnings(base.TestCase):
         for path, version in (
                 ('hc-agent/Cargo.toml', r'^version = "(.+)"$'),
                 ('deploy/debian/changelog', r'^\S+ \((.+)\)')):
-            found = re.search(version, (ROOT / path).read_text(),
+            match = re.search(version, (ROOT / path).read_text(),
                               re.MULTILINE)
-            self.assertEqual(named, found[1], path)
+            self.assertEqual(named, match[1], path)
 
     def test_tour_has_twenty_files(self):
         text = (ROOT / 'doc/source/contributor/tour.rst').read_text()

@@ -31,8 +31,8 @@ def names_of_maps():
     result = set()
     for path in BPF.rglob('*.[ch]'):
         text = re.sub(r'#define.*?[^\\]\n', '', path.read_text(), flags=re.S)
-        for found in _MAPS.findall(text):
-            result.update(name for name in found if name)
+        for groups in _MAPS.findall(text):
+            result.update(name for name in groups if name)
         result.update(_SECTIONS.findall(text))
     return result
 

@@ -115,7 +115,7 @@ class TestMaglev(unittest.TestCase):
         for failures, bound in ((1, 0.01), (5, 0.03), (20, 0.05)):
             down = set(source.sample(sorted(members), failures))
             after = self.library.maglev(
-                {one: int(one not in down) for one in members}, 65537)
+                {member: int(member not in down) for member in members}, 65537)
             needless = sum(
                 old != new for old, new in zip(before, after, strict=True)
                 if old not in down)

@@ -19,23 +19,23 @@ ELSEWHERE = re.compile(r'make (--\S+ \S+ )*-C')
 def targets():
     """Those that the Makefile calls commands (.PHONY), but for what they
     look at first, which begins with a dot."""
-    found = set()
+    targets = set()
     for path in MAKEFILES:
         text = path.read_text().replace('\\\n', ' ')
         for line in re.findall(r'^\.PHONY:(.*)', text, re.MULTILINE):
-            found.update(word for word in line.split()
-                         if not word.startswith('.'))
-    return found
+            targets.update(word for word in line.split()
+                           if not word.startswith('.'))
+    return targets
 
 
 def headed():
     """Those that the heading explains."""
     heading = MAKEFILES[0].read_text().partition('\n\n')[0]
-    found = set()
+    listed = set()
     for words in re.findall(r'^#   make ([\w| -]+)', heading, re.MULTILINE):
         # Two spaces are before what it does.
-        found.update(re.split(r' \| ', words.split('  ')[0].strip()))
-    return {word.split()[0] for word in found}
+        listed.update(re.split(r' \| ', words.split('  ')[0].strip()))
+    return {word.split()[0] for word in listed}
 
 
 def documented():
@@ -47,8 +47,8 @@ def documented():
         # A literal may go on in the next line.
         text = re.sub(r'``make\n\s*', '``make ', page.read_text())
         for line in text.splitlines():
-            for found in COMMAND.findall(ELSEWHERE.sub('', line)):
-                yield str(page.relative_to(ROOT)), found.split()[0]
+            for command in COMMAND.findall(ELSEWHERE.sub('', line)):
+                yield str(page.relative_to(ROOT)), command.split()[0]
 
 
 class TestMakefile(base.TestCase):
@@ -63,13 +63,13 @@ class TestMakefile(base.TestCase):
         self.assertEqual(set(), targets() - ruled)
 
     def test_documents_name_commands_that_are_there(self):
-        found = list(documented())
-        for one in (('README.rst', 'demo-down'), ('README.rst', 'docs'),
-                    ('doc/source/contributor/testing.rst', 'fault-matrix'),
-                    ('bench/README.rst', 'bench-control')):
-            self.assertIn(one, found)
+        commands = list(documented())
+        for command in (('README.rst', 'demo-down'), ('README.rst', 'docs'),
+                        ('doc/source/contributor/testing.rst', 'fault-matrix'),
+                        ('bench/README.rst', 'bench-control')):
+            self.assertIn(command, commands)
         self.assertEqual([], [
-            (page, target) for page, target in found
+            (page, target) for page, target in commands
             if target not in targets()])
 
     def test_demonstrations_match_the_readme(self):

@@ -46,9 +46,9 @@ class TestNumbers(base.TestCase):
     def test_each_encapsulation_is_measured(self):
         cases = (ROOT / 'datapath/bench/packets.c').read_text()
         self.assertEqual([], [
-            one.name for one in enumerations.Encapsulation
+            kind.name for kind in enumerations.Encapsulation
             # the one of services that name none
-            if one and not re.search(rf'\bOXP_{one.name}\b', cases)])
+            if kind and not re.search(rf'\bOXP_{kind.name}\b', cases)])
 
     def test_nodes_and_members_agree_on_the_longest_outer_header(self):
         for path, name in (('bpf/outer.h', 'SHIM_MAX'),

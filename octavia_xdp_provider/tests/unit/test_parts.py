@@ -62,18 +62,18 @@ class TestFailures(base.TestCase):
                  '    AssertionError: SEED=7, step 3'),
                 (RUST_LOG, 'probe::tests::answers', 'assertion failed: up'),
                 (C_LOG, 'test_pools', '0x1 != 0x3')):
-            found = self.failures(text)
-            self.assertEqual([name], list(found))
-            self.assertIn(error, found[name])
+            failures = self.failures(text)
+            self.assertEqual([name], list(failures))
+            self.assertIn(error, failures[name])
 
     def test_other_tests_are_no_reason(self):
-        found = self.failures(PYTHON_LOG)['tests.two.Test.test_bad']
-        self.assertEqual('    AssertionError: SEED=7, step 3', found[-1])
+        lines = self.failures(PYTHON_LOG)['tests.two.Test.test_bad']
+        self.assertEqual('    AssertionError: SEED=7, step 3', lines[-1])
 
     def test_reason_is_bounded(self):
         lines = ''.join(f'    {"x" * 2000}\n' for _ in range(500))
-        found = self.failures(PYTHON_LOG.replace('    Traceback', lines))
-        reason = found['tests.two.Test.test_bad']
+        failures = self.failures(PYTHON_LOG.replace('    Traceback', lines))
+        reason = failures['tests.two.Test.test_bad']
         self.assertLess(sum(map(len, reason)), 10000)
 
 
@@ -106,8 +106,8 @@ class TestSchedule(base.TestCase):
         self.assertEqual({'one': True, 'two': True}, done)
 
     def test_parts_of_two_lanes_run_side_by_side(self):
-        def meet(mine, other):
-            return (f'cd {self.directory}; touch {mine}; '
+        def meet(own, other):
+            return (f'cd {self.directory}; touch {own}; '
                     f'until [ -e {other} ]; do sleep 0.02; done')
 
         done = self.run_parts(
@@ -171,10 +171,10 @@ class TestPlan(base.TestCase):
 
     def test_each_folder_with_tests_is_run_by_a_part(self):
         script = (ROOT / 'tools' / 'test-part').read_text()
-        found = {module.parent for kind in ('functional', 'e2e')
-                 for module in (TESTS / kind).glob('**/test_*.py')}
-        self.assertIn(TESTS / 'functional' / 'node', found)
-        for folder in found:
+        folders = {module.parent for kind in ('functional', 'e2e')
+                   for module in (TESTS / kind).glob('**/test_*.py')}
+        self.assertIn(TESTS / 'functional' / 'node', folders)
+        for folder in folders:
             # Of a folder that a part runs all below it is run.
             self.assertTrue(any(
                 f'{how}_tests {parent.relative_to(TESTS)} ' in script

@@ -50,12 +50,12 @@ def sent_by(client):
     recorder = Recorder()
     with mock.patch.object(rpc.oslo_messaging, 'get_rpc_client',
                            return_value=recorder) as made:
-        one = client(mock.sentinel.transport)
+        caller = client(mock.sentinel.transport)
     for name, method in methods(client).items():
         needed = [parameter for parameter
                   in inspect.signature(method).parameters if
                   parameter != 'self']
-        getattr(one, name)(*(mock.MagicMock() for _ in needed))
+        getattr(caller, name)(*(mock.MagicMock() for _ in needed))
     return made.call_args.args[1], recorder.sent
 
 

@@ -15,8 +15,8 @@ def declaration():
     block = text.partition('what is there of this host::\n\n')[2].partition(
         '\n\n   The roles are those of')[0]
     added = yaml.safe_load(textwrap.dedent(block))
-    found = yaml.safe_load(
+    bed = yaml.safe_load(
         definitions.find('beds', 'one-node').read_text())
     for name, host in added.pop('hosts').items():
-        found['hosts'][name] |= host
-    return found | added
+        bed['hosts'][name] |= host
+    return bed | added

@@ -48,13 +48,13 @@ class TestFolder(base.TestCase):
     def test_packages_and_their_index(self):
         self.make('octavia-xdp-node')
         self.make('octavia-xdp-provider', content='other')
-        found = packages.in_folder(self.made)
-        self.assertEqual('1.0', found.version)
+        built = packages.in_folder(self.made)
+        self.assertEqual('1.0', built.version)
         self.assertEqual(
             {'octavia-xdp-node': packages.contents_of('some  usr/file'),
              'octavia-xdp-provider': packages.contents_of('other  usr/file')},
-            found.contents)
-        self.assertEqual(2, packages.index(found).count('Filename: ./'))
+            built.contents)
+        self.assertEqual(2, packages.index(built).count('Filename: ./'))
 
     def test_none(self):
         self.refused('no package octavia-xdp-node', 'make packages')

@@ -45,11 +45,11 @@ class Recorded:
 
     def run_round(self, checkout):
         self.order.append(checkout.name)
-        found = next(self.rounds[checkout.name])
-        if isinstance(found, Exception):
-            raise found
+        outcome = next(self.rounds[checkout.name])
+        if isinstance(outcome, Exception):
+            raise outcome
         return [results.case(name, samples=[value])
-                for name, value in found.items()]
+                for name, value in outcome.items()]
 
 
 class TestTurns(FolderCase):

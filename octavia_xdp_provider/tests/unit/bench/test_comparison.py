@@ -71,9 +71,9 @@ class TestComparison(base.TestCase):
         for run in before, after:
             run.fingerprint = {comparison.IN_TURN: 'a'}
             run.cases[0].samples = [100.0, 50.0, 100.0] * 4
-        found = self.compare(before, after)
-        self.assertEqual((True, verdict.SAME, []),
-                         (found.in_turn, found.verdict, found.warnings))
+        compared = self.compare(before, after)
+        self.assertEqual((True, verdict.SAME, []), (
+            compared.in_turn, compared.verdict, compared.warnings))
         after.fingerprint = {comparison.IN_TURN: 'b'}
         self.assertEqual((False, verdict.UNKNOWN), (
             self.compare(before, after).in_turn,
@@ -88,20 +88,20 @@ class TestComparison(base.TestCase):
     def test_cases_of_one_leave_no_same(self):
         before, after, *others = repeated(30, spread=0.002)
         after.cases.append(results.case('new'))
-        found = self.compare(before, after, others)
+        compared = self.compare(before, after, others)
         self.assertEqual((verdict.UNKNOWN, ['new'], []), (
-            found.verdict, [case.name for case in found.only_after],
-            found.only_before))
+            compared.verdict, [case.name for case in compared.only_after],
+            compared.only_before))
 
     def test_other_machine_is_named(self):
         before, after = repeated(2)
         for run, release in (before, '6.12'), (after, '6.18'):
             run.fingerprint = {'commit': release, 'beds': {'b': {'machines': {
                 'm': {'kernel': {'release': release}}}}}}
-        found = self.compare(before, after)
+        compared = self.compare(before, after)
         self.assertEqual(['beds/b/machines/m/kernel/release: "6.12" → "6.18"'],
-                         [str(one) for one in found.differences])
-        self.assertIn('different machines', found.warnings[0])
+                         list(map(str, compared.differences)))
+        self.assertIn('different machines', compared.warnings[0])
 
     def test_nothing_in_common(self):
         self.assertRaises(

@@ -47,38 +47,38 @@ class TestDocument(base.TestCase):
         self.assertTrue(str(error).startswith(f'some.yaml:{line}: '))
 
     def test_data_and_lines(self):
-        found = self.parse('name: some\n'
-                           'networks:\n'
-                           '  - 198.18.0.0/16\n'
-                           '  - 2001:db8::/64\n'
-                           'any: {one: [1, 2]}\n')
+        parsed = self.parse('name: some\n'
+                            'networks:\n'
+                            '  - 198.18.0.0/16\n'
+                            '  - 2001:db8::/64\n'
+                            'any: {one: [1, 2]}\n')
         self.assertEqual({
             'name': 'some', 'networks': ['198.18.0.0/16', '2001:db8::/64'],
-            'any': {'one': [1, 2]}}, found.data)
-        self.assertEqual(2, found.line('networks'))
-        self.assertEqual(4, found.line('networks', 1))
-        self.assertEqual(5, found.line('any', 'one', 0))
+            'any': {'one': [1, 2]}}, parsed.data)
+        self.assertEqual(2, parsed.line('networks'))
+        self.assertEqual(4, parsed.line('networks', 1))
+        self.assertEqual(5, parsed.line('any', 'one', 0))
         # What is not there: where it would be.
-        self.assertEqual(5, found.line('any', 'two', 'three'))
-        self.assertEqual('some.yaml:4: no', str(found.error(
+        self.assertEqual(5, parsed.line('any', 'two', 'three'))
+        self.assertEqual('some.yaml:4: no', str(parsed.error(
             'no', 'networks', 1)))
 
     def test_scalars(self):
-        found = self.parse('name: some\n'
-                           'any: [1e6, 2.5e-3, .5, 7, -7, 0x10, on, off,'
-                           ' null, 22:30, 2026-01-02, 1_0, 010, "on"]\n')
+        parsed = self.parse('name: some\n'
+                            'any: [1e6, 2.5e-3, .5, 7, -7, 0x10, on, off,'
+                            ' null, 22:30, 2026-01-02, 1_0, 010, "on"]\n')
         self.assertEqual([1e6, 0.0025, 0.5, 7, -7, 16, True, False, None,
                           '22:30', '2026-01-02', '1_0', '010', 'on'],
-                         found.data['any'])
+                         parsed.data['any'])
 
     def test_aliases_and_merged_mappings(self):
-        found = self.parse('name: some\n'
-                           'any:\n'
-                           '  one: &one {a: 1, b: 2}\n'
-                           '  two: &two {<<: *one, b: 3}\n'
-                           '  three: *two\n')
+        parsed = self.parse('name: some\n'
+                            'any:\n'
+                            '  one: &one {a: 1, b: 2}\n'
+                            '  two: &two {<<: *one, b: 3}\n'
+                            '  three: *two\n')
         self.assertEqual({'one': {'a': 1, 'b': 2}, 'two': {'a': 1, 'b': 3},
-                          'three': {'a': 1, 'b': 3}}, found.data['any'])
+                          'three': {'a': 1, 'b': 3}}, parsed.data['any'])
 
     def test_what_is_no_yaml(self):
         self.refused('name: [\n\n', 3, 'no YAML')

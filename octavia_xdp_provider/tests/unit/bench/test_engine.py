@@ -90,10 +90,10 @@ class TestCases(base.TestCase):
 
     def test_rounds_become_samples_and_marks_say_of_which_round(self):
         cases = figures.Cases()
-        one = variant('a/64', coordinates={'sizes': 64})
-        cases.add(one, 'xdp', 1, [self.figure(5.0),
-                                  self.figure(9.0, 'p99')])
-        cases.add(one, 'xdp', 2, [
+        tried = variant('a/64', coordinates={'sizes': 64})
+        cases.add(tried, 'xdp', 1, [self.figure(5.0),
+                                    self.figure(9.0, 'p99')])
+        cases.add(tried, 'xdp', 2, [
             self.figure(6.0, marks=['rate not reached: 1 of 2']),
             self.figure(8.0, 'p99')])
         first, second = cases.all()
@@ -105,15 +105,15 @@ class TestCases(base.TestCase):
 
     def test_the_product_is_set_beside_its_peers(self):
         cases = figures.Cases()
-        one = variant('a', beside=(model.Software('kernel'),))
+        tried = variant('a', beside=(model.Software('kernel'),))
         for number in (1, 2):
-            cases.add(one, 'xdp', number, [self.figure(10.0),
-                                           self.figure(0.0, 'loss')])
-            cases.add(one, 'kernel', number, [self.figure(40.0),
-                                              self.figure(0.5, 'loss')])
-        found, = versus.of(cases.all(), cases.ours)
-        self.assertEqual(('kernel', 'a'), (found.peer, found.case))
-        self.assertAlmostEqual(4.0, found.ratio)
+            cases.add(tried, 'xdp', number, [self.figure(10.0),
+                                             self.figure(0.0, 'loss')])
+            cases.add(tried, 'kernel', number, [self.figure(40.0),
+                                                self.figure(0.5, 'loss')])
+        ratio, = versus.of(cases.all(), cases.ours)
+        self.assertEqual(('kernel', 'a'), (ratio.peer, ratio.case))
+        self.assertAlmostEqual(4.0, ratio.ratio)
 
 
 class TestSurroundings(base.TestCase):
@@ -167,8 +167,8 @@ class TestNamed(base.TestCase):
              ('IPv4 UDP', 'ns', results.LOWER, 47),
              ('IPv4 UDP/ratio to floor', '1', results.LOWER, 1.74),
              ('broken', 'connections', results.LOWER, 0)],
-            [(one.part, one.unit, one.better, one.value)
-             for one in named.figures_of({
+            [(figure.part, figure.unit, figure.better, figure.value)
+             for figure in named.figures_of({
                  'api_to_map': {'p50_ms': 120},
                  'fleet': {'changes_per_s': 20.1, 'rss_mb': 150, 'nodes': 50,
                            'ready_s': None, 'keep_s': True},
@@ -221,10 +221,10 @@ class TestAlone(base.TestCase):
         self.assertIn('as root', str(error))
 
     def test_it_needs_no_bed(self):
-        one = dataclasses.replace(variant('a'),
-                                  measure=model.Measure('tables'))
+        tables = dataclasses.replace(variant('a'),
+                                     measure=model.Measure('tables'))
         self.assertEqual([testbeds.key_of(variant('b'))],
-                         testbeds.keys([one, variant('b')]))
+                         testbeds.keys([tables, variant('b')]))
 
 
 class TestShares(base.TestCase):

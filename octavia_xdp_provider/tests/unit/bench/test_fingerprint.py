@@ -57,10 +57,10 @@ class TestMarks(base.TestCase):
                 ('booted', {'seconds': -900}),
                 (None, {'ticks': {'idle': 999, 'steal': 1}}), (None, {})):
             with self.subTest(more):
-                found = self.marks(**more)
-                self.assertEqual(said is not None, bool(found), found)
+                marks = self.marks(**more)
+                self.assertEqual(said is not None, bool(marks), marks)
                 self.assertTrue(said is None or [
-                    mark for mark in found if said in mark] == found, found)
+                    mark for mark in marks if said in mark] == marks, marks)
 
 
 class TestDifferences(base.TestCase):
@@ -79,7 +79,7 @@ class TestDifferences(base.TestCase):
 
     def test_by_importance(self):
         machine = ('beds', 'one', 'machines', 'machine')
-        found = self.differences(
+        differences = self.differences(
             (('library',), 'y'),
             (('marks',), ['machine: other load']),
             ((*machine, 'versions', 'python'), '3.13'),
@@ -101,9 +101,10 @@ class TestDifferences(base.TestCase):
             (kinds.LOAD, 'marks'),
             (kinds.OTHER, 'beds/one/machines/machine/versions/python'),
             (kinds.OTHER, 'library'),
-        ], [(one.importance, one.name) for one in found])
-        self.assertEqual('commit: "aaa" → "bbb"', str(found[2]))
-        self.assertEqual('changes: nothing → "abc"', str(found[1]))
+        ], [(difference.importance, difference.name)
+            for difference in differences])
+        self.assertEqual('commit: "aaa" → "bbb"', str(differences[2]))
+        self.assertEqual('changes: nothing → "abc"', str(differences[1]))
 
     def test_what_passes_is_no_difference(self):
         self.assertEqual([], self.differences(
@@ -112,9 +113,9 @@ class TestDifferences(base.TestCase):
     def test_what_only_one_has(self):
         second = copy.deepcopy(FIRST)
         second['beds']['two'] = {'provider': 'ssh'}
-        found, = fingerprint.differences(FIRST, second)
-        self.assertEqual(('beds/two/provider', None, 'ssh'),
-                         (found.name, found.first, found.second))
+        difference, = fingerprint.differences(FIRST, second)
+        self.assertEqual(('beds/two/provider', None, 'ssh'), (
+            difference.name, difference.first, difference.second))
 
 
 class TestSource(base.TestCase):
@@ -146,9 +147,9 @@ class TestSource(base.TestCase):
 class TestWatch(base.TestCase):
 
     def test_without_a_bed_it_is_this_machine(self):
-        found = json.loads(json.dumps(fingerprint.Watch([]).end()))
-        self.assertEqual(facts.facts(), found['machines']['machine'])
-        self.assertEqual({'machine'}, set(found['load']['end']))
+        fingerprinted = json.loads(json.dumps(fingerprint.Watch([]).end()))
+        self.assertEqual(facts.facts(), fingerprinted['machines']['machine'])
+        self.assertEqual({'machine'}, set(fingerprinted['load']['end']))
         self.assertEqual(fingerprint.Importance.MACHINE,
                          fingerprint.importance('machines/machine/cpu/model'))
 
@@ -164,13 +165,13 @@ class TestFacts(base.TestCase):
         return json.loads(done.stdout)
 
     def test_facts(self):
-        found = self.ask('facts')
+        answer = self.ask('facts')
         release = pathlib.Path('/proc/sys/kernel/osrelease').read_text()
-        self.assertEqual(release.strip(), found['kernel']['release'])
-        self.assertGreaterEqual(found['cpu']['count'], 1)
-        self.assertTrue(found['cpu']['flags'])
-        self.assertGreater(found['memory']['total_kib'], 0)
-        self.assertEqual(found, self.ask('facts'))
+        self.assertEqual(release.strip(), answer['kernel']['release'])
+        self.assertGreaterEqual(answer['cpu']['count'], 1)
+        self.assertTrue(answer['cpu']['flags'])
+        self.assertGreater(answer['memory']['total_kib'], 0)
+        self.assertEqual(answer, self.ask('facts'))
 
     def test_load_has_no_marks_for_being_looked_at(self):
         begin, end = self.ask('load'), self.ask('load')

@@ -50,9 +50,9 @@ class TestPatience(base.TestCase):
         """A request that nobody answers."""
         asked = io.BytesIO()
         with mock.patch.object(channel.threading, 'Thread'):
-            one = channel.Channel('guest', asked, io.BytesIO(), lambda: '',
-                                  0.001)
-        host = channel.Host(one, 'lb', 'load_balancer',
+            opened = channel.Channel('guest', asked, io.BytesIO(), lambda: '',
+                                     0.001)
+        host = channel.Host(opened, 'lb', 'load_balancer',
                             pathlib.PurePosixPath('/run'), {})
         self.assertEqual(0.001, host.patience)
         with mock.patch.object(channel, 'futures') as futures:

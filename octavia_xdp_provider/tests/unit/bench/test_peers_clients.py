@@ -74,12 +74,12 @@ IPERF3_REFUSED = json.dumps({
 class TestWrk(base.TestCase):
 
     def test_of_a_whole_run(self):
-        found = wrk.parse(WRK)
-        self.assertEqual((49949, 1.107719), (found.done, found.seconds))
-        self.assertAlmostEqual(45091.76, found.rate, 1)
+        parsed = wrk.parse(WRK)
+        self.assertEqual((49949, 1.107719), (parsed.done, parsed.seconds))
+        self.assertAlmostEqual(45091.76, parsed.rate, 1)
         self.assertEqual({'p50': 51e-6, 'p90': 951e-6, 'p99': 4218e-6,
-                          'max': 9047e-6}, found.latency_s)
-        self.assertEqual([], found.marks)
+                          'max': 9047e-6}, parsed.latency_s)
+        self.assertEqual([], parsed.marks)
 
     def test_what_went_wrong_is_a_mark(self):
         self.assertEqual(
@@ -117,29 +117,29 @@ class TestH2load(base.TestCase):
 
     def test_of_a_whole_run(self):
         # Nearest rank: of 100 times the 50th, 90th, 99th and last.
-        found = h2load.parse(
+        parsed = h2load.parse(
             H2LOAD, self.log([*range(100, 0, -1)]))
-        self.assertEqual((8493, 1.0), (found.done, found.seconds))
+        self.assertEqual((8493, 1.0), (parsed.done, parsed.seconds))
         self.assertEqual({'p50': 50e-6, 'p90': 90e-6, 'p99': 99e-6,
-                          'max': 100e-6}, found.latency_s)
-        self.assertEqual([], found.marks)
+                          'max': 100e-6}, parsed.latency_s)
+        self.assertEqual([], parsed.marks)
 
     def test_of_one_request_all_percentiles_are_its_time(self):
-        found = h2load.parse(H2LOAD, self.log([7]))
-        self.assertEqual({7e-6}, set(found.latency_s.values()))
+        parsed = h2load.parse(H2LOAD, self.log([7]))
+        self.assertEqual({7e-6}, set(parsed.latency_s.values()))
 
     def test_what_went_wrong_is_a_mark(self):
-        found = h2load.parse(H2LOAD_503, H2LOAD_503_LOG)
+        parsed = h2load.parse(H2LOAD_503, H2LOAD_503_LOG)
         self.assertEqual(['failures: 6 answers of status 400 or more'],
-                         found.marks)
-        self.assertEqual(4.74e-3, found.seconds)
-        self.assertEqual(1340e-6, found.latency_s['max'])
-        found = h2load.parse(
+                         parsed.marks)
+        self.assertEqual(4.74e-3, parsed.seconds)
+        self.assertEqual(1340e-6, parsed.latency_s['max'])
+        parsed = h2load.parse(
             H2LOAD.replace('0 failed, 0 errored, 0 timeout',
                            '9 failed, 5 errored, 2 timeout'), self.log([1]))
         self.assertEqual({'answers of status 400 or more': 4,
                           'requests without an answer': 3, 'timeouts': 2},
-                         found.failures)
+                         parsed.failures)
 
     def test_what_it_does_not_say_is_an_error(self):
         for output, log in (('', ''), (H2LOAD.splitlines()[0], ''),
@@ -158,9 +158,9 @@ class TestH2load(base.TestCase):
 class TestIperf3(base.TestCase):
 
     def test_of_a_whole_run_what_was_received_counts(self):
-        found = iperf3.parse(IPERF3)
-        self.assertAlmostEqual(2504785920 / 1.002575, found.rate, 3)
-        self.assertEqual({}, found.latency_s)
+        parsed = iperf3.parse(IPERF3)
+        self.assertAlmostEqual(2504785920 / 1.002575, parsed.rate, 3)
+        self.assertEqual({}, parsed.latency_s)
 
     def test_its_own_errors_are_ours(self):
         error = self.assertRaises(errors.BenchError, iperf3.parse,
@@ -179,10 +179,10 @@ class TestIperf3(base.TestCase):
 class TestResults(base.TestCase):
 
     def test_together_counts_add_up_and_the_worst_latency_stays(self):
-        found = result.together([
+        joined = result.together([
             result.Result(1.0, 100, {'p50': 1.0, 'p99': 3.0}, {'timeouts': 1}),
             result.Result(2.0, 50, {'p50': 2.0, 'p99': 2.5},
                           {'timeouts': 2, 'read errors': 1})])
         self.assertEqual(result.Result(
             2.0, 150, {'p50': 2.0, 'p99': 3.0},
-            {'timeouts': 3, 'read errors': 1}), found)
+            {'timeouts': 3, 'read errors': 1}), joined)

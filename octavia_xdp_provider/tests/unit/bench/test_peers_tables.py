@@ -49,18 +49,18 @@ class TestTables(base.TestCase):
                         'other load: others took 8 % (round 2)']),
             case(f'{ON}/memory', 27 * 2.0 ** 20))])
         head, ours, haproxy = rows_of(text)['Connections are kept']
-        found = dict(zip(head, ours, strict=True))
-        self.assertEqual('this product', found['software'])
-        self.assertEqual('2,000 (1,000 to 3,000)', found['requests/s'])
-        self.assertEqual('2', found['p50, ms'])
-        self.assertEqual('2 (1.5 to 2.5)', found['CPU, s a million requests'])
-        self.assertEqual('1', found['CPU, times ours'])
-        self.assertEqual('27', found['memory, MiB'])
-        self.assertEqual('not measured', found['p99, ms'])
-        theirs = dict(zip(head, haproxy, strict=True))
+        row = dict(zip(head, ours, strict=True))
+        self.assertEqual('this product', row['software'])
+        self.assertEqual('2,000 (1,000 to 3,000)', row['requests/s'])
+        self.assertEqual('2', row['p50, ms'])
+        self.assertEqual('2 (1.5 to 2.5)', row['CPU, s a million requests'])
+        self.assertEqual('1', row['CPU, times ours'])
+        self.assertEqual('27', row['memory, MiB'])
+        self.assertEqual('not measured', row['p99, ms'])
+        peers_row = dict(zip(head, haproxy, strict=True))
         self.assertEqual(('HAProxy', '20', 'not measured'), (
-            theirs['software'], theirs['CPU, times ours'],
-            theirs['requests/s']))
+            peers_row['software'], peers_row['CPU, times ours'],
+            peers_row['requests/s']))
         self.assertIn('Medians of 1, 2 or 3 rounds', text)
         self.assertIn('2026-05-04', text)
         self.assertIn('commit c0ffee.', text)
@@ -70,9 +70,9 @@ class TestTables(base.TestCase):
         text = peers.text_of([
             self.run_(case(ON, 1.0), case('beside_ipvs/on', 5.0)),
             self.run_(case(ON, 2.0), id=2, commit='beef')])
-        found = rows_of(text)
-        self.assertEqual('2', found['Connections are kept'][1][1])
-        self.assertEqual('5', found[
+        rows = rows_of(text)
+        self.assertEqual('2', rows['Connections are kept'][1][1])
+        self.assertEqual('5', rows[
             'In a guest that counts instructions: connections are kept'][1][1])
         self.assertIn('commit beef.', text)
 

@@ -60,21 +60,22 @@ class TestInventory(base.TestCase):
             text, self.folder / 'bed.yaml', reading.SCHEMA))
 
     def test_hosts_groups_and_variables(self):
-        found = json.loads(json.dumps(
+        inventory = json.loads(json.dumps(
             provisioning.inventory(self.read(), OPTIONS)))
-        self.assertEqual({'octavia_xdp_node_as': 65010,
-                          'octavia_xdp_version': '1.2'}, found['all']['vars'])
-        self.assertEqual({'lb': {}}, found['lb_nodes']['hosts'])
+        self.assertEqual(
+            {'octavia_xdp_node_as': 65010, 'octavia_xdp_version': '1.2'},
+            inventory['all']['vars'])
+        self.assertEqual({'lb': {}}, inventory['lb_nodes']['hosts'])
         self.assertEqual({'gen', 'lb', 'member'},
-                         set(found['all_of_them']['hosts']))
-        lb = found['all']['hosts']['lb']
+                         set(inventory['all_of_them']['hosts']))
+        lb = inventory['all']['hosts']['lb']
         self.assertEqual(
             ('192.0.2.12', 2222, 'bench', True, '198.19.0.2'),
             (lb['ansible_host'], lb['ansible_port'], lb['ansible_user'],
              lb['ansible_become'], lb['octavia_xdp_address']))
         self.assertEqual("-o 'ControlPath=/run/a b' -p 22",
                          lb['ansible_ssh_common_args'])
-        self.assertFalse(found['all']['hosts']['gen']['ansible_become'])
+        self.assertFalse(inventory['all']['hosts']['gen']['ansible_become'])
 
     def test_what_follows_from_the_bed(self):
         """Operators' variables; those that are declared replace them."""
@@ -82,10 +83,10 @@ class TestInventory(base.TestCase):
             '  groups: {lb_nodes: [lb], all_of_them: [gen, lb, member]}\n',
             '  roles: {load_balancer: lb_node, member: member}\n')
         bed = self.read(text)
-        found = provisioning.inventory(bed, OPTIONS)
-        self.assertEqual({'hosts': {'lb': {}}}, found['bed_load_balancer'])
-        self.assertEqual({'hosts': {'member': {}}}, found['bed_member'])
-        hosts = found['all']['hosts']
+        inventory = provisioning.inventory(bed, OPTIONS)
+        self.assertEqual({'hosts': {'lb': {}}}, inventory['bed_load_balancer'])
+        self.assertEqual({'hosts': {'member': {}}}, inventory['bed_member'])
+        hosts = inventory['all']['hosts']
         self.assertEqual(
             ('lb', ['ens2'], '198.19.0.2'),
             tuple(hosts['lb'][f'octavia_xdp_{name}']
@@ -101,18 +102,18 @@ class TestInventory(base.TestCase):
     def test_packages_are_copied_to_who_installs_them(self):
         bed = self.read(BED.replace(
             'all_of_them: [gen, lb, member]', 'members: [member]'))
-        found = provisioning.inventory(bed, OPTIONS, packages.Packages(
+        inventory = provisioning.inventory(bed, OPTIONS, packages.Packages(
             self.folder, '0.2', {}))
         self.assertEqual({'hosts': {'lb': {}, 'member': {}}},
-                         found['bed_packages'])
+                         inventory['bed_packages'])
         self.assertEqual(('0.2', packages.REPOSITORY), tuple(
-            found['all']['vars'][f'octavia_xdp_{name}']
+            inventory['all']['vars'][f'octavia_xdp_{name}']
             for name in ('version', 'repository')))
 
     def test_the_version_is_left_to_the_playbook(self):
-        found = provisioning.inventory(self.read(BED.replace(
+        inventory = provisioning.inventory(self.read(BED.replace(
             'software: {version: "1.2"}\n', '')), OPTIONS)
-        self.assertNotIn('octavia_xdp_version', found['all']['vars'])
+        self.assertNotIn('octavia_xdp_version', inventory['all']['vars'])
 
     def test_without_ansible(self):
         lab = mock.Mock(directory=self.folder)

@@ -130,8 +130,8 @@ class TestHtml(base.TestCase):
                                  (tag, name, value[:1]))
                 self.assertIn(value[1:], page.ids)
             self.assertEqual([], [
-                found for found in re.findall(r'url\(([^)]*)\)', text)
-                if found[1:] not in page.ids])
+                link for link in re.findall(r'url\(([^)]*)\)', text)
+                if link[1:] not in page.ids])
             self.assertNotIn('@import', text)
             # Names of namespaces are not fetched.
             self.assertEqual({'http://www.w3.org/2000/svg'},

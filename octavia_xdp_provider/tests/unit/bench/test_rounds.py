@@ -32,27 +32,27 @@ class TestSignTest(base.TestCase):
     def test_interval_and_p_never_contradict_each_other(self):
         for seed in range(50):
             sample = values(9, seed)
-            found = sign_test.interval(sample, 0.95)
+            interval = sign_test.interval(sample, 0.95)
             for bound in (-0.2, 0.0, 0.1):
-                self.assertEqual(found.low > bound,
+                self.assertEqual(interval.low > bound,
                                  sign_test.p_above(sample, bound) <= 0.025)
-                self.assertEqual(found.high < bound,
+                self.assertEqual(interval.high < bound,
                                  sign_test.p_below(sample, bound) <= 0.025)
 
     def test_few_values_say_how_little_their_extremes_enclose(self):
         for count, confidence in ((1, 0.0), (2, 0.5), (5, 0.9375)):
             sample = values(count, 1)
-            found = sign_test.interval(sample, 0.95)
-            self.assertEqual((min(sample), max(sample), confidence),
-                             (found.low, found.high, found.confidence))
+            interval = sign_test.interval(sample, 0.95)
+            self.assertEqual((min(sample), max(sample), confidence), (
+                interval.low, interval.high, interval.confidence))
         self.assertGreaterEqual(
             sign_test.interval(values(6, 1), 0.95).confidence, 0.95)
 
     def test_a_quarter_of_the_values_may_be_anything(self):
         sample = [0.01 * index for index in range(-8, 9)] + [9.0] * 5
-        found = sign_test.interval(sample, 0.95)
-        self.assertEqual(0.025, round(found.estimate, 9))
-        self.assertLess(found.high, 0.1)
+        interval = sign_test.interval(sample, 0.95)
+        self.assertEqual(0.025, round(interval.estimate, 9))
+        self.assertLess(interval.high, 0.1)
 
     def test_equal_values_are_above_nothing_that_equals_them(self):
         self.assertEqual(1.0, sign_test.p_above([2.0] * 10, 2.0))
@@ -79,10 +79,10 @@ class TestRankSum(base.TestCase):
 
     def test_interval_is_of_after_less_before(self):
         before, after = values(20, 1, 0), values(20, 2, 5)
-        found = rank_sum.interval(before, after, 0.95)
-        self.assertLess(4, found.low)
-        self.assertLess(found.high, 6)
-        self.assertGreaterEqual(found.confidence, 0.95)
+        interval = rank_sum.interval(before, after, 0.95)
+        self.assertLess(4, interval.low)
+        self.assertLess(interval.high, 6)
+        self.assertGreaterEqual(interval.confidence, 0.95)
 
     def test_number_of_rounds_has_limits(self):
         for first, second in ((0, 5), (5, 0), (1000, 501)):

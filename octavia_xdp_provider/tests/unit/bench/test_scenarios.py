@@ -48,32 +48,32 @@ class Files(base.TestCase):
 class TestScenario(Files):
 
     def test_what_is_not_said_has_a_default(self):
-        one, = self.scenario(LEAST)
-        self.assertEqual('one', one.name)
-        self.assertEqual(load.DEFAULT_BED, one.bed)
-        self.assertEqual(model.Software('xdp', {}), one.software)
-        self.assertEqual(((128, 1),), one.traffic.sizes)
+        variant, = self.scenario(LEAST)
+        self.assertEqual('one', variant.name)
+        self.assertEqual(load.DEFAULT_BED, variant.bed)
+        self.assertEqual(model.Software('xdp', {}), variant.software)
+        self.assertEqual(((128, 1),), variant.traffic.sizes)
 
     def test_sizes_are_one_a_mix_or_imix(self):
         def sizes(text):
-            one, = self.scenario(LEAST + f'traffic: {{sizes: {text}}}\n')
-            return one.traffic.sizes
+            variant, = self.scenario(LEAST + f'traffic: {{sizes: {text}}}\n')
+            return variant.traffic.sizes
         self.assertEqual(((512, 1),), sizes('512'))
         self.assertEqual(((64, 2), (1514, 1)), sizes('[[64, 2], [1514, 1]]'))
         self.assertEqual(model.IMIX, sizes('imix'))
 
     def test_a_bed_can_be_changed_without_a_file_of_its_own(self):
-        one, = self.scenario(LEAST + (
+        variant, = self.scenario(LEAST + (
             'bed: {name: ecmp, set: {hosts: {lb: {count: 3, sysctl: '
             '{net.a.b: 1}}}}}\n'))
-        self.assertEqual('ecmp', one.bed)
+        self.assertEqual('ecmp', variant.bed)
         self.assertEqual(((('hosts', 'lb', 'count'), 3),
                           (('hosts', 'lb', 'sysctl', 'net.a.b'), 1)),
-                         one.bed_set)
+                         variant.bed_set)
 
     def test_the_bed_of_the_command_line_comes_first(self):
-        one, = self.scenario(LEAST + 'bed: two-nodes\n', bed='mine.yaml')
-        self.assertEqual('mine.yaml', one.bed)
+        variant, = self.scenario(LEAST + 'bed: two-nodes\n', bed='mine.yaml')
+        self.assertEqual('mine.yaml', variant.bed)
 
     def test_mistakes_have_their_line(self):
         for line, words, more in (
@@ -102,9 +102,9 @@ class TestScenario(Files):
 
     def test_a_part_by_itself_has_settings_and_no_bed(self):
         part = 'summary: x\nmeasure: {kind: steady, settings: '
-        one, = self.scenario(part + '{delay: 7}}\n')
-        self.assertTrue(one.is_alone)
-        self.assertEqual({'delay': 7}, one.measure.settings)
+        variant, = self.scenario(part + '{delay: 7}}\n')
+        self.assertTrue(variant.is_alone)
+        self.assertEqual({'delay': 7}, variant.measure.settings)
         for line, words, text in (
                 (2, ('no such setting', 'protocol'), '{delya: 7}}\n'),
                 (2, ("'7'", '5'), '{delay: "7"}}\n'),
@@ -146,7 +146,7 @@ class TestScenario(Files):
 class TestMatrix(Files):
 
     def test_each_combination_is_a_case_with_a_name_and_coordinates(self):
-        found = self.scenario(LEAST + '''\
+        variants = self.scenario(LEAST + '''\
 matrix:
   traffic.flows: [1, 1024]
   encapsulation:
@@ -154,8 +154,8 @@ matrix:
     gue6: {software.configuration.encapsulation: gue, services.family: 6}
 ''')
         self.assertEqual(['one/1/gue', 'one/1/gue6', 'one/1024/gue',
-                          'one/1024/gue6'], [case.name for case in found])
-        last = found[-1]
+                          'one/1024/gue6'], [case.name for case in variants])
+        last = variants[-1]
         self.assertEqual((1024, 6), (last.traffic.flows,
                                      last.services.family))
         self.assertEqual({'encapsulation': 'gue'},
@@ -164,23 +164,23 @@ matrix:
                          last.coordinates)
 
     def test_a_row_can_be_of_the_bed(self):
-        found = self.scenario(LEAST + '''\
+        variants = self.scenario(LEAST + '''\
 bed: {name: ecmp, set: {}}
 matrix:
   bed.set.hosts.lb.count: [1, 8]
 ''')
         self.assertEqual([((('hosts', 'lb', 'count'), 1),),
                           ((('hosts', 'lb', 'count'), 8),)],
-                         [case.bed_set for case in found])
-        self.assertEqual(['one/1', 'one/8'], [case.name for case in found])
+                         [case.bed_set for case in variants])
+        self.assertEqual(['one/1', 'one/8'], [case.name for case in variants])
 
     def test_combinations_can_be_left_out(self):
-        found = self.scenario(LEAST + '''\
+        variants = self.scenario(LEAST + '''\
 matrix: {services.family: [4, 6], traffic.flows: [1, 2]}
 leave_out: ['6/*']
 ''')
         self.assertEqual(['one/4/1', 'one/4/2'],
-                         [case.name for case in found])
+                         [case.name for case in variants])
         self.assert_refused(4, ('nothing is left',), LEAST + (
             "matrix: {services.family: [4, 6]}\nleave_out: ['*']\n"))
 
@@ -210,7 +210,7 @@ class TestSuite(Files):
 
     def test_parts_choose_cases_rounds_and_values(self):
         self.write(LEAST + 'matrix: {traffic.flows: [1, 2, 3]}\n')
-        found = self.suite('''\
+        suite = self.suite('''\
             summary: some
             rounds: 5
             minutes: 1
@@ -220,9 +220,9 @@ class TestSuite(Files):
               set: {measure.seconds: 0.5}
             ''')
         self.assertEqual(['one/1', 'one/2'],
-                         [case.name for case in found.variants])
+                         [case.name for case in suite.variants])
         self.assertEqual({(5, 0.5)}, {(case.rounds, case.measure.seconds)
-                                      for case in found.variants})
+                                      for case in suite.variants})
 
     def test_mistakes_have_their_line(self):
         self.write(LEAST)
@@ -249,5 +249,5 @@ class TestDefinitions(base.TestCase):
         for name in definitions.names(definitions.SCENARIOS):
             self.assertTrue(load.scenario(name), name)
         for name in definitions.names(definitions.SUITES):
-            found = load.suite(name)
-            self.assertTrue(found.variants, name)
+            suite = load.suite(name)
+            self.assertTrue(suite.variants, name)

@@ -44,9 +44,9 @@ class Device:
         self.trials.append(trial)
         return trial
 
-    def counted(self, found):
-        return [trial for trial in self.trials if trial.asked == found and
-                trial.disturbed is None and trial.rate >= 0.99 * found]
+    def counted(self, asked):
+        return [trial for trial in self.trials if trial.asked == asked and
+                trial.disturbed is None and trial.rate >= 0.99 * asked]
 
 
 devices = strategies.builds(
@@ -72,19 +72,19 @@ class TestSearch(base.TestCase):
     @untimed.settings
     @hypothesis.given(devices, goals)
     def test_it_ends_and_reports_only_what_was_confirmed(self, device, wanted):
-        found = rate.search(device.measure, LOW, HIGH, wanted)
+        result = rate.search(device.measure, LOW, HIGH, wanted)
 
-        self.assertTrue(found.trials == len(device.trials) <=
+        self.assertTrue(result.trials == len(device.trials) <=
                         wanted.trials_max)
-        if found.rate is None:
+        if result.rate is None:
             self.assertTrue(any('no rate was confirmed' in mark
-                                for mark in found.marks))
+                                for mark in result.marks))
             return
-        self.assertTrue(LOW <= found.rate <= HIGH)
-        counted = load.Load(found.rate, device.counted(found.rate))
+        self.assertTrue(LOW <= result.rate <= HIGH)
+        counted = load.Load(result.rate, device.counted(result.rate))
         self.assertIs(load.Verdict.LOWER, counted.verdict(wanted))
-        self.assertEqual(counted.seconds, found.confirming_seconds)
-        self.assertTrue(found.upper is None or found.rate < found.upper)
+        self.assertEqual(counted.seconds, result.confirming_seconds)
+        self.assertTrue(result.upper is None or result.rate < result.upper)
         good = [trial for trial in counted.trials
                 if trial.loss_ratio <= wanted.loss_ratio]
         self.assertGreaterEqual(len(good), len(counted.trials) *
@@ -93,15 +93,15 @@ class TestSearch(base.TestCase):
     @untimed.settings
     @hypothesis.given(strategies.floats(1.1 * LOW, 0.9 * HIGH))
     def test_a_threshold_is_found_within_the_width(self, threshold):
-        found = self.search(Device(threshold))
+        result = self.search(Device(threshold))
 
         # A packet a second is the least that can be lost.
-        self.assertLessEqual(found.rate, threshold + 1)
-        self.assertGreaterEqual(found.rate, threshold * 0.985 - 2, found)
-        self.assertLessEqual(threshold, found.upper)
-        self.assertEqual([], found.marks)
-        self.assertEqual(found.rate, found.forwarded)
-        self.assertLess(found.trials, 60, found)
+        self.assertLessEqual(result.rate, threshold + 1)
+        self.assertGreaterEqual(result.rate, threshold * 0.985 - 2, result)
+        self.assertLessEqual(threshold, result.upper)
+        self.assertEqual([], result.marks)
+        self.assertEqual(result.rate, result.forwarded)
+        self.assertLess(result.trials, 60, result)
 
     @untimed.settings
     @hypothesis.given(strategies.floats(1.2 * LOW, 0.5 * HIGH),
@@ -109,45 +109,45 @@ class TestSearch(base.TestCase):
     def test_a_stray_loss_does_not_end_the_search_too_low(self, threshold,
                                                           seed):
         device = Device(threshold, noise=0.1, seed=seed)
-        found = self.search(device, sum_seconds=9.0)
+        result = self.search(device, sum_seconds=9.0)
 
-        self.assertLessEqual(found.rate, threshold + 1)
+        self.assertLessEqual(result.rate, threshold + 1)
         # A tenth, as the search promises, and what rounding adds to it.
-        self.assertGreaterEqual(found.rate, 0.899 * threshold, found)
-        lossy = sum(trial.lost > 0 for trial in device.counted(found.rate))
+        self.assertGreaterEqual(result.rate, 0.899 * threshold, result)
+        lossy = sum(trial.lost > 0 for trial in device.counted(result.rate))
         self.assertEqual(bool(lossy), any('lost more' in mark
-                                          for mark in found.marks))
+                                          for mark in result.marks))
 
     @untimed.settings
     @hypothesis.given(strategies.floats(2 * LOW, 0.9 * HIGH))
     def test_a_generator_that_is_too_slow_confirms_nothing_above(self, reach):
         device = Device(2 * HIGH, reach=reach)
-        found = self.search(device)
+        result = self.search(device)
 
-        self.assertIsNone(found.upper)
-        self.assertTrue(0.9 * reach < found.rate <= reach / 0.99)
+        self.assertIsNone(result.upper)
+        self.assertTrue(0.9 * reach < result.rate <= reach / 0.99)
         self.assertTrue(any('generator reached' in mark
-                            for mark in found.marks))
+                            for mark in result.marks))
 
     def test_no_loss_at_the_greatest_rate_is_marked(self):
-        found = self.search(Device(2 * HIGH))
+        result = self.search(Device(2 * HIGH))
 
-        self.assertEqual((HIGH, None), (found.rate, found.upper))
+        self.assertEqual((HIGH, None), (result.rate, result.upper))
         self.assertEqual([f'no loss at {HIGH:.0f} packets/s, the greatest '
-                          'rate tried'], found.marks)
+                          'rate tried'], result.marks)
 
     def test_a_device_that_loses_always_has_no_rate(self):
-        found = self.search(Device(2 * HIGH, noise=1.0))
+        result = self.search(Device(2 * HIGH, noise=1.0))
 
-        self.assertEqual((None, 0.0, LOW), (found.rate, found.lower,
-                                            found.upper))
-        self.assertIsNone(found.forwarded)
+        self.assertEqual((None, 0.0, LOW), (result.rate, result.lower,
+                                            result.upper))
+        self.assertIsNone(result.forwarded)
 
     def test_nothing_but_disturbed_trials_confirm_nothing(self):
-        found = self.search(Device(HIGH, disturbed=1.0))
+        result = self.search(Device(HIGH, disturbed=1.0))
 
-        self.assertIsNone(found.rate)
-        self.assertIn('disturbed: other load', found.marks)
+        self.assertIsNone(result.rate)
+        self.assertIn('disturbed: other load', result.marks)
 
     def test_a_refuted_rate_below_a_confirmed_one_is_marked(self):
         lost = {HIGH: 0, HIGH / 2: 5}
@@ -160,15 +160,15 @@ class TestSearch(base.TestCase):
         for asked in (HIGH / 4, HIGH / 2, HIGH):
             searched._try(asked)
 
-        found = searched._result()
-        self.assertEqual((HIGH / 4, HIGH / 2), (found.rate, found.upper))
-        self.assertTrue(any('not steady' in mark for mark in found.marks))
+        result = searched._result()
+        self.assertEqual((HIGH / 4, HIGH / 2), (result.rate, result.upper))
+        self.assertTrue(any('not steady' in mark for mark in result.marks))
 
     def test_with_loss_allowed_it_is_what_came_through_that_counts(self):
-        found = self.search(Device(1e5), loss_ratio=0.1)
+        result = self.search(Device(1e5), loss_ratio=0.1)
 
-        self.assertTrue(1e5 < found.rate <= 1e5 / 0.9 + 1)
-        self.assertTrue(0.98e5 < found.forwarded <= 1e5 + 1)
+        self.assertTrue(1e5 < result.rate <= 1e5 / 0.9 + 1)
+        self.assertTrue(0.98e5 < result.forwarded <= 1e5 + 1)
 
     def test_bounds_that_are_none_are_refused(self):
         for low, high in ((0, 1), (2, 1), (1, 1), (1, math.inf),

@@ -13,11 +13,11 @@ from octavia_xdp_provider.tests.unit.bench import results
 class TestMedian(base.TestCase):
 
     def test_interval_is_of_order_statistics(self):
-        found = statistics.median([float(value) for value in range(20)])
+        median = statistics.median([float(value) for value in range(20)])
         # Binomial: 5 of 20 tails or fewer have a probability of 0.0207.
         self.assertEqual((9.5, 5.0, 14.0),
-                         (found.estimate, found.low, found.high))
-        self.assertAlmostEqual(0.9586, found.confidence, 4)
+                         (median.estimate, median.low, median.high))
+        self.assertAlmostEqual(0.9586, median.confidence, 4)
 
     def test_few_rounds_say_how_sure_they_are(self):
         self.assertEqual(0.0, statistics.median([3.0]).confidence)
@@ -29,37 +29,37 @@ class TestMedian(base.TestCase):
         source = random.Random(1)
         hits = 0
         for _ in range(1000):
-            found = statistics.median(
+            median = statistics.median(
                 [source.expovariate(1) for _ in range(9)])
-            hits += found.low <= 0.6931 <= found.high
+            hits += median.low <= 0.6931 <= median.high
         self.assertGreater(hits, 940)
 
 
 class TestVersus(base.TestCase):
 
     def test_over_one_is_better_for_us_whatever_the_unit(self):
-        ours, theirs = [200.0] * 6, [100.0] * 6
+        ours, peers = [200.0] * 6, [100.0] * 6
         for better, ratio in ((model.HIGHER, 2.0), (model.LOWER, 0.5)):
-            found = statistics.versus(
+            ratio_to_peer = statistics.versus(
                 'haproxy', results.case(samples=ours, better=better),
-                results.case(samples=theirs, better=better))
-            self.assertAlmostEqual(ratio, found.ratio)
-            self.assertAlmostEqual(ratio, found.low)
-            self.assertAlmostEqual(ratio, found.high)
+                results.case(samples=peers, better=better))
+            self.assertAlmostEqual(ratio, ratio_to_peer.ratio)
+            self.assertAlmostEqual(ratio, ratio_to_peer.low)
+            self.assertAlmostEqual(ratio, ratio_to_peer.high)
 
     def test_rounds_are_compared_with_their_neighbours(self):
         """All of one round may be half as fast: the ratio is not."""
-        found = statistics.versus(
+        ratio = statistics.versus(
             'ipvs', results.case(samples=[30.0, 15.0, 30.0, 15.0, 30.0, 15.0]),
             results.case(samples=[10.0, 5.0, 10.0, 5.0, 10.0, 5.0]))
-        self.assertAlmostEqual(3.0, found.low)
-        self.assertAlmostEqual(3.0, found.high)
+        self.assertAlmostEqual(3.0, ratio.low)
+        self.assertAlmostEqual(3.0, ratio.high)
 
     def test_what_has_no_ratio_is_refused(self):
-        for theirs in (results.case(unit='s'), results.case(samples=[0.0]),
-                       results.case(samples=[]), results.case('other')):
+        for case in (results.case(unit='s'), results.case(samples=[0.0]),
+                     results.case(samples=[]), results.case('other')):
             self.assertRaises(errors.BenchError, statistics.versus, 'ipvs',
-                              results.case(), theirs)
+                              results.case(), case)
 
 
 class TestSuiteJson(base.TestCase):

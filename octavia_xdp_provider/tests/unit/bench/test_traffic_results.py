@@ -80,36 +80,36 @@ class TestLosses(base.TestCase):
         got = numpy.zeros(count, bool)
         got[one + other] = True
 
-        found = losses.of(
+        lost = losses.of(
             wanted, sent(count, destinations=numpy.bincount(
                 target, minlength=2)), [received(one), received(other)])
 
-        self.assertEqual(int(got.sum()), found.received)
+        self.assertEqual(int(got.sum()), lost.received)
         self.assertEqual(len(one) + len(other) - int(got.sum()),
-                         found.duplicated)
-        self.assertEqual(int((~got).sum()), found.lost)
-        self.assertEqual(len(set(flow[~got])), found.flows)
+                         lost.duplicated)
+        self.assertEqual(int((~got).sum()), lost.lost)
+        self.assertEqual(len(set(flow[~got])), lost.flows)
         self.assertEqual([int((got & (target == index)).sum())
-                          for index in (0, 1)], found.destinations)
+                          for index in (0, 1)], lost.destinations)
         half = count // 2
         self.assertEqual(
             [(0.0, half, int((~got[:half]).sum())), (0.1, 0, 0),
-             (0.2, count - half, int((~got[half:]).sum()))], found.timeline)
+             (0.2, count - half, int((~got[half:]).sum()))], lost.timeline)
 
 
 class TestMerge(base.TestCase):
 
     def test_everything_received_has_no_marks(self):
-        found = measure(sent(100), received(range(60)),
-                        received(range(60, 100)))
+        measured = measure(sent(100), received(range(60)),
+                           received(range(60, 100)))
 
-        self.assertEqual((100, 100, 0, []), (found.sent, found.received,
-                                             found.lost, found.marks))
-        self.assertEqual({'sink0': 60, 'sink1': 40}, found.by_receiver)
+        self.assertEqual((100, 100, 0, []), (measured.sent, measured.received,
+                                             measured.lost, measured.marks))
+        self.assertEqual({'sink0': 60, 'sink1': 40}, measured.by_receiver)
 
     def test_marks(self):
         every = range(100)
-        for text, found in (
+        for text, measured in (
                 ('rate not reached: 100 of 200',
                  measure(sent(100), received(every), rate=200)),
                 ('ended early',
@@ -126,16 +126,16 @@ class TestMerge(base.TestCase):
                  measure(sent(100), received(every), foreign={'udp': 6})),
                 ('not one packet arrived',
                  measure(sent(100), received()))):
-            self.assertEqual(1, len(found.marks), found.marks)
-            self.assertIn(text, found.marks[0])
+            self.assertEqual(1, len(measured.marks), measured.marks)
+            self.assertIn(text, measured.marks[0])
 
     def test_control_traffic_is_foreign_but_no_mark(self):
-        found = measure(sent(100), received(range(100)),
-                        foreign={'arp': 1, 'neighbour': 2, 'icmp': 3,
-                                 'link': 4, 'bfd': 5, 'tcp': 6, 'udp': 0})
+        measured = measure(sent(100), received(range(100)),
+                           foreign={'arp': 1, 'neighbour': 2, 'icmp': 3,
+                                    'link': 4, 'bfd': 5, 'tcp': 6, 'udp': 0})
 
-        self.assertEqual((21, []), (found.foreign, found.marks))
-        self.assertNotIn('udp', found.foreign_by_kind)
+        self.assertEqual((21, []), (measured.foreign, measured.marks))
+        self.assertNotIn('udp', measured.foreign_by_kind)
 
     def test_without_one_clock_there_is_no_latency(self):
         latencies = numpy.zeros(formats.constants.LATENCY_BUCKETS, int)
@@ -177,13 +177,13 @@ class TestLatency(base.TestCase):
         counts = numpy.bincount(
             numpy.searchsorted(uppers, values), minlength=len(uppers))
 
-        found = latency.percentiles(counts, max(values))
+        percentiles = latency.percentiles(counts, max(values))
 
         for name, share in latency.PERCENTILES:
             exact = numpy.percentile(values, 100 * share,
                                      method='inverted_cdf')
-            self.assertTrue(exact <= found[name] <= exact * 1.01, name)
-        self.assertEqual(max(values), found['max'])
+            self.assertTrue(exact <= percentiles[name] <= exact * 1.01, name)
+        self.assertEqual(max(values), percentiles['max'])
 
     def test_of_nothing_there_is_none(self):
         self.assertEqual({}, latency.percentiles(numpy.zeros(10, int), 0))

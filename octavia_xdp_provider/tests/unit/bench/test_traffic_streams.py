@@ -150,10 +150,11 @@ class TestStreams(base.TestCase):
             self.assertEqual((2, 5, 3, 0x120), (
                 stream.destinations, stream.slots, stream.sizes, stream.id))
             for address in (IPV4, IPV6):
-                found = reader.structure('destination')
+                destination = reader.structure('destination')
                 packed = ipaddress.ip_address(address).packed
-                self.assertEqual(packed, bytes(found.address)[:len(packed)])
-                self.assertEqual(7, found.ifindex)
+                self.assertEqual(
+                    packed, bytes(destination.address)[:len(packed)])
+                self.assertEqual(7, destination.ifindex)
             reader.bytes(2 * (5 + 3))
         self.assertRaises(errors.BenchError, reader.bytes, 1)
 

@@ -33,49 +33,49 @@ def judge(before, after, interest=INTEREST, drifts=None):
 class TestInTurn(base.TestCase):
 
     def test_same_though_the_machine_drifts(self):
-        found = judge(*noisy(1))
-        self.assertEqual(verdict.SAME, found.verdict)
-        self.assertLess(-0.03, found.interval.low)
-        self.assertLess(found.interval.high, 0.03)
+        judged = judge(*noisy(1))
+        self.assertEqual(verdict.SAME, judged.verdict)
+        self.assertLess(-0.03, judged.interval.low)
+        self.assertLess(judged.interval.high, 0.03)
 
     def test_changed_and_in_which_direction(self):
         for factor, direction in ((0.9, verdict.WORSE), (1.1, verdict.BETTER)):
-            found = judge(*noisy(2, 40, factor=factor))
+            judged = judge(*noisy(2, 40, factor=factor))
             self.assertEqual((verdict.CHANGED, direction),
-                             (found.verdict, found.direction))
+                             (judged.verdict, judged.direction))
         before, after = noisy(2, 40, factor=1.1)
         before.better = after.better = model.LOWER
         self.assertEqual(verdict.WORSE, judge(before, after).direction)
 
     def test_sure_but_of_no_interest_is_the_same(self):
-        found = judge(*noisy(3, factor=0.99, rounds=60, noise=0.001))
-        self.assertLess(found.interval.high, 0)
-        self.assertEqual(verdict.SAME, found.verdict)
+        judged = judge(*noisy(3, factor=0.99, rounds=60, noise=0.001))
+        self.assertLess(judged.interval.high, 0)
+        self.assertEqual(verdict.SAME, judged.verdict)
 
     def test_noise_cannot_be_told_and_names_rounds(self):
-        found = judge(*noisy(2, rounds=8, noise=0.02))
-        self.assertEqual(verdict.UNKNOWN, found.verdict)
-        self.assertIn('in the interval', found.reason)
-        self.assertGreater(found.rounds_needed, 8)
-        enough = judge(*noisy(2, rounds=found.rounds_needed, noise=0.02))
+        judged = judge(*noisy(2, rounds=8, noise=0.02))
+        self.assertEqual(verdict.UNKNOWN, judged.verdict)
+        self.assertIn('in the interval', judged.reason)
+        self.assertGreater(judged.rounds_needed, 8)
+        enough = judge(*noisy(2, rounds=judged.rounds_needed, noise=0.02))
         self.assertLess(enough.interval.high - enough.interval.low,
-                        found.interval.high - found.interval.low)
+                        judged.interval.high - judged.interval.low)
 
     def test_few_rounds_are_never_enough(self):
         for rounds in range(1, 6):
             for factor in (1.0, 2.0):
-                found = judge(*noisy(5, rounds=rounds, factor=factor))
-                self.assertEqual(verdict.UNKNOWN, found.verdict)
-                self.assertGreater(found.rounds_needed or 99, 5)
-                self.assertIn('too few rounds', found.reason)
+                judged = judge(*noisy(5, rounds=rounds, factor=factor))
+                self.assertEqual(verdict.UNKNOWN, judged.verdict)
+                self.assertGreater(judged.rounds_needed or 99, 5)
+                self.assertIn('too few rounds', judged.reason)
 
     def test_at_the_smallest_difference_no_number_of_rounds_does(self):
         before = results.case(samples=[100.0] * 20)
         after = results.case(samples=[102.0, 104.0] * 10)
-        found = judge(before, after)
+        judged = judge(before, after)
         self.assertEqual((verdict.UNKNOWN, None),
-                         (found.verdict, found.rounds_needed))
-        self.assertIn('1000 rounds would not do', found.reason)
+                         (judged.verdict, judged.rounds_needed))
+        self.assertIn('1000 rounds would not do', judged.reason)
 
     def test_unit_has_a_smallest_difference_of_its_own(self):
         before = results.case(samples=[40.0] * 9, unit='ns', better='lower')
@@ -91,10 +91,10 @@ class TestInTurn(base.TestCase):
 
         none = lost(*[0.0] * 8)
         self.assertEqual(verdict.SAME, judge(none, none).verdict)
-        found = judge(none, lost(5, 3, 8, 9, 4, 6, 7, 5))
+        judged = judge(none, lost(5, 3, 8, 9, 4, 6, 7, 5))
         self.assertEqual((verdict.CHANGED, verdict.WORSE, False),
-                         (found.verdict, found.direction, found.is_ratio))
-        self.assertEqual(5.5, found.interval.estimate)
+                         (judged.verdict, judged.direction, judged.is_ratio))
+        self.assertEqual(5.5, judged.interval.estimate)
 
     def test_all_of_what_is_wrong_in_one_case_of_forty(self):
         """One change is found among many cases, and nothing else is."""
@@ -123,15 +123,15 @@ class TestApart(base.TestCase):
     def test_drift_is_a_part_of_the_interval(self):
         before, after = noisy(1, rounds=40, factor=0.85)
         self.assertEqual(verdict.CHANGED, judge(before, after).verdict)
-        found = judge(before, after, drifts={})
+        judged = judge(before, after, drifts={})
         self.assertEqual((verdict.UNKNOWN, None),
-                         (found.verdict, found.rounds_needed))
-        self.assertIn('not measured in turn', found.reason)
+                         (judged.verdict, judged.rounds_needed))
+        self.assertIn('not measured in turn', judged.reason)
 
     def test_large_changes_are_found(self):
-        found = judge(*noisy(1, factor=0.4), drifts={})
+        judged = judge(*noisy(1, factor=0.4), drifts={})
         self.assertEqual((verdict.CHANGED, verdict.WORSE),
-                         (found.verdict, found.direction))
+                         (judged.verdict, judged.direction))
 
     def test_known_drift_counts_instead(self):
         source = random.Random(1)
@@ -157,10 +157,10 @@ class TestMarks(base.TestCase):
         for factor in (1.0, 0.5):
             before, after = noisy(1, factor=factor)
             after.marks = ['clock stepped: 3 ms']
-            found = judge(before, after)
-            self.assertEqual(verdict.UNKNOWN, found.verdict)
-            self.assertIn('clock stepped', found.reason)
-            self.assertIsNotNone(found.interval)
+            judged = judge(before, after)
+            self.assertEqual(verdict.UNKNOWN, judged.verdict)
+            self.assertIn('clock stepped', judged.reason)
+            self.assertIsNotNone(judged.interval)
 
     def test_same_mark_of_both_does(self):
         before, after = noisy(1)
@@ -172,10 +172,10 @@ class TestMarks(base.TestCase):
     def test_what_was_not_measured_says_why(self):
         before, after = noisy(1)
         after.samples, after.marks = [], ['no room: 3 bytes']
-        found = judge(before, after)
+        judged = judge(before, after)
         self.assertEqual((verdict.UNKNOWN, None),
-                         (found.verdict, found.interval))
-        self.assertIn('no room', found.reason)
+                         (judged.verdict, judged.interval))
+        self.assertIn('no room', judged.reason)
 
     def test_other_units_are_not_compared(self):
         before, after = noisy(1)

@@ -105,9 +105,10 @@ class StoreTestCase(base.TestCase):
 
     def report_wanted(self, host, error=None, members=(), announced=True):
         """A node reports that it has looked at all that it should have."""
-        found = self.store.generations(host)
-        return self.report_held(host, found['as_of'], found['generations'],
-                                error, members, announced)
+        expected = self.store.generations(host)
+        return self.report_held(
+            host, expected['as_of'], expected['generations'], error, members,
+            announced)
 
     def count(self, host, counters):
         """A node that is registered reports counters and nothing else."""
@@ -246,10 +247,10 @@ class FakeOctavia:
 
     def sent_since(self, since=0):
         """Return (kind, id) → statuses of the messages since a given one."""
-        found = {}
+        statuses = {}
         for message in self.messages[since:]:
             for plural, entries in message.items():
                 for entry in entries:
-                    found.setdefault((_KINDS[plural], entry['id']),
-                                     {}).update(entry)
-        return found
+                    statuses.setdefault((_KINDS[plural], entry['id']),
+                                        {}).update(entry)
+        return statuses

@@ -55,9 +55,9 @@ class Neutron:
 
     def gateways(self, subnets):
         self.calls += 1
-        found = {row['gateway_ip'] for row in subnets}
+        gateways = {row['gateway_ip'] for row in subnets}
         return [row for row in self._ports
-                if row['fixed_ips'][0]['ip_address'] in found]
+                if row['fixed_ips'][0]['ip_address'] in gateways]
 
     def networks(self, ids):
         return [{**row, 'project_id': row['id'].removeprefix('net-'),

@@ -15,11 +15,11 @@ class TestBroker(base.TestCase):
         permissions = broker.definitions(
             broker.for_control('c', 'd'), broker.for_node('lb1', 'x'),
             broker.for_node('lb2', 'y'))['permissions']
-        mine = {(entry['user'], entry['vhost']) for entry in permissions
-                if entry['user'].startswith('octavia-xdp-node-')}
+        of_nodes = {(entry['user'], entry['vhost']) for entry in permissions
+                    if entry['user'].startswith('octavia-xdp-node-')}
         self.assertEqual({('octavia-xdp-node-lb1', 'octavia-xdp-node-lb1'),
                           ('octavia-xdp-node-lb2', 'octavia-xdp-node-lb2')},
-                         mine)
+                         of_nodes)
 
     def test_hypervisor_and_node_of_one_name_share_nothing(self):
         grants = broker.for_host('x', 'p'), broker.for_node('x', 'q')
@@ -32,26 +32,26 @@ class TestBroker(base.TestCase):
 
     def test_commands_and_definitions_grant_the_same(self):
         grants = (broker.for_control('c', 'd'), broker.for_node('lb1', 'x'))
-        found = broker.definitions(*grants)
+        definitions = broker.definitions(*grants)
         commands = [command.words for grant in grants
                     for command in broker.commands(grant)]
         self.assertEqual(
             {(entry['vhost'], entry['user'], entry['configure'],
               entry['write'], entry['read'])
-             for entry in found['permissions']},
+             for entry in definitions['permissions']},
             {command[2:] for command in commands
              if command[0] == 'set_permissions'})
         self.assertEqual(
-            {entry['name'] for entry in found['vhosts']},
+            {entry['name'] for entry in definitions['vhosts']},
             {command[1] for command in commands
              if command[0] == 'add_vhost'})
         self.assertEqual(
-            {entry['name'] for entry in found['users']},
+            {entry['name'] for entry in definitions['users']},
             {command[1] for command in commands
              if command[0] == 'add_user'})
         for name in ('policies', 'parameters'):
             self.assertEqual(['octavia-xdp-node-lb1'],
-                             [entry['vhost'] for entry in found[name]])
+                             [entry['vhost'] for entry in definitions[name]])
 
     def test_definitions_hold_salted_hashes_of_passwords(self):
         first, second = (broker.definitions(broker.for_node('lb1', 'secret'))

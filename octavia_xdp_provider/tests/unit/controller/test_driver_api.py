@@ -18,7 +18,7 @@ class TestEnded(advancing.AdvanceTestCase):
         self.changed = mock.Mock()
         self.api = driver_api.DriverEndpoint(
             self.store, mock.Mock(), self.changed,
-            lambda found: self.notified.update(found.hosts))
+            lambda change: self.notified.update(change.hosts))
 
     def change(self, change, reports_end=True):
         request = str(uuid.uuid4())

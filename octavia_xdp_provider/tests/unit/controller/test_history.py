@@ -31,11 +31,11 @@ class TestHistory(reporting.NodeApiTestCase):
 
     def says(self, host, *changes, key='lb', pool_id='pool', **more):
         """A node reports what it remembers."""
-        one = reporting.held(9, **more)
+        state = reporting.held(9, **more)
         if changes:
-            one['history'] = {pool_id: list(changes)}
+            state['history'] = {pool_id: list(changes)}
         self.seq[host] = self.seq.get(host, 0) + 1
-        answer = self.take(1, self.seq[host], host, held={key: one},
+        answer = self.take(1, self.seq[host], host, held={key: state},
                            clock=CLOCK)
         self.assertTrue(answer['taken'])
 
@@ -88,10 +88,10 @@ class TestHistory(reporting.NodeApiTestCase):
 
     def test_only_load_balancers_that_are_asked_for_are_told(self):
         self.says('a', ADDED)
-        for ids, found in ((['lb', 'other'], self.aged(25)), (['other'], {}),
-                           ([], {})):
+        for ids, expected in (
+                (['lb', 'other'], self.aged(25)), (['other'], {}), ([], {})):
             answer = self.api.history({}, 'boots', None, ids)
-            self.assertEqual(found, answer['load_balancers'])
+            self.assertEqual(expected, answer['load_balancers'])
         self.assertRaises(
             errors.Refused, self.api.history, {}, 'boots', None,
             [f'n{number}' for number in range(history.PAGE + 1)])
@@ -144,14 +144,14 @@ class TestHistory(reporting.NodeApiTestCase):
             self.store.create(document)
             self.store.place(key, add=['a', 'boots'])
             self.says('a', ADDED, key=key, pool_id=f'pool-{key}')
-        found, after = {}, None
+        histories, after = {}, None
         while True:
             told, after = self.store.histories('boots', after, 'dead', limit=2)
             self.assertLessEqual(len(told), 2)
-            found.update(told)
+            histories.update(told)
             if after is None:
                 break
-        self.assertEqual({f'n{number}' for number in range(5)}, set(found))
+        self.assertEqual({f'n{number}' for number in range(5)}, set(histories))
 
     def test_malformed_histories_are_refused_by_name(self):
         many = {f'm{number}': 1 for number in range(history.WEIGHTS_MAX)}
@@ -252,11 +252,11 @@ class TestMajority(base.TestCase):
         other = {**gone, 'address': '198.18.1.7'}
 
         def told(*words):
-            found = majority.agreed([{'pool': [
+            agreed = majority.agreed([{'pool': [
                 (20, {}, 1021, [removed])]} for removed in words],
                 {'pool': {'a'}})
-            AGED.check(found)
-            return found
+            AGED.check(agreed)
+            return agreed
         self.assertEqual({'pool': [{
             'members': {}, 'removed': [gone], 'slots': 1021, 'age': 20}]},
             told(gone, gone, other))
@@ -266,11 +266,11 @@ class TestMajority(base.TestCase):
         half = {f'm{number}': 1 for number in range(history.WEIGHTS_MAX // 2)}
         words = {f'p{number}': [(5, half, 1021), (9, {'x': 1}, 1021)]
                  for number in range(4)}
-        found = majority.agreed([words], {
+        agreed = majority.agreed([words], {
             pool_id: {*half, 'x'} for pool_id in words})
-        AGED.check(found)
+        AGED.check(agreed)
         self.assertEqual({'p0': 2}, {
-            pool_id: len(changes) for pool_id, changes in found.items()})
+            pool_id: len(changes) for pool_id, changes in agreed.items()})
 
     def test_no_reports_give_no_history(self):
         self.assertEqual({}, majority.agreed([], {'pool': {'a'}}))

@@ -83,8 +83,8 @@ class TestLimits(store_base.StoreTestCase):
         self.assertEqual('pools', option)
         self.assertIn(f'the operator allows {_STEP // 2}', text)
         self.create(1, load_balancer_bytes=_STEP // 2)
-        many = {f'm{one}': base.member(f'198.18.10.{one + 1}')
-                for one in range(200)}
+        many = {f'm{number}': base.member(f'198.18.10.{number + 1}')
+                for number in range(200)}
         self.refused(self.request, {
             'object': 'member', 'action': 'replace', 'object_id': None,
             'pool_id': 'pool1', 'members': many},

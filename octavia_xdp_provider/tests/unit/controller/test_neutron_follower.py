@@ -21,10 +21,10 @@ class Neutron(ports.Neutron):
 
 
 def port(number):
-    found = ports.port(f'port-{number}')
-    found['fixed_ips'] = [{'subnet_id': 'sub-red',
-                           'ip_address': f'10.0.0.{number}'}]
-    return found
+    made = ports.port(f'port-{number}')
+    made['fixed_ips'] = [{'subnet_id': 'sub-red',
+                          'ip_address': f'10.0.0.{number}'}]
+    return made
 
 
 class TestFollower(base.TestCase):
@@ -57,12 +57,12 @@ class TestFollower(base.TestCase):
             self.assertEqual({}, self.step())
             self.assertEqual(PER_STEP, len(self.neutron.looked_at))
             looked_at += self.neutron.looked_at
-        self.assertEqual({one.address for one in self.members},
+        self.assertEqual({member.address for member in self.members},
                          set(looked_at))
 
     def test_moved_port_is_noticed_in_its_turn(self):
-        for one in self.ports:
-            one['binding:host_id'] = 'hv2'
+        for member_port in self.ports:
+            member_port['binding:host_id'] = 'hv2'
         self.assertEqual(dict.fromkeys(self.members, 'hv2'), {
             member: finding.port.host
             for member, finding in self.steps().items()})
@@ -70,11 +70,11 @@ class TestFollower(base.TestCase):
 
     def test_moved_port_with_a_hint_is_noticed_at_once(self):
         self.step()
-        for member, one in zip(self.members, self.ports, strict=True):
-            one['binding:host_id'] = 'hv2'
+        for member, member_port in zip(self.members, self.ports, strict=True):
+            member_port['binding:host_id'] = 'hv2'
             self.follower.hint([member])
             self.assertEqual('hv2', self.step()[member].port.host)
-            one['binding:host_id'] = 'hv1'
+            member_port['binding:host_id'] = 'hv1'
 
     def test_deleted_port_is_noticed_in_its_turn(self):
         self.neutron._ports.remove(self.ports[-1])
@@ -84,8 +84,8 @@ class TestFollower(base.TestCase):
              for member, finding in self.steps().items()})
 
     def test_change_during_an_outage_is_noticed_later(self):
-        for one in self.ports:
-            one['binding:host_id'] = 'hv2'
+        for member_port in self.ports:
+            member_port['binding:host_id'] = 'hv2'
         self.follower.hint(self.members[-1:])
         with mock.patch.object(self.neutron, 'networks', side_effect=(
                 errors.NeutronUnavailable())):

@@ -46,9 +46,9 @@ class TestOptions(base.TestCase):
 class TestSearch(base.TestCase):
 
     def find(self, neutron, *wanted):
-        found = search.find(neutron, wanted)
-        self.assertEqual(set(wanted), set(found))
-        return found[wanted[0]]
+        results = search.find(neutron, wanted)
+        self.assertEqual(set(wanted), set(results))
+        return results[wanted[0]]
 
     def test_port_has_all_that_a_hypervisor_needs(self):
         finding = self.find(Neutron([port(), router_port()], [rule()]), red())
@@ -65,14 +65,14 @@ class TestSearch(base.TestCase):
         neutron = Neutron([port(), router_port(),
                            port('other', 'blue'), router_port('blue')])
         blue = findings.Wanted('blue', ADDRESS, 'sub-blue')
-        found = search.find(neutron, [red(), blue])
+        results = search.find(neutron, [red(), blue])
         self.assertEqual(['port', 'other'], [
-            found[one].port.id for one in (red(), blue)])
+            results[member].port.id for member in (red(), blue)])
         # Also without subnets, by the ports' projects.
-        found = search.find(neutron, [
+        results = search.find(neutron, [
             red(subnet_id=None), findings.Wanted('blue', ADDRESS)])
         self.assertEqual({'port', 'other'}, {
-            one.port.id for one in found.values()})
+            finding.port.id for finding in results.values()})
 
     def test_member_without_subnet_and_two_ports_is_ambiguous(self):
         second = port('second')
@@ -86,14 +86,14 @@ class TestSearch(base.TestCase):
         self.assertEqual('port', self.find(neutron, red()).port.id)
 
     def test_address_in_another_subnet_does_not_match(self):
-        one = port()
-        one['fixed_ips'].append({'subnet_id': 'sub-2',
-                                 'ip_address': '10.9.0.9'})
+        member_port = port()
+        member_port['fixed_ips'].append({'subnet_id': 'sub-2',
+                                         'ip_address': '10.9.0.9'})
         elsewhere = red(address='10.9.0.9')
-        found = search.find(Neutron([one, router_port()]),
-                            [red(), elsewhere])
-        self.assertEqual(OBSTACLE.NO_PORT, found[elsewhere].obstacle)
-        self.assertIsNone(found[red()].obstacle)
+        results = search.find(Neutron([member_port, router_port()]),
+                              [red(), elsewhere])
+        self.assertEqual(OBSTACLE.NO_PORT, results[elsewhere].obstacle)
+        self.assertIsNone(results[red()].obstacle)
 
     def test_port_on_foreign_network_is_not_reached(self):
         neutron = Neutron([port('theirs', 'blue'), router_port('blue')])
@@ -118,9 +118,9 @@ class TestSearch(base.TestCase):
         self.assertIsNone(self.find(neutron, red()).obstacle)
 
     def test_other_spelling_of_an_address_matches(self):
-        one = port(fixed_ips=[{'subnet_id': 'sub-red',
-                               'ip_address': '2001:db8::b'}])
-        finding = self.find(Neutron([one, router_port()]),
+        member_port = port(fixed_ips=[{'subnet_id': 'sub-red',
+                                       'ip_address': '2001:db8::b'}])
+        finding = self.find(Neutron([member_port, router_port()]),
                             red(address='2001:0db8:0::000b'))
         self.assertEqual('2001:db8::b', finding.port.address)
 
@@ -132,10 +132,10 @@ class TestSearch(base.TestCase):
 
     def test_address_in_allowed_pairs_only_is_not_found(self):
         """Neutron does not know which port uses such an address."""
-        one = port(fixed_ips=[{'subnet_id': 'sub-red',
-                               'ip_address': '10.0.0.20'}],
-                   allowed_address_pairs=[{'ip_address': ADDRESS}])
-        finding = self.find(Neutron([one, router_port()]), red())
+        member_port = port(fixed_ips=[{'subnet_id': 'sub-red',
+                                       'ip_address': '10.0.0.20'}],
+                           allowed_address_pairs=[{'ip_address': ADDRESS}])
+        finding = self.find(Neutron([member_port, router_port()]), red())
         self.assertEqual((None, OBSTACLE.NO_PORT),
                          (finding.port, finding.obstacle))
         self.assertIn('allowed address pairs', finding.reason)
@@ -227,10 +227,10 @@ class TestObstacles(base.TestCase):
                 (OBSTACLE.BARE_METAL, {'device_owner': 'baremetal:none'}),
                 (OBSTACLE.TRUNK_SUBPORT, {'device_owner': 'trunk:subport'}),
                 (OBSTACLE.NOT_A_VM, {'device_owner': 'network:dhcp'})):
-            found = obstacles.of_port(port(**fields))
-            self.assertIsNotNone(found, fields)
-            self.assertEqual(wanted, found[0])
-            self.assertTrue(found[1])
+            obstacle = obstacles.of_port(port(**fields))
+            self.assertIsNotNone(obstacle, fields)
+            self.assertEqual(wanted, obstacle[0])
+            self.assertTrue(obstacle[1])
 
     def test_vm_with_a_tap_has_no_obstacle(self):
         for vif in 'ovs', 'bridge', 'tap':
@@ -257,7 +257,7 @@ class TestRules(base.TestCase):
                          security.rules(reversed(groups)))
 
     def protocol(self, name, **more):
-        return [one.protocol for one in security.rules(
+        return [allowed.protocol for allowed in security.rules(
             [{'security_group_rules': [rule(protocol=name, **more)]}])]
 
     def test_protocols_become_numbers(self):

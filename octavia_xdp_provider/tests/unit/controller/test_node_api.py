@@ -39,8 +39,8 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
 
     def peers(self):
         self.now += 10
-        found = self.api.nat_peers({}, 'a')['peers']
-        return [(entry['host'], entry['address']) for entry in found]
+        listed = self.api.nat_peers({}, 'a')['peers']
+        return [(entry['host'], entry['address']) for entry in listed]
 
     def test_peers_are_all_nodes_with_pools_that_are_not_dead(self):
         self.assertEqual([], self.peers())
@@ -68,9 +68,9 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
     def test_number_of_peers_is_limited(self):
         for number in range(messages.NAT_PEERS_MAX + 1):
             self.has(f'n{number:02}', f'198.51.100.{number}/32')
-        found = self.peers()
+        listed = self.peers()
         self.assertEqual(('n00', 'n15', 16), (
-            found[0][0], found[-1][0], len(found)))
+            listed[0][0], listed[-1][0], len(listed)))
 
     def test_many_requests_cost_one_query(self):
         self.has('a', '198.51.100.0/31')
@@ -112,10 +112,10 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
 
     def test_moving_flows_are_found_by_an_index(self):
         """Thousands of placements are not read every two seconds."""
-        with self.store._reading_rows() as found:
+        with self.store._reading_rows() as connection:
             statement = placements._DRAINING.params(hosts=['a', 'b']).compile(
-                found, compile_kwargs={'literal_binds': True})
-            plan = found.exec_driver_sql(
+                connection, compile_kwargs={'literal_binds': True})
+            plan = connection.exec_driver_sql(
                 f'EXPLAIN QUERY PLAN {statement}').all()
         self.assertIn('ix_placements_host_draining_since', str(plan))
 
@@ -169,9 +169,9 @@ class TestBoundary(reporting.NodeApiTestCase):
                 listener_id='listener', host='b', load_balancer_id='lb',
                 last_bytes=0, last_flows=0, total_flows=1,
                 total_bytes=2 ** 63 - 1))
-        found = self.store.statistics(60)
-        self.assertLessEqual(2 ** 63 - 1, found['listener'].bytes)
-        self.assertEqual(2, found['listener'].flows)
+        statistics = self.store.statistics(60)
+        self.assertLessEqual(2 ** 63 - 1, statistics['listener'].bytes)
+        self.assertEqual(2, statistics['listener'].flows)
         self.assertLessEqual(2 ** 63 - 1, self.store.traffic_of_nodes()[
             'b'].bytes)
 
@@ -247,14 +247,14 @@ class TestPages(reporting.NodeApiTestCase):
 
     def pages(self):
         """Ids of changed ones by page, as a node fetches them."""
-        found, after = [], None
-        while not found or after:
+        changed, after = [], None
+        while not changed or after:
             page = self.api.fetch({}, 'a', 0, after)
             for entry in page['changed']:
                 self.assertEqual(entry['id'], entry['document']['id'])
-            found.append([entry['id'] for entry in page['changed']])
+            changed.append([entry['id'] for entry in page['changed']])
             after = page['more']
-        return found
+        return changed
 
     def test_pages_are_bounded_in_bytes(self):
         large = messages.DOCUMENTS_PAGE_BYTES // 2

@@ -80,14 +80,14 @@ class TestProtocol(store_base.StoreTestCase):
         self.endpoints = [
             node_api.NodesEndpoint(
                 self.store, lambda host, ids, held: self.touched.update(ids),
-                lambda: None, one.fetched) for one in self.sent]
+                lambda: None, sender.fetched) for sender in self.sent]
         self.on_the_way = []
 
     def notify(self, source, node):
         """Send a page, which may be lost, duplicated or reordered."""
-        found = source.choice(self.sent).next(HOST)
-        if found is not None and source.random() < 0.8:
-            self.on_the_way += [found] * source.choice((1, 1, 2))
+        page = source.choice(self.sent).next(HOST)
+        if page is not None and source.random() < 0.8:
+            self.on_the_way += [page] * source.choice((1, 1, 2))
         source.shuffle(self.on_the_way)
         while self.on_the_way and source.random() < 0.7:
             self.received += 1
@@ -98,8 +98,8 @@ class TestProtocol(store_base.StoreTestCase):
         number = source.randint(1, 6)
         key = f'lb{number}'
         row = self.store.load_balancer(key)
-        placed = [one for one in self.store.placements([key])
-                  if one.removed_generation is None]
+        placed = [row for row in self.store.placements([key])
+                  if row.removed_generation is None]
         event = source.random()
         if row is None:
             self.store.create(spec.document(
@@ -121,8 +121,8 @@ class TestProtocol(store_base.StoreTestCase):
     def expected(self):
         """Return id → document of the node's load balancers."""
         return {key: spec.for_node(row.document) for key in {
-            one.load_balancer_id for one in self.store.placements()
-            if one.removed_generation is None}
+            row.load_balancer_id for row in self.store.placements()
+            if row.removed_generation is None}
             if (row := self.store.load_balancer(key)) and not row.deleted}
 
     def test_both_sides_agree_after_losses(self):
@@ -168,12 +168,12 @@ class TestProtocol(store_base.StoreTestCase):
         placements = self.store.placements()
         # Every removal is confirmed.
         self.assertEqual(set(expected), {
-            one.load_balancer_id for one in placements}, seed)
-        for one in placements:
-            held = node.facts.held[one.load_balancer_id]
+            row.load_balancer_id for row in placements}, seed)
+        for row in placements:
+            held = node.facts.held[row.load_balancer_id]
             self.assertEqual(
                 (held['generation'], held['members'], True),
-                (one.synced_generation, one.members, one.announced), seed)
+                (row.synced_generation, row.members, row.announced), seed)
 
     def directory(self):
         return self.database().removeprefix('sqlite:///').rpartition('/')[0]

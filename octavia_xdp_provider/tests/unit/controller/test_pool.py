@@ -30,21 +30,21 @@ class TestPing(base.TestCase):
         self.ping = engine.dialect.do_ping
 
     def test_connection_is_pinged_at_intervals(self):
-        one, other = Connection(), Connection()
+        first, other = Connection(), Connection()
         for _ in range(3):
-            self.assertTrue(self.ping(one))
-        self.ask.assert_called_once_with(one)
+            self.assertTrue(self.ping(first))
+        self.ask.assert_called_once_with(first)
         self.assertTrue(self.ping(other))
         self.assertEqual(2, self.ask.call_count)
         self.clock.return_value += pool.ASKED_S
-        self.assertTrue(self.ping(one))
+        self.assertTrue(self.ping(first))
         self.assertEqual(3, self.ask.call_count)
 
     def test_failed_ping_is_repeated(self):
-        one = Connection()
+        connection = Connection()
         self.ask.side_effect = ConnectionError
         for _ in range(2):
-            self.assertRaises(ConnectionError, self.ping, one)
+            self.assertRaises(ConnectionError, self.ping, connection)
         self.assertEqual(2, self.ask.call_count)
 
 

@@ -142,8 +142,8 @@ class TestMissing(ResyncTestCase):
 
     def test_load_balancer_that_has_just_changed_may_be_missing(self):
         self.store.create(document('new', 9))
-        found = self.resync.look()
-        self.assertEqual([], found.missing)
+        difference = self.resync.look()
+        self.assertEqual([], difference.missing)
         self.now += self.options.confirm_timeout + 1
         self.assertEqual(['new'], self.resync.look().missing)
 

@@ -82,10 +82,10 @@ class TestStatistics(base.TestCase):
     def test_bad_record_does_not_stop_the_others(self):
         self.octavia.bad = {'c'}
         sums = dict.fromkeys('abcdefg', (1, 1))
-        found = {}
+        sent = {}
         for message in self.sent(sums):
-            found.update(message)
-        self.assertEqual(set('abdefg'), found.keys())
+            sent.update(message)
+        self.assertEqual(set('abdefg'), sent.keys())
         self.sent(sums)
         self.assertEqual([], self.sent(sums))
         self.octavia.bad = set()

@@ -134,18 +134,18 @@ class TestTables(base.TestCase):
 
     def decided(self, kind, document, nodes):
         """Return the rules that decided about one kind of object."""
-        found = []
+        decisive = []
         original = status.first
 
         def recording(rules, facts):
             rule = original(rules, facts)
             if rules is status.TABLES[kind]:
-                found.append(rule)
+                decisive.append(rule)
             return rule
 
         with mock.patch.object(status, 'first', recording):
             statuses = status.operating_statuses(document, nodes)
-        return found, statuses
+        return decisive, statuses
 
     def test_every_row_has_a_case(self):
         self.assertEqual(
@@ -156,8 +156,8 @@ class TestTables(base.TestCase):
     def test_every_row_decides_in_its_case(self):
         for kind, cases in CASES.items():
             for when, (document, nodes) in cases.items():
-                found, statuses = self.decided(kind, document, nodes)
-                rule = found[0]
+                decisive, statuses = self.decided(kind, document, nodes)
+                rule = decisive[0]
                 self.assertEqual(when, rule.when, kind)
                 if kind == 'node':
                     self.assertEqual(FAULTS[rule.status],
@@ -181,20 +181,20 @@ class TestOperatingStatuses(base.TestCase):
             'loadbalancer', 'lb']
 
     def test_all_is_online_if_all_nodes_serve(self):
-        found = self.of(base.document(), node(), node('b'))
-        self.assertEqual({'ONLINE'}, set(found.values()))
+        statuses = self.of(base.document(), node(), node('b'))
+        self.assertEqual({'ONLINE'}, set(statuses.values()))
         self.assertEqual(
             {('loadbalancer', 'lb'), ('listener', 'listener'),
              ('pool', 'pool'), ('member', 'm1'), ('member', 'm2'),
-             ('healthmonitor', 'hm')}, set(found))
+             ('healthmonitor', 'hm')}, set(statuses))
 
     def test_dead_nodes_are_an_error_whatever_they_reported(self):
-        found = self.of(base.document(), node(live=False),
-                        node('b', live=False))
-        self.assertEqual('ERROR', found['loadbalancer', 'lb'])
-        self.assertEqual('ERROR', found['listener', 'listener'])
-        self.assertEqual('OFFLINE', found['pool', 'pool'])
-        self.assertEqual('OFFLINE', found['member', 'm1'])
+        statuses = self.of(base.document(), node(live=False),
+                           node('b', live=False))
+        self.assertEqual('ERROR', statuses['loadbalancer', 'lb'])
+        self.assertEqual('ERROR', statuses['listener', 'listener'])
+        self.assertEqual('OFFLINE', statuses['pool', 'pool'])
+        self.assertEqual('OFFLINE', statuses['member', 'm1'])
 
     def test_load_balancer_without_nodes_is_an_error(self):
         self.assertEqual('ERROR', self.balancer(
@@ -204,9 +204,9 @@ class TestOperatingStatuses(base.TestCase):
         for fault in ({'live': False}, {'current': False},
                       {'error': 'map full'}, {'announced': False},
                       {'problems': ['1 of 2 BGP sessions are up']}):
-            found = self.of(base.document(), node(), node('b', **fault))
-            self.assertEqual('DEGRADED', found['loadbalancer', 'lb'], fault)
-            self.assertEqual('ONLINE', found['listener', 'listener'], fault)
+            statuses = self.of(base.document(), node(), node('b', **fault))
+            self.assertEqual('DEGRADED', statuses['loadbalancer', 'lb'], fault)
+            self.assertEqual('ONLINE', statuses['listener', 'listener'], fault)
 
     def test_unannounced_vip_is_an_error(self):
         self.assertEqual('ERROR', self.balancer(
@@ -214,10 +214,10 @@ class TestOperatingStatuses(base.TestCase):
 
     def test_vip_need_not_be_announced_without_members_that_are_up(self):
         for members, expected in (({}, 'OFFLINE'), (DOWN, 'ERROR')):
-            found = self.of(base.document(),
-                            node(members=members, announced=False))
-            self.assertEqual(expected, found['loadbalancer', 'lb'])
-            self.assertEqual(expected, found['listener', 'listener'])
+            statuses = self.of(base.document(),
+                               node(members=members, announced=False))
+            self.assertEqual(expected, statuses['loadbalancer', 'lb'])
+            self.assertEqual(expected, statuses['listener', 'listener'])
 
     def test_vip_need_not_be_announced_if_nothing_is_served(self):
         for document in (without('listener', 'pool'), without('pool'),
@@ -254,20 +254,20 @@ class TestOperatingStatuses(base.TestCase):
                 node(**fault), settling=True))
 
     def test_dead_nodes_results_do_not_count(self):
-        found = self.of(base.document(), node(),
-                        node('b', DOWN, live=False))
-        self.assertEqual('ONLINE', found['member', 'm1'])
+        statuses = self.of(base.document(), node(),
+                           node('b', DOWN, live=False))
+        self.assertEqual('ONLINE', statuses['member', 'm1'])
 
     def test_unused_pool_is_offline(self):
         for name in ('healthmonitor', None):
             document = without('listener', *([name] if name else []))
-            found = self.of(document, node())
-            self.assertEqual('OFFLINE', found['pool', 'pool'])
-            self.assertEqual('ONLINE', found['loadbalancer', 'lb'])
+            statuses = self.of(document, node())
+            self.assertEqual('OFFLINE', statuses['pool', 'pool'])
+            self.assertEqual('ONLINE', statuses['loadbalancer', 'lb'])
 
     def test_disabled_load_balancer_makes_children_offline(self):
-        found = self.of(changed(loadbalancer=OFF), node(members={}))
-        self.assertEqual({'OFFLINE'}, set(found.values()))
+        statuses = self.of(changed(loadbalancer=OFF), node(members={}))
+        self.assertEqual({'OFFLINE'}, set(statuses.values()))
 
     def test_backups_count_like_other_members(self):
         """With primaries down and backups up, the pool is degraded."""
@@ -275,15 +275,15 @@ class TestOperatingStatuses(base.TestCase):
                                       ('up', 'down', 'DEGRADED'),
                                       ('down', 'up', 'DEGRADED'),
                                       ('down', 'down', 'ERROR')):
-            found = self.of(changed(m1={'backup': True}), node(
+            statuses = self.of(changed(m1={'backup': True}), node(
                 members={'m1': backup, 'm2': primary}))
-            self.assertEqual(pool, found['pool', 'pool'], (backup, primary))
+            self.assertEqual(pool, statuses['pool', 'pool'], (backup, primary))
 
     def test_pool_with_draining_members_only_is_an_error(self):
-        found = self.of(changed(m1=DRAINED, m2=DRAINED), node())
-        self.assertEqual('DRAINING', found['member', 'm1'])
-        self.assertEqual('ERROR', found['pool', 'pool'])
-        self.assertEqual('ERROR', found['loadbalancer', 'lb'])
+        statuses = self.of(changed(m1=DRAINED, m2=DRAINED), node())
+        self.assertEqual('DRAINING', statuses['member', 'm1'])
+        self.assertEqual('ERROR', statuses['pool', 'pool'])
+        self.assertEqual('ERROR', statuses['loadbalancer', 'lb'])
 
 
 class TestProblems(base.TestCase):
@@ -305,8 +305,8 @@ class TestProblems(base.TestCase):
                 ({'bgp_established': [0, 2]}, '0 of 2 BGP sessions'),
                 ({'uplinks_ready': []}, 'uplink'),
                 ({'health_checker': None}, 'health checker')):
-            found, = status.problems(state)
-            self.assertIn(text, found)
+            problem, = status.problems(state)
+            self.assertIn(text, problem)
 
     def test_node_without_checker_knows_no_health(self):
         self.assertTrue(status.knows_no_health({'health_checker': None}))
@@ -330,16 +330,16 @@ class TestView(base.TestCase):
         self.assertEqual({}, self.view(members=None).members)
 
     def test_results_of_node_without_checker_do_not_count(self):
-        found = self.view({'health_checker': None})
-        self.assertEqual({}, found.members)
+        view = self.view({'health_checker': None})
+        self.assertEqual({}, view.members)
         self.assertEqual(['the health checker does not answer'],
-                         found.problems)
+                         view.problems)
 
     def test_results_of_node_with_outdated_tables_do_not_count(self):
-        found = self.view({'processes': {
+        view = self.view({'processes': {
             'octavia-xdp-result-handler': 'it stands still'}})
-        self.assertEqual({}, found.members)
-        self.assertEqual(['it stands still'], found.problems)
-        found = self.view({'processes': {
+        self.assertEqual({}, view.members)
+        self.assertEqual(['it stands still'], view.problems)
+        view = self.view({'processes': {
             'octavia-xdp-exabgp': 'it does not run'}})
-        self.assertEqual(node(problems=['it does not run']), found)
+        self.assertEqual(node(problems=['it does not run']), view)

@@ -75,7 +75,7 @@ class TestWork(store_base.StoreTestCase):
             service.Scheduler(self.conf, self.store), lambda hosts: None)
         self.driver = driver_api.DriverEndpoint(
             self.store, lambda reports_end: None, self.named.update,
-            lambda found: self.named.add(found.load_balancer_id))
+            lambda change: self.named.add(change.load_balancer_id))
         self.pages = pages.Pages(self.store.changes)
         self.nodes = node_api.NodesEndpoint(
             self.store, lambda host, ids, held: self.named.update(ids),
@@ -96,14 +96,14 @@ class TestWork(store_base.StoreTestCase):
 
     def work(self):
         """Make one step for the items that were woken."""
-        ids, found = set(self.named), []
+        ids, stepped = set(self.named), []
         self.named.clear()
         for item in self.store.claim('test', 8, 60, ids):
-            found.append(item.load_balancer_id)
+            stepped.append(item.load_balancer_id)
             again = self.advance.step(item, lambda: True)
             if again is not workers.FINISHED:
                 self.store.finish(item, 'test', again)
-        return found
+        return stepped
 
     def turn(self, host):
         """Let nodes fetch, and report the results."""
@@ -121,10 +121,10 @@ class TestWork(store_base.StoreTestCase):
         self.nodes.report(None, host, EPOCH, self.numbers[host], {
             'as_of': page['as_of'], 'complete': True, 'gone': [],
             'counters': {}, 'state': None, 'held': {
-                one['id']: {'generation': one['generation'], 'error': None,
-                            'announced': True, 'members': dict.fromkeys(
-                                members(one['document']), 'up')}
-                for one in page['changed']}})
+                entry['id']: {'generation': entry['generation'], 'error': None,
+                              'announced': True, 'members': dict.fromkeys(
+                                members(entry['document']), 'up')}
+                for entry in page['changed']}})
 
     def create(self, number):
         key = f'lb{number}'

@@ -124,7 +124,7 @@ class TestRenewAndRelease(LeasesTest):
         self.assertEqual([1], [lease.number for lease
                                in self.leases.end_expired('carol')])
         self.assertEqual([], self.leases.end_expired('carol'))
-        self.assertEqual([2], [one.number for one in self.leases.active()])
+        self.assertEqual([2], [lease.number for lease in self.leases.active()])
 
 
 class TestClockSteps(LeasesTest):

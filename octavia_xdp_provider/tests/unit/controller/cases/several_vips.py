@@ -45,7 +45,7 @@ class BothFamilies(SeveralVipsTestCase):
         self.converge()
         self.assertEqual({'m1', 'm2'}, set(self.sent()))
         self.assertEqual(4, len(self.hv1.keys()))
-        for member, tunnel in ((key, one['tunnel']) for key, one
+        for member, tunnel in ((key, member['tunnel']) for key, member
                                in self.sent().items()):
             entries = self.entries(self.hv1, member)
             self.assertEqual({VIP, VIP6}, set(entries))
@@ -63,9 +63,9 @@ class BothFamilies(SeveralVipsTestCase):
     def test_rules_of_both_families_are_judged(self):
         self.create()
         self.converge()
-        for one in self.hv1.held.values():
+        for held in self.hv1.held.values():
             self.assertEqual([4, 6], sorted(
-                rule['ip_version'] for rule in one['document']['rules']))
+                rule['ip_version'] for rule in held['document']['rules']))
 
     def test_port_without_the_other_family_is_named(self):
         del self.ports[1]['fixed_ips'][1]

@@ -199,8 +199,8 @@ class Store(store_base.StoreTestCase):
         self.store.place(balancer, add=[host])
         super().count(host, {balancer: {'listener': {
             'bytes': bytes_in, 'flows': flows}}})
-        found = self.store.statistics(10).get('listener')
-        return found and found[:2]
+        statistics = self.store.statistics(10).get('listener')
+        return statistics and statistics[:2]
 
     def test_counters_are_summed_over_nodes(self):
         self.store.create(base.document())

@@ -62,9 +62,9 @@ class DriverAgent(fixtures.Fixture):
             def handle(self):
                 message = receive(self.request)
                 outer.messages.append((kind, message))
-                found = outer.handle(kind, message, self.request)
-                if found is not None:
-                    answer(self.request, found)
+                reply = outer.handle(kind, message, self.request)
+                if reply is not None:
+                    answer(self.request, reply)
 
         serving.start(self, socketserver.ThreadingUnixStreamServer(
             path, Handler))
