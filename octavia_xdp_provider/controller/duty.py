@@ -156,9 +156,9 @@ class Duty(loops.Loop):
         live = [zones.get(host, '') for host, condition
                 in self._store.conditions().items()
                 if condition == clusters.Condition.LIVE.value]
-        wanted = rows.Wanted(self._conf.replicas, self._conf.spread)
-        if live and self._store.mark_short(wanted, len(live), len(set(live)),
-                                           _SHORT_MAX):
+        if live and self._store.mark_short(
+                rows.wanted(self._conf), len(live), len(set(live)),
+                _SHORT_MAX):
             self._changed()
 
     def _mend(self):

@@ -12,6 +12,8 @@ from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.controller.store import rows
+
 LOG = logging.getLogger(__name__)
 
 PREFIX = 'octavia_xdp_controller_'
@@ -99,9 +101,11 @@ class Collector:
 
     :param store: queries.Store.
     :param leads: returns whether this controller leads.
+    :param placement: the options of ``[placement]``.
     """
 
-    def __init__(self, store, leads):
+    def __init__(self, store, leads, placement):
+        self._placement = placement
         self._store = store
         self._leads = leads
         self._turn = threading.Lock()
@@ -119,6 +123,8 @@ class Collector:
             return
         try:
             figures = self._store.figures()
+            in_one_zone = self._store.in_one_zone(rows.wanted(
+                self._placement))
         except Exception as error:
             LOG.warning('Failed to read metrics from the database: %s', error)
             yield _gauge('database_up', 'Whether the database answered', 0)
@@ -127,6 +133,12 @@ class Collector:
             self._turn.release()
         yield _gauge('database_up', 'Whether the database answered', 1)
         yield from _all(figures)
+        family = _family('load_balancers_in_one_zone', 'Load balancers that '
+                         'want nodes in several zones, and of which all '
+                         'nodes that work are in this one', 'zone')
+        for zone, number in in_one_zone.items():
+            family.add_metric([zone], number)
+        yield family
 
 
 def _all(figures):

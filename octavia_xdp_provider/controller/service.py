@@ -114,7 +114,8 @@ class Controller:
             watch('notifications'))
         ] if conf.zero_touch.notification_transport_url else []
         self._monitoring.registry.register(metrics.Collector(
-            self._store, lambda: self._leadership.token() is not None))
+            self._store, lambda: self._leadership.token() is not None,
+            conf.placement))
         self._check_health(transport)
 
     def _node_servers(self, sent, watch):

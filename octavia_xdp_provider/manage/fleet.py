@@ -30,14 +30,15 @@ ORDERS = ('bits', 'flows', 'drops', 'active', 'name')
 class Fleet:
     """Build views from successive readings of the database.
 
-    :param timeout_s: age of the last report at which it is a problem.
+    :param placement: the options of ``[placement]``.
     :param clock: returns seconds; see rates.Meter.
     """
 
-    def __init__(self, store: queries.Store, timeout_s: float,
+    def __init__(self, store: queries.Store, placement: Any,
                  clock: Callable[[], float]) -> None:
         self._store = store
-        self._timeout_s = timeout_s
+        self._placement = placement
+        self._timeout_s = placement.node_timeout
         self._clock = clock
         self._meters = {subject: rates.Meter() for subject in SUBJECTS}
 
@@ -70,6 +71,8 @@ class Fleet:
             self._add_load_balancers(rows)
         return {'subject': subject, 'order': order,
                 'load_balancers': figures.load_balancers,
+                'in_one_zone': self._store.in_one_zone(
+                    rows_module.wanted(self._placement)),
                 'changes_waiting': figures.due,
                 'oldest_waiting_s': round(figures.due_s, 1),
                 'total': total, 'number': len(names), 'rows': rows}
@@ -144,12 +147,21 @@ def head(view: Row) -> list[str]:
     total = {name: _short(value) for name, value in view['total'].items()}
     return [
         f'{counts["active"]} load balancers, {counts["pending"]} changing, '
-        f'{counts["deleting"]} being deleted; {view["changes_waiting"]} '
-        f'changes wait, the oldest for {view["oldest_waiting_s"]} s',
+        f'{counts["deleting"]} being deleted'
+        + _in_one_zone(view['in_one_zone']) +
+        f'; {view["changes_waiting"]} changes wait, the oldest for '
+        f'{view["oldest_waiting_s"]} s',
         f'{view["number"]} {view["subject"].replace("-", " ")}: '
         f'{total["bits"]}bit/s, {total["flows"]} new flows/s, '
         f'{total["drops"]} drops/s, {total["active"]} active flows; by '
         f'{view["order"]}']
+
+
+def _in_one_zone(numbers: Mapping[str, int]) -> str:
+    zones = [zone or '(none)' for zone, number in sorted(numbers.items())
+             if number]
+    return (f', {sum(numbers.values())} in one zone only: '
+            f'{", ".join(zones)}') if zones else ''
 
 
 def headers(subject: str) -> str:

@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Callable
 from collections.abc import Sequence
+import functools
 
 from oslo_config import cfg
 
@@ -17,11 +18,13 @@ from octavia_xdp_provider.manage import load_balancer_problems
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import placement_state
 from octavia_xdp_provider.manage import waiting
+from octavia_xdp_provider.manage import zone_spread
 from octavia_xdp_provider.process import ages
 
 
 def _state(load_balancer: rows.LoadBalancer,
-           placements: Sequence[rows.Placement]) -> str:
+           placements: Sequence[rows.Placement],
+           zones: zone_spread.Zones) -> str:
     """Return the load balancer's state, the worst of its placements'."""
     if load_balancer.deleted:
         return 'deleting'
@@ -34,7 +37,7 @@ def _state(load_balancer: rows.LoadBalancer,
     for state in ('failing', 'loading', 'leaving', 'draining'):
         if state in states:
             return state
-    return 'ok'
+    return zones.state(load_balancer, placements) or 'ok'
 
 
 def _sent_status(load_balancer: rows.LoadBalancer) -> str:
@@ -43,17 +46,29 @@ def _sent_status(load_balancer: rows.LoadBalancer) -> str:
         ('loadbalancer', load_balancer.id), '')
 
 
-def _problem_finder(conf: cfg.ConfigOpts, store: queries.Store
-                    ) -> Callable[[rows.LoadBalancer,
-                                   Sequence[rows.Placement]], list[str]]:
-    """Return a function: (load balancer, placements) → texts of problems."""
-    now = store.now()
+def _judge(conf: cfg.ConfigOpts, store: queries.Store
+           ) -> Callable[[rows.LoadBalancer, Sequence[rows.Placement]],
+                         tuple[str, list[str]]]:
+    """Return a function: (load balancer, placements) → (state, problems)."""
+    now, nodes = store.now(), store.nodes()
     silence_s = {node.host: ages.age(node.last_seen, now)
-                 for node in store.nodes() if node.last_seen}
+                 for node in nodes if node.last_seen}
+    zones = zone_spread.Zones(conf.placement, nodes)
     scheduler = service.Scheduler(conf, store)
-    return lambda load_balancer, placements: load_balancer_problems.problems(
-        load_balancer, placements, silence_s,
-        lambda: scheduler.refusals(load_balancer))
+    get_decider = functools.cache(scheduler.current_decider)
+
+    def judge(load_balancer: rows.LoadBalancer,
+              placements: Sequence[rows.Placement]
+              ) -> tuple[str, list[str]]:
+        state = _state(load_balancer, placements, zones)
+
+        def get_refusals() -> dict[str, str]:
+            return dict(scheduler.refusals(load_balancer, get_decider()))
+        if state in (zone_spread.IN_ONE_ZONE, zone_spread.TOO_FEW_ZONES):
+            return state, [zones.describe(placements, get_refusals())]
+        return state, load_balancer_problems.problems(
+            load_balancer, placements, silence_s, get_refusals)
+    return judge
 
 
 class List(command.List):
@@ -61,8 +76,8 @@ class List(command.List):
 
     "state" is ok, pending (a change waits for Octavia's commit), loading,
     failing, draining or leaving (on some node), deleting, "without a node",
-    or "limit without effect"; "problems" has the reason if it is not ok, and
-    the node.
+    or, with [placement] spread or the flavor's, "in one zone" or "too few
+    zones"; "problems" has the reason if it is not ok, and the node.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -75,23 +90,24 @@ class List(command.List):
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         all_placements = placement_state.by_load_balancer(store.placements())
-        find_problems = _problem_finder(self.conf, store)
+        judge = _judge(self.conf, store)
         listed = []
         for load_balancer in store.load_balancers():
             placements = all_placements.get(load_balancer.id, ())
             hosts = [placement.host for placement in placements]
-            state = _state(load_balancer, placements)
             document = load_balancer.document
             if ((arguments.node and arguments.node not in hosts)
                     or (arguments.project and arguments.project
-                        != document.get('project_id'))
-                    or (arguments.problems and state == 'ok')):
+                        != document.get('project_id'))):
+                continue
+            state, problems = judge(load_balancer, placements)
+            if arguments.problems and state == 'ok':
                 continue
             listed.append((
                 load_balancer.id, document.get('name'),
                 lines.Lines(spec.vips(document)), lines.Lines(hosts),
                 _sent_status(load_balancer), state,
-                lines.Lines(find_problems(load_balancer, placements))))
+                lines.Lines(problems)))
         return ('id', 'name', 'vips', 'nodes', 'operating_status', 'state',
                 'problems'), sorted(listed, key=lambda row: row[0])
 
@@ -105,14 +121,14 @@ class Show(names.LoadBalancerArgument, command.Show):
             store, arguments.load_balancer)
         document = load_balancer.document
         placements = store.placements([load_balancer.id])
+        zones = store.zones()
         pending = (load_balancer.pending or {}).get('change') or {}
+        state, problems = _judge(self.conf, store)(load_balancer, placements)
         row = {
             'id': load_balancer.id, 'name': document.get('name'),
             'project_id': document.get('project_id'),
             'admin_state_up': document['admin_state_up'],
-            'state': _state(load_balancer, placements),
-            'problems': lines.Lines(_problem_finder(self.conf, store)(
-                load_balancer, placements)),
+            'state': state, 'problems': lines.Lines(problems),
             'operating_status': _sent_status(load_balancer),
             'generation': load_balancer.generation,
             'vips': lines.Lines(spec.vips(document)),
@@ -129,6 +145,7 @@ class Show(names.LoadBalancerArgument, command.Show):
                 'host': placement.host,
                 'state': placement_state.classify(placement, load_balancer),
                 'generation': placement.synced_generation,
+                'zone': zones.get(placement.host),
                 'announced': placement.announced, 'error': placement.error,
                 'members_up': _count_members(placement, 'up'),
                 'members_down': _count_members(placement, 'down'),

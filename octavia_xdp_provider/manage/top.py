@@ -59,7 +59,7 @@ class Top(command.Command):
         if not arguments.batch and (arguments.count or arguments.json):
             raise command.CommandError('-n and --json need --batch')
         views = fleet.Fleet(
-            self.store(), self.conf.placement.node_timeout, time.monotonic)
+            self.store(), self.conf.placement, time.monotonic)
         if arguments.batch:
             with contextlib.suppress(KeyboardInterrupt):
                 self._write_batch(views, arguments)

@@ -48,11 +48,11 @@ class List(command.List):
     """
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
-        store, conf = self.store(), self.conf.placement
+        store = self.store()
         load, by_zone = store.load(), dict[str, list[rows.Node]]()
         for node in sorted(store.nodes(), key=lambda node: node.host):
             by_zone.setdefault(node.zone or '', []).append(node)
-        only_here = store.in_one_zone(rows.Wanted(conf.replicas, conf.spread))
+        only_here = store.in_one_zone(rows.wanted(self.conf.placement))
         return ('zone', 'nodes', 'live', 'in_service', 'load_balancers',
                 'only_here'), [(
                     zone, ' '.join(node.host for node in members),

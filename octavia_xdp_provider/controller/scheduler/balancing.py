@@ -114,8 +114,8 @@ class Balancing:
             if free <= 0:
                 return []
             found = self._store.uneven(
-                rows.Wanted(self._conf.replicas, self._conf.spread),
-                len(live), self._uneven_after, _UNEVEN_MAX)
+                rows.wanted(self._conf), len(live), self._uneven_after,
+                _UNEVEN_MAX)
             # After the last one the search begins with the first one.
             self._uneven_after = (found[-1].id if len(found) == _UNEVEN_MAX
                                   else '')

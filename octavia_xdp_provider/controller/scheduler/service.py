@@ -205,12 +205,18 @@ class Scheduler:
             deferred=deferred, again_in_s=move.again_in_s,
             moved=True)
 
-    def refusals(self, balancer):
+    def current_decider(self):
+        """Return a Decider with load and conditions as they are now."""
+        return self.decider(self.store.load(),
+                            clusters.conditions(self.store.conditions()))
+
+    def refusals(self, balancer, decider=None):
         """Return host → reason, for the hosts that may not be given a load
-        balancer, or one more node of it."""
-        decider = self.decider(
-            self.store.load(),
-            clusters.conditions(self.store.conditions()))
+        balancer, or one more node of it.
+
+        :param decider: in place of current_decider().
+        """
+        decider = decider or self.current_decider()
         zones = {} if decider.spread(balancer) != spreads.REQUIRE else {
             host.zone: host.name for host in decider.hosts(
                 self.placements(balancer.id))}
@@ -231,9 +237,7 @@ class Scheduler:
         :raises MoveRefused: the move is not possible.
         """
         with self.lock:
-            decider = self.decider(
-                self.store.load(),
-                clusters.conditions(self.store.conditions()))
+            decider = self.current_decider()
             hosts = {row.host for row in self.placements(balancer.id)}
             target_host = decider.cluster.hosts.get(target)
             problem = None

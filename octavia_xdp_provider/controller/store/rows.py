@@ -28,6 +28,11 @@ class Wanted(NamedTuple):
     spread: str
 
 
+def wanted(placement: Any) -> Wanted:
+    """:param placement: the options of ``[placement]``."""
+    return Wanted(placement.replicas, placement.spread)
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadBalancer:
     """A load balancer; the columns are described in models.py.

@@ -70,7 +70,9 @@ def _controller():
     store = mock.Mock()
     store.figures.return_value = mock.Mock(
         load_balancers={}, nodes=[], hypervisors=[])
-    registry.register(controller_metrics.Collector(store, lambda: True))
+    store.in_one_zone.return_value = {}
+    registry.register(controller_metrics.Collector(
+        store, lambda: True, mock.Mock()))
     return registry
 
 

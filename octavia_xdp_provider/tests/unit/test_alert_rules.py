@@ -33,6 +33,7 @@ PROCESS = A + 'process_up{{instance="lb1",process="{}"}}'
 LEADER = C + 'leader{{instance="{}"}}'
 CONDITION = (C + 'node_condition{{instance="control1",host="{}",'
              'condition="{}"}}')
+IN_ONE_ZONE = C + 'load_balancers_in_one_zone{{instance="control1",zone="{}"}}'
 LAG = C + 'node_lag_generations{{instance="control1",host="{}"}}'
 DELAYED = C + 'delayed_calls_total{{instance="control1",host="{}"}}'
 LATENCY = H + 'latency_seconds_bucket{{instance="lb1",le="{}"}}'
@@ -77,6 +78,8 @@ WELL = {
     C + 'database_up' + CONTROL1: '1x60',
     C + 'work_due_seconds' + CONTROL1: '9x60',
     CONDITION.format('lb1', 'live'): '1x60',
+    # While a node that died is replaced.
+    IN_ONE_ZONE.format('west'): '0x9 5x3 0x46',
     CONDITION.format('lb2', 'draining'): '1x60',
     CONDITION.format('lb3', 'disabled'): '1x60',
     # An agent that has just started.
@@ -148,6 +151,8 @@ FAULTS = {
          CONDITION.format('lb1', 'silent'): '_x9 1x50'},
         {'host': 'lb1', 'condition': 'silent'}),
     'NodeLags': ({LAG.format('lb1'): '0x9 4x50'}, {'host': 'lb1'}),
+    'LoadBalancersInOneZone': (
+        {IN_ONE_ZONE.format('east'): '0x9 7x50'}, {'zone': 'east'}),
     'CallsDelayed': (
         {DELAYED.format('lb1'): '0x9 0+120x50'}, {'host': 'lb1'}),
     'LoadBalancersFail': (

@@ -14,7 +14,8 @@ class TestCollector(base.StoreTestCase):
     def setUp(self):
         super().setUp()
         self.registry = prometheus_client.CollectorRegistry()
-        self.registry.register(metrics.Collector(self.store, lambda: True))
+        self.registry.register(metrics.Collector(
+            self.store, lambda: True, self.conf.placement))
 
     def value(self, name, **labels):
         return self.registry.get_sample_value(f'octavia_xdp_controller_{name}',
@@ -58,6 +59,15 @@ class TestCollector(base.StoreTestCase):
             self.value('node_services_max', host='lb1'),
             self.value('node_bgp_sessions', host='lb1', state='up'),
             self.value('node_bgp_sessions', host='lb1', state='down')))
+
+    def test_load_balancers_in_one_zone_only_are_shown(self):
+        for host in ('a1', 'a2', 'b1'):
+            self.store.register_node(host, zone=host[0])
+        self.create('a', 1, 'a1', 'a2')
+        self.create('b', 2, 'a1', 'b1')
+        self.assertEqual((1, 0), tuple(
+            self.value('load_balancers_in_one_zone', zone=zone)
+            for zone in 'ab'))
 
     def test_malformed_state_of_a_node_hides_no_other(self):
         self.seen('lb1', {'bgp_established': [1, 2, 3]})

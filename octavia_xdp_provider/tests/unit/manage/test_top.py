@@ -41,7 +41,8 @@ class TestFleet(TopTestCase):
     def setUp(self):
         super().setUp()
         self.clock = 0.0
-        self.fleet = fleet.Fleet(self.store, 15.0, lambda: self.clock)
+        self.fleet = fleet.Fleet(self.store, self.conf.placement,
+                                 lambda: self.clock)
 
     def rows(self, subject, order='bits', limit=20):
         for number in range(3):
@@ -80,6 +81,16 @@ class TestFleet(TopTestCase):
                 'flows', 'lb1'):
             self.assertEqual(first, self.fleet.view(
                 fleet.NODES, order, 20)['rows'][0]['name'])
+
+
+    def test_load_balancers_in_one_zone_only_are_above_the_table(self):
+        self.assertNotIn('zone', fleet.head(
+            self.fleet.view(fleet.NODES, 'bits', 20))[0])
+        self.store.set_zone('lb1', 'east')
+        view = self.fleet.view(fleet.NODES, 'bits', 20)
+        self.assertEqual({'east': 1, '': 0}, view['in_one_zone'])
+        self.assertIn('deleted, 1 in one zone only: east; ',
+                      fleet.head(view)[0])
 
 
 class TestTop(TopTestCase):

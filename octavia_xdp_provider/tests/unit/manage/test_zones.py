@@ -106,6 +106,51 @@ class TestDrain(ZonesTestCase):
         self.assertIn('4 load balancers are still in zone a', error)
 
 
+class TestProblems(ZonesTestCase):
+
+    def problem(self):
+        """Return state and problems of the only load balancer."""
+        row, = self.listed('lb', 'list', '--problems')
+        self.assertEqual(row['problems'],
+                         self.listed('lb', 'show', 'lb')['problems'])
+        return row['state'], row['problems'][0]
+
+    def test_load_balancer_in_one_zone_is_a_problem_with_its_reason(self):
+        self.create('lb', 'a1', 'a2')
+        self.report('a1', 'a2')
+        self.set_conditions(b1='silent', b2='dead')
+        self.assertEqual((
+            'in one zone', "all its nodes are in zone 'a'; no other zone can "
+            'take it: b1: the node is silent; b2: the node is dead'),
+            self.problem())
+        self.set_conditions(b2='live')
+        self.assertIn('not placed yet', self.problem()[1])
+
+    def test_required_zone_that_is_missing_is_a_problem(self):
+        self.configure('spread = require\n')
+        self.create('lb', 'a1')
+        self.set_conditions(a1='live', a2='live', b1='dead', b2='dead')
+        self.report('a1')
+        state, text = self.problem()
+        self.assertEqual('too few zones', state)
+        self.assertIn('b1: the node is dead', text)
+        self.assertIn({'host': 'a2', 'because': "its zone 'a' has a1, and "
+                       'spread is require'},
+                      self.listed('lb', 'show', 'lb')['refused_by'])
+        for host in ('b1', 'b2'):
+            self.store.set_zone(host, 'a')
+        self.assertIn('no node is registered in another zone',
+                      self.problem()[1])
+
+    def test_spread_load_balancer_has_no_problem(self):
+        self.create('lb', 'a1', 'b1')
+        self.run_controller_until_quiet(*self.NODES)
+        self.assertEqual([], self.listed('lb', 'list', '--problems'))
+        self.assertEqual(['a', 'b'], [
+            node['zone'] for node in self.listed('lb', 'show', 'lb')[
+                'nodes']])
+
+
 class TestMove(ZonesTestCase):
 
     def test_move_that_would_be_undone_is_refused(self):
