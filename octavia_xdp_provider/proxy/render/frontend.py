@@ -32,8 +32,7 @@ def lines(document: proxy_spec.Document, listener_id: str,
     words = tls.listener_words(listener_id, listener, settings)
     result = [
         quoting.heading('frontend', listener_id),
-        quoting.line('mode', 'http' if listener['protocol'] in _HTTP
-                     else 'tcp'),
+        *_mode_lines(listener),
         *(quoting.line('bind', _socket(listener_id, index), *words)
           for index in range(len(proxy_spec.vips(document)))),
         quoting.line('maxconn', connection_limit(listener, settings)),
@@ -60,6 +59,16 @@ def lines(document: proxy_spec.Document, listener_id: str,
         result.append(quoting.line(
             'default_backend', f'{listener["default_pool_id"]}:{listener_id}'))
     return result
+
+
+def _mode_lines(listener: proxy_spec.Listener) -> list[str]:
+    """Return the mode. ``idle-close-on-response`` lets a process that ends
+    answer a last request on each idle connection, so that no client loses one
+    in a reload."""
+    if listener['protocol'] not in _HTTP:
+        return [quoting.line('mode', 'tcp')]
+    return [quoting.line('mode', 'http'),
+            quoting.line('option', 'idle-close-on-response')]
 
 
 def _socket(listener_id: str, vip_index: int) -> str:

@@ -85,18 +85,14 @@ def _global(document: proxy_spec.Document, settings: settings_.Settings
 
 
 def _defaults() -> list[str]:
-    """Return what Octavia has for all listeners, and one option more:
-
-    ``idle-close-on-response`` lets a process that stops answer a last request
-    on each idle connection, so that no client loses one in a reload.
-    """
+    """Return what Octavia has for all listeners."""
     return [
         quoting.heading('defaults'),
         quoting.line('no', 'log'),
         quoting.line('retries', '3'),
         *(quoting.line('option', name) for name in (
             'redispatch', 'splice-request', 'splice-response',
-            'http-keep-alive', 'idle-close-on-response'))]
+            'http-keep-alive'))]
 
 
 def _metrics(settings: settings_.Settings) -> list[str]:

