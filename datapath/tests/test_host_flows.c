@@ -124,16 +124,79 @@ static void establish_many(int count)
 	}
 }
 
+/* Packets of the only port with this outcome. */
+static uint64_t of_port(uint32_t which)
+{
+	struct oxh_drop all[OXH_OUTCOMES];
+	int count = oxh_drops_list(host, all, OXH_OUTCOMES, error);
+
+	assert_in_range(count, 0, OXH_OUTCOMES);
+	for (int i = 0; i < count; i++)
+		if (all[i].outcome == which)
+			return all[i].packets;
+	return 0;
+}
+
 HOST_TEST(test_port_has_no_more_flows_than_it_may)
 {
 	fresh_listener(&small, 3);
 	establish_many(5);
 	assert_int_equal(port_in().flows, 3);
 	assert_int_equal(outcome(OXH_FLOWS_FULL), 2);
+	assert_int_equal(of_port(OXH_FLOWS_FULL), 2);
 	assert_int_equal(oxh_flows_list(host, OXH_CONFIRMED, NULL, 0, error),
 			 3);
 	assert_int_equal(oxh_flows_list(host, OXH_HALF_OPEN, NULL, 0, error),
 			 2);
+}
+
+static void begin_many(uint16_t first, int count)
+{
+	for (int i = 0; i < count; i++) {
+		const struct segment segment = {.client_port = first + i,
+						.flags = SYN};
+
+		assert_true(send_in(KEY, &segment, NULL));
+	}
+}
+
+/* As if nothing had been heard of the half-open flows since they expired. */
+static void expire_half_open(void)
+{
+	struct host_flow_set *sets = host->memory[MAP_HALF_OPEN];
+	uint64_t idle = settings_of(host)->half_open_idle + 2;
+
+	for (size_t i = 0; i < host->size[MAP_HALF_OPEN] / sizeof(*sets); i++)
+		for (uint32_t way = 0; way < HOST_FLOW_WAYS; way++) {
+			__u64 *state = host_state(&sets[i], way), time;
+
+			time = *state >> HOST_FLOW_TIME_SHIFT;
+			if (!*state)
+				continue;
+			*state &= ~((__u64)HOST_FLOW_TIME_MASK
+				    << HOST_FLOW_TIME_SHIFT);
+			*state |= ((time - idle) & HOST_FLOW_TIME_MASK)
+				  << HOST_FLOW_TIME_SHIFT;
+		}
+}
+
+HOST_TEST(test_half_open_flows_that_give_way_are_counted)
+{
+	const int begun = 100;
+	int left;
+
+	fresh_listener(&small, 0);
+	begin_many(2000, HOST_FLOW_WAYS);
+	assert_int_equal(outcome(OXH_HALF_OPEN_EVICTED), 0);
+	begin_many(2000 + HOST_FLOW_WAYS, begun - HOST_FLOW_WAYS);
+	left = oxh_flows_list(host, OXH_HALF_OPEN, NULL, 0, error);
+	assert_in_range(left, HOST_FLOW_WAYS, begun / 2);
+	assert_int_equal(outcome(OXH_HALF_OPEN_EVICTED), begun - left);
+	assert_int_equal(of_port(OXH_HALF_OPEN_EVICTED), begun - left);
+	/* expired ones are nobody's loss */
+	expire_half_open();
+	begin_many(4000, HOST_FLOW_WAYS);
+	assert_int_equal(outcome(OXH_HALF_OPEN_EVICTED), begun - left);
 }
 
 HOST_TEST(test_full_table_keeps_live_flows)

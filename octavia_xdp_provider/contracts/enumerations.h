@@ -187,6 +187,11 @@ OXP_HOST_OUTCOME(DROP_TOO_BIG, 21, dropped,
 		 "leave, without ICMP to the member: IPv4 without DF, later "
 		 "fragments, ICMP errors, or a member that has used up its "
 		 "budget of ICMP. Give its network an MTU that fits")
+OXP_HOST_OUTCOME(HALF_OPEN_EVICTED, 22, remark,
+		 "packets that began a flow in the place of the oldest "
+		 "half-open one of the same sixteenth of the table, whose "
+		 "client has to send its SYN again. Seen in floods of SYNs, of "
+		 "a port that refuses no client")
 
 /*
  * What the forwarding program decided on a packet, step by step, as simulations

@@ -23,6 +23,8 @@ COUNTERS_MAX = 4096
 # Flows in one message, and of one port that has moved.
 FLOWS_PAGE = 1000
 FLOWS_MAX = 16384
+# Ports at a limit in the state that a hypervisor reports.
+LIMITED_PORTS_MAX = 16
 
 Id = fields.Uuid
 Integer = messages.Integer
@@ -125,9 +127,11 @@ class HostState(TypedDict, total=False):
     ``srv6``: 96-bit network whose addresses are SIDs; null for none. ``mtu``:
     of the underlay, in bytes. ``…_max``: capacities of its tables; ``…``:
     what is in them. ``flows_full``: packets of flows that could not be
-    confirmed for want of a place. ``drops``: packets by outcome that belong
-    to no port. ``problems``: why it does not apply the wanted state, usually
-    none. A newer agent may report further fields.
+    confirmed for want of a place. ``half_open_evicted``: packets that began a
+    flow in the place of a half-open one. ``limited_ports``: both by port and
+    outcome, for the ports with the most. ``drops``: packets by outcome that
+    belong to no port. ``problems``: why it does not apply the wanted state,
+    usually none. A newer agent may report further fields.
     """
 
     agent: Text
@@ -143,6 +147,9 @@ class HostState(TypedDict, total=False):
     flows: Integer
     flows_max: Integer
     flows_full: Integer
+    half_open_evicted: Integer
+    limited_ports: Annotated[dict[Id, dict[Outcome, Integer]], pydantic.Field(
+        max_length=LIMITED_PORTS_MAX)]
     drops: dict[Outcome, Integer]
     problems: Annotated[list[Text], pydantic.Field(max_length=64)]
 

@@ -138,7 +138,8 @@ class Datapath:
                 for outcome in enumerations.HostOutcome}
 
     def drops(self) -> dict[tuple[str, enumerations.HostOutcome], int]:
-        """Return packets by port id and outcome."""
+        """Return packets that were dropped, or at a limit of their port, by
+        port id and outcome."""
         return {(library.uuid_text(drop.port_id),
                  enumerations.HostOutcome(drop.outcome)): drop.packets
                 for drop in self._library.listed(

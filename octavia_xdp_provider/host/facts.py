@@ -17,13 +17,16 @@ class Facts:
     """A snapshot; each reading creates a new object.
 
     ``outcomes``: packets by the outcome's name in lower case; ``drops``:
-    dropped packets by port id and outcome.
+    dropped packets by port id and outcome; ``limits``: the same for packets
+    of ports at a limit that are served nevertheless.
     """
 
     ports: tuple[types.PortState, ...] = ()
     entries: tuple[types.EntryState, ...] = ()
     outcomes: dict[str, int] = dataclasses.field(default_factory=dict)
     drops: dict[str, dict[str, int]] = dataclasses.field(
+        default_factory=dict)
+    limits: dict[str, dict[str, int]] = dataclasses.field(
         default_factory=dict)
     read_at: float = 0.0
 
@@ -48,6 +51,13 @@ class Facts:
                     'drops': state.drops})
         return counters
 
+    def most_limited(self) -> dict[str, dict[str, int]]:
+        """Return ``limits`` of the ports with the most such packets."""
+        ids = sorted(self.limits, key=lambda port_id: (
+            -sum(self.limits[port_id].values()), port_id))
+        return {port_id: self.limits[port_id]
+                for port_id in ids[:host_messages.LIMITED_PORTS_MAX]}
+
     def unclaimed(self) -> dict[str, int]:
         """Return dropped packets that belong to no port, by outcome."""
         rest = {name: packets for name, packets in self.outcomes.items()
@@ -64,11 +74,12 @@ def read(dataplane: datapath.Datapath) -> Facts:
     :raises HostError: the datapath cannot be read.
     """
     drops: dict[str, dict[str, int]] = {}
+    limits: dict[str, dict[str, int]] = {}
     for (port_id, outcome), packets in dataplane.drops().items():
-        if outcome.name.startswith(DROP):
-            drops.setdefault(port_id, {})[outcome.name.lower()] = packets
+        counted = drops if outcome.name.startswith(DROP) else limits
+        counted.setdefault(port_id, {})[outcome.name.lower()] = packets
     return Facts(
         tuple(dataplane.ports()), tuple(dataplane.entries()),
         {outcome.name.lower(): packets
          for outcome, packets in dataplane.outcomes().items()},
-        drops, time.monotonic())
+        drops, limits, time.monotonic())

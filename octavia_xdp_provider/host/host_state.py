@@ -43,6 +43,8 @@ class HostState:
             'flows': facts.flows,
             'flows_max': self._options.flows_max,
             'flows_full': facts.outcomes.get('flows_full', 0),
+            'half_open_evicted': facts.outcomes.get('half_open_evicted', 0),
+            'limited_ports': facts.most_limited(),
             'drops': facts.unclaimed(),
             'problems': [problem[:messages.TEXT_MAX]
                          for problem in problems[:PROBLEMS_MAX]],

@@ -13,7 +13,7 @@ from octavia_xdp_provider.process.shared_library import text_of
 from octavia_xdp_provider.process.shared_library import text_or_none
 
 API_VERSION = 5
-LIBRARY = 'liboctavia_xdp_host.so.8'
+LIBRARY = 'liboctavia_xdp_host.so.9'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 

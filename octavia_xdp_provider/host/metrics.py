@@ -116,10 +116,14 @@ def _packet_counters(facts: facts_module.Facts
     for outcome, count in sorted(facts.outcomes.items()):
         packets.add_metric([outcome], count)
     yield packets
-    drops = core.CounterMetricFamily(
-        PREFIX + 'port_drops', 'Packets that were dropped, of a port',
-        labels=['port', 'outcome'])
-    for port, outcomes in sorted(facts.drops.items()):
-        for outcome, count in sorted(outcomes.items()):
-            drops.add_metric([port, outcome], count)
-    yield drops
+    for name, text, ports in (
+            ('port_drops', 'Packets that were dropped, of a port',
+             facts.drops),
+            ('port_limits', 'Packets of a port at a limit, which were not '
+             'dropped', facts.limits)):
+        family = core.CounterMetricFamily(PREFIX + name, text,
+                                          labels=['port', 'outcome'])
+        for port, outcomes in sorted(ports.items()):
+            for outcome, count in sorted(outcomes.items()):
+                family.add_metric([port, outcome], count)
+        yield family

@@ -28,6 +28,11 @@ _OUTCOMES = {
     'fragment_guessed': ('remembered fragments', _SERVICES),
     'drop_too_big': ('answers of the node', 'octavia-xdp-ctl trace'),
 }
+# The same on a hypervisor, where reports name the ports with most.
+_HOST_OUTCOMES = {
+    'flows_full': 'confirmed flows',
+    'half_open_evicted': 'half-open flows',
+}
 
 
 class List(command.List):
@@ -74,9 +79,13 @@ def _of_node(state: State) -> Iterator[Bound]:
 
 
 def _of_hypervisor(state: State) -> Iterator[Bound]:
-    if state.get('flows_full'):
-        yield ('confirmed flows', f'{state["flows_full"]} packets '
-               '(flows_full)', _PORTS)
+    for name, limit in _HOST_OUTCOMES.items():
+        if state.get(name):
+            yield limit, f'{state[name]} packets ({name})', _PORTS
+        for port_id, outcomes in (state.get('limited_ports') or {}).items():
+            if outcomes.get(name):
+                yield (f'{limit} of port {port_id}',
+                       f'{outcomes[name]} packets ({name})', _PORTS)
     for name in ('entries', 'ports', 'flows'):
         yield from _filled(state, name, f'table of {name}', _PORTS)
 

@@ -25,7 +25,8 @@ static __always_inline void count(enum host_outcome which)
 		++*packets;
 }
 
-static __noinline void count_drop(__u32 host_port, __u32 outcome)
+/* For the node, and for the port if there is one. */
+static __noinline void count_of_port(__u32 host_port, __u32 outcome)
 {
 	struct host_drop_key key = {.host_port = host_port, .outcome = outcome};
 	__u64 one = 1, *packets;
@@ -85,7 +86,7 @@ __noinline int drop(struct __sk_buff *skb, const struct seen *seen,
 	own = counters_at(seen->place);
 	if (own)
 		own->drops++;
-	count_drop(seen->host_port, outcome);
+	count_of_port(seen->host_port, outcome);
 	trace_if_wanted(skb, seen, outcome);
 	return 2; /* TC_ACT_SHOT */
 }

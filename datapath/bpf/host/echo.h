@@ -55,7 +55,8 @@ __noinline int echo_in(const struct host_packet *packet, __u32 place)
 	if (find_half_open(&flow, tag, in.port->ifindex, node))
 		exchange(&flow, state);
 	else
-		keep_bounded(&flow, tag, &client, state, now);
+		keep_bounded(&flow, tag, &client, state, now,
+			     in.entry->host_port);
 	return HOST_IN;
 }
 

@@ -6,6 +6,7 @@
 #include "age_since.h"
 #include "branch_free.h"
 #include "flow_time.h"
+#include "host/count.h"
 #include "host/hash.h"
 #include "host/maps.h"
 #include "verifier.h"
@@ -297,11 +298,17 @@ static __always_inline bool write(struct flow *flow, __u32 way, __u64 tag,
 /* Adds to half_open. */
 static __always_inline bool keep_bounded(struct flow *flow, __u64 tag,
 					 const struct ip_address *client,
-					 __u64 state, __u32 now)
+					 __u64 state, __u32 now,
+					 __u32 host_port)
 {
-	if (!flow->set)
+	const struct host_settings *node = &settings;
+
+	if (!flow->set ||
+	    !write(flow, choose_oldest(flow, now), tag, client, state))
 		return false;
-	return write(flow, choose_oldest(flow, now), tag, client, state);
+	if (flow->state && age_of(flow->state, now) <= node->half_open_idle)
+		count_of_port(host_port, HOST_HALF_OPEN_EVICTED);
+	return true;
 }
 
 /* Adds to `flows` and to the port's count; false: the port has reached its

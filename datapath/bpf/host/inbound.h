@@ -65,7 +65,9 @@ begin_flow(struct flow *flow, const struct flow_name *name, __u64 tag,
 		flags |= HOST_FLOW_CLOSING;
 	state = new_state(in->place, name->client_port, generation, now, flags);
 	/* on a lost race with another CPU the next packet tries again */
-	if (keep_bounded(flow, tag, &name->client, state, now) && own)
+	if (keep_bounded(flow, tag, &name->client, state, now,
+			 name->host_port) &&
+	    own)
 		own->flows++;
 	return HOST_IN;
 }
@@ -94,7 +96,7 @@ go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
 			exchange(flow, 0);
 			return HOST_IN;
 		}
-		count(HOST_FLOWS_FULL);
+		count_of_port(in->entry->host_port, HOST_FLOWS_FULL);
 	}
 	if (state != flow->state)
 		exchange(flow, state);

@@ -167,7 +167,7 @@ __noinline int note_direct(const struct host_packet *packet, __u32 place)
 		keep_bounded(&flow, tag, &name.client,
 			     new_state(place, name.client_port, 0, now,
 				       HOST_FLOW_DIRECT),
-			     now);
+			     now, entry->host_port);
 	else if (flow.state & HOST_FLOW_DIRECT &&
 		 age_of(flow.state, now) > REFRESH_AGE)
 		exchange(&flow, with_time(flow.state, now));

@@ -80,7 +80,7 @@ def _host():
     registry = prometheus_client.CollectorRegistry()
     host_metrics.Metrics(registry)
     facts = mock.Mock(ports=(), entries=(), outcomes={}, drops={},
-                      read_at=0.0)
+                      limits={}, read_at=0.0)
     registry.register(host_metrics.Collector(
         mock.Mock(answered_at=0.0), mock.Mock(
             held={}, facts=facts), types.SimpleNamespace(is_known=True),

@@ -4,6 +4,7 @@
 from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts.host_messages import COUNTERS_MAX
+from octavia_xdp_provider.contracts.host_messages import LIMITED_PORTS_MAX
 from octavia_xdp_provider.contracts.host_messages import PortCounters
 from octavia_xdp_provider.host import facts
 from octavia_xdp_provider.host import link
@@ -46,6 +47,18 @@ class TestFacts(base.TestCase):
 
     def test_drops_of_no_port(self):
         self.assertEqual({'drop_key': 2}, facts.read(Datapath()).unclaimed())
+
+    def test_packets_at_a_limit_are_no_drops(self):
+        found = facts.read(Datapath())
+        self.assertEqual({fakes.PORT: {'flows_full': 9}}, found.limits)
+        self.assertEqual(found.limits, found.most_limited())
+
+    def test_report_names_the_ports_with_most_packets_at_a_limit(self):
+        found = facts.Facts(limits={
+            f'port{number}': {'flows_full': number, 'half_open_evicted': 1}
+            for number in range(LIMITED_PORTS_MAX + 4)})
+        self.assertEqual({f'port{number}' for number in range(
+            4, LIMITED_PORTS_MAX + 4)}, found.most_limited().keys())
 
     def test_report_has_no_more_counters_than_it_may(self):
         counters = facts.read(Datapath()).counters()[fakes.PORT]

@@ -6,6 +6,8 @@ from octavia_xdp_provider.manage import bounds
 from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.manage import base
 
+PORT_ID = '5a0b5f1e-0d0f-4f2e-8a75-1f0f2a3c4d5e'
+
 
 class TestBounds(base.ManageTestCase):
 
@@ -41,10 +43,15 @@ class TestBounds(base.ManageTestCase):
         self.store.take_host_report('compute1', 1, 1, {
             'as_of': 0, 'complete': True, 'held': {}, 'gone': [],
             'counters': {}, 'state': {
-                'flows_full': 3, 'entries': 9, 'entries_max': 10,
+                'flows_full': 3, 'half_open_evicted': 2,
+                'limited_ports': {PORT_ID: {'flows_full': 1}},
+                'entries': 9, 'entries_max': 10,
                 'ports': 1, 'ports_max': 10}})
         self.assertEqual([
             ('compute1', 'confirmed flows', '3 packets (flows_full)'),
+            ('compute1', f'confirmed flows of port {PORT_ID}',
+             '1 packets (flows_full)'),
+            ('compute1', 'half-open flows', '2 packets (half_open_evicted)'),
             ('compute1', 'table of entries', '9 of 10')], self.bounds())
 
     def test_projects_at_a_limit_are_listed(self):
@@ -54,5 +61,8 @@ class TestBounds(base.ManageTestCase):
                            'at least 90 %')], self.bounds())
 
     def test_outcomes_are_those_of_the_datapath(self):
-        self.assertLessEqual(bounds._OUTCOMES.keys(), {
-            outcome.name.lower() for outcome in enumerations.Outcome})
+        for listed, outcomes in (
+                (bounds._OUTCOMES, enumerations.Outcome),
+                (bounds._HOST_OUTCOMES, enumerations.HostOutcome)):
+            self.assertLessEqual(listed.keys(), {
+                outcome.name.lower() for outcome in outcomes})
