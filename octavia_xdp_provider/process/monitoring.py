@@ -28,6 +28,7 @@ class Monitoring:
     :ivar loops: the loops that the watchdog checks.
     :ivar health: the checks of GET /healthcheck.
     :ivar registry: the Prometheus registry of GET /metrics.
+    :ivar systemd: the service manager.
     :ivar listener: http_listener.Listener, or None if nothing listens.
     """
 
@@ -39,8 +40,8 @@ class Monitoring:
         self.health = health.Health(self.loops)
         self.registry = registry or prometheus_client.CollectorRegistry()
         self.registry.register(_Ages(self.loops))
-        self._systemd = systemd.Systemd()
-        self._watchdog = watchdog.Watchdog(self.loops, self._systemd)
+        self.systemd = systemd.Systemd()
+        self._watchdog = watchdog.Watchdog(self.loops, self.systemd)
         self._repeated: list[health.Repeated] = []
         address = option_values.listening_address(conf, group, name)
         self.listener = address and http_listener.Listener(
@@ -70,11 +71,11 @@ class Monitoring:
 
     def ready(self) -> None:
         """Tell systemd that the process serves."""
-        self._systemd.ready()
+        self.systemd.ready()
 
     def stop(self) -> None:
         """Tell systemd that the process is ending, and stop everything."""
-        self._systemd.stopping()
+        self.systemd.stopping()
         self._watchdog.stop()
         for check in self._repeated:
             check.stop()

@@ -5,6 +5,7 @@ The protocol is a datagram of text to a Unix socket, sd_notify(3).
 oslo.service supports READY=1 only, and libsystemd's binding needs a compiler.
 """
 
+from collections.abc import Iterable
 from collections.abc import MutableMapping
 import os
 import socket
@@ -12,6 +13,8 @@ import socket
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
+
+_FIRST_DESCRIPTOR = 3
 
 
 class Systemd:
@@ -23,6 +26,7 @@ class Systemd:
 
     :ivar watchdog_s: longest interval in seconds between two calls of
         ``alive``; None: there is no watchdog.
+    :ivar stored: (name, descriptor) of what an earlier process has stored.
     """
 
     def __init__(self, environment: MutableMapping[str, str] | None = None
@@ -30,6 +34,13 @@ class Systemd:
         environment = os.environ if environment is None else environment
         address, limit, pid = (environment.pop(name, None) for name in (
             'NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID'))
+        count, receiver, names = (environment.pop(name, '') for name in (
+            'LISTEN_FDS', 'LISTEN_PID', 'LISTEN_FDNAMES'))
+        self.stored = (
+            list(zip(names.split(':'), range(
+                _FIRST_DESCRIPTOR, _FIRST_DESCRIPTOR + int(count)),
+                strict=False))
+            if receiver == str(os.getpid()) and count.isdecimal() else [])
         is_own = pid in (None, str(os.getpid()))
         self._address = address if is_own else None
         self.watchdog_s = (int(limit) / 1e6 if limit and limit.isdecimal()
@@ -51,7 +62,16 @@ class Systemd:
         """Set the status line of ``systemctl status``."""
         self._send(f'STATUS={text}')
 
-    def _send(self, text: str) -> None:
+    def store(self, name: str, descriptor: int) -> None:
+        """Have a copy of a descriptor kept for the next process, which finds
+        it in ``stored``. The unit needs FileDescriptorStoreMax."""
+        self._send(f'FDSTORE=1\nFDPOLL=0\nFDNAME={name}', [descriptor])
+
+    def forget(self, name: str) -> None:
+        """Have the copies of this name closed."""
+        self._send(f'FDSTOREREMOVE=1\nFDNAME={name}')
+
+    def _send(self, text: str, descriptors: Iterable[int] = ()) -> None:
         if not self._address:
             return
         address = self._address
@@ -60,6 +80,6 @@ class Systemd:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.connect(address)
-                sender.send(text.encode())
+                socket.send_fds(sender, [text.encode()], list(descriptors))
         except OSError as error:
             LOG.warning('Cannot send %s to systemd: %s', text, error)

@@ -21,6 +21,7 @@ from octavia_xdp_provider.host import member_counters
 from octavia_xdp_provider.host import metrics as host_metrics
 from octavia_xdp_provider.process import loops
 from octavia_xdp_provider.process import monitoring
+from octavia_xdp_provider.proxy.launcher import metrics as launcher_metrics
 from octavia_xdp_provider.result_handler import metrics as handler_metrics
 
 CHECKER = pathlib.Path(__file__).parents[3] / 'hc-agent/src/metrics.rs'
@@ -37,7 +38,8 @@ def names():
     """Of all series, as queries name them."""
     series = set(_of_checker())
     for registry in (_agent(), _controller(), _host(),
-                     handler_metrics.Metrics().registry):
+                     handler_metrics.Metrics().registry,
+                     launcher_metrics.Metrics({}).registry):
         series.update(family.name + ending for family in registry.collect()
                       for ending in _SERIES[family.type])
     return series

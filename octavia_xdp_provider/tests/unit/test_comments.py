@@ -111,6 +111,7 @@ OTHERS = {
     'address-sets.json': 'written by an agent',
     'common.json': 'written by an agent',
     'uplinks.json': 'written by an agent',
+    'launch.json': 'written by an agent', 'record.json': 'by the launcher',
     'inventory.yaml': "an operator's", 'rack.yaml': "an operator's",
     'suite.json': 'written by a benchmark',
     'reported.json': 'written by a test', 'wanted.json': 'written by a test',

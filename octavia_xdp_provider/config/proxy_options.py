@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of a proxy node."""
+
+from oslo_config import cfg
+
+from octavia_xdp_provider.config import option_values
+
+GROUP = 'proxy'
+
+# Ranges of uids that systemd gives away by itself: of homes, and of services
+# with DynamicUser.
+_FOREIGN = ((60001, 60513), (61184, 65519))
+
+proxy_opts = [
+    cfg.StrOpt('run_directory',
+               default='/run/octavia-xdp-proxy',
+               help='Directory by which the launcher of HAProxy processes is '
+                    'told what to run, and says what runs. It must belong to '
+                    'root; only its subdirectories "wanted" and "secrets" '
+                    'belong to the agent.'),
+    cfg.StrOpt('haproxy',
+               default='/usr/sbin/haproxy',
+               help='The program, HAProxy 2.6 or later. After an update of '
+                    'it, a running process uses the new one from its next '
+                    'change of configuration on.'),
+    cfg.StrOpt('namespace',
+               default='octavia-xdp-proxy',
+               help='Name of the network namespace, as of "ip netns", in '
+                    'which all HAProxy processes of the node run. It is made '
+                    'if there is none; it has the network interfaces that '
+                    'the operator puts there, and nothing of the node\'s '
+                    'management is reachable from it. The launcher sets its '
+                    'net.ipv4.ip_unprivileged_port_start, so that no HAProxy '
+                    'can take a port by itself.'),
+    cfg.IntOpt('number_min',
+               default=70000, min=1000, max=2 ** 31 - 1,
+               help='First uid of HAProxy processes. Each load balancer has '
+                    'one of its own, which is its gid too. Nothing else of '
+                    'the node may use the range; systemd uses 60001 to 60513 '
+                    'and 61184 to 65519, and useradd gives users ranges from '
+                    '100000 on (/etc/subuid).'),
+    cfg.IntOpt('number_max',
+               default=89999, min=1000, max=2 ** 31 - 1,
+               help='Last uid of HAProxy processes.'),
+    cfg.StrOpt('cgroup',
+               help='Cgroup below which each load balancer has one, as a path '
+                    'from the root of the version 2 hierarchy. It is made if '
+                    'there is none. Default: the cgroup that the launcher is '
+                    'started in, which systemd must have delegated to it '
+                    '(Delegate=yes); started in the root, it makes '
+                    '/octavia-xdp-proxy.'),
+    cfg.BoolOpt('limits',
+                default=True,
+                help='Whether each load balancer is held to its memory, '
+                     'weight of CPU time and number of tasks, by the '
+                     'controllers of cgroups of version 2. Without them the '
+                     'launcher does not start. With false, a single load '
+                     'balancer can use up the memory of the node.'),
+    cfg.IntOpt('failed_starts',
+               default=5, min=1, max=100,
+               help='After so many starts in a row after which HAProxy dies '
+                    'at once, its listening sockets are closed, so that the '
+                    'load balancer is seen to be down. It is tried again at '
+                    'intervals of half a minute.'),
+    cfg.StrOpt('launcher_listen',
+               help='Address and port, such as 127.0.0.1:9108, where the '
+                    'launcher answers GET /metrics (Prometheus) and GET '
+                    '/healthcheck, without authentication. Default: it does '
+                    'not listen.'),
+]
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Refuse invalid values.
+
+    :raises ConfigurationError: names the option.
+    """
+    first, last = conf.proxy.number_min, conf.proxy.number_max
+    if first > last:
+        raise option_values.ConfigurationError(
+            f'[{GROUP}] number_max: {last} is less than number_min, {first}')
+    for low, high in _FOREIGN:
+        if first <= high and low <= last:
+            raise option_values.ConfigurationError(
+                f'[{GROUP}] number_min: {first} to {last} contains uids that '
+                f'systemd gives away, {low} to {high}')
+    for name in ('run_directory', 'haproxy'):
+        if not conf.proxy[name].startswith('/'):
+            raise option_values.ConfigurationError(
+                f'[{GROUP}] {name}: {conf.proxy[name]!r} is not an absolute '
+                'path')
+    if '/' in conf.proxy.namespace or not conf.proxy.namespace.strip('.'):
+        raise option_values.ConfigurationError(
+            f'[{GROUP}] namespace: {conf.proxy.namespace!r} is no name')
+    option_values.listening_address(conf, GROUP, 'launcher_listen')
