@@ -40,14 +40,14 @@ def load():
 
 def queries(dashboard):
     """All of Prometheus."""
-    found, row = [], ''
+    queries, row = [], ''
     for panel in dashboard['panels']:
         if panel['type'] == 'row':
             row = panel['title']
             continue
-        found += [Query(f'{row}: {panel["title"]}', target['expr'])
-                  for target in panel['targets']]
-    return found
+        queries += [Query(f'{row}: {panel["title"]}', target['expr'])
+                    for target in panel['targets']]
+    return queries
 
 
 def variables(dashboard):
@@ -55,16 +55,17 @@ def variables(dashboard):
 
     :raises ValueError: it asks for something else than values of labels.
     """
-    found = []
-    for one in dashboard['templating']['list']:
-        if one['type'] != 'query':
+    variables = []
+    for variable in dashboard['templating']['list']:
+        if variable['type'] != 'query':
             continue
-        match = _LABEL_VALUES.fullmatch(one['query']['query'])
+        query = variable['query']['query']
+        match = _LABEL_VALUES.fullmatch(query)
         if match is None:
-            raise ValueError(f'{one["name"]}: {one["query"]["query"]}')
-        found.append(Variable(one['name'], *match.groups(),
-                              one['regex'].strip('/')))
-    return found
+            raise ValueError(f'{variable["name"]}: {query}')
+        variables.append(Variable(variable['name'], *match.groups(),
+                                  variable['regex'].strip('/')))
+    return variables
 
 
 def fill(text, values):
@@ -76,6 +77,6 @@ def fill(text, values):
     values = {**GRAFANAS, **values}
 
     def value(match):
-        found = values[match.group(1) or match.group(3)]
-        return re.escape(found) if match.group(2) else found
+        text = values[match.group(1) or match.group(3)]
+        return re.escape(text) if match.group(2) else text
     return _VARIABLE.sub(value, text)

@@ -71,11 +71,11 @@ def sections(text):
     result = {}
     lines = None
     for line in text.split('\n'):
-        found = words(line)
-        if not found:
+        parts = words(line)
+        if not parts:
             continue
-        if found[0] in SECTIONS:
-            lines = result.setdefault(tuple(found), [])
+        if parts[0] in SECTIONS:
+            lines = result.setdefault(tuple(parts), [])
         else:
-            lines.append(found)
+            lines.append(parts)
     return result

@@ -127,11 +127,11 @@ class SpeakerContract:
     def test_neighbour_shows_its_session_and_families(self):
         neighbours = self.speaker.neighbours()
         self.assertEqual([self.neighbour], list(neighbours))
-        found = neighbours[self.neighbour]
-        self.assertTrue(found.up)
-        self.assertEqual((4, {4}, {4}), (found.session, found.carries,
-                                         found.takes))
-        self.assertEqual(NODE_AS, found.local_as)
+        neighbour = neighbours[self.neighbour]
+        self.assertTrue(neighbour.up)
+        self.assertEqual((4, {4}, {4}), (neighbour.session, neighbour.carries,
+                                         neighbour.takes))
+        self.assertEqual(NODE_AS, neighbour.local_as)
 
     def test_route_of_a_family_that_nobody_carries_has_a_problem(self):
         self.speaker.neighbours()

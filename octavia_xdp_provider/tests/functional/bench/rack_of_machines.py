@@ -13,8 +13,8 @@ LINKS = [(('generator', 'ens1'), ('lb', 'ens1')),
 
 def declaration(machines):
     """The documentation's, with the keys of these machines."""
-    found = rack.declaration()
-    found['ssh']['key'] = str(machines.lab.directory / ssh_machines.OPERATOR)
-    for name, host in found['hosts'].items():
+    bed = rack.declaration()
+    bed['ssh']['key'] = str(machines.lab.directory / ssh_machines.OPERATOR)
+    for name, host in bed['hosts'].items():
         host['ssh']['host_key'] = machines.keys[name]
-    return found
+    return bed

@@ -49,8 +49,8 @@ class Machines:
             namespaces.veth(self.lab, (name, 'mgmt'), (OPERATOR, f'to{name}'))
             namespaces.join_bridge(self.lab, OPERATOR, 'mgmt', f'to{name}')
             namespaces.address(self.lab, name, 'mgmt', f'{address}/24')
-        for one, other in self.links:
-            namespaces.veth(self.lab, one, other)
+        for end, other in self.links:
+            namespaces.veth(self.lab, end, other)
         for name in self.addresses:
             self.key(name)
             self.start_sshd(name)
@@ -97,8 +97,8 @@ class Machines:
         """Whatever a bed may change on a machine."""
         links = {link['ifname']: (
             link['mtu'], 'UP' in link['flags'], 'xdp' in link, sorted(
-                one['local'] for one in link['addr_info']
-                if one['scope'] == 'global'))
+                address['local'] for address in link['addr_info']
+                if address['scope'] == 'global'))
             for link in self.shown(name, 'address', 'show')}
         routes = [(route['dst'], route.get('gateway'), route['dev'])
                   for family in ('-4', '-6')

@@ -67,14 +67,14 @@ class TestRevisions(base.BaseTestCase):
     def test_each_commit_is_another_version(self):
         (self.root / 'file').write_text('second\n')
         second = self.commit()
-        found = {commit: packages.in_folder(self.build(commit))
+        built = {commit: packages.in_folder(self.build(commit))
                  for commit in (self.first, second)}
         for commit, text in ((self.first, 'first'), (second, 'second')):
             when = self.git('show', '--no-patch', '--format=%ct', commit)
             self.assertEqual(f'0.1.0+{when}.g{commit[:12]}',
-                             found[commit].version)
+                             built[commit].version)
             self.assertEqual({packages.NODE: packages.contents_of(text)},
-                             found[commit].contents)
+                             built[commit].contents)
         # Nothing is left of it in the checkout.
         self.assertEqual(1, len(self.git('worktree', 'list').splitlines()))
         self.assertEqual('', self.git('status', '--porcelain'))

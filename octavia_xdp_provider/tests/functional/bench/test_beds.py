@@ -96,36 +96,36 @@ class TestBed(BedCase):
     def test_interfaces_are_as_they_are_described(self):
         for host in self.bed.hosts.values():
             done = host.run(['ip', '-json', 'address', 'show'])
-            found = {link['ifname']: link for link in json.loads(done.stdout)}
-            self.assertEqual(set(host.interfaces) | {'lo'}, set(found))
+            links = {link['ifname']: link for link in json.loads(done.stdout)}
+            self.assertEqual(set(host.interfaces) | {'lo'}, set(links))
             for name, described in host.interfaces.items():
-                link = found[name]
+                link = links[name]
                 self.assertEqual((described.mac, described.mtu),
                                  (link['address'], link['mtu']))
-                addresses = {f'{one["local"]}/{one["prefixlen"]}'
-                             for one in link['addr_info']}
+                addresses = {f'{address["local"]}/{address["prefixlen"]}'
+                             for address in link['addr_info']}
                 self.assertEqual(set(), set(described.addresses) - addresses)
 
     def test_settings(self):
         host = self.bed.hosts['lb2']
         self.assertEqual('2', host.run(
             ['sysctl', '-n', 'net.ipv4.conf.uplink.rp_filter']).stdout.strip())
-        found = self.bed.fingerprint()['interfaces']['lb2']['uplink']
+        uplink = self.bed.fingerprint()['interfaces']['lb2']['uplink']
         self.assertEqual(('veth', '2', '2'), (
-            found['driver'], found['queues']['rx'], found['queues']['tx']))
-        self.assertIn('generic-receive-offload', found['offloads'])
-        self.assertNotIn('tx-checksumming', found['offloads'])
+            uplink['driver'], uplink['queues']['rx'], uplink['queues']['tx']))
+        self.assertIn('generic-receive-offload', uplink['offloads'])
+        self.assertNotIn('tx-checksumming', uplink['offloads'])
         self.assertEqual(9000, host.interfaces['uplink'].mtu)
 
     def test_neighbours_need_no_question(self):
         done = self.bed.hosts['lb1'].run(['ip', '-json', 'neighbour'])
-        found = {one['dst']: (one['lladdr'], one['state'])
-                 for one in json.loads(done.stdout)
-                 if one['dev'] == 'uplink' and 'lladdr' in one
-                 and not one['dst'].startswith('fe80')}
+        neighbours = {entry['dst']: (entry['lladdr'], entry['state'])
+                      for entry in json.loads(done.stdout)
+                      if entry['dev'] == 'uplink' and 'lladdr' in entry
+                      and not entry['dst'].startswith('fe80')}
         mac = self.bed.hosts['router'].interfaces['uplink1'].mac
         self.assertEqual({'198.19.1.1': (mac, ['PERMANENT']),
-                          '2001:db8:1::1': (mac, ['PERMANENT'])}, found)
+                          '2001:db8:1::1': (mac, ['PERMANENT'])}, neighbours)
 
     def test_native_xdp(self):
         """The router's end has a program already; at 9000 bytes, too."""
@@ -352,11 +352,11 @@ class TestOurBeds(BedCase):
 
     def reached(self, bed, host):
         """By what is in front of it, in the largest packets."""
-        for one in host.interfaces.values():
-            for peer in one.peers:
-                for address in one.addresses:
+        for end in host.interfaces.values():
+            for peer in end.peers:
+                for address in end.addresses:
                     target = ipaddress.ip_interface(address).ip
-                    size = one.mtu - (28 if target.version == 4 else 48)
+                    size = end.mtu - (28 if target.version == 4 else 48)
                     bed.hosts[peer].run([
                         'ping', '-c', '1', '-W', '5', '-M', 'do', '-s',
                         str(size), str(target)])

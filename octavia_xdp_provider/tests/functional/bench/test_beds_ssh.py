@@ -48,11 +48,11 @@ class TestBed(ssh_bed.BedCase):
                              (shown['address'], shown['mtu']))
             self.assertEqual('1', lb.run(
                 ['sysctl', '-n', 'net.ipv4.ip_forward']).stdout.strip())
-            found = json.loads(json.dumps(
+            recorded = json.loads(json.dumps(
                 fingerprint.Watch([bed]).end()))['beds']['machines']
-            self.assertEqual({'gen', 'lb', 'sink'}, set(found['machines']))
+            self.assertEqual({'gen', 'lb', 'sink'}, set(recorded['machines']))
             self.assertNotIn('tx-checksumming',
-                             found['interfaces']['lb']['front']['offloads'])
+                             recorded['interfaces']['lb']['front']['offloads'])
             self.assertNotEqual(before['lb'], self.settings()['lb'])
         self.assertEqual(before, self.settings())
         self.assertEqual([], self.folders())
@@ -168,8 +168,8 @@ class TestDeath(ssh_bed.BedCase):
         run, process, pid = self.living()
         agents = list(self.agents(run))
         self.assertEqual(len(self.ADDRESSES), len(agents))
-        for one in agents:
-            os.kill(one, signal.SIGKILL)
+        for agent_pid in agents:
+            os.kill(agent_pid, signal.SIGKILL)
         process.kill()
         process.wait()
         self.wait('end', lambda: not (runs.FOLDER / run).exists())

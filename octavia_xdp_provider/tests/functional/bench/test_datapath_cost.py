@@ -26,10 +26,10 @@ class TestDatapathCost(base.TestCase):
     def test_each_case_is_measured(self):
         subprocess.run(('make', '-s', '-C', DATAPATH, 'all',
                         'build/bench/packets'), check=True)
-        found = packets.run_program('packets', '', '1')
-        names = [one['case'] for one in found]
+        costs = packets.run_program('packets', '', '1')
+        names = [cost['case'] for cost in costs]
         self.assertEqual(set(), SOME - set(names))
         self.assertEqual(len(names), len(set(names)))
-        for one in found:
-            self.assertGreaterEqual(one['quiet_runs'], 1, one)
-            self.assertEqual(FIGURES, set(one))
+        for cost in costs:
+            self.assertGreaterEqual(cost['quiet_runs'], 1, cost)
+            self.assertEqual(FIGURES, set(cost))

@@ -85,17 +85,17 @@ class TestCommand(Engine):
         self.assertEqual(0, process.returncode, said)
         self.assertIn('[1/4] tiny xdp, round 1 of 2', said)
         self.assertIn('remaining', said)
-        found = json.loads((self.folder / 'suite.json').read_text())
-        cases = {case['software']: case for case in found['cases']}
+        document = json.loads((self.folder / 'suite.json').read_text())
+        cases = {case['software']: case for case in document['cases']}
         for name in ('xdp', 'kernel'):
             self.assertGreater(cases[name]['value'], 0)
             self.assertEqual(2, cases[name]['rounds'])
-        self.assertEqual(['kernel'], [one['peer']
-                                      for one in found['versus']])
+        self.assertEqual(['kernel'], [ratio['peer']
+                                      for ratio in document['versus']])
         # This kernel has IPVS or has it not: never nothing at all.
         self.assertTrue(cases['ipvs']['rounds'] or
                         'missing: ' in cases['ipvs']['marks'][0])
-        self.assertIn('one-node', found['fingerprint']['beds'])
+        self.assertIn('one-node', document['fingerprint']['beds'])
         self.assertEqual(1, len(stores.Store(self.store).runs()))
 
     def wait_for_traffic(self, process):
@@ -169,7 +169,7 @@ class TestEvents(Engine):
         self.assertGreater(count, 0)
         self.assertEqual({'lb1': {'DROP_NO_NEXT_HOP': count}, 'lb2': {}},
                          dropped)
-        self.assertEqual(count, sum(one[2] for one in lost.timeline))
+        self.assertEqual(count, sum(moment[2] for moment in lost.timeline))
         self.assertEqual(['node stops: 1'],
                          [what for _at, what in lost.events])
         # Not all flows pass that node.
@@ -211,8 +211,8 @@ class TestEvents(Engine):
         first, second = cases['death/lost'].samples
         self.assertGreater(first, 0)
         self.assertGreater(second, 0)
-        for one in cases['death/lost'].details['rounds']:
-            self.assertGreater(one['by_receiver']['member'], 0)
+        for measured in cases['death/lost'].details['rounds']:
+            self.assertGreater(measured['by_receiver']['member'], 0)
 
     def test_a_member_dies_on_a_segment_that_others_hear(self):
         cases = self.figures('''\

@@ -31,11 +31,11 @@ class TestEngine(ssh_machines.SshCase):
                 self.skipTest(f'{built.name} is not built')
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.bed = self.folder / 'rack.yaml'
-        found = rack_of_machines.declaration(self.machines)
+        declared = rack_of_machines.declaration(self.machines)
         # What is there is measured: that of this checkout.
-        del found['software'], found['ssh']['roles']
-        del found['ssh']['variables']
-        self.bed.write_text(yaml.safe_dump(found))
+        del declared['software'], declared['ssh']['roles']
+        del declared['ssh']['variables']
+        self.bed.write_text(yaml.safe_dump(declared))
 
     def measured(self, text):
         """Case by name of the only round; machines are as they were."""

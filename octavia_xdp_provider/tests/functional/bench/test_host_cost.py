@@ -27,12 +27,12 @@ class TestHostCost(base.TestCase):
             figures = alone.run(model.Measure(
                 'hypervisor_packets',
                 settings={'flows': flows, 'packets': 8}), 'xdp')
-            found = figures[0].details['software']
+            measured = figures[0].details['software']
             self.assertEqual(flows + len(extra) // 2,
-                             found.pop('confirmed_flows'))
-            flatness = found.pop('flatness')
-            self.assertEqual(CASES | extra, set(found))
-            for result in found.values():
+                             measured.pop('confirmed_flows'))
+            flatness = measured.pop('flatness')
+            self.assertEqual(CASES | extra, set(measured))
+            for result in measured.values():
                 self.assertGreater(result['packets'], 0)
             self.assertEqual(
                 CASES | extra, {figure.part.partition('/')[0]

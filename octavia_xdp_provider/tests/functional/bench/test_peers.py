@@ -80,9 +80,9 @@ class Serving:
         self.assertEqual(
             hashlib.sha256((body * 5).encode()).digest(),
             hashlib.sha256(self.ask(service, '', 5).encode()).digest())
-        found = self.names(service)
-        self.assertEqual(REQUESTS, found.total())
-        self.assertEqual({host.name for host in self.members}, set(found))
+        names = self.names(service)
+        self.assertEqual(REQUESTS, names.total())
+        self.assertEqual({host.name for host in self.members}, set(names))
 
     def test_requests_are_answered_by_all_members(self):
         self.check_serves(4)
@@ -130,9 +130,9 @@ class Serving:
 
     def state(self):
         """Of network and processes, of all hosts."""
-        found = {}
+        states = {}
         for host in self.bed.hosts.values():
-            found[host.name] = '\n'.join(
+            states[host.name] = '\n'.join(
                 host.run(['ip', *words]).stdout for words in (
                     ['-4', 'route', 'show', 'table', 'all'],
                     ['-6', 'route', 'show', 'table', 'all', 'type',
@@ -142,7 +142,7 @@ class Serving:
                         ['sysctl', 'net.ipv4.ip_local_port_range',
                          'net.ipv4.ip_early_demux', 'net.ipv4.ip_forward'],
                         ).stdout
-        return found
+        return states
 
 
 class TestHaproxy(Serving, PeerTest):
@@ -182,8 +182,8 @@ class TestKernel(Serving, PeerTest):
     def test_other_ports_are_refused(self):
         service = self.service()
         service = dataclasses.replace(service, members=tuple(
-            dataclasses.replace(one, port=PORT + 1)
-            for one in service.members))
+            dataclasses.replace(member, port=PORT + 1)
+            for member in service.members))
         error = self.assertRaises(
             errors.BenchError,
             self.software.deploy(self.bed, [service], {}).__enter__)
@@ -195,8 +195,8 @@ class TestXdp(PeerTest):
 
     def test_requests_are_answered_by_all_members(self):
         service, deployment = self.serve(xdp.Xdp())
-        found = self.names(service)
-        self.assertEqual({host.name for host in self.members}, set(found))
+        names = self.names(service)
+        self.assertEqual({host.name for host in self.members}, set(names))
         before = deployment.cpu_seconds()
         self.names(service)
         self.assertGreater(deployment.cpu_seconds(), before)

@@ -109,9 +109,9 @@ class TestMemory(CostsTest):
             'one = socket.create_server(("", 80))\n'
             'print("up", flush=True)\ninput()'])
         self.assertEqual('up', process.line(30))
-        found = meter.memory()
-        self.assertGreater(found['processes'], 8 << 20)
-        self.assertGreater(found['sockets'], 0)
+        memory = meter.memory()
+        self.assertGreater(memory['processes'], 8 << 20)
+        self.assertGreater(memory['sockets'], 0)
         process.stop()
         self.assertEqual(0, meter.memory()['processes'])
 

@@ -41,38 +41,39 @@ class TestTraffic(traffic_bed.TrafficCase):
             interface.Profile(destinations, **fields), rate, seconds,
             during=during, background=background)
 
-    def assert_all_arrived(self, found):
-        self.assertGreater(found.sent, 0)
+    def assert_all_arrived(self, result):
+        self.assertGreater(result.sent, 0)
         self.assertEqual((0, 0, 0, 0, 0), (
-            found.lost, found.duplicated, found.reordered,
-            found.flows_with_loss, found.refused), found)
-        self.assertEqual(found.sent, found.received, found)
+            result.lost, result.duplicated, result.reordered,
+            result.flows_with_loss, result.refused), result)
+        self.assertEqual(result.sent, result.received, result)
         self.assertEqual(
             {key: (sent, sent) for key, (sent, _)
-             in found.by_destination.items()}, found.by_destination)
-        self.assertEqual(found.sent, sum(found.by_receiver.values()))
-        self.assertEqual(dict.fromkeys(found.by_receiver, 0),
-                         found.reordered_by_receiver)
+             in result.by_destination.items()}, result.by_destination)
+        self.assertEqual(result.sent, sum(result.by_receiver.values()))
+        self.assertEqual(dict.fromkeys(result.by_receiver, 0),
+                         result.reordered_by_receiver)
         timeline = self.traffic.timeline()
-        self.assertEqual(found.sent, sum(sent for _, sent, _ in timeline))
+        self.assertEqual(result.sent, sum(sent for _, sent, _ in timeline))
         self.assertEqual(0, sum(lost for _, _, lost in timeline))
 
     def test_every_packet_that_was_sent_is_received_once(self):
-        found = self.measure(to(traffic_bed.IPV4))
+        result = self.measure(to(traffic_bed.IPV4))
 
-        self.assert_all_arrived(found)
+        self.assert_all_arrived(result)
         # A generator that has to wait for a processor sends less, and is
         # marked.
-        self.assertLessEqual(found.sent, 2501)
+        self.assertLessEqual(result.sent, 2501)
         self.assertEqual(
-            found.sent < 0.99 * 2500 - 1,
-            any('rate not reached' in mark for mark in found.marks))
-        self.assertEqual({'sink': found.sent, 'member': 0}, found.by_receiver)
+            result.sent < 0.99 * 2500 - 1,
+            any('rate not reached' in mark for mark in result.marks))
+        self.assertEqual({'sink': result.sent, 'member': 0},
+                         result.by_receiver)
         self.assertEqual({'p50', 'p90', 'p99', 'p999', 'max'},
-                         set(found.latency_ns))
-        self.assertLess(0, found.latency_ns['p50'])
-        self.assertLessEqual(found.latency_ns['p999'],
-                             found.latency_ns['max'])
+                         set(result.latency_ns))
+        self.assertLess(0, result.latency_ns['p50'])
+        self.assertLessEqual(result.latency_ns['p999'],
+                             result.latency_ns['max'])
 
     @form.in_long_form
     def test_each_protocol_over_ipv4_and_ipv6_at_once(self):
@@ -81,20 +82,20 @@ class TestTraffic(traffic_bed.TrafficCase):
             for address in (traffic_bed.IPV4, traffic_bed.IPV6)
             for port, protocol in ((53, 'udp'), (80, 'tcp'), (443, 'quic')))
 
-        found = self.measure(destinations, sizes=((94, 7), (570, 4),
-                                                  (1514, 1)))
+        result = self.measure(destinations, sizes=((94, 7), (570, 4),
+                                                   (1514, 1)))
 
-        self.assert_all_arrived(found)
-        self.assertEqual(6, len(found.by_destination))
+        self.assert_all_arrived(result)
+        self.assertEqual(6, len(result.by_destination))
 
     @form.in_long_form
     def test_weights_and_several_receivers(self):
-        found = self.measure(
+        result = self.measure(
             (*to(traffic_bed.IPV4, weight=3), *to(traffic_bed.IPV4_MEMBER)),
             rate=20000, flows=40000)
 
-        self.assert_all_arrived(found)
-        share = found.by_receiver['sink'] / found.sent
+        self.assert_all_arrived(result)
+        share = result.by_receiver['sink'] / result.sent
         self.assertTrue(0.7 < share < 0.8, share)
 
     @form.in_long_form
@@ -102,49 +103,49 @@ class TestTraffic(traffic_bed.TrafficCase):
         destinations = (*to(traffic_bed.IPV4, protocol='tcp'),
                         *to(traffic_bed.IPV6, protocol='quic'))
 
-        found = self.measure(destinations, kind='opened', flows=500,
-                             sizes=((94, 1),))
+        result = self.measure(destinations, kind='opened', flows=500,
+                              sizes=((94, 1),))
 
-        self.assert_all_arrived(found)
-        self.assertEqual((500, 500), found.opened)
+        self.assert_all_arrived(result)
+        self.assertEqual((500, 500), result.opened)
 
     @form.in_long_form
     def test_a_million_flows_and_another_one_with_each_packet(self):
         for flows in (1 << 20, 0):
-            found = self.measure(to(traffic_bed.IPV4), rate=None, flows=flows)
+            result = self.measure(to(traffic_bed.IPV4), rate=None, flows=flows)
 
             # As fast as possible: what the router's queue had no room for.
-            self.assertEqual(found.sent, found.received + found.lost)
-            self.assertGreater(found.received, 0)
-            self.assertLessEqual(found.refused, found.lost)
-            self.assertEqual(0, found.duplicated)
+            self.assertEqual(result.sent, result.received + result.lost)
+            self.assertGreater(result.received, 0)
+            self.assertLessEqual(result.refused, result.lost)
+            self.assertEqual(0, result.duplicated)
             self.assertEqual(
-                bool(found.refused),
-                any('link' in mark for mark in found.marks))
+                bool(result.refused),
+                any('link' in mark for mark in result.marks))
 
     def test_each_packet_that_is_dropped_is_known(self):
         router = self.bed.hosts['between']
         router.run(['nft', '-f', '-'], stdin=RULES)
         self.addCleanup(router.run, ['nft', 'delete table inet lose'])
 
-        found = self.measure(
+        result = self.measure(
             (*to(traffic_bed.IPV4), *to(traffic_bed.IPV4_MEMBER)), flows=4096)
 
-        lost = len(range(LOST, found.sent, 256))
+        lost = len(range(LOST, result.sent, 256))
         self.assertGreater(lost, 0)
-        self.assertEqual((lost, 0), (found.lost, found.duplicated), found)
-        self.assertEqual(found.sent - lost, found.received)
+        self.assertEqual((lost, 0), (result.lost, result.duplicated), result)
+        self.assertEqual(result.sent - lost, result.received)
         # Of so few, hardly two in one flow.
-        self.assertTrue(lost - 3 <= found.flows_with_loss <= lost)
+        self.assertTrue(lost - 3 <= result.flows_with_loss <= lost)
         self.assertEqual(lost, sum(sent - received for sent, received
-                                   in found.by_destination.values()))
+                                   in result.by_destination.values()))
         at, numbered = 0, self.traffic.timeline()
         for _, sent, missing in numbered:
             self.assertEqual(
                 sum(number % 256 == LOST
                     for number in range(at, at + sent)), missing)
             at += sent
-        self.assertEqual(found.sent, at)
+        self.assertEqual(result.sent, at)
 
     @form.in_long_form
     def test_a_change_amid_traffic_shows_in_the_timeline(self):
@@ -155,17 +156,17 @@ class TestTraffic(traffic_bed.TrafficCase):
                         '203.0.113.0/25'])
         self.addCleanup(self._restore_route)
 
-        found = self.measure(to(traffic_bed.IPV4), seconds=1.5, during=during)
+        result = self.measure(to(traffic_bed.IPV4), seconds=1.5, during=during)
 
         timeline = self.traffic.timeline()
-        self.assertGreater(found.lost, 0)
-        self.assertEqual(found.lost, sum(lost for _, _, lost in timeline))
+        self.assertGreater(result.lost, 0)
+        self.assertEqual(result.lost, sum(lost for _, _, lost in timeline))
         self.assertEqual((timeline[-1][1],) * 2, timeline[-1][1:])
 
-        found = self.measure(to(traffic_bed.IPV4))
+        result = self.measure(to(traffic_bed.IPV4))
 
-        self.assertEqual((found.sent, 0), (found.lost, found.received))
-        self.assertTrue(any('not one packet' in mark for mark in found.marks))
+        self.assertEqual((result.sent, 0), (result.lost, result.received))
+        self.assertTrue(any('not one packet' in mark for mark in result.marks))
 
     def _restore_route(self):
         sink = self.bed.hosts['sink'].interfaces['back']
@@ -187,33 +188,33 @@ class TestTraffic(traffic_bed.TrafficCase):
         flood = interface.Profile(to(traffic_bed.IPV4, protocol='tcp'),
                                   flows=0, kind='syn', sizes=((64, 1),),
                                   sources='10.0.0.0/8')
-        found = self.measure(
+        result = self.measure(
             to(traffic_bed.IPV4_MEMBER, protocol='tcp'), sizes=((74, 1),),
             background=[interface.Background(flood, 3000)])
 
-        self.assert_all_arrived(found)
-        (sent, received), = found.background
+        self.assert_all_arrived(result)
+        (sent, received), = result.background
         self.assertEqual(sent, received)
         self.assertGreater(sent, 0)
         self.assertEqual({}, {kind: count for kind, count
-                              in found.foreign_by_kind.items()
+                              in result.foreign_by_kind.items()
                               if kind not in ('neighbour', 'arp')})
 
     @form.in_long_form
     def test_a_flood_alone_is_counted(self):
-        found = self.measure(to(traffic_bed.IPV4, protocol='tcp'), flows=0,
-                             kind='syn', sizes=((60, 1),))
+        result = self.measure(to(traffic_bed.IPV4, protocol='tcp'), flows=0,
+                              kind='syn', sizes=((60, 1),))
 
-        self.assertEqual((found.sent, 0), (found.received, found.lost))
+        self.assertEqual((result.sent, 0), (result.received, result.lost))
         self.assertEqual([], self.traffic.timeline())
-        self.assertTrue(any('flood' in mark for mark in found.marks))
+        self.assertTrue(any('flood' in mark for mark in result.marks))
 
     @form.in_long_form
     def test_a_rate_that_cannot_be_reached_is_marked(self):
-        found = self.measure(to(traffic_bed.IPV4), rate=1e9, seconds=0.2)
+        result = self.measure(to(traffic_bed.IPV4), rate=1e9, seconds=0.2)
 
-        self.assertIn(f'rate not reached: {found.sent / 0.2:.0f} of '
-                      '1000000000', found.marks)
+        self.assertIn(f'rate not reached: {result.sent / 0.2:.0f} of '
+                      '1000000000', result.marks)
 
     @form.in_long_form
     def test_foreign_traffic_is_counted_apart(self):
@@ -227,13 +228,13 @@ class TestTraffic(traffic_bed.TrafficCase):
                         '4500002000000000401100000a0000010a000002'
                         '00350035000c0000') + bytes(4))
 
-        found = self.measure(to(traffic_bed.IPV4), during=during)
+        result = self.measure(to(traffic_bed.IPV4), during=during)
 
-        self.assert_all_arrived(found)
-        self.assertEqual(5, found.foreign_by_kind['link'])
-        self.assertEqual(5, found.foreign_by_kind['udp'])
-        self.assertEqual(sum(found.foreign_by_kind.values()), found.foreign)
-        self.assertIn('foreign traffic at sink: 5 packets (udp)', found.marks)
+        self.assert_all_arrived(result)
+        self.assertEqual(5, result.foreign_by_kind['link'])
+        self.assertEqual(5, result.foreign_by_kind['udp'])
+        self.assertEqual(sum(result.foreign_by_kind.values()), result.foreign)
+        self.assertIn('foreign traffic at sink: 5 packets (udp)', result.marks)
 
     def test_what_cannot_be_sent_is_refused_by_name(self):
         for text, fields in (
@@ -256,19 +257,20 @@ class TestTwoGenerators(base.BaseTestCase):
         text = traffic_bed.BED.replace('role: generator\n',
                                        'role: generator\n    count: 2\n')
         with traffic_bed.traffic(text) as (made, opened, _):
-            found = opened.measure(
+            result = opened.measure(
                 interface.Profile(to(traffic_bed.IPV4), 101), 4000, 0.5)
             each = [results.sent(host.read(host.folder / 'traffic-sent'),
                                  host.name)
                     for host in made.by_role('generator')]
 
         self.assertEqual(2, len(each))
-        sent = [stream.sent for one in each for stream in one.values()]
+        sent = [stream.sent for streams in each
+                for stream in streams.values()]
         self.assertEqual(2, len(sent))
         for count in sent:
             self.assertTrue(0 < count <= 1001, sent)
         self.assertEqual((sum(sent), sum(sent), 0, 0), (
-            found.sent, found.received, found.lost, found.duplicated))
+            result.sent, result.received, result.lost, result.duplicated))
 
 
 @form.in_long_form

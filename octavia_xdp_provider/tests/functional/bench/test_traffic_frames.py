@@ -46,8 +46,8 @@ class TestFrames(traffic_bed.TrafficCase):
         port = (4433).to_bytes(2, 'big')
         at = 56 if ':' in address else 36
         with traffic_bed.frames(self.run_name, 'between', 'front') as wire:
-            found = []
-            thread = threading.Thread(target=lambda: found.extend(
+            captured = []
+            thread = threading.Thread(target=lambda: captured.extend(
                 traffic_bed.received(
                     wire, lambda data: data[12:14] == ethertype and
                     data[at:at + 2] == port, count)))
@@ -56,8 +56,8 @@ class TestFrames(traffic_bed.TrafficCase):
                 interface.Profile(destinations, flows=16, **fields), 500,
                 SECONDS)
             thread.join(traffic_bed.PATIENCE)
-        self.assertEqual(count, len(found))
-        return found, measured
+        self.assertEqual(count, len(captured))
+        return captured, measured
 
     def assert_as_scapy_makes_it(self, frame):
         self.assertEqual(built_anew(frame).hex(), frame.hex())
@@ -72,10 +72,10 @@ class TestFrames(traffic_bed.TrafficCase):
 
     def signature(self, payload):
         reader = formats.Reader(bytes(payload), 'payload')
-        found = reader.structure('signature')
-        self.assertEqual(formats.constants.SIGNATURE_MAGIC, found.magic)
-        self.assertEqual(0, found.destination)
-        return found
+        signature = reader.structure('signature')
+        self.assertEqual(formats.constants.SIGNATURE_MAGIC, signature.magic)
+        self.assertEqual(0, signature.destination)
+        return signature
 
     def assert_numbers(self, signatures, lengths):
         """In order, each in the flow and of the size that its number gives."""
@@ -95,21 +95,21 @@ class TestFrames(traffic_bed.TrafficCase):
     def check_established(self, address, protocol, layer, header):
         frames, measured = self.capture(address, protocol, sizes=SIZES)
         self.assertEqual(measured.sent, measured.received)
-        found, flow_of_port = [], {}
+        signatures, flow_of_port = [], {}
         for frame in frames:
             parsed = self.assert_as_scapy_makes_it(frame)
             payload = bytes(parsed[layer].payload)
-            found.append(self.signature(payload[header:]))
+            signatures.append(self.signature(payload[header:]))
             self.assertEqual(
                 bytes(len(payload) - header -
                       formats.constants.SIGNATURE_LENGTH),
                 payload[header + formats.constants.SIGNATURE_LENGTH:])
             key = parsed[IP[6 if ':' in address else 4]].src, (
                 parsed[layer].sport)
-            self.assertEqual(found[-1].flow,
-                             flow_of_port.setdefault(key, found[-1].flow))
+            self.assertEqual(signatures[-1].flow,
+                             flow_of_port.setdefault(key, signatures[-1].flow))
         self.assertEqual(len(flow_of_port), len(set(flow_of_port.values())))
-        self.assert_numbers(found, [len(frame) for frame in frames])
+        self.assert_numbers(signatures, [len(frame) for frame in frames])
         return frames
 
     def test_udp(self):

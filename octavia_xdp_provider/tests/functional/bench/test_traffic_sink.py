@@ -66,7 +66,7 @@ class TestSink(base.BaseTestCase):
     @staticmethod
     def mac(host):
         """Of its only interface."""
-        device, = (one.name for one in host.interfaces.values() if one.peers)
+        device, = (end.name for end in host.interfaces.values() if end.peers)
         said = host.run(['ip', '-json', 'link', 'show', 'dev', device]).stdout
         return json.loads(said)[0]['address']
 
@@ -104,13 +104,13 @@ class TestSink(base.BaseTestCase):
 
     def collect(self):
         self.assertTrue(self.sinks.wait_until_quiet())
-        found, _ = self.sinks.collect()
-        return found
+        collected, _ = self.sinks.collect()
+        return collected
 
     def sink(self, host='sink'):
-        found = self.collect()[host]
-        return found.streams[IDENTIFIER], {
-            kind: count for kind, count in found.foreign.items()
+        collected = self.collect()[host]
+        return collected.streams[IDENTIFIER], {
+            kind: count for kind, count in collected.foreign.items()
             if count and kind not in ('neighbour', 'arp')}
 
     def test_each_outer_header_is_taken_off(self):
@@ -120,12 +120,12 @@ class TestSink(base.BaseTestCase):
         for number, (outer, version) in enumerate(cases):
             self.send(outer / self.packet(number, version))
 
-        found, foreign = self.sink()
-        bits = int.from_bytes(found.numbers.tobytes(), 'little')
+        stream, foreign = self.sink()
+        bits = int.from_bytes(stream.numbers.tobytes(), 'little')
         self.assertEqual([], [
             (outer.command(), version) for number, (outer, version)
             in enumerate(cases) if not bits >> number & 1])
-        self.assertEqual((len(cases), {}), (found.received, foreign))
+        self.assertEqual((len(cases), {}), (stream.received, foreign))
 
     def test_packets_without_outer_header_with_dscp_and_with_tags(self):
         self.expect()
@@ -137,8 +137,8 @@ class TestSink(base.BaseTestCase):
             ETHERNET / l2.Dot1AD(vlan=5) / l2.Dot1Q(vlan=6) /
             self.packet(3, 6))
 
-        found, foreign = self.sink()
-        self.assertEqual((4, {}), (found.received, foreign))
+        stream, foreign = self.sink()
+        self.assertEqual((4, {}), (stream.received, foreign))
 
     def test_tcp_with_options_and_quic(self):
         self.expect()
@@ -150,8 +150,8 @@ class TestSink(base.BaseTestCase):
             address / inet.UDP(sport=1024, dport=443) / (
                 b'\x42' + bytes(11) + self.payload(1)))
 
-        found, foreign = self.sink()
-        self.assertEqual((2, {}), (found.received, foreign))
+        stream, foreign = self.sink()
+        self.assertEqual((2, {}), (stream.received, foreign))
 
     def test_duplicates_and_order(self):
         self.expect()
@@ -159,9 +159,9 @@ class TestSink(base.BaseTestCase):
         self.send(*(self.packet(number) for number in
                     (0, 16, 2, 8, 1, 8, 16, 0, 24)))
 
-        found, foreign = self.sink()
-        self.assertEqual((6, 3, 1, {}), (found.received, found.duplicates,
-                                         found.reordered, foreign))
+        stream, foreign = self.sink()
+        self.assertEqual((6, 3, 1, {}), (stream.received, stream.duplicates,
+                                         stream.reordered, foreign))
 
     def test_what_one_sink_misses_another_may_have(self):
         self.expect()
@@ -173,42 +173,43 @@ class TestSink(base.BaseTestCase):
             IDENTIFIER, SENT, 0, 0, 0, 0, True, 0,
             losses.numpy.array([SENT]), losses.numpy.array([50, 0, 14]))
 
-        found = losses.of(self.stream, sent, parts)
+        compared = losses.of(self.stream, sent, parts)
 
-        self.assertEqual((60, 2, 4), (found.received, found.duplicated,
-                                      found.lost))
-        self.assertEqual([60], found.destinations)
+        self.assertEqual((60, 2, 4), (compared.received, compared.duplicated,
+                                      compared.lost))
+        self.assertEqual([60], compared.destinations)
         self.assertEqual([(0.0, 50, 0), (0.1, 0, 0), (0.2, 14, 4)],
-                         found.timeline)
+                         compared.timeline)
 
     def test_latencies_are_counted_within_one_percent(self):
         for nanoseconds in (10 ** 8, 10 ** 9, 15 * 10 ** 9, 400 * 10 ** 9):
             self.expect()
             before = time.monotonic_ns()
             self.send(self.packet(0, at=before - nanoseconds))
-            found, _ = self.sink()
+            stream, _ = self.sink()
             after = time.monotonic_ns() - before
 
-            counted = latency.percentiles(found.latencies, 1 << 48)['p50']
+            counted = latency.percentiles(stream.latencies, 1 << 48)['p50']
             self.assertTrue(nanoseconds <= counted <=
                             1.01 * (nanoseconds + after), counted)
-            self.assertTrue(counted / 1.01 <= found.latency_max <= counted)
+            self.assertTrue(counted / 1.01 <= stream.latency_max <= counted)
 
     def test_a_time_stamp_of_the_future_has_no_latency(self):
         self.expect()
         self.send(self.packet(0, at=time.monotonic_ns() + 10 ** 12))
 
-        found, _ = self.sink()
-        self.assertEqual((1, 1, 0), (found.received, found.early,
-                                     int(found.latencies.sum())))
+        stream, _ = self.sink()
+        self.assertEqual((1, 1, 0), (stream.received, stream.early,
+                                     int(stream.latencies.sum())))
 
     def test_numbers_that_cannot_be_are_counted_apart(self):
         self.expect()
         self.send(self.packet(SENT + 1), self.packet(0, flow=FLOWS),
                   self.packet(0, destination=1))
 
-        found, foreign = self.sink()
-        self.assertEqual((0, 3, {}), (found.received, found.invalid, foreign))
+        stream, foreign = self.sink()
+        self.assertEqual((0, 3, {}),
+                         (stream.received, stream.invalid, foreign))
 
     def test_what_opens_flows_is_counted_apart(self):
         self.expect()
@@ -219,8 +220,8 @@ class TestSink(base.BaseTestCase):
             inet.IP(dst=IPV4) / inet.UDP(dport=443) / (
                 bytes(22) + self.payload(0, magic=opening)))
 
-        found, foreign = self.sink()
-        self.assertEqual((0, 2, {}), (found.received, found.opened, foreign))
+        stream, foreign = self.sink()
+        self.assertEqual((0, 2, {}), (stream.received, stream.opened, foreign))
 
     def test_foreign_packets_by_kind(self):
         signed = self.payload(0)
@@ -251,8 +252,8 @@ class TestSink(base.BaseTestCase):
         for packets in cases.values():
             self.send(*packets)
 
-        found, foreign = self.sink()
-        self.assertEqual(0, found.received + found.opened + found.invalid)
+        stream, foreign = self.sink()
+        self.assertEqual(0, stream.received + stream.opened + stream.invalid)
         self.assertEqual({kind: len(packets)
                           for kind, packets in cases.items()}, foreign)
 
@@ -262,9 +263,9 @@ class TestSink(base.BaseTestCase):
             self.send(packet, mac=OTHER_HOST)
             self.send(packet)
 
-        found, foreign = self.sink()
+        stream, foreign = self.sink()
         self.assertEqual((2, 0, {'other_host': 2}), (
-            found.received, found.duplicates, foreign))
+            stream.received, stream.duplicates, foreign))
 
     def test_every_expectation_begins_with_nothing(self):
         self.expect()
@@ -273,9 +274,9 @@ class TestSink(base.BaseTestCase):
 
         self.expect()
 
-        found, foreign = self.sink()
+        stream, foreign = self.sink()
         self.assertEqual((0, 0, 0, {}), (
-            found.received, found.numbers.size, int(found.latencies.sum()),
+            stream.received, stream.numbers.size, int(stream.latencies.sum()),
             foreign))
 
     def test_settings_of_another_version_are_refused(self):

@@ -106,9 +106,9 @@ def frames(run, host, device):
 
 def received(opened, wanted, count):
     """The first frames for which `wanted` holds, that came from outside."""
-    found = []
-    while len(found) < count:
+    captured = []
+    while len(captured) < count:
         data, address = opened.recvfrom(4096)
         if address[2] != socket.PACKET_OUTGOING and wanted(data):
-            found.append(data)
-    return found
+            captured.append(data)
+    return captured

@@ -133,11 +133,11 @@ class TestBroker(waiting.Waiting, base.TestCase):
             port = listener.getsockname()[1]
             full = []
             for _ in range(4):
-                one = socket.socket()
-                one.setblocking(False)
-                one.connect_ex(('127.0.0.1', port))
-                full.append(one)
-            self.addCleanup(lambda: [one.close() for one in full])
+                client = socket.socket()
+                client.setblocking(False)
+                client.connect_ex(('127.0.0.1', port))
+                full.append(client)
+            self.addCleanup(lambda: [client.close() for client in full])
             self.configure(port)
             self.fails(LIMIT_S)
             self.fails(0)

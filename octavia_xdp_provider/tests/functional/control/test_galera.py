@@ -96,8 +96,8 @@ class TestGalera(base.TestCase):
                 document, name=document['name'] + letter))
                 for _ in range(ROUNDS)]
         generations = self.at_once(write, 'ab')
-        for found in generations:
-            self.assertIsInstance(found, list, found)
+        for written in generations:
+            self.assertIsInstance(written, list, written)
         self.assertEqual(2 * ROUNDS, len(set(itertools.chain(
             *generations))))
         for store in self.stores:

@@ -187,8 +187,8 @@ class HostRightsTestCase(broker_limits.RightsTestCase):
     def rows(self, host):
         """Return a hypervisor's rows, but not the time of its last call."""
         return (self.store.host_objects([host]), [
-            (one.host, one.state) for one in self.store.hypervisors()
-            if one.host == host])
+            (row.host, row.state) for row in self.store.hypervisors()
+            if row.host == host])
 
 
 class TestHostRights(broker_limits.BrokerLimits, HostRightsTestCase):
@@ -204,9 +204,10 @@ class TestHostRights(broker_limits.BrokerLimits, HostRightsTestCase):
         for number, host in enumerate((self.stolen, self.other), 1):
             client = self.client(host)
             self.assertEqual([port(number)], [
-                one['id'] for one in client.fetch(host, 0)['changed']])
+                entry['id'] for entry in client.fetch(host, 0)['changed']])
             self.assertEqual([port(number)], [
-                one['id'] for one in client.documents(host, [port(number)])])
+                entry['id']
+                for entry in client.documents(host, [port(number)])])
 
     def test_it_does_not_read_what_others_are_sent(self):
         self.serve()
@@ -228,7 +229,7 @@ class TestHostRights(broker_limits.BrokerLimits, HostRightsTestCase):
         self.assertEqual(before, self.rows(self.other))
         objects, _ = self.rows(self.stolen)
         self.assertEqual([(port(1), 'it is broken')],
-                         [(one.id, one.error) for one in objects])
+                         [(row.id, row.error) for row in objects])
 
     def test_it_calls_nothing_in_anothers_name(self):
         self.serve()

@@ -121,7 +121,7 @@ class ListenerTestCase(waiting.Waiting, base.TestCase):
     def queues(self):
         text = self.rabbitmqctl('list_queues', '-p', self.vhost, 'name',
                                 'messages', '--formatter', 'json')
-        return {one['name']: one['messages'] for one in json.loads(text)}
+        return {queue['name']: queue['messages'] for queue in json.loads(text)}
 
     def heard(self):
         return [port for hint in self.hints for port in sorted(hint.ports)]
@@ -154,9 +154,9 @@ class TestListener(ListenerTestCase):
         ports = [f'port-{number}' for number in range(50)]
         for port in ports:
             self.update(notifier, port)
-        def numbered(found):
+        def numbered(hinted):
             """Without what was sent before, which may come later."""
-            return [port for port in found if port.startswith('port-')]
+            return [port for port in hinted if port.startswith('port-')]
         self.wait('hints', lambda: len(numbered(self.heard())) >= len(ports))
         self.assertEqual(ports, numbered(self.heard()))
         taken = []
@@ -219,8 +219,8 @@ class TestListener(ListenerTestCase):
             self.addCleanup(connection.release)
             channel = connection.channel()
 
-            def refused(one=attempt, where=channel, over=connection):
-                one(where)
+            def refused(act=attempt, where=channel, over=connection):
+                act(where)
                 with contextlib.suppress(TimeoutError):
                     over.drain_events(timeout=LONG_S)
             self.assertRaises(amqp.exceptions.AccessRefused, refused)

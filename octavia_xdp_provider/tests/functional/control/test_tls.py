@@ -66,9 +66,11 @@ class TestTls(base.TestCase):
                           self.broker(self.another_authority()).connect)
 
     def test_the_database_is_asked_over_tls(self):
-        with self.database(os.environ[CA_FILE]).get_engine().connect() as one:
-            found = one.execute(sa.text("SHOW STATUS LIKE 'Ssl_cipher'"))
-            self.assertNotEqual('', found.one()[1])
+        engine = self.database(os.environ[CA_FILE]).get_engine()
+        with engine.connect() as connection:
+            ciphers = connection.execute(
+                sa.text("SHOW STATUS LIKE 'Ssl_cipher'"))
+            self.assertNotEqual('', ciphers.one()[1])
 
     def test_a_database_of_another_authority_is_not_spoken_to(self):
         engine = self.database(self.another_authority()).get_engine()

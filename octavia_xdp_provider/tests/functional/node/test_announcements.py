@@ -138,9 +138,9 @@ class TestAnnouncements(bgp.BgpCase):
 
     def wait_status(self, expected):
         def status():
-            found = self.wanted.status()
-            return found if found and not found.error and (
-                set(map(str, found.announced)) == expected) else None
+            current = self.wanted.status()
+            return current if current and not current.error and (
+                set(map(str, current.announced)) == expected) else None
 
         return self.wait(f'status {expected}', status)
 

@@ -85,10 +85,10 @@ class TestShow(ctl_node.SharedNode):
         self.assertEqual(
             [(VIP, 'TCP', 80, 2, 'ipip'), (VIP, 'UDP', 53, 1, 'gue'),
              (VIP_V6, 'TCP', 80, 2, 'ipip')],
-            [(one['vip'], one['protocol'], one['port'], one['members'],
-              one['encapsulation']) for one in self.json('show', 'services')])
+            [(row['vip'], row['protocol'], row['port'], row['members'],
+              row['encapsulation']) for row in self.json('show', 'services')])
         self.assertEqual(['10.1.0.4', 'fd00:1::1'], sorted(
-            one['address'] for one in self.json(
+            row['address'] for row in self.json(
                 'show', 'members', '--vip', VIP_V6)))
         shown = self.ctl('show', 'members', '--protocol', 'udp')
         self.assertEqual('', shown.stderr)
@@ -116,13 +116,13 @@ class TestShow(ctl_node.SharedNode):
         self.assertIn('198.18.0.1 permanent',
                       self.ctl('show', 'neighbours').stdout)
         shown = self.json('show', 'programs')
-        one, = shown['programs']
+        program, = shown['programs']
         link = base.command('ip', '-n', self.node, '-d', 'link', 'show',
                             'up0')
-        self.assertIn(f'prog/xdp id {one["id"]} ', link)
+        self.assertIn(f'prog/xdp id {program["id"]} ', link)
         self.assertEqual(('up0', 'driver', 'oxp_forward'), (
-            one['interface'], one['mode'], one['name']))
-        self.assertIn(one['tag'], self.ctl('show', 'programs').stdout)
+            program['interface'], program['mode'], program['name']))
+        self.assertIn(program['tag'], self.ctl('show', 'programs').stdout)
 
     def test_shown_settings_and_counters_are_the_nodes(self):
         shown = self.json('show', 'settings')
@@ -130,7 +130,7 @@ class TestShow(ctl_node.SharedNode):
             shown['node']['source_v4'], shown['node']['entropy_v4'],
             shown['node']['flags']))
         self.assertEqual([None, ['198.51.100.0/24'], None],
-                         [one['allowed'] for one in shown['services']])
+                         [row['allowed'] for row in shown['services']])
         self.assertIn('198.51.100.0/24', self.ctl('show', 'settings').stdout)
         refused = with_(UDP, source='192.0.2.9')
         with self.inside(self.node):
@@ -139,8 +139,8 @@ class TestShow(ctl_node.SharedNode):
         shown = self.json('show', 'counters', '--vip', VIP)
         self.assertEqual({'packets': 1, 'bytes': len(refused)},
                          shown['outcomes']['drop_not_allowed'])
-        self.assertEqual([1, 0], [one['packets']
-                                  for one in shown['services']])
+        self.assertEqual([1, 0], [row['packets']
+                                  for row in shown['services']])
         line, = [line.split() for line in
                  self.ctl('show', 'counters').stdout.splitlines()
                  if line.startswith('drop_not_allowed')]
@@ -153,8 +153,8 @@ class TestShow(ctl_node.SharedNode):
 class TestTop(ctl_node.SharedNode):
 
     def test_batch_writes_so_many_views(self):
-        found = self.json('top', '--batch', '-n', '1', '--interval', '0.1')
-        self.assertEqual(3, found['services'])
+        view = self.json('top', '--batch', '-n', '1', '--interval', '0.1')
+        self.assertEqual(3, view['services'])
         text = self.ctl('top', '--batch', '-n', '2', '--interval', '0.1',
                         '--rows', '1').stdout
         self.assertEqual(2, text.count('TCP 192.0.2.1:80'))
@@ -220,8 +220,8 @@ class TestOther(ctl_node.Node):
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
         shown, = self.json('show', 'tables', '--vip', VIP, '--port', '80')
         self.assertEqual(base.SLOTS, sum(
-            one['slots'] for one in shown['members']))
-        self.assertEqual([one['slots'] for one in shown['members']], [
+            row['slots'] for row in shown['members']))
+        self.assertEqual([row['slots'] for row in shown['members']], [
             self.datapath.table(HTTP).count(address)
             for address in ('10.1.0.1', '10.1.0.2', '10.1.0.5')])
         self.assertEqual(self.datapath.service(HTTP).open_slots,
@@ -235,8 +235,8 @@ class TestOther(ctl_node.Node):
         self.spoil(DNS)
         result = self.json_with(1, 'verify')
         self.assertEqual([(VIP, 'UDP', 53)], [
-            (one['vip'], one['protocol'], one['port'])
-            for one in result['faults']])
+            (fault['vip'], fault['protocol'], fault['port'])
+            for fault in result['faults']])
         self.assertIn('53', self.ctl('verify', status=1).stdout)
 
     def json_with(self, status, *words):

@@ -23,11 +23,12 @@ class TestEnumerations(base.BaseTestCase):
 
     def assert_lists(self, name, prefix, members, counted):
         """An enum of the compiled library has these, and their number."""
-        found = {key.removeprefix(prefix): value for key, value in
-                 self.ffi.typeof(f'enum {name}').relements.items()}
+        compiled = {key.removeprefix(prefix): value for key, value in
+                    self.ffi.typeof(f'enum {name}').relements.items()}
         if counted:
-            self.assertEqual(len(members), found.pop('OUTCOMES'))
-        self.assertEqual({one.name: one.value for one in members}, found)
+            self.assertEqual(len(members), compiled.pop('OUTCOMES'))
+        self.assertEqual(
+            {member.name: member.value for member in members}, compiled)
 
     def test_enums_of_the_compiled_library_are_those_of_the_contract(self):
         self.ffi = datapath.Library().ffi
@@ -92,11 +93,11 @@ class TestServices(private_node.PrivateState):
         self.assertFalse(self.set(HTTP, reversed(members)))
         self.assertTrue(self.set(DNS, members[:1]))
         services = self.datapath.services()
-        self.assertEqual([HTTP, DNS], [one.key for one in services])
-        self.assertEqual([2, 1], [one.enabled for one in services])
+        self.assertEqual([HTTP, DNS], [service.key for service in services])
+        self.assertEqual([2, 1], [service.enabled for service in services])
         states = self.datapath.members(HTTP)
         self.assertEqual([('10.1.0.1', 1), ('10.1.0.2', 2)],
-                         [(one.address, one.weight) for one in states])
+                         [(state.address, state.weight) for state in states])
         self.assertEqual(
             instrumented.Library().maglev(
                 {'10.1.0.1': 1, '10.1.0.2': 2}, SLOTS),
@@ -154,10 +155,10 @@ class TestServices(private_node.PrivateState):
                 '2001:db8:1::1' if key == HTTP_V6 else '10.1.0.1')]
             self.assertTrue(self.set(key, members, **settings))
             self.assertFalse(self.set(key, members, **settings))
-            found = self.datapath.service(key)
-            self.assertEqual(key, found.key)
+            service = self.datapath.service(key)
+            self.assertEqual(key, service.key)
             for name, value in settings.items():
-                self.assertEqual(value, getattr(found.settings, name), name)
+                self.assertEqual(value, getattr(service.settings, name), name)
             self.assertTrue(self.set(key, members))
         self.assertEqual([], self.datapath.faults())
 
@@ -189,7 +190,7 @@ class TestServices(private_node.PrivateState):
                          self.datapath.set_services(wanted))
         for key in keys:
             self.assertEqual(['10.1.0.1', '10.1.0.2'], [
-                one.address for one in self.datapath.members(key)])
+                state.address for state in self.datapath.members(key)])
             self.assertEqual(['192.0.2.0/24'], self.datapath.allowed(key))
         self.assertEqual((set(), {}), self.datapath.set_services({}))
 

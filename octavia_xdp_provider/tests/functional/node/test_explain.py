@@ -85,32 +85,35 @@ class TestExplain(ctl_node.Node):
             if data[:6] != frame[:6]:
                 answers.append(data)
         after = self.datapath.outcomes(), self.forwarded()
-        counted = {one: after[0][one].packets - before[0][one].packets
-                   for one in after[0]}
+        counted = {
+            outcome: after[0][outcome].packets - before[0][outcome].packets
+            for outcome in after[0]}
         counted[Outcome.ECHO_REPLY] -= 1
-        return ({one for one, count in counted.items() if count},
+        return ({outcome for outcome, count in counted.items() if count},
                 after[1] - before[1], answers)
 
     def forwarded(self):
-        return sum(one.counters.packets for one in self.datapath.services())
+        return sum(service.counters.packets
+                   for service in self.datapath.services())
 
     def check(self, frame, outcome, member=None):
         before = self.state()
-        found, = self.explain(frame)
+        explained, = self.explain(frame)
         self.assertEqual(before, self.state())
-        self.assertEqual(outcome, found.outcome, found.text())
+        self.assertEqual(outcome, explained.outcome, explained.text())
         if member:
-            self.assertEqual(member, found.value()['member'])
+            self.assertEqual(member, explained.value()['member'])
         counted, forwarded, answers = self.send(frame)
-        self.assertEqual(set(found.run.outcomes), counted, found.text())
+        self.assertEqual(set(explained.run.outcomes), counted,
+                         explained.text())
         self.assertEqual(outcome == Outcome.FORWARDED, bool(forwarded))
         # Frames of the peer's own stack are no answers.
-        sent = [data for data in answers if data == found.run.frame]
-        self.assertEqual(found.run.action == outcomes.Action.TX,
+        sent = [data for data in answers if data == explained.run.frame]
+        self.assertEqual(explained.run.action == outcomes.Action.TX,
                          len(sent) == 1,
-                         (found.text(), found.run.frame.hex(),
+                         (explained.text(), explained.run.frame.hex(),
                           [data.hex() for data in answers]))
-        return found
+        return explained
 
     @form.in_long_form
     def test_forwarded_packets_are_explained(self):
@@ -158,8 +161,8 @@ class TestExplain(ctl_node.Node):
         self.check(with_(packet.Wanted('tcp', CLIENT, VIP, 1, 80))[:50],
                    Outcome.DROP_MALFORMED)
         self.datapath.set_uplinks([])
-        found, = self.explain(with_(TCP))
-        self.assertEqual(Outcome.DROP_NO_NEXT_HOP, found.outcome)
+        explained, = self.explain(with_(TCP))
+        self.assertEqual(Outcome.DROP_NO_NEXT_HOP, explained.outcome)
 
     def test_explaining_takes_no_tokens(self):
         frame = with_(TCP, destination_port=82, syn=True)
@@ -179,7 +182,7 @@ class TestExplain(ctl_node.Node):
             frame = with_(TCP, source_port=port)
             opening = with_(TCP, source_port=port, syn=True)
             old, new = self.explain(frame)[0], self.explain(opening)[0]
-            members = [one.value()['member'] for one in (old, new)]
+            members = [explained.value()['member'] for explained in (old, new)]
             if members[0] == members[1]:
                 continue
             moved += 1
@@ -210,10 +213,10 @@ class TestExplain(ctl_node.Node):
                               with_(UDP, fragment='first'),
                               with_(UDP, fragment='later')):
                     out.write(frame)
-            found = self.json('explain', '--file', file.name)['packets']
+            packets = self.json('explain', '--file', file.name)['packets']
             self.assertEqual(
                 ['forwarded', 'drop_not_allowed', 'forwarded', 'forwarded'],
-                [one['outcome'] for one in found])
+                [packet['outcome'] for packet in packets])
             text = self.ctl('explain', '--file', file.name).stdout
             self.assertEqual(5, len(text.splitlines()), text)
             self.assertIn('DROP_NOT_ALLOWED', self.ctl(

@@ -41,14 +41,14 @@ class Explained:
 
         :param cases: (frame, its outcome, by topic a part of its text).
         """
-        found = self.explain(*(frame for frame, *_expected in cases))
-        for explanation, (_frame, outcome, steps) in zip(found, cases,
+        explained = self.explain(*(frame for frame, *_expected in cases))
+        for explanation, (_frame, outcome, steps) in zip(explained, cases,
                                                          strict=True):
             self.assertEqual(outcome, explanation.outcome, explanation.text())
             for topic, text in steps.items():
                 self.assertIn(text, dict(explanation.steps).get(topic, ''),
                               explanation.text())
-        return found
+        return explained
 
     def add(self, port, protocol, *members, **settings):
         key = datapath.Key(VIP, protocol, port)
@@ -62,12 +62,13 @@ class Explained:
 class TestSteps(Explained, ctl_node.SharedNode):
 
     def test_all_steps_of_a_packet_that_is_forwarded(self):
-        found, = self.explain(with_(TCP))
-        address = found.member
+        explained, = self.explain(with_(TCP))
+        address = explained.member
         self.assertEqual(
             ['packet', 'VIP', 'service', 'allowed_cidrs', 'slot', 'owner',
-             'member', 'uplink', 'size'], [topic for topic, _ in found.steps])
-        steps = dict(found.steps)
+             'member', 'uplink', 'size'],
+            [topic for topic, _ in explained.steps])
+        steps = dict(explained.steps)
         self.assertEqual('TCP 198.51.100.7:40000 -> 192.0.2.1:80, 40 bytes',
                          steps['packet'])
         self.assertEqual('192.0.2.1 is a VIP with the services TCP 80, '
@@ -82,7 +83,7 @@ class TestSteps(Explained, ctl_node.SharedNode):
                       steps['uplink'])
         self.assertEqual('40 bytes and 20 of outer header, the path takes '
                          '1500', steps['size'])
-        lines = found.text().splitlines()
+        lines = explained.text().splitlines()
         self.assertRegex(lines[-2], f'^outer .*{base.OWN_MAC} -> '
                          f'{base.NEXT_HOP_MAC}, IPIP 10.0.0.* -> {address}$')
         self.assertRegex(lines[-1], '^outcome +FORWARDED, XDP_TX$')
@@ -92,11 +93,11 @@ class TestSteps(Explained, ctl_node.SharedNode):
         for wanted in (TCP, TCP_V6):
             table, _before = self.datapath.tables(HTTP._replace(
                 address=wanted.destination))
-            for found in self.explain(*(
+            for explained in self.explain(*(
                     with_(wanted, source_port=port)
                     for port in range(40000, 40032))):
-                slot = int(dict(found.steps)['slot'].split()[0])
-                self.assertEqual(found.member, str(table[slot]))
+                slot = int(dict(explained.steps)['slot'].split()[0])
+                self.assertEqual(explained.member, str(table[slot]))
 
     def test_unchanged_packets_name_why_they_are_left_alone(self):
         self.check(*((frame, Outcome.PASS, {topic: why})
@@ -178,14 +179,14 @@ class TestSteps(Explained, ctl_node.SharedNode):
                  flags=datapath.ServiceFlag.QUIC)
         server = f'{instrumented.Library().quic_server_id("10.1.0.2"):08x}'
         wanted = dataclasses.replace(UDP, destination_port=443)
-        found, *others = self.check(*(
+        explained, *others = self.check(*(
             (with_(wanted, payload=bytes.fromhex(payload)), Outcome.FORWARDED,
              {'QUIC': why}) for payload, why in (
                  (f'4000{server}0011', f'server ID {server}'),
                  ('400001020304', '01020304 is of no member'),
                  ('00', 'no connection ID'))))
-        self.assertEqual('10.1.0.2', found.member)
-        self.assertNotIn('slot', dict(found.steps))
+        self.assertEqual('10.1.0.2', explained.member)
+        self.assertNotIn('slot', dict(explained.steps))
         self.assertTrue(all('slot' in dict(other.steps) for other in others))
 
     def test_icmp_errors_follow_the_flow_that_they_quote(self):
@@ -203,12 +204,12 @@ class TestSteps(Explained, ctl_node.SharedNode):
                        {'protocol': f'an ICMP error about the flow {flow}',
                         'slot': dict(expected.steps)['slot']})
             quote[inet.TCP].sport = 99
-            found, *_unknown = self.check(
+            explained, *_unknown = self.check(
                 follows, (bytes(head / error / b'nothing'), Outcome.DROP_ICMP,
                           {'protocol': 'quotes no flow'}),
                 (bytes(head / error / quote), Outcome.DROP_ICMP,
                  {'service': 'none for TCP port 99'}))
-            self.assertEqual(expected.member, found.member)
+            self.assertEqual(expected.member, explained.member)
 
     def test_later_fragments_follow_the_first(self):
         for wanted in (dataclasses.replace(UDP, length=100),
@@ -252,40 +253,40 @@ class TestSettings(Explained, ctl_node.Node):
                     {'service': 'TCP port 84', 'NAT': 'makes none'}))
         with self.inside(self.node):
             self.datapath.run([(opening, self.ifindex)])
-        found, _orphan = self.check(
+        explained, _orphan = self.check(
             (opening, Outcome.FORWARDED,
              {'service': 'TCP port 84', 'member': '10.1.0.7: up',
               'NAT': 'the node has the flow'}),
             (with_(TCP, destination_port=84, source_port=1),
              Outcome.SENT_RESET, {'answer': 'up to 1000 per second'}))
-        self.assertEqual('10.1.0.7', found.member)
-        self.assertNotIn('\nouter ', found.text())
+        self.assertEqual('10.1.0.7', explained.member)
+        self.assertNotIn('\nouter ', explained.text())
 
     def test_old_flows_stay_and_new_ones_move(self):
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
         ports = range(40000, 40100)
-        moved = next(port for port, found in zip(ports, self.explain(*(
+        moved = next(port for port, explained in zip(ports, self.explain(*(
             with_(TCP, source_port=port, syn=True) for port in ports)),
-            strict=True) if found.member == '10.1.0.5')
+            strict=True) if explained.member == '10.1.0.5')
         frame = with_(TCP, source_port=moved)
         opening = with_(TCP, source_port=moved, syn=True)
         old, = self.explain(frame)
         new, again, follows, confirmed = self.explain(opening, opening, frame,
                                                       frame)
         self.assertNotEqual(new.member, old.member)
-        for found, why in (
+        for explained, why in (
                 (old, 'not remembered, so older than the change'),
                 (new, 'a new flow'),
                 (again, 'opened before, and not answered yet'),
                 (follows, 'remembered'), (confirmed, 'remembered')):
-            self.assertEqual(f'{found.member}: {why}',
-                             dict(found.steps)['choice'])
+            steps = dict(explained.steps)
+            self.assertEqual(f'{explained.member}: {why}', steps['choice'])
             self.assertEqual(f'now 10.1.0.5, before {old.member}',
-                             dict(found.steps)['owner'])
-            self.assertIn('open: it changes owners', dict(found.steps)['slot'])
+                             steps['owner'])
+            self.assertIn('open: it changes owners', steps['slot'])
         self.assertEqual(
             ['no', 'no', 'with 10.1.0.5, 0 s ago, not confirmed',
              'with 10.1.0.5, 0 s ago, not confirmed',
              'with 10.1.0.5, 0 s ago, confirmed'],
-            [dict(found.steps)['remembered']
-             for found in (old, new, again, follows, confirmed)])
+            [dict(explained.steps)['remembered']
+             for explained in (old, new, again, follows, confirmed)])

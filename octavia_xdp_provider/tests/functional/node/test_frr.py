@@ -92,10 +92,10 @@ class FrrCase(hosts.HostsCase):
             'ip', '-json', '-6' if ':' in prefix else '-4', 'route', 'show',
             prefix])
         routes = json.loads(done.stdout or '[]')
-        found = {hop.get('gateway') for route in routes
-                 for hop in route.get('nexthops', [route])}
+        gateways = {hop.get('gateway') for route in routes
+                    for hop in route.get('nexthops', [route])}
         return {node for node, address in NODES.items()
-                if {address, _v6(address)} & found}
+                if {address, _v6(address)} & gateways}
 
     def wait_next_hops(self, prefix, *nodes):
         self.wait(f'route to {prefix} through {nodes}',

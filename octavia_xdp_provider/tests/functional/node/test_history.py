@@ -97,14 +97,14 @@ class Node:
 
     def send(self, flags, ports=EARLIER):
         """Port → members that its packet may end at, the first first."""
-        found = {}
+        targets = {}
         for port, (action, out) in zip(ports, self.datapath.run(
                 [(frame(port, flags), 0) for port in ports]), strict=True):
             assert action == private_node.XDP_TX, action
-            found[port] = [socket.inet_ntoa(out[DESTINATION])]
+            targets[port] = [socket.inet_ntoa(out[DESTINATION])]
             if out[23] == socket.IPPROTO_UDP and not out[GUE] >> 4:
-                found[port].append(socket.inet_ntoa(out[ALTERNATIVE]))
-        return found
+                targets[port].append(socket.inet_ntoa(out[ALTERNATIVE]))
+        return targets
 
 
 class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
@@ -142,8 +142,8 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
 
     def broken(self, began, node):
         """Connections that their member does not get a packet of."""
-        return [port for port, found in node.send(ACK, began.keys()).items()
-                if began[port][0] not in found]
+        return [port for port, targets in node.send(ACK, began.keys()).items()
+                if began[port][0] not in targets]
 
     def boot(self, asks, added=True, ports=EARLIER, **flavor):
         began = self.live(added, ports, **flavor)
@@ -173,8 +173,8 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
     def broken_by_removal(self, asks):
         """Connections of the members that stay."""
         began, node = self.boot(asks, False, range(20000, 22000))
-        staying = {port: found for port, found in began.items()
-                   if found != [ADDED]}
+        staying = {port: targets for port, targets in began.items()
+                   if targets != [ADDED]}
         self.assertLess(len(staying), len(began))
         return self.broken(staying, node)
 

@@ -113,8 +113,8 @@ class TestHost(hypervisor.HypervisorWithVm):
         for _ in range(3):
             client.send(b'question')
         for line in process.stdout:
-            found = {(row['reason'], row['port']): row['total']
+            drops = {(row['reason'], row['port']): row['total']
                      for row in json.loads(line)['drops']}
-            if found.get(('NOT_ALLOWED', self.vm.port)) == 3:
+            if drops.get(('NOT_ALLOWED', self.vm.port)) == 3:
                 break
-        self.assertEqual({('NOT_ALLOWED', self.vm.port): 3}, found)
+        self.assertEqual({('NOT_ALLOWED', self.vm.port): 3}, drops)

@@ -107,23 +107,24 @@ flows_max = 4096
         new.rename(path)
 
     def port(self, vm, entries=None, rules=None):
-        found = [{
-            'key': one.key, 'load_balancer_id': 'lb',
-            'listener_id': 'listener', 'member_id': 'member', 'vip': one.vip,
-            'vip_port': one.vip_port, 'address': one.fixed, 'port': one.port,
-            'protocol': types.PROTOCOLS[one.protocol],
-            'gateway_mac': one.gateway_mac}
-            for one in vm.entries((fabric.VIP, fabric.VIP6))]
-        for one in found:
-            protocol = types.PROTOCOL_NAMES[one['protocol']]
-            self.keys[one['vip'], protocol] = one['key']
+        own = [{
+            'key': entry.key, 'load_balancer_id': 'lb',
+            'listener_id': 'listener', 'member_id': 'member',
+            'vip': entry.vip, 'vip_port': entry.vip_port,
+            'address': entry.fixed, 'port': entry.port,
+            'protocol': types.PROTOCOLS[entry.protocol],
+            'gateway_mac': entry.gateway_mac}
+            for entry in vm.entries((fabric.VIP, fabric.VIP6))]
+        for entry in own:
+            protocol = types.PROTOCOL_NAMES[entry['protocol']]
+            self.keys[entry['vip'], protocol] = entry['key']
         return 'port', {
             'version': 1, 'id': vm.port, 'mac': hypervisor.VM_MAC,
             'mtu': 1442, 'open': False,
             'rules': [{'ip_version': version, 'protocol': 6, 'ports': None,
                        'remote_network': None, 'address_set': None}
                       for version in (4, 6)] if rules is None else rules,
-            'entries': found if entries is None else entries}
+            'entries': own if entries is None else entries}
 
     def reported(self, vm):
         """generation, ifindex, error; None before a report of this agent."""
@@ -131,8 +132,8 @@ flows_max = 4096
             report = json.loads(
                 (self.directory / 'reported.json').read_bytes())
             if report['process'] == self.process.pid:
-                one = report['held'].get(vm.port)
-                return one and (one['ifindex'], one['error'])
+                held = report['held'].get(vm.port)
+                return held and (held['ifindex'], held['error'])
         return None
 
     def wait_for(self, condition):
@@ -199,17 +200,17 @@ class TestAgent(AgentTestCase):
             self.exchange(*self.connect(server, 4))
         shown = json.loads(self.command('show', 'entries', '-f', 'json'))
         self.assertEqual(set(self.keys.values()),
-                         {one['key'] for one in shown})
+                         {row['key'] for row in shown})
         self.assertIn(self.vm.tap, self.command('show', 'ports'))
         self.assertIn('all is as wanted', self.command('verify'))
         # an entry alone, with its flows
         kind, document = self.port(self.vm)
-        kept = [one for one in document['entries']
-                if one['vip'] != fabric.VIP]
+        kept = [entry for entry in document['entries']
+                if entry['vip'] != fabric.VIP]
         self.want((kind, {**document, 'entries': kept}))
-        self.wait_for(lambda: {one['key'] for one in json.loads(
+        self.wait_for(lambda: {row['key'] for row in json.loads(
             self.command('show', 'entries', '-f', 'json'))} == {
-                one['key'] for one in kept})
+                entry['key'] for entry in kept})
         self.assertEqual([], json.loads(
             self.command('show', 'flows', '-f', 'json')))
         # the port
@@ -234,7 +235,7 @@ class TestAgent(AgentTestCase):
             self.exchange(client, accepted)
             self.assertIn('all is as wanted', self.command('verify'))
         flows = json.loads(self.command('show', 'flows', '-f', 'json'))
-        self.assertIn('confirmed', {one['state'] for one in flows})
+        self.assertIn('confirmed', {flow['state'] for flow in flows})
         self.end(signal.SIGTERM)
         self.exchange(client, accepted)
 
@@ -315,7 +316,7 @@ class TestAgent(AgentTestCase):
         with namespaces.entered(self.member):
             host.detach(types.Hook.TAP_OUT, self.vm.ifindex)
         faults = json.loads(self.command('verify', '-f', 'json', status=1))
-        texts = ' '.join(one['fault'] for one in faults['faults'])
+        texts = ' '.join(fault['fault'] for fault in faults['faults'])
         self.assertIn(f'key {self.keys[fabric.VIP, "udp"]} is wanted', texts)
         self.assertIn('no program tap_out', texts)
         self.start()
@@ -331,7 +332,7 @@ class TestAgent(AgentTestCase):
         self.exchange(*self.connect(server, 4))
         out, _ = trace.communicate(timeout=LONG_S)
         lines = [json.loads(line) for line in out.splitlines()]
-        self.assertEqual({'in', 'out'}, {one['outcome'] for one in lines})
+        self.assertEqual({'in', 'out'}, {line['outcome'] for line in lines})
         self.assertIn(f'{hypervisor.FIXED}:{hypervisor.LOCAL}',
                       lines[0]['packet'])
 

@@ -237,8 +237,8 @@ class TestOffloads(hypervisor.Hypervisor):
         self.plug(vm)
         for version in FAMILIES:
             self._out.send(next(self.segments(version, 1)))
-            self.wait('packet', lambda one=version: (
-                self.counters(one).packets_in))
+            self.wait('packet', lambda family=version: (
+                self.counters(family).packets_in))
         fabric.command('ip', '-n', self.member, 'link', 'set', 'eth0', 'mtu',
                        '1280')
         for version in FAMILIES:

@@ -64,7 +64,7 @@ class KernelTestCase(hypervisor.HypervisorWithVm):
 
     def answered(self):
         """Packets of the VM's that left from a VIP."""
-        return sum(one.packets_out for one in self.host.entries())
+        return sum(entry.packets_out for entry in self.host.entries())
 
 
 class TestOvn(KernelTestCase):
@@ -135,11 +135,11 @@ class TestOvn(KernelTestCase):
         self.wait('interfaces', lambda: (
             database.run(), database.interfaces())[1])
         with namespaces.entered(self.member):
-            found = links.Links()
-        self.addCleanup(found.close)
+            found_links = links.Links()
+        self.addCleanup(found_links.close)
         self.assertEqual(
             {self.vm.port: taps.Tap(self.vm.tap, self.vm.ifindex)},
-            taps.find(database.interfaces(), found.links()))
+            taps.find(database.interfaces(), found_links.links()))
         answered, seen = self.answered(), self.switch.packets()
         for self.sid in (False, True):
             self.exchange_often()

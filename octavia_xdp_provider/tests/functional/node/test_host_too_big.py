@@ -82,9 +82,9 @@ class TestTooBig(hypervisor.HypervisorWithVm):
         family, client = ((socket.AF_INET, fabric.CLIENT) if version == 4
                           else (socket.AF_INET6, fabric.CLIENT6))
         with self.socket(self.vm.namespace, family,
-                         socket.SOCK_DGRAM) as one:
-            one.connect((client, 9))
-            return one.getsockopt(*PATH_MTU[version])
+                         socket.SOCK_DGRAM) as client_socket:
+            client_socket.connect((client, 9))
+            return client_socket.getsockopt(*PATH_MTU[version])
 
     def forget(self):
         """What the VM has learned of paths."""

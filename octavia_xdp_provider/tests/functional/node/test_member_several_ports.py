@@ -48,13 +48,13 @@ class TestSeveralPorts(private_node.PrivateState, fabric.Fabric):
         return fabric.parsed(out[14:])
 
     def servers(self, family, vip, kind):
-        found = {}
+        servers = {}
         for local in LOCALS:
-            found[local] = self.socket(self.member, family, kind)
-            found[local].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR,
-                                    1)
-            found[local].bind((vip, local))
-        return found
+            servers[local] = self.socket(self.member, family, kind)
+            servers[local].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR,
+                                      1)
+            servers[local].bind((vip, local))
+        return servers
 
     def test_clients_of_one_listener_reach_both_servers(self):
         for words in ((), ('--tc',)):

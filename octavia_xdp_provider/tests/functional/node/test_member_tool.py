@@ -49,8 +49,8 @@ class TestSetup(member_tool.Tool):
             self.member, 'ip', '-j', '-d', 'link', 'show', 'eth0'))
         program = bpftool('prog', 'show', 'id', str(
             link['xdp']['prog']['id']))
-        number, = (str(one) for one in program['map_ids'] if bpftool(
-            'map', 'show', 'id', str(one))['name'] == 'record')
+        number, = (str(map_id) for map_id in program['map_ids'] if bpftool(
+            'map', 'show', 'id', str(map_id))['name'] == 'record')
         (entry,) = bpftool('map', 'dump', 'id', number)
         value = [int(byte, 16).to_bytes(1, 'little').hex()
                  for byte in entry['value']]
@@ -195,7 +195,7 @@ class TestRefused(member_tool.Tool):
 
     def test_wrong_settings_are_refused_by_name(self):
         vip = ('--vip', fabric.VIP)
-        one = f'{fabric.VIP}:80'
+        http = f'{fabric.VIP}:80'
         for words, said in (
                 (vip, '--any-source'),
                 ((*vip, '--any-source', *fabric.NODES), 'contradict'),
@@ -205,15 +205,15 @@ class TestRefused(member_tool.Tool):
                 ((*vip, '--node', '10.0.0.1/24'), 'behind its prefix'),
                 ((*vip, '--any-source', '--address', fabric.VIP),
                  'is a VIP'),
-                ((*vip, '--any-source', '--port', f'{one}/sctp=81'), 'CRC'),
-                ((*vip, '--any-source', '--port', f'{one}/tcp=80'),
+                ((*vip, '--any-source', '--port', f'{http}/sctp=81'), 'CRC'),
+                ((*vip, '--any-source', '--port', f'{http}/tcp=80'),
                  'the same'),
-                ((*vip, '--any-source', '--port', f'{one}/tcp=0'), 'LOCAL'),
+                ((*vip, '--any-source', '--port', f'{http}/tcp=0'), 'LOCAL'),
                 ((*vip, '--any-source', '--port', '192.0.2.9:80/tcp=81'),
                  'none of --vip'),
-                ((*vip, '--any-source', '--port', f'{one}/tcp=81', '--port',
-                  f'{one}/tcp=82'), 'two ports'),
-                ((*vip, '--any-source', '--port', f'{one}/tcp=81', '--port',
+                ((*vip, '--any-source', '--port', f'{http}/tcp=81', '--port',
+                  f'{http}/tcp=82'), 'two ports'),
+                ((*vip, '--any-source', '--port', f'{http}/tcp=81', '--port',
                   f'{fabric.VIP}:90/tcp=81'), 'answers from one port'),
                 ((*vip, '--any-source', '--dscp', f'0={fabric.VIP}'),
                  '1 to 63'),

@@ -62,9 +62,9 @@ class TestKilled(member_tool.Tool):
             self.killed(number, *FULL)
             return 'clsact' in self.state()['qdisc']
         places = range(1, PLACES_MAX)
-        found = places[bisect.bisect_left(places, True, key=has_qdisc)]
+        place = places[bisect.bisect_left(places, True, key=has_qdisc)]
         prepare()
-        return found
+        return place
 
     def test_setup_then_remove(self):
         before = self.state()
@@ -175,6 +175,6 @@ class TestTogether(member_tool.Tool):
         running = [
             subprocess.Popen((*words, '--vip', f'203.0.113.{number}'))
             for number in range(20, 28)]
-        self.assertEqual([0] * 8, [one.wait() for one in running])
+        self.assertEqual([0] * 8, [process.wait() for process in running])
         vips = json.loads(self.tool('show', '--json', 'eth0'))['vip']
         self.assertEqual({'127.0.0.1', '::1', *vips}, self.addresses())

@@ -43,11 +43,11 @@ class Served:
         self.listener.close()
 
 
-def receive(one, count):
+def receive(connection, count):
     """So many bytes."""
     data = bytearray()
     while len(data) < count:
-        part = one.recv(count - len(data))
+        part = connection.recv(count - len(data))
         if not part:
             raise AssertionError(f'the end after {len(data)} of {count}')
         data += part
@@ -112,11 +112,11 @@ class TestShown(NatCase):
         node = self.nodes['n1']
         arguments = types.SimpleNamespace(vip=None, protocol=None, port=None)
         value, text = nat_flows.nat(node, arguments)
-        one, = value['flows']
+        flow, = value['flows']
         self.assertEqual(
             (key.address, *client.getsockname(), nat_bed.LOCAL),
-            (one['vip'], one['client'], one['client_port'],
-             one['member_port']))
+            (flow['vip'], flow['client'], flow['client_port'],
+             flow['member_port']))
         self.assertEqual(list(nat_bed.POOLS['n1']), value['pools'])
         self.assertIn('1 of 258048 ports taken', text)
         self.assertEqual(60, value['timeouts_s']['time_wait'])
@@ -329,8 +329,8 @@ class TestUpgraded(NatCase):
         self.assertEqual(list(nat_bed.PEERS[4]), node.nat_peers())
         self.assertEqual(timeouts, node.nat_timeouts())
         self.assertIn(node.seeks_udp_s(), range(9000, 10001))
-        found = node.service(key)
-        self.assertEqual((settings, 1), (found.settings, found.active))
+        service = node.service(key)
+        self.assertEqual((settings, 1), (service.settings, service.active))
         self.assertEqual([], node.faults())
         self.assertEqual({}, self.dropped())
 

@@ -38,21 +38,21 @@ class TestNatPools(private_node.PrivateState):
         self.conf.config(group='nat', pools=pools)
         return nat.Nat(self.conf.conf, self.datapath, lambda: ())
 
-    def plan(self, one, **more):
+    def plan(self, node_nat, **more):
         document = base.document(flavor={'forwarding': 'nat'}, **more)
         document['pools']['pool']['members']['m1']['protocol_port'] = 8080
         return forwarding.plan(
-            document, forwarding.Context(POLICY, share=one.share))
+            document, forwarding.Context(POLICY, share=node_nat.share))
 
     def test_pools_are_set_once_and_stay_for_the_next_agent(self):
-        one = self.make(POOLS)
-        self.assertEqual((), one.pools)
-        one.refresh()
-        self.assertIsNone(one.problem)
+        node_nat = self.make(POOLS)
+        self.assertEqual((), node_nat.pools)
+        node_nat.refresh()
+        self.assertIsNone(node_nat.problem)
         self.assertEqual(SORTED, self.datapath.nat_pools())
-        self.assertEqual(SORTED, one.report({})['pools'])
+        self.assertEqual(SORTED, node_nat.report({})['pools'])
         with mock.patch.object(self.datapath, 'set_nat_pools') as again:
-            one.refresh()
+            node_nat.refresh()
             after = self.make(POOLS)
             after.refresh()
         again.assert_not_called()
@@ -60,7 +60,7 @@ class TestNatPools(private_node.PrivateState):
         self.assertEqual(
             nat_options.PORTS * 5, self.datapath.nat_usage().ports)
         self.assertEqual(self.datapath.nat_usage().ports,
-                         one.report({})['ports'])
+                         node_nat.report({})['ports'])
 
     def test_pools_that_go_are_gone(self):
         self.make(POOLS).refresh()
@@ -68,18 +68,18 @@ class TestNatPools(private_node.PrivateState):
         self.assertEqual([], self.datapath.nat_pools())
 
     def test_peers_are_kept_for_the_next_agent(self):
-        one = self.make(POOLS)
+        node_nat = self.make(POOLS)
         peers = [{'host': host, 'address': address} for host, address in (
             ('another', '192.0.2.0'),
             (self.conf.conf.host, '198.51.100.0'))]
         addresses = [peer['address'] for peer in peers]
-        one.peers.want(peers)
-        one.peers.refresh()  # Of no pool yet.
+        node_nat.peers.want(peers)
+        node_nat.peers.refresh()  # Of no pool yet.
         self.assertEqual([], self.datapath.nat_peers())
-        one.refresh()
-        one.peers.refresh()
+        node_nat.refresh()
+        node_nat.peers.refresh()
         self.assertEqual(addresses, self.datapath.nat_peers())
-        self.assertEqual(2, one.report({})['peers'])
+        self.assertEqual(2, node_nat.report({})['peers'])
         # It does not know yet which are wanted.
         after = self.make(POOLS)
         after.refresh()
@@ -106,18 +106,18 @@ class TestNatPools(private_node.PrivateState):
         again.assert_not_called()
 
     def test_services_are_as_planned(self):
-        one = self.make(POOLS)
-        one.refresh()
-        ((key, service),) = self.plan(one).services.items()
+        node_nat = self.make(POOLS)
+        node_nat.refresh()
+        ((key, service),) = self.plan(node_nat).services.items()
         changed, refused = self.datapath.set_services({
             key: (service.settings, service.members)})
         self.assertEqual(({key}, {}), (changed, refused))
-        found = self.datapath.service(key).settings
-        self.assertEqual(datapath.ServiceFlag.NAT, found.flags)
-        self.assertEqual(service.settings.nat_group, found.nat_group)
+        settings = self.datapath.service(key).settings
+        self.assertEqual(datapath.ServiceFlag.NAT, settings.flags)
+        self.assertEqual(service.settings.nat_group, settings.nat_group)
         # In steps of 256; half of those of two IPv6 addresses.
-        self.assertEqual(-(-64512 // 256) * 256, found.nat_flows)
-        self.assertEqual(7440, found.idle_timeout_s)
+        self.assertEqual(-(-64512 // 256) * 256, settings.nat_flows)
+        self.assertEqual(7440, settings.idle_timeout_s)
         self.assertEqual(
             {('198.18.10.11', 8080), ('198.18.10.12', 80)},
             {(member.address, member.port)
@@ -128,13 +128,13 @@ class TestNatPools(private_node.PrivateState):
     def test_a_pool_with_a_vip_is_refused_with_its_address(self):
         key = datapath.Key('198.51.100.1', 'TCP', 80)
         self.datapath.set_service(key, [datapath.Member('198.18.10.11')])
-        one = self.make(POOLS)
-        one.refresh()
-        self.assertIn('198.51.100.', one.problem)
-        self.assertEqual(((), []), (one.pools, self.datapath.nat_pools()))
+        node_nat = self.make(POOLS)
+        node_nat.refresh()
+        self.assertIn('198.51.100.', node_nat.problem)
+        self.assertEqual(((), []), (node_nat.pools, self.datapath.nat_pools()))
         self.datapath.delete_services([key])
-        one.refresh()
-        self.assertIsNone(one.problem)
+        node_nat.refresh()
+        self.assertIsNone(node_nat.problem)
         self.assertEqual(SORTED, self.datapath.nat_pools())
 
 
@@ -150,9 +150,10 @@ class TestPeers(private_node.PrivateState):
 
     def refused(self, number, pattern, peers):
         before = self.datapath.nat_peers()
-        with self.assertRaisesRegex(datapath.DatapathError, pattern) as one:
+        with self.assertRaisesRegex(
+                datapath.DatapathError, pattern) as raised:
             self.datapath.set_nat_peers(peers)
-        self.assertEqual(number, one.exception.errno)
+        self.assertEqual(number, raised.exception.errno)
         self.assertEqual(before, self.datapath.nat_peers())
 
     def test_they_stay_in_their_order(self):

@@ -42,7 +42,7 @@ class TestExaBgp(speakers.SpeakerContract, bgp.BgpCase):
         self.speaker = exabgp.ExaBgp(reader, writer)
         self.speaker.synchronise()
         self.wait('session', lambda: all(
-            one.up for one in self.speaker.neighbours().values()))
+            neighbour.up for neighbour in self.speaker.neighbours().values()))
 
     def eventually(self, what, condition):
         self.wait(what, condition)

@@ -36,17 +36,17 @@ class StolenCase(node_units.UnitsTestCase):
     def check(self, written, connected, done):
         """It reaches just these, in the run directory, and systemd's own
         sockets, which are everybody's; keys are its session's own."""
-        found = self.found()
+        findings = self.found()
         self.assertEqual(
             [node_units.RUN + name for name in written],
-            [path for path in found['written']
+            [path for path in findings['written']
              # Of the machine that tests run on.
              if not path.startswith(private_systemd.OPEN)])
         self.assertEqual(
             [node_units.RUN + name for name in connected],
-            [path for path in found['connected']
+            [path for path in findings['connected']
              if not path.startswith('/run/systemd/')])
-        self.assertEqual(([], done), (found['signalled'], found['done']))
+        self.assertEqual(([], done), (findings['signalled'], findings['done']))
 
     def shown(self):
         return next((line for line in self.systemd.log(self.UNIT).splitlines()

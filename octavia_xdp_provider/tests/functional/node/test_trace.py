@@ -37,13 +37,13 @@ class TestTrace(ctl_node.Node):
 
     def traced(self):
         """Programs of traces, with the links that hold them."""
-        programs = [one for one in json.loads(base.command(
+        programs = [program for program in json.loads(base.command(
             'bpftool', '-j', 'prog', 'show'))
-            if one.get('name', '').startswith('oxp_trace')]
-        ids = {one['id'] for one in programs}
-        return len(programs), len([one for one in json.loads(base.command(
+            if program.get('name', '').startswith('oxp_trace')]
+        ids = {program['id'] for program in programs}
+        return len(programs), len([link for link in json.loads(base.command(
             'bpftool', '-j', 'link', 'show') or '[]')
-            if one.get('prog_id') in ids])
+            if link.get('prog_id') in ids])
 
     def wait_traced(self, count):
         self.wait(f'{count} traces', lambda: self.traced() == (count, count))

@@ -29,7 +29,7 @@ class TestStillNode(upgrading.UpgradeCase):
         dropped = self.drop_packets(3)
         self.drop_martians(4)
         before = self.state()
-        self.assertEqual(4, sum(one.drops for one in before[0]))
+        self.assertEqual(4, sum(service.drops for service in before[0]))
         stored = self.exported()
         for layout in (1001, 1002, upgrading.LAYOUT):
             self.upgrade(layout)
@@ -50,7 +50,7 @@ class TestStillNode(upgrading.UpgradeCase):
             for address, tunnel in zip(upgrading.MEMBERS, tunnels,
                                        strict=False)])
         before = self.state()
-        self.assertEqual(tunnels, [one.tunnel for one in before[1]])
+        self.assertEqual(tunnels, [member.tunnel for member in before[1]])
         for layout in (1001, upgrading.LAYOUT):
             self.upgrade(layout)
             self.assertEqual(before, self.state())
@@ -118,7 +118,7 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertEqual(10, done.maps_new)
         self.assertGreater(done.map_bytes, 1 << 20)
         self.assertEqual([self.index(self.uplinks[0])],
-                         [one.index for one in done.interfaces])
+                         [interface.index for interface in done.interfaces])
         self.assertNotEqual(done.interfaces[0].tag_before, done.tag_after)
         self.assertEqual((before, program), (self.exported(), self.program()))
         # this one is still the state of those who have it open
@@ -154,7 +154,7 @@ class TestStillNode(upgrading.UpgradeCase):
         done = json.loads(private_node.command(*words, '--json'))
         self.assertEqual((upgrading.LAYOUT, 1001, ['up0'], False),
                          (done['layout_before'], done['layout_after'],
-                          [one['name'] for one in done['interfaces']],
+                          [uplink['name'] for uplink in done['interfaces']],
                           done['dry_run']))
         self.layout = 1001
         self.assertEqual('', self.state()[3] or '')

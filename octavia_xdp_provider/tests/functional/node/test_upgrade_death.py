@@ -27,7 +27,7 @@ class DeathCase(upgrading.WithPackets):
 
     def pinned_layout(self):
         """Whose library opens it; the other one says that it cannot."""
-        found = []
+        layouts = []
         with self.inside(self.node):
             for layout in (upgrading.LAYOUT, self.OTHER):
                 try:
@@ -36,9 +36,9 @@ class DeathCase(upgrading.WithPackets):
                 except datapath.DatapathError as error:
                     self.assertEqual(errno.EPROTO, error.errno, error)
                 else:
-                    found.append(layout)
-        self.assertEqual(1, len(found), found)
-        return found[0]
+                    layouts.append(layout)
+        self.assertEqual(1, len(layouts), layouts)
+        return layouts[0]
 
     def assert_in_order(self):
         """It is of use, and all interfaces use what is pinned."""

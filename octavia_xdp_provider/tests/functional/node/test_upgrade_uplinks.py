@@ -16,7 +16,7 @@ class TestSeveral(upgrading.WithPackets):
     UPLINKS = 3
 
     def changed(self, done):
-        return {one.index: one.changes for one in done.interfaces}
+        return {uplink.index: uplink.changes for uplink in done.interfaces}
 
     def all_change(self):
         return {self.index(uplink): True for uplink in self.uplinks}
@@ -135,7 +135,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         done = self.upgrade(self.layout)
         self.assertFalse(done.changes)
         self.assertEqual(sorted(indices),
-                         sorted(one.index for one in done.interfaces))
+                         sorted(uplink.index for uplink in done.interfaces))
         self.assertEqual({str(index) for index in indices}, self.links())
 
     def vanish(self, layout, updates):

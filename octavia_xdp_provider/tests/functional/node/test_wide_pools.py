@@ -55,11 +55,11 @@ class TestWidePools(private_node.PrivateState):
             (member.address, member.port)
             for member in self.datapath.members(key)})
         # Equal weights: each has a slot more or less than another.
-        found = collections.Counter(self.datapath.tables(key)[0])
-        self.assertEqual(rules.MEMBERS_MAX, len(found))
+        slots = collections.Counter(self.datapath.tables(key)[0])
+        self.assertEqual(rules.MEMBERS_MAX, len(slots))
         share = SLOTS / rules.MEMBERS_MAX
-        self.assertLess(max(found.values()), 1.01 * share)
-        self.assertGreater(min(found.values()), 0.99 * share)
+        self.assertLess(max(slots.values()), 1.01 * share)
+        self.assertGreater(min(slots.values()), 0.99 * share)
 
     def test_one_port_of_each_address(self):
         addresses = [str(FIRST + number)

@@ -115,16 +115,16 @@ class BgpCase(hosts.HostsCase):
 
     def routes(self):
         """Next hop of each prefix that BIRD has from the node."""
-        return {prefix: found['via'] for prefix, found
+        return {prefix: shown['via'] for prefix, shown
                 in self._shown_routes().items()}
 
     def routes_with_attributes(self):
         """Route by the text of its prefix, as BIRD has them."""
-        found = {}
+        routes = {}
         for prefix, shown in self._shown_routes().items():
             path = shown.get('BGP.as_path', '').split()
             preference = int(shown['BGP.local_pref'])
-            found[prefix] = Route.parse(
+            routes[prefix] = Route.parse(
                 prefix, shown['via'],
                 _communities(shown.get('BGP.community', '')),
                 _communities(shown.get('BGP.large_community', '')),
@@ -132,25 +132,25 @@ class BgpCase(hosts.HostsCase):
                 # What BIRD gives to routes without.
                 None if preference == 100 else preference,
                 max(len(path) - 1, 0))
-        return found
+        return routes
 
     def _shown_routes(self):
         """Prefix → name → text of what BIRD shows of each route."""
-        found = {}
+        routes = {}
         shown = {}
         for line in self.birdc('show route all').stdout.split('\n'):
             words = line.split()
             if '/' in line and words and not line.startswith('\t'):
-                shown = found[words[0]] = {}
+                shown = routes[words[0]] = {}
             elif words[:1] == ['via']:
                 shown['via'] = words[1]
             elif words and words[0].endswith(':'):
                 shown[words[0][:-1]] = line.partition(':')[2].strip()
-        return {prefix: shown for prefix, shown in found.items()
+        return {prefix: shown for prefix, shown in routes.items()
                 if 'via' in shown and 'BGP.local_pref' in shown}
 
 
 def _communities(text):
     """Of "(65000,1) (65000,2)" or "(65000, 1, 2)"."""
-    return [one.replace(' ', '').replace(',', ':')
-            for one in re.findall(r'\(([0-9, ]+)\)', text)]
+    return [community.replace(' ', '').replace(',', ':')
+            for community in re.findall(r'\(([0-9, ]+)\)', text)]

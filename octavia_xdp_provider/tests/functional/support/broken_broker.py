@@ -47,10 +47,10 @@ class Broker(fixtures.Fixture):
         """End all connections."""
         with self._lock:
             sockets, self._sockets = self._sockets, []
-        for one in sockets:
+        for connection in sockets:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self):
         while not self._ended:
@@ -79,9 +79,9 @@ class Broker(fixtures.Fixture):
             selector.register(server, selectors.EVENT_READ, client)
             while self._pass_one(selector):
                 pass
-        for one in (client, server):
+        for connection in (client, server):
             with contextlib.suppress(OSError):
-                one.close()
+                connection.close()
 
     def _pass_one(self, selector):
         for key, _ in selector.select(1):

@@ -53,13 +53,13 @@ def ip(namespace, *lines):
 
 
 def set_up(namespace, *interfaces):
-    ip(namespace, *(f'link set {one} up' for one in interfaces))
+    ip(namespace, *(f'link set {interface} up' for interface in interfaces))
 
 
 def added(interface, *addresses):
     """Commands for ip() that give an interface addresses, usable at once."""
-    return [f'address add {one} dev {interface}' +
-            ' nodad' * (':' in one) for one in addresses]
+    return [f'address add {address} dev {interface}' +
+            ' nodad' * (':' in address) for address in addresses]
 
 
 def parsed(data):

@@ -140,9 +140,10 @@ class Cluster:
             socket.create_connection(
                 (self._address, self._port(number)), 1).close()
             with self._engine(number, '').connect() as connection:
-                found = dict(connection.execute(sa.text(
+                variables = dict(connection.execute(sa.text(
                     "SHOW STATUS WHERE Variable_name IN "
                     "('wsrep_ready', 'wsrep_cluster_size')")).all())
         except (OSError, sa.exc.DBAPIError):
             return False
-        return found == {'wsrep_ready': 'ON', 'wsrep_cluster_size': str(size)}
+        return variables == {'wsrep_ready': 'ON',
+                             'wsrep_cluster_size': str(size)}

@@ -37,20 +37,22 @@ class Controller:
     def fetch(self, context, host, since, after):
         wanted = self._read()
         return {'as_of': wanted['as_of'], 'removed': [
-                    one for one in wanted['removed']
-                    if one not in {two['id'] for two in wanted['entries']}],
-                'changed': [one for one in wanted['entries']
-                            if one['generation'] > since],
+                    removed for removed in wanted['removed']
+                    if removed not in {
+                        entry['id'] for entry in wanted['entries']}],
+                'changed': [entry for entry in wanted['entries']
+                            if entry['generation'] > since],
                 'more': None, 'compare': False, 'common': wanted['common'],
                 'refused': wanted['refused']}
 
     def compare(self, context, host, after):
         wanted = self._read()
         return {'as_of': wanted['as_of'], 'more': None, 'generations': {
-            one['id']: one['generation'] for one in wanted['entries']}}
+            entry['id']: entry['generation'] for entry in wanted['entries']}}
 
     def documents(self, context, host, ids):
-        return [one for one in self._read()['entries'] if one['id'] in ids]
+        return [entry for entry in self._read()['entries']
+                if entry['id'] in ids]
 
     def report(self, context, host, epoch, seq, report):
         self._held.update(report['held'])

@@ -91,8 +91,8 @@ class Central(Place):
 
     def change(self, *commands):
         """Commands of ovn-nbctl, each a text; hypervisors have followed."""
-        for one in commands:
-            self.run('ovn-nbctl', f'--db={self.north}', *_parts(one))
+        for command in commands:
+            self.run('ovn-nbctl', f'--db={self.north}', *_parts(command))
         self.run('ovn-nbctl', f'--db={self.north}', f'--timeout={LONG_S}',
                  '--wait=hv', 'sync')
 

@@ -16,9 +16,9 @@ class Tool(fabric.Fabric):
 
     def addresses(self):
         """Addresses of lo."""
-        found = json.loads(fabric.command(
+        links = json.loads(fabric.command(
             'ip', '-n', self.member, '-j', 'address', 'show', 'dev', 'lo'))
-        return {entry['local'] for entry in found[0]['addr_info']}
+        return {entry['local'] for entry in links[0]['addr_info']}
 
     def link(self):
         return json.loads(fabric.command(
@@ -48,8 +48,9 @@ class Tool(fabric.Fabric):
         done = self.try_tool('check', '--json', *words, 'eth0')
         findings = json.loads(done.stdout)
         self.assertEqual(findings['ok'], done.returncode == 0)
-        return {one['what']: one['text'] for one in findings['findings']
-                if one['level'] == 'wrong'}
+        return {finding['what']: finding['text']
+                for finding in findings['findings']
+                if finding['level'] == 'wrong'}
 
     def add_filter(self):
         """A filter of somebody else's."""

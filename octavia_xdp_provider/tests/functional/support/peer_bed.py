@@ -72,5 +72,5 @@ def hosts(bed, group):
 def address(host, version=4):
     """Its first one on a link."""
     link = next(iter(host.interfaces.values()))
-    return next(one.split('/')[0] for one in link.addresses
-                if (':' in one) == (version == 6))
+    return next(prefix.split('/')[0] for prefix in link.addresses
+                if (':' in prefix) == (version == 6))

@@ -85,9 +85,9 @@ def connected():
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM,
                      socket.SOCK_SEQPACKET):
             with (contextlib.suppress(OSError),
-                  socket.socket(socket.AF_UNIX, kind) as one):
-                one.settimeout(1)
-                one.connect(address)
+                  socket.socket(socket.AF_UNIX, kind) as client):
+                client.settimeout(1)
+                client.connect(address)
                 yield path
                 break
 

@@ -109,8 +109,8 @@ class Stream:
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._send)] + [
-            threading.Thread(target=self._receive, args=one)
-            for one in self._peers]
+            threading.Thread(target=self._receive, args=ends)
+            for ends in self._peers]
 
     def send(self, port, flags=ACK):
         uplink, peer = self._peers[port % len(self._peers)]
@@ -311,8 +311,8 @@ class UpgradeCase(private_node.TwoNamespaces):
 
     def state(self):
         with self.open_layout() as opened:
-            return ([one._replace(generation=0)
-                     for one in opened.services()],
+            return ([service._replace(generation=0)
+                     for service in opened.services()],
                     opened.members(private_node.HTTP),
                     opened.table(private_node.HTTP),
                     opened.faults())

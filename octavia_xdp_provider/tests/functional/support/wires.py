@@ -85,10 +85,10 @@ class Wires(routed.MonitoredUplinks):
         by_socket = {wire.socket: host for host, wire in self.wires.items()}
         while (left := end - time.monotonic()) > 0:
             readable, _, _ = select.select(list(by_socket), [], [], left)
-            for one in readable:
-                frame = self.wires[by_socket[one]].receive()
+            for readable_socket in readable:
+                frame = self.wires[by_socket[readable_socket]].receive()
                 if frame and wanted(frame):
-                    return by_socket[one], frame
+                    return by_socket[readable_socket], frame
         self.fail('no such frame has come')
 
     def exchange(self, router, packet):

@@ -96,8 +96,10 @@ def _wait(test, server, port, context):
     def answers():
         test.assertIsNone(server.poll(), 'nginx has ended')
         try:
-            with socket.create_connection(('127.0.0.1', port), WAIT_S) as one:
-                context.wrap_socket(one, server_hostname='127.0.0.1').close()
+            with socket.create_connection(
+                    ('127.0.0.1', port), WAIT_S) as client:
+                context.wrap_socket(
+                    client, server_hostname='127.0.0.1').close()
         except ConnectionError:
             return False
         return True

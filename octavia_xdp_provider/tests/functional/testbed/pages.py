@@ -14,9 +14,9 @@ def serve(test, bed, *options):
     test.addCleanup(server.wait)
     test.addCleanup(server.send_signal, signal.SIGTERM)
     for line in server.stdout:
-        found = re.search(r'Listening at: (\S+)', line)
-        if found:
+        match = re.search(r'Listening at: (\S+)', line)
+        if match:
             # It must not stand still for want of a reader.
             threading.Thread(target=server.stdout.read, daemon=True).start()
-            return found[1]
+            return match[1]
     return test.fail('gunicorn does not listen')
