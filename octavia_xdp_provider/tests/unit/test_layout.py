@@ -26,6 +26,7 @@ ROOMS = {
     'api': {'contracts', 'api'},
     'config': {'contracts', 'api', 'config'},
     'process': {'contracts', 'config', 'process'},
+    'bundles': BASE | {'bundles'},
     'driver': BASE | {'driver'},
     'controller': BASE | {'controller'},
     'manage': BASE | {'controller', 'manage'},

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TLS needs of a tenant's secrets: one PEM text for each purpose.
+
+A bundle is checked when the driver makes it, so that a tenant learns at once
+what is wrong, and a proxy is never given a text that it refuses. Its name is
+known to everybody who may see documents and tells nothing of its content.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import datetime
+import enum
+import hashlib
+import hmac
+
+from cryptography import exceptions
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+# Bytes of PEM. A chain of a few certificates has a tenth of this; lists of
+# revoked certificates can be longer.
+SIZE_MAX = 256 << 10
+# What OpenSSL's security level 2 demands, which distributions set.
+RSA_BITS_MIN = 2048
+
+_Key = (rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey |
+        ed25519.Ed25519PrivateKey)
+
+
+class Kind(enum.StrEnum):
+    """The purpose of a bundle."""
+
+    # A certificate, those between it and its authority, and its private key.
+    CERTIFICATE = 'certificate'
+    # Certificates of authorities that the other side's must be signed by.
+    AUTHORITY = 'authority'
+    # Lists of certificates that these authorities have revoked.
+    REVOCATIONS = 'revocations'
+
+
+class BundleError(ValueError):
+    """A text that is no bundle. The message has nothing of its content."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bundle:
+    """A checked PEM text, as HAProxy reads it from a file."""
+
+    kind: Kind
+    pem: bytes = dataclasses.field(repr=False)
+
+    def name(self, load_balancer_id: str) -> str:
+        """Return 64 hexadecimal digits: they depend on all bytes.
+
+        The same content has another name at each load balancer, so that names
+        do not show who else uses it.
+        """
+        return hmac.new(load_balancer_id.encode(),
+                        f'{self.kind}\n'.encode() + self.pem,
+                        hashlib.sha256).hexdigest()
+
+    def expires(self) -> datetime.datetime:
+        """Return when the first certificate or list ends, in UTC."""
+        if self.kind == Kind.REVOCATIONS:
+            ends = [revocations.next_update_utc
+                    for revocations in _revocations(self.pem)]
+            return min((end for end in ends if end is not None),
+                       default=datetime.datetime.max.replace(
+                           tzinfo=datetime.UTC))
+        return min(certificate.not_valid_after_utc
+                   for certificate in _certificates(self.pem))
+
+    def host_names(self) -> list[str]:
+        """Return the names by which clients may ask for the certificate."""
+        first = _certificates(self.pem)[0]
+        try:
+            extension = first.extensions.get_extension_for_class(
+                x509.SubjectAlternativeName)
+            names = extension.value.get_values_for_type(x509.DNSName)
+        except x509.ExtensionNotFound:
+            names = []
+        if not names:
+            names = [str(attribute.value) for attribute in
+                     first.subject.get_attributes_for_oid(
+                         x509.NameOID.COMMON_NAME)]
+        return sorted(set(names))
+
+
+def certificate(pem: bytes, private_key: bytes,
+                intermediates: Iterable[bytes] = ()) -> Bundle:
+    """Return the bundle of a listener's or a pool's own certificate.
+
+    :raises BundleError: one of them is no PEM, the key is encrypted, weak, of
+        a type that proxies do not support, or not that of the certificate.
+    """
+    first, *more = _certificates(pem)
+    key = _private_key(private_key)
+    if key.public_key() != first.public_key():
+        raise BundleError('the private key is not that of the certificate')
+    chain = [*more, *(one for text in intermediates
+                      for one in _certificates(text))]
+    return _bundle(Kind.CERTIFICATE, [
+        _text(first), *(_text(link) for link in chain), key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption())])
+
+
+def authority(pem: bytes) -> Bundle:
+    """Return the bundle of authorities that are trusted.
+
+    :raises BundleError: there is no PEM certificate.
+    """
+    return _bundle(Kind.AUTHORITY, [_text(one) for one in
+                                    _certificates(pem)])
+
+
+def revocations(pem: bytes) -> Bundle:
+    """Return the bundle of lists of revoked certificates.
+
+    :raises BundleError: there is no PEM list.
+    """
+    return _bundle(Kind.REVOCATIONS, [
+        one.public_bytes(serialization.Encoding.PEM)
+        for one in _revocations(pem)])
+
+
+def from_text(kind: Kind, pem: bytes) -> Bundle:
+    """Return the bundle that another process has made.
+
+    :raises BundleError: it is none of this kind.
+    """
+    if kind == Kind.AUTHORITY:
+        return authority(pem)
+    if kind == Kind.REVOCATIONS:
+        return revocations(pem)
+    return certificate(pem, pem)
+
+
+def _bundle(kind: Kind, parts: Iterable[bytes]) -> Bundle:
+    pem = b''.join(parts)
+    if len(pem) > SIZE_MAX:
+        raise BundleError(f'it has {len(pem)} bytes, the limit is {SIZE_MAX}')
+    return Bundle(kind, pem)
+
+
+def _text(one: x509.Certificate) -> bytes:
+    return one.public_bytes(serialization.Encoding.PEM)
+
+
+def _certificates(pem: bytes) -> list[x509.Certificate]:
+    if len(pem) > SIZE_MAX:
+        raise BundleError(f'it has {len(pem)} bytes, the limit is {SIZE_MAX}')
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise BundleError('there is no valid PEM certificate') from error
+
+
+_LIST = b'-----BEGIN X509 CRL-----', b'-----END X509 CRL-----'
+
+
+def _revocations(pem: bytes) -> list[x509.CertificateRevocationList]:
+    """Parse all lists: the library reads only the first one of a text."""
+    begin, end = _LIST
+    if len(pem) > SIZE_MAX:
+        raise BundleError(f'it has {len(pem)} bytes, the limit is {SIZE_MAX}')
+    texts = [begin + part.partition(end)[0] + end + b'\n'
+             for part in pem.split(begin)[1:]]
+    try:
+        lists = [x509.load_pem_x509_crl(text) for text in texts]
+    except ValueError as error:
+        raise BundleError('a list of revoked certificates is no valid PEM'
+                          ) from error
+    if not lists:
+        raise BundleError('there is no PEM list of revoked certificates')
+    return lists
+
+
+def _private_key(pem: bytes) -> _Key:
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+    except TypeError as error:
+        raise BundleError('the private key is encrypted: store it without a '
+                          'passphrase, or its passphrase beside it'
+                          ) from error
+    except (ValueError, exceptions.UnsupportedAlgorithm) as error:
+        raise BundleError('the private key is no valid PEM') from error
+    if isinstance(key, rsa.RSAPrivateKey):
+        if key.key_size < RSA_BITS_MIN:
+            raise BundleError(f'the RSA key has {key.key_size} bits; proxies '
+                              f'accept {RSA_BITS_MIN} and more')
+        return key
+    if isinstance(key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
+        return key
+    raise BundleError('the private key must be RSA, ECDSA or Ed25519')
