@@ -77,6 +77,9 @@ class Agreement:
         for key in self._documents:
             self._equal(f'nodes of {key}', self._world.conf.placement.replicas,
                         sum(key in placed for placed in self._placed.values()))
+            self._equal(f'zones of {key}', ['east', 'west'], sorted(
+                zone for host, zone in self._world.zones.items()
+                if key in self._placed[host]))
         self._equal('placements of unknown load balancers', set(), {
             row.load_balancer_id for row in rows} - self._documents.keys())
 

@@ -11,6 +11,7 @@ from unittest import mock
 
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
@@ -21,7 +22,9 @@ from octavia_xdp_provider.tests.unit.properties import octavia
 from octavia_xdp_provider.tests.unit.properties import process
 from octavia_xdp_provider.tests.unit.properties import tenant
 
-NODES = ('n1', 'n2', 'n3')
+# Zones of the nodes: each load balancer can be in both.
+ZONES = {'n1': 'east', 'n2': 'east', 'n3': 'west'}
+NODES = tuple(ZONES)
 CONTROLLERS = 2
 # Seconds between two heartbeats.
 STEP_S = 5
@@ -129,7 +132,8 @@ class World:
             self._network(lambda controller: controller.heartbeats))
             for host in NODES}
         for host in NODES:
-            self.store.register_node(host)
+            self.store.register_node(host, zone=ZONES[host])
+        self.zones = ZONES
         controller_client.ControllerClient.forget()
         self.tenant = tenant.Tenant(self.octavia,
                                     provider.XdpProviderDriver())
@@ -268,6 +272,9 @@ class World:
         return done
 
     def _is_quiet(self):
+        # Mending a spread waits for the settle time of nodes.
         return self.store.known().keys() == self.octavia.trees.keys() and all(
             status == 'ACTIVE' for tree in self.octavia.trees.values()
-            for status in tree.values())
+            for status in tree.values()) and not any(
+                self.store.in_one_zone(
+                    rows.wanted(self.conf.placement)).values())
