@@ -89,10 +89,10 @@ def main():
                 results.append(made.run(victim, fault))
                 print(matrix.line(results[-1]), flush=True)
                 REPORT.write_text(json.dumps(
-                    [dataclasses.asdict(one) for one in results], indent=1))
+                    list(map(dataclasses.asdict, results)), indent=1))
         finally:
             made.close()
-    bad = sum(not one.is_ok for one in results)
+    bad = sum(not result.is_ok for result in results)
     print(f'\n{len(results) - bad} ok, {bad} not')
     return 1 if bad else 0
 

@@ -180,9 +180,9 @@ class Matrix:
                 wanted.setdefault(row.host, set()).add(
                     documents[row.load_balancer_id]['vip_address'])
         for host in topology.NODES:
-            found = set(steps.services(self._lab, host))
-            if found != wanted.get(host, set()):
-                raise steps.Wrong(f'{host} has {sorted(found)}, and should '
+            services = set(steps.services(self._lab, host))
+            if services != wanted.get(host, set()):
+                raise steps.Wrong(f'{host} has {sorted(services)}, and should '
                                   f'have {sorted(wanted.get(host, set()))}')
 
     @staticmethod
@@ -214,9 +214,9 @@ def _unrest(store):
                if row.removed_generation is not None]
     behind = [row.load_balancer_id for row in store.placements()
               if row.error]
-    texts = [f'{what}: {found}' for what, found in (
+    texts = [f'{what}: {ids}' for what, ids in (
         ('pending', pending), ('leaving', leaving), ('failing', behind))
-        if found]
+        if ids]
     return '; '.join(texts)
 
 

@@ -81,8 +81,8 @@ class Tenant:
 
     def create(self, web):
         def call():
-            found = self.find(web)
-            return found or self.sdk.create_load_balancer(
+            balancer = self.find(web)
+            return balancer or self.sdk.create_load_balancer(
                 name=web.name, provider='xdp', vip_subnet_id=self.subnet,
                 **({'flavor_id': web.flavor} if web.flavor else {}),
                 listeners=[{
@@ -102,10 +102,10 @@ class Tenant:
 
     def delete(self, web):
         def call():
-            found = self.find(web)
-            if found is None:
+            balancer = self.find(web)
+            if balancer is None:
                 return True
-            self.sdk.delete_load_balancer(found.id, cascade=True)
+            self.sdk.delete_load_balancer(balancer.id, cascade=True)
             return False
         self._until(f'deletion of {web.name}', call)
 
@@ -115,20 +115,20 @@ class Tenant:
 
         def call():
             pool = next(iter(self.sdk.pools(name=web.name)))
-            found = next((one for one in self.sdk.members(pool)
-                          if one.name == host), None)
-            if added and found is None:
+            member = next((listed for listed in self.sdk.members(pool)
+                           if listed.name == host), None)
+            if added and member is None:
                 self.sdk.create_member(
                     pool, name=host, address=members.address(host),
                     protocol_port=80)
-            elif not added and found is not None:
-                if found.provisioning_status == 'ACTIVE':
-                    self.sdk.delete_member(found, pool)
+            elif not added and member is not None:
+                if member.provisioning_status == 'ACTIVE':
+                    self.sdk.delete_member(member, pool)
                 return False
             return True
         self._until(f'change of {web.name}', call)
         web.hosts = ([*web.hosts, host] if added else
-                     [one for one in web.hosts if one != host])
+                     [name for name in web.hosts if name != host])
 
     def fail_over(self, web):
         def call():
@@ -158,9 +158,9 @@ class Tenant:
 
     def _statuses(self, web):
         """All statuses of a load balancer and what is below it."""
-        found = self.find(web)
+        balancer = self.find(web)
         tree = self.sdk.get(
-            f'/lbaas/loadbalancers/{found.id}/status').json()
+            f'/lbaas/loadbalancers/{balancer.id}/status').json()
         return set(re.findall(r'"(?:provisioning|operating)_status": "(\w+)"',
                               json.dumps(tree)))
 
@@ -187,4 +187,5 @@ def services(lab, host):
             str(nodes.pin_directory(lab, host)),
             str(nodes.run_directory(lab, host) / 'datapath.lock'),
             library=str(paths.LIBRARY)) as opened:
-        return {one.key.address: one.enabled for one in opened.services()}
+        return {service.key.address: service.enabled
+                for service in opened.services()}

@@ -42,7 +42,7 @@ class Victim:
 
 def all_of():
     """The victims by name."""
-    found = [
+    victims = [
         Victim('octavia-api', paths.CONTROL, octavia.API),
         Victim('driver-agent', paths.CONTROL, octavia.DRIVER_AGENT,
                alone=True),
@@ -60,30 +60,30 @@ def all_of():
                (80,)),
         Victim('exabgp', NODE, nodes.name(NODE, nodes.EXABGP), (179,)),
     ]
-    return {victim.name: victim for victim in found}
+    return {victim.name: victim for victim in victims}
 
 
 def _controllers(lab):
     """Process ids of the controllers, the lab's own after the others."""
     own = {process.pid for process in processes.all_of(lab)}
-    found = []
+    pids = []
     for pid in namespaces.processes_in(lab, paths.CONTROL):
         with contextlib.suppress(OSError):
             line = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()
             if any(word in line for word in _CONTROLLER) and (
                     b'supervisor' not in line):
-                found.append(pid)
-    return sorted(found, key=lambda pid: (pid in own, pid))
+                pids.append(pid)
+    return sorted(pids, key=lambda pid: (pid in own, pid))
 
 
 def pids(lab, victim):
     """Its process ids, the first one before those that it has started."""
     if victim.process is None:
-        found = _controllers(lab)
+        controllers = _controllers(lab)
         if victim.name == CONTROLLERS:
-            return found
+            return controllers
         number = int(victim.name.rpartition('-')[2]) - 1
-        return found[number:number + 1]
+        return controllers[number:number + 1]
     process = processes.find(lab, victim.process)
     return [process.pid, *_below(process.pid)] if process.alive else []
 
@@ -95,10 +95,10 @@ def _below(pid):
         with contextlib.suppress(OSError):
             stat = (entry / 'stat').read_text().rpartition(')')[2].split()
             children.setdefault(int(stat[1]), []).append(int(entry.name))
-    found = [pid]
-    for one in found:
-        found += children.get(one, [])
-    return found[1:]
+    tree = [pid]
+    for parent in tree:
+        tree += children.get(parent, [])
+    return tree[1:]
 
 
 def send(numbers, what):

@@ -61,15 +61,16 @@ class TestGuest(base.BaseTestCase):
                          (link['address'], link['mtu'], back.peers))
 
     def test_the_fingerprint_is_of_both_machines(self):
-        found = json.loads(json.dumps(
+        recorded = json.loads(json.dumps(
             fingerprint.Watch([self.bed]).end()))['beds']['one-node']
-        machines = found['machines']
+        machines = recorded['machines']
         own = pathlib.Path('/proc/sys/kernel/osrelease').read_text().strip()
         self.assertEqual(own, machines['machine']['kernel']['release'])
         self.assertIn('+deb', machines['guest']['kernel']['release'])
-        self.assertIn('linux-image', found['guest']['kernel'])
-        self.assertIn('QEMU', found['guest']['qemu'])
-        self.assertEqual('veth', found['interfaces']['lb']['front']['driver'])
+        self.assertIn('linux-image', recorded['guest']['kernel'])
+        self.assertIn('QEMU', recorded['guest']['qemu'])
+        self.assertEqual('veth',
+                         recorded['interfaces']['lb']['front']['driver'])
 
     def test_z_the_death_of_the_guest(self):
         """Whoever waits for it hears so at once."""
@@ -140,7 +141,7 @@ class TestDeath(base.BaseTestCase):
     @staticmethod
     def members(group):
         """Names of the processes of a group that are alive."""
-        found = []
+        names = []
         for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
             try:
                 text = path.read_text()
@@ -149,5 +150,5 @@ class TestDeath(base.BaseTestCase):
             name, _, fields = text.partition('(')[2].rpartition(') ')
             state, _parent, its_group, *_ = fields.split()
             if int(its_group) == group and state not in 'ZX':
-                found.append(name)
-        return found
+                names.append(name)
+        return names

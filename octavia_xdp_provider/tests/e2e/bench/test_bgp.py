@@ -21,12 +21,13 @@ class TestBgp(base.BaseTestCase):
             self.skipTest('network namespaces need root')
         traffic_bed.build_programs()
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        one, = load.scenario('node_loss_bgp')
+        declared, = load.scenario('node_loss_bgp')
         for family in (4, 6):
             variant = dataclasses.replace(
-                one, rounds=1, measure=dataclasses.replace(
-                    one.measure, rate=1000.0, seconds=12.0),
-                services=dataclasses.replace(one.services, family=family))
+                declared, rounds=1, measure=dataclasses.replace(
+                    declared.measure, rate=1000.0, seconds=12.0),
+                services=dataclasses.replace(declared.services,
+                                             family=family))
             made = engine.Engine([variant], engine.Options(
                 store=folder / 'results.sqlite', out=io.StringIO()))
             run = made.run('bgp')

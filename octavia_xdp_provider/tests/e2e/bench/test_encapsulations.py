@@ -20,17 +20,17 @@ class TestEncapsulations(base.BaseTestCase):
             self.skipTest('network namespaces need root')
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         variants = [
-            dataclasses.replace(one, rounds=1, measure=dataclasses.replace(
-                one.measure, kind='max_rate', seconds=0.3))
-            for one in load.scenario('encapsulations')]
+            dataclasses.replace(variant, rounds=1, measure=dataclasses.replace(
+                variant.measure, kind='max_rate', seconds=0.3))
+            for variant in load.scenario('encapsulations')]
         made = engine.Engine(variants, engine.Options(
             store=folder / 'results.sqlite', out=io.StringIO()))
         run = made.run('encapsulations')
         self.assertEqual({}, made.failed)
-        self.assertEqual({one.name for one in variants},
+        self.assertEqual({variant.name for variant in variants},
                          {case.name for case in run.cases})
         for case in run.cases:
             self.assertGreater(case.samples[0], 0, case.name)
-            one, = case.details['rounds']
+            measured, = case.details['rounds']
             # Taken off by the sink, none is left that it could not read.
-            self.assertEqual(0, one['foreign'], case.name)
+            self.assertEqual(0, measured['foreign'], case.name)

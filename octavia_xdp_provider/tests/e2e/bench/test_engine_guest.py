@@ -42,11 +42,11 @@ class TestGuest(base.BaseTestCase):
         self.assertEqual(({}, {}), (self.engine.missing, self.engine.failed),
                          self.said.getvalue())
         for part in '', '/cpu', '/packet_cpu', '/p50', '/p99', '/memory':
-            found = self.cases(f'beside_ipvs/on{part}')
-            self.assertEqual(ALL, set(found), part)
-            for case in found.values():
+            cases = self.cases(f'beside_ipvs/on{part}')
+            self.assertEqual(ALL, set(cases), part)
+            for case in cases.values():
                 self.assertEqual(2, len(case.samples), case.name)
-        peers = {one.peer for one in self.run_.versus}
+        peers = {ratio.peer for ratio in self.run_.versus}
         self.assertEqual(ALL - {'xdp'}, peers)
 
     def test_time_of_cpus_is_the_same_whatever_else_runs(self):

@@ -72,11 +72,11 @@ class TestProvisioned(base.BaseTestCase):
 
     def declare(self, folder):
         """A bed with the packages of a folder under test."""
-        found = rack_of_machines.declaration(self.machines)
-        found['ssh']['variables'] |= VARIABLES
-        found['software'] = {'packages': str(folder)}
+        declared = rack_of_machines.declaration(self.machines)
+        declared['ssh']['variables'] |= VARIABLES
+        declared['software'] = {'packages': str(folder)}
         path = self.folder / 'rack.yaml'
-        path.write_text(yaml.safe_dump(found))
+        path.write_text(yaml.safe_dump(declared))
         reading.read(path)
 
     def start(self, kind, seconds=0.2):
@@ -99,16 +99,16 @@ class TestProvisioned(base.BaseTestCase):
         process = self.start(kind)
         _, said = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(0, process.returncode, said)
-        found = json.loads((self.folder / 'suite.json').read_text())
-        case, = (one for one in found['cases']
-                 if one['software'] == 'xdp')
-        self.assertEqual(['kernel'], [one['peer']
-                                      for one in found['versus']])
+        run = json.loads((self.folder / 'suite.json').read_text())
+        case, = (case for case in run['cases']
+                 if case['software'] == 'xdp')
+        self.assertEqual(['kernel'], [ratio['peer']
+                                      for ratio in run['versus']])
         changed = {name: int(count) for name, count in re.findall(
             r'^(\w+) +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=0',
             provisioning.LOG.read_text(), re.M)}
         self.assertEqual({'lb', 'member'}, set(changed))
-        return case['value'], found['fingerprint'], changed
+        return case['value'], run['fingerprint'], changed
 
     def settings(self):
         return {name: self.machines.settings(name)
@@ -129,14 +129,14 @@ class TestProvisioned(base.BaseTestCase):
             and self.has_its_program()), PATIENCE_S, 0.5)
 
     def check_installed(self, fingerprint, version):
-        found = fingerprint['beds']['rack']
+        recorded = fingerprint['beds']['rack']
         for host, name in (('lb', packages.NODE),
                            ('member', 'octavia-xdp-member')):
             self.assertEqual(version,
-                             found['installed'][host][name].split()[0])
+                             recorded['installed'][host][name].split()[0])
             self.assertEqual(
-                version, found['machines'][host]['versions'][name])
-        self.assertEqual({}, found['installed']['generator'])
+                version, recorded['machines'][host]['versions'][name])
+        self.assertEqual({}, recorded['installed']['generator'])
 
     def test_installed_measured_and_put_back(self):
         self.declare(build.OLD)

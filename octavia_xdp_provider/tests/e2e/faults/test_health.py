@@ -23,13 +23,14 @@ class TestHealth(shared.WebTestCase):
             self.wait('requests', lambda: load.answers.total > 10)
             self.end_server(members.http_name('member2'))
             self.wait_enabled(self.balancer, 1)
-            found = time.monotonic()
+            detected_at = time.monotonic()
             self.wait_statuses(self.pool, {'member1': 'ONLINE',
                                            'member2': 'ERROR'})
             self.check_requests(50, ['member1'])
         # Refused by the member, until it was found dead.
         self.assertTrue(load.times, 'no request met the dead member')
-        self.assertEqual([], [one for one in load.times if one > found])
+        self.assertEqual([], [
+            moment for moment in load.times if moment > detected_at])
         self.assertEqual('DEGRADED', self.operating_status())
 
         self.start_server(members.http_name('member2'))

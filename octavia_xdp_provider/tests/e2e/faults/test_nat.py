@@ -46,10 +46,10 @@ class ServedCase(nat.NatTestCase):
 
     def check_download(self, balancer):
         checksum = self.serve(SHORT_BYTES)
-        with self.download(balancer) as one:
-            self.assertEqual(200, one.status)
+        with self.download(balancer) as download:
+            self.assertEqual(200, download.status)
         self.assertEqual((None, SHORT_BYTES, checksum),
-                         (one.problem, one.moved, one.checksum))
+                         (download.problem, download.moved, download.checksum))
 
     def download(self, balancer):
         return download.Download(self.lab, balancer.vip_address, 80,
@@ -67,21 +67,21 @@ class TestNat(ServedCase):
 
     def statistics(self, balancer):
         """Bytes in and out, connections so far, open ones."""
-        found = self.sdk.get_load_balancer_statistics(balancer.id)
-        return (found.bytes_in, found.bytes_out, found.total_connections,
-                found.active_connections)
+        statistics = self.sdk.get_load_balancer_statistics(balancer.id)
+        return (statistics.bytes_in, statistics.bytes_out,
+                statistics.total_connections, statistics.active_connections)
 
     def test_clients_reach_servers_on_another_port_and_all_is_counted(self):
         balancer, *_ = self.create_nat()
-        with capture.at_node(self.lab, 'lb1', 'tcp') as one, \
-                capture.at_node(self.lab, 'lb2', 'tcp') as two:
+        with capture.at_node(self.lab, 'lb1', 'tcp') as first, \
+                capture.at_node(self.lab, 'lb2', 'tcp') as second:
             self.check_requests(balancer)
             self.check_download(balancer)
             # Until the last packets of all connections have passed.
             self.wait('no active connection', lambda: self.statistics(
                 balancer)[2:] == (101, 0), interval=1)
         sizes = {True: 0, False: 0}
-        for packet in one.packets + two.packets:
+        for packet in first.packets + second.packets:
             # What comes to the node leaves the router's end.
             if balancer.vip_address in (packet.source, packet.destination):
                 sizes[packet.destination == balancer.vip_address] += (
@@ -93,7 +93,7 @@ class TestNat(ServedCase):
         pools = {str(address) for address in ipaddress.ip_network(
             paths.nat_pools(1)[0])}
         self.assertGreater(len([
-            packet for packet in one.packets if not packet.outgoing
+            packet for packet in first.packets if not packet.outgoing
             and packet.destination in {members.address(host)
                                        for host in HOSTS}
             and packet.source in pools]), 50)
@@ -102,7 +102,7 @@ class TestNat(ServedCase):
         """An open connection is active meanwhile, and its node not deleted.
         """
         checksum = self.serve(FILE_BYTES)
-        with self.download(self.balancer) as one:
+        with self.download(self.balancer) as download:
             self.wait('an active connection', lambda: (
                 self.statistics(self.balancer)[3] == 1))
             self.wait('a flow of the project', lambda: sum(
@@ -110,7 +110,7 @@ class TestNat(ServedCase):
                 for flows in self.state(node)['projects'].values()) == 1)
             self.check_is_not_deleted(*(
                 node for node in topology.NODES
-                if self.has_flow(node, one.port)))
+                if self.has_flow(node, download.port)))
             with client.Load(self.lab, self.url(self.balancer)) as load:
                 for node in topology.NODES:
                     self.killed(node, nodes.AGENT)
@@ -123,7 +123,8 @@ class TestNat(ServedCase):
                     self.sdk.update_member(self.made['member1'], self.pool,
                                            weight=weight)
                     self.wait_active(self.balancer)
-        self.assertEqual((None, checksum), (one.problem, one.checksum))
+        self.assertEqual((None, checksum),
+                         (download.problem, download.checksum))
         self.assertEqual([], load.answers.failures)
 
     def check_is_not_deleted(self, node):
@@ -141,11 +142,11 @@ class TestNat(ServedCase):
             self.wait_active(self.balancer)
 
         def services():
-            found = []
+            services = []
             for node in topology.NODES:
                 with self.datapath(node) as opened:
-                    found.append(opened.service(self.key(self.balancer)))
-            return found
+                    services.append(opened.service(self.key(self.balancer)))
+            return services
 
         def shares():
             return sorted(service.settings.connection_limit
@@ -178,9 +179,9 @@ class TestOthers(ServedCase):
         old, = router.announced_by(self.lab, vip)
         new, = set(topology.NODES) - {old}
         before = self.handed_on(new)
-        with self.download(balancer) as one, \
+        with self.download(balancer) as download, \
                 client.Load(self.lab, self.url(balancer), pause=0.1) as load:
-            self.assertTrue(self.has_flow(old, one.port))
+            self.assertTrue(self.has_flow(old, download.port))
             self.drain(old)
             self.wait('end of the announcement', lambda: (
                 router.announced_by(self.lab, vip) == [new]))
@@ -189,9 +190,10 @@ class TestOthers(ServedCase):
             # Past the time after which a node without flows is left.
             self.sleep(2 * decision.FLOWS_SETTLE_S)
             self.assertEqual((True, False), (
-                self.has_flow(old, one.port), self.has_flow(new, one.port)))
+                self.has_flow(old, download.port),
+                self.has_flow(new, download.port)))
         self.assertEqual((None, LONG_BYTES, checksum),
-                         (one.problem, one.moved, one.checksum))
+                         (download.problem, download.moved, download.checksum))
         self.assertEqual([], load.answers.failures)
         self.assertGreater(sum(load.answers.count.values()), 0)
         self.manage('node', 'drain', '--wait', '--timeout', '90', old)

@@ -44,8 +44,8 @@ class TestUdp(nat.NatTestCase):
 
     def drain(self, node):
         """A node begins to drain, long after anything else was changed."""
-        for one in topology.NODES:
-            with self.datapath(one) as opened:
+        for name in topology.NODES:
+            with self.datapath(name) as opened:
                 opened.seek_udp(0)
         super().drain(node)
 

@@ -127,7 +127,8 @@ class TestOutages(shared.WebTestCase):
                          len(self.next_hops(self.balancer))))
             return seen[-1][1] == 2
         self.wait('return', returned, interval=0.05)
-        self.assertEqual({(3, 2)}, {one for one in seen if one[1] == 2})
+        self.assertEqual({(3, 2)}, {numbers for numbers in seen
+                                    if numbers[1] == 2})
 
     @form.in_long_form
     def test_ipv4_goes_on_while_ipv6_is_out(self):

@@ -30,12 +30,12 @@ class PlacementCase(base.LabTestCase):
 
     def holders(self, balancer, port=80):
         """Nodes that have the service."""
-        found = set()
+        hosts = set()
         for node in topology.NODES:
             with self.datapath(node) as opened:
                 if opened.service(self.key(balancer, port=port)):
-                    found.add(node)
-        return found
+                    hosts.add(node)
+        return hosts
 
     def check(self, balancer, port=80, number=50):
         answers = client.requests(self.lab, self.url(balancer, port), number)

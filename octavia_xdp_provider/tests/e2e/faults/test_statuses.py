@@ -34,11 +34,11 @@ class TestStatuses(shared.WebTestCase):
         self.wait('lb2 converged',
                   lambda: self.enabled('lb2', self.balancer) == 3)
         self.wait_routes(other, ())
-        with self.datapath('lb1') as one, self.datapath('lb2') as two:
+        with self.datapath('lb1') as lb1, self.datapath('lb2') as lb2:
             key = self.key(self.balancer)
-            self.assertEqual(one.table(key), two.table(key))
+            self.assertEqual(lb1.table(key), lb2.table(key))
             self.wait('no service on lb2', lambda: (
-                two.service(self.key(other)) is None))
+                lb2.service(self.key(other)) is None))
 
     def test_update_while_rabbitmq_is_down_is_done_or_refused_as_a_whole(self):
         """What was accepted ends ACTIVE; what was refused changed nothing."""

@@ -67,11 +67,11 @@ class Stranger(shared.WebTestCase):
 
     @contextlib.contextmanager
     def as_admin(self):
-        mine, self.sdk = self.sdk, self.connection(cloud.ADMIN).load_balancer
+        own, self.sdk = self.sdk, self.connection(cloud.ADMIN).load_balancer
         try:
             yield self.sdk
         finally:
-            self.sdk = mine
+            self.sdk = own
 
     def delete_strangers(self, balancer_id):
         with self.as_admin() as admin:

@@ -10,6 +10,7 @@ much slower the neighbour gets is in ``build/isolation.json``.
 import collections
 import contextlib
 import dataclasses
+import itertools
 import json
 import shutil
 import statistics
@@ -96,7 +97,8 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
         self.web = self.balancer('blue')
         self.mine = self.sdk
         self.pool, = self.mine.pools(loadbalancer_id=self.web.id)
-        self.made = {one.name: one for one in self.mine.members(self.pool)}
+        self.made = {member.name: member
+                     for member in self.mine.members(self.pool)}
         self.rows = self.entries(self.web)
 
     def keep_to_the_manual(self):
@@ -160,7 +162,7 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
 
     def aims(self, host, ports):
         vm, other = self.vms['red', host], self.vms['blue', host]
-        second, = (one for one in hypervisors.NAMES if one != host)
+        second, = (name for name in hypervisors.NAMES if name != host)
         key = self.rows[host][0]['key']
         return hostile_vm.Aims(
             name=host, mac=self.ports[vm].mac_address,
@@ -185,17 +187,18 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
 
     def mac(self, host, interface):
         with namespaces.link(self.lab, host) as netlink:
-            found, = netlink.get_links(namespaces.index(netlink, interface))
-            return found.get_attr('IFLA_ADDRESS')
+            link, = netlink.get_links(namespaces.index(netlink, interface))
+            return link.get_attr('IFLA_ADDRESS')
 
     def gateway(self):
         """(address, MAC) of the hostile VMs' router."""
         tenant = self.tenants['red']
         return next(
-            (one['ip_address'], port.mac_address)
+            (fixed['ip_address'], port.mac_address)
             for port in self.cloud.network.ports(
                 device_id=tenant.router_id, network_id=tenant.network_id)
-            for one in port.fixed_ips if one['subnet_id'] == tenant.subnet_id)
+            for fixed in port.fixed_ips
+            if fixed['subnet_id'] == tenant.subnet_id)
 
     def all_aims(self, ports):
         return [*(self.aims(host, ports) for host in hypervisors.NAMES),
@@ -203,15 +206,15 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
 
     def senders(self, aims):
         return [strangers.Sender(
-            self.lab, OUTSIDER if one.name == OUTSIDER
-            else self.vms['red', one.name], 'hostile_vm',
-            f'hostile-{one.name}', json.dumps(dataclasses.asdict(one)),
-            VM_RATE) for one in aims]
+            self.lab, OUTSIDER if aim.name == OUTSIDER
+            else self.vms['red', aim.name], 'hostile_vm',
+            f'hostile-{aim.name}', json.dumps(dataclasses.asdict(aim)),
+            VM_RATE) for aim in aims]
 
     def attackers(self, ports, own, echo):
         return [
-            *self.senders(dataclasses.replace(one, vip=own.vip_address)
-                          for one in self.all_aims(ports)),
+            *self.senders(dataclasses.replace(aim, vip=own.vip_address)
+                          for aim in self.all_aims(ports)),
             strangers.Flood(self.lab, own.vip_address, zero_touch.PORT,
                             FLOOD_RATE),
             strangers.Flood(self.lab, echo.vip_address, zero_touch.PORT,
@@ -224,9 +227,9 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
                                       for name in topology.MEMBERS)
         return [
             *self.senders(dataclasses.replace(
-                one, vip=first, neighbours_vip=second, hypervisor=third,
+                aim, vip=first, neighbours_vip=second, hypervisor=third,
                 node=last, sid=members.address(topology.MEMBERS[0], 6))
-                for one in self.all_aims(ports)),
+                for aim in self.all_aims(ports)),
             strangers.Flood(self.lab, first, zero_touch.PORT + 1, FLOOD_RATE),
             strangers.Flood(self.lab, last, zero_touch.PORT + 1, FLOWS_RATE,
                             'many_flows')]
@@ -256,7 +259,8 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
     def check_reached(self, taken):
         reached = collections.defaultdict(set)
         for where, captures in taken.items():
-            for packet in (one for each in captures for one in each.packets):
+            for packet in itertools.chain.from_iterable(
+                    each.packets for each in captures):
                 for host, kind in hostile_vm.marks(packet.data):
                     reached[where, host].add(kind)
         # What may not is not missing because nothing has been sent.
@@ -271,8 +275,8 @@ class TestHostileVm(zero_touch.ZeroTouchTestCase):
         for host in hypervisors.NAMES:
             tap = vms.names(self.ports[self.vms['red', host]].id)[0]
             with namespaces.link(self.lab, host) as netlink:
-                found, = netlink.get_links(namespaces.index(netlink, tap))
-                result[host] = found.get_attr('IFLA_STATS64')['rx_packets']
+                link, = netlink.get_links(namespaces.index(netlink, tap))
+                result[host] = link.get_attr('IFLA_STATS64')['rx_packets']
         return result
 
     # What the neighbour sees

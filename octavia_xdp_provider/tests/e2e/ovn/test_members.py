@@ -36,7 +36,7 @@ class TestMembers(tenants.TenantsTestCase):
     def listed(self, balancer):
         done = processes.run(self.lab, paths.CONTROL, self.command(
             'lb', 'members', balancer.id, '-f', 'json'))
-        return {one['address']: one for one in json.loads(done.stdout)}
+        return {entry['address']: entry for entry in json.loads(done.stdout)}
 
     def test_tenants_with_the_same_addresses_are_told_apart(self):
         for color in 'red', 'blue':

@@ -113,8 +113,8 @@ class TestUnderlay(zero_touch.ZeroTouchTestCase):
         for version in (4, 6):
             balancer = self.balancer('red', version)
             self.assertEqual({'geneve'}, {
-                one['encapsulation']
-                for one in self.listed(balancer).values()})
+                row['encapsulation']
+                for row in self.listed(balancer).values()})
             with (self.captured('hv1') as first,
                   self.captured('hv2') as second):
                 answered = self.served(balancer, 'red')

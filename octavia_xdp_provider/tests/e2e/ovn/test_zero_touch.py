@@ -73,20 +73,20 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
         self.assertEqual(
             {host: ('tunnel', '', host, encapsulation) for
              host, encapsulation in host_agents.ENCAPSULATIONS.items()},
-            {host: (one['way'], one['why'], one['hypervisor'],
-                    one['encapsulation'])
-             for host, one in self.listed(balancer).items()})
+            {host: (row['way'], row['why'], row['hypervisor'],
+                    row['encapsulation'])
+             for host, row in self.listed(balancer).items()})
         columns = 'in_service', 'alive', 'ports', 'ports_ready', 'problems'
         # What an earlier test deleted may be leaving.
         self.wait('one port on each hypervisor', lambda: {
-            tuple(one[name] for name in columns)
-            for one in self.managed('host', 'list')} == {
+            tuple(row[name] for name in columns)
+            for row in self.managed('host', 'list')} == {
                 (True, True, 1, 1, '')})
         for host in hypervisors.NAMES:
             shown = self.managed('host', 'show', host)
             self.assertEqual([('port', 'ready', 1)], [
-                (one['kind'], one['state'], one['entries'])
-                for one in shown['objects'] if one['kind'] == 'port'])
+                (row['kind'], row['state'], row['entries'])
+                for row in shown['objects'] if row['kind'] == 'port'])
         self.wait_settled_hosts()
 
     def test_tenants_have_the_same_addresses(self):
@@ -193,8 +193,8 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
             ignore(1)
             pool, = self.sdk.pools(loadbalancer_id=balancer.id)
             self.wait('the state of a VM that is silent', lambda pool=pool: {
-                one.name: one.operating_status
-                for one in self.sdk.members(pool)} == {
+                member.name: member.operating_status
+                for member in self.sdk.members(pool)} == {
                     'hv1': 'ONLINE', 'hv2': 'ERROR'})
             ignore(0)
             self.wait_online(balancer)
@@ -295,6 +295,6 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
                 for name in ('ports', 'keys')))
         for node in topology.NODES:
             with self.datapath(node) as opened:
-                self.assertEqual([], [one for one in opened.services()
-                                      if one.key.address
+                self.assertEqual([], [service for service in opened.services()
+                                      if service.key.address
                                       == balancer.vip_address])

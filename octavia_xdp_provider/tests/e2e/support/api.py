@@ -23,8 +23,8 @@ class ApiTestCase(base.LabTestCase):
         """What the API answers: a status code and a dictionary."""
         body = {'json': {kind: fields}} if kind else {}
         answer = getattr(self.sdk, method)(f'/lbaas/{path}', **body)
-        found = answer.json() if answer.content else {}
-        return answer.status_code, found.get(kind, found)
+        content = answer.json() if answer.content else {}
+        return answer.status_code, content.get(kind, content)
 
     def path(self, kind, parent=None, key=None):
         """Where objects of a kind are; members are below their pool."""
@@ -33,27 +33,27 @@ class ApiTestCase(base.LabTestCase):
 
     def create(self, balancer_id, kind, parent=None, **fields):
         """An object, when its load balancer is ACTIVE; as the API has it."""
-        status, found = self.request(
+        status, answer = self.request(
             'post', self.path(kind, parent), kind, **fields)
-        self.assertEqual(201, status, found)
+        self.assertEqual(201, status, answer)
         if balancer_id is None:
-            balancer_id = found['id']
+            balancer_id = answer['id']
             self.addCleanup(self.remove, balancer_id)
         self.settle(balancer_id)
-        return self.show(kind, found['id'], parent)
+        return self.show(kind, answer['id'], parent)
 
     def update(self, balancer_id, kind, key, parent=None, **fields):
         """The object when its load balancer is ACTIVE again."""
-        status, found = self.request(
+        status, answer = self.request(
             'put', self.path(kind, parent, key), kind, **fields)
-        self.assertEqual(200, status, found)
+        self.assertEqual(200, status, answer)
         self.settle(balancer_id)
         return self.show(kind, key, parent)
 
     def show(self, kind, key, parent=None):
-        status, found = self.request('get', self.path(kind, parent, key))
-        self.assertEqual(200, status, found)
-        return found[kind]
+        status, answer = self.request('get', self.path(kind, parent, key))
+        self.assertEqual(200, status, answer)
+        return answer[kind]
 
     def settle(self, balancer_id):
         self.wait_active(self.sdk.get_load_balancer(balancer_id))
@@ -71,11 +71,11 @@ class ApiTestCase(base.LabTestCase):
     def tree(self, balancer_id):
         """What Octavia and the controllers have of a load balancer, without
         operating statuses."""
-        status, found = self.request(
+        status, answer = self.request(
             'get', f'loadbalancers/{balancer_id}/status')
-        self.assertEqual(200, status, found)
+        self.assertEqual(200, status, answer)
         text = re.sub(r'"operating_status": "[A-Z_]+"', '',
-                      json.dumps(found, sort_keys=True))
+                      json.dumps(answer, sort_keys=True))
         return text, [row for row in self.stored() if row[0] == balancer_id]
 
     def ports(self):
@@ -86,13 +86,13 @@ class ApiTestCase(base.LabTestCase):
 
     def services(self, address):
         """Node → its services of a VIP."""
-        found = {}
+        services = {}
         for node in topology.NODES:
             with self.datapath(node) as opened:
-                found[node] = {service.key: service
-                               for service in opened.services()
-                               if service.key.address == address}
-        return found
+                services[node] = {service.key: service
+                                  for service in opened.services()
+                                  if service.key.address == address}
+        return services
 
     def checks(self, address):
         """Node → its checks of an address, as files have them."""
@@ -122,11 +122,11 @@ class UnchangedTestCase(shared.Shared, ApiTestCase):
 
 def _given(value):
     """Octavia shows fields of an object that nobody gave as null."""
-    return {name: one for name, one in value.items() if one is not None
+    return {name: field for name, field in value.items() if field is not None
             } if isinstance(value, dict) else value
 
 
 def _sorted(value):
     """Octavia has networks in no order."""
     return sorted(value) if isinstance(value, list) and all(
-        isinstance(one, str) for one in value) else value
+        isinstance(item, str) for item in value) else value

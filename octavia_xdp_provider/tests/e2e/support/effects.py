@@ -99,8 +99,8 @@ TIMEOUT = OnNodes(
 def _check(name, *more, wanted=None):
     def found(node):
         check, = node.checks
-        for one in (name, *more):
-            check = check[one]
+        for field in (name, *more):
+            check = check[field]
         return check
     return OnNodes(found, wanted)
 
@@ -166,7 +166,7 @@ EFFECTS = {
         'url_path': _check('http', 'path'),
         'expected_codes': _check(
             'http', 'expected_codes', wanted=lambda asked: [
-                list(one) for one in expected_codes.parse(
+                list(codes) for codes in expected_codes.parse(
                     asked['expected_codes'])]),
         'http_version': _check('http', 'version', wanted=lambda asked: str(
             asked['http_version'])),

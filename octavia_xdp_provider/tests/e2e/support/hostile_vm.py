@@ -256,9 +256,9 @@ def frames(aims):
     """All frames of a round, kinds in turn."""
     kinds = Kinds(aims)
     making = [
-        *((*one, aims.gateway_mac) for one in kinds.all().items()),
-        *((*one, aims.neighbours_mac)
-          for one in kinds.to_neighbours_mac().items())]
+        *((*kind, aims.gateway_mac) for kind in kinds.all().items()),
+        *((*kind, aims.neighbours_mac)
+          for kind in kinds.to_neighbours_mac().items())]
     return [_frame(aims, kind, make(number), to)
             for number in range(1, EACH + 1) for kind, make, to in making]
 

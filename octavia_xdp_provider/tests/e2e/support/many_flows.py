@@ -38,8 +38,8 @@ def main(address, port, rate):
             block = [packet(address, port, number)
                      for number in range(first, first + BLOCK)]
             for _ in range(TIMES):
-                for one in block:
-                    sender.sendto(one, (address, 0))
+                for data in block:
+                    sender.sendto(data, (address, 0))
                     sent += 1
                 ahead = sent / rate - (time.monotonic() - begin)
                 if ahead > 0:

@@ -30,8 +30,8 @@ class NatTestCase(shared.Shared):
 
     def state(self, node):
         """What a node reports of its NAT."""
-        reported, = (one.state for one in self.store().nodes()
-                     if one.host == node)
+        reported, = (row.state for row in self.store().nodes()
+                     if row.host == node)
         return (reported or {}).get('nat') or {}
 
     def pools(self, node):

@@ -37,13 +37,14 @@ class NodeView:
 
     def listener(self, port):
         """The one of any VIP: all have it alike. None: there is none."""
-        return next((one for (_vip, number), one in self.listeners.items()
-                     if number == port), None)
+        return next((
+            listener for (_vip, number), listener in self.listeners.items()
+            if number == port), None)
 
     def member(self, port):
         """The only member of a listener: its address and port, and it."""
-        found, = self.listener(port).members.items()
-        return found
+        member, = self.listener(port).members.items()
+        return member
 
 
 def look(case, node, document):
@@ -61,9 +62,9 @@ def look(case, node, document):
                 listeners[key.address, key.port] = Listener(
                     key.protocol, service.settings,
                     tuple(opened.allowed(key)), {
-                        tuple(one.name): (one.weight, one.backup,
-                                          one.admin_up, bool(one.check))
-                        for one in opened.members(key)})
+                        tuple(state.name): (state.weight, state.backup,
+                                            state.admin_up, bool(state.check))
+                        for state in opened.members(key)})
     path = (nodes.run_directory(case.lab, node) / 'checks'
             / f'{document["id"]}.json')
     checks = []

@@ -100,9 +100,9 @@ class Prometheus:
 
     def values(self, query):
         """Of an instant query: [(labels, number)]."""
-        found = self.get('query', query=query, time=f'{time.time():.3f}')
-        return [(one['metric'], float(one['value'][1]))
-                for one in found['result']]
+        answer = self.get('query', query=query, time=f'{time.time():.3f}')
+        return [(series['metric'], float(series['value'][1]))
+                for series in answer['result']]
 
     def label_values(self, label, series):
         return self.get(f'label/{label}/values', **{'match[]': series})

@@ -29,7 +29,7 @@ class Watched:
         self.seen('answers of all processes', self.all_answer)
 
     def all_answer(self):
-        health = [one['health'] for one in self.prometheus.get(
+        health = [target['health'] for target in self.prometheus.get(
             'targets')['activeTargets']]
         return health == ['up'] * self.prometheus.targets
 
@@ -47,15 +47,15 @@ class Watched:
         self.seen(lambda: f'answers of {name}: {missing()}',
                   lambda: not missing())
         values = self.chosen(dashboard, balancer)
-        for one in queries:
+        for query in queries:
             # Those without an answer can be asked all the same.
-            self.prometheus.values(dashboards.fill(one.text, values))
+            self.prometheus.values(dashboards.fill(query.text, values))
 
     def is_silent(self, query):
-        found = {one for one in self.SILENT
-                 if one[0] == query.title and one[1] in query.text}
-        self.let_be |= found
-        return bool(found)
+        matching = {silent for silent in self.SILENT
+                    if silent[0] == query.title and silent[1] in query.text}
+        self.let_be |= matching
+        return bool(matching)
 
     def has_answer(self, query):
         """Whether anything that can be drawn comes back."""
@@ -66,16 +66,16 @@ class Watched:
         """Name of a variable → what somebody may have chosen."""
         values = {'load_balancer': balancer.id,
                   'project': balancer.project_id}
-        for one in dashboards.variables(dashboard):
-            found = self.prometheus.label_values(
-                one.label, dashboards.fill(one.series, values))
-            if one.regex:
-                found = [re.fullmatch(one.regex, text).group(1)
-                         for text in found]
-            self.assertNotEqual([], found, one)
-            if one.name in values:
-                self.assertIn(values[one.name], found)
-            values.setdefault(one.name, found[0])
+        for variable in dashboards.variables(dashboard):
+            labels = self.prometheus.label_values(
+                variable.label, dashboards.fill(variable.series, values))
+            if variable.regex:
+                labels = [re.fullmatch(variable.regex, text).group(1)
+                          for text in labels]
+            self.assertNotEqual([], labels, variable)
+            if variable.name in values:
+                self.assertIn(values[variable.name], labels)
+            values.setdefault(variable.name, labels[0])
         return values
 
     def check_rules(self):
@@ -87,8 +87,8 @@ class Watched:
         rules = {rule['name']: rule for group in groups
                  for rule in group['rules']}
         self.assertEqual(sorted(written), sorted(rules))
-        self.assertEqual({'ok'}, {one['health'] for one in rules.values()},
-                         [one.get('lastError') for one in rules.values()])
+        self.assertEqual({'ok'}, {rule['health'] for rule in rules.values()},
+                         [rule.get('lastError') for rule in rules.values()])
 
         def disturbed():
             # What waits for its time counts as well.

@@ -109,7 +109,7 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
 
     def listed(self, balancer):
         """What octavia-xdp-manage says of its members, by name."""
-        return {one['name']: one for one in self.managed(
+        return {row['name']: row for row in self.managed(
             'lb', 'members', balancer.id)}
 
     # Traffic
@@ -132,11 +132,11 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
 
     def clients(self, vm):
         """Address of a client → its requests in the server's log."""
-        found = {}
+        requests = {}
         for line in nginx.access_log(self.lab, vm).read_text().splitlines():
             address = line.split()[0]
-            found[address] = found.get(address, 0) + 1
-        return found
+            requests[address] = requests.get(address, 0) + 1
+        return requests
 
     # Hypervisors
 

@@ -63,18 +63,18 @@ class TestAccepted(NodeCase):
         self.first = first
         self.vips = [self.balancer['vip_address'], *(
             vip['ip_address'] for vip in self.balancer['additional_vips'])]
-        of_pools = {one.name: one for one in self.sdk.pools(
+        of_pools = {pool.name: pool for pool in self.sdk.pools(
             loadbalancer_id=self.balancer['id'])}
-        self.pools = {name: one.id for name, one in of_pools.items()}
-        mine = of_pools[first['pool']['name']]
-        member, = self.sdk.members(mine)
-        listener = next(one for one in self.sdk.listeners(
+        self.pools = {name: pool.id for name, pool in of_pools.items()}
+        own = of_pools[first['pool']['name']]
+        member, = self.sdk.members(own)
+        listener = next(listener for listener in self.sdk.listeners(
             load_balancer_id=self.balancer['id'])
-            if one.protocol_port == effects.LISTENER)
+            if listener.protocol_port == effects.LISTENER)
         self.ids = {
             'loadbalancer': self.balancer['id'], 'listener': listener.id,
-            'pool': mine.id, 'member': member.id,
-            'healthmonitor': mine.health_monitor_id}
+            'pool': own.id, 'member': member.id,
+            'healthmonitor': own.health_monitor_id}
 
     def change(self, kind, key=None, **fields):
         """Update an object; Octavia shows what was asked for."""
@@ -178,10 +178,10 @@ class TestVips(NodeCase):
                  {'vip_network_id': subnet.network_id},
                  {'vip_port_id': port.id, 'vip_subnet_id': subnet.id})
         made = [self.begin(**fields) for fields in asked]
-        for fields, one in zip(asked, made, strict=True):
+        for fields, balancer in zip(asked, made, strict=True):
             with self.subTest(fields=sorted(fields)):
-                self.settle(one['id'])
-                shown = self.show('loadbalancer', one['id'])
+                self.settle(balancer['id'])
+                shown = self.show('loadbalancer', balancer['id'])
                 self.assert_shown(fields, shown)
                 vip = shown['vip_address']
                 self.wait_all_routes([vip])
@@ -191,11 +191,11 @@ class TestVips(NodeCase):
 
     def begin(self, **fields):
         """A load balancer with a member, which is PENDING_CREATE."""
-        status, found = self.request(
+        status, answer = self.request(
             'post', 'loadbalancers', 'loadbalancer', provider='xdp',
             name=self.unique('vip'), listeners=self.listeners([{
                 'name': 'member1', 'protocol_port': 80,
                 'address': members.address('member1')}]), **fields)
-        self.assertEqual(201, status, found)
-        self.addCleanup(self.remove, found['id'])
-        return found
+        self.assertEqual(201, status, answer)
+        self.addCleanup(self.remove, answer['id'])
+        return answer

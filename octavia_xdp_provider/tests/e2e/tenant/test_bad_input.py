@@ -32,7 +32,7 @@ class TestBadInput(shared.Shared, api.ApiTestCase):
                 services.append([service.generation for service
                                  in opened.services()])
         return (self.tree(self.balancer.id), self.stored(), self.ports(),
-                sorted(one.id for one in self.sdk.load_balancers()),
+                sorted(balancer.id for balancer in self.sdk.load_balancers()),
                 services)
 
     def assert_unchanged(self, before):

@@ -33,7 +33,7 @@ class TestAnsible(api.ApiTestCase):
         balancer = self.sdk.find_load_balancer(name)
         service = datapath.Key(balancer.vip_address, 'TCP', 80)
         self.wait('nodes with a member that takes flows', lambda: all(
-            service in found and found[service].enabled == 1 for found
+            service in services and services[service].enabled == 1 for services
             in self.services(balancer.vip_address).values()))
 
         # The second time nothing is to be done.

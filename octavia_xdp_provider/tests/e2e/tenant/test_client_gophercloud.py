@@ -41,7 +41,7 @@ class TestGophercloud(api.ApiTestCase):
             key in services and services[key].enabled == len(hosts)
             for services in self.services(vip).values()))
 
-        self.assertIn(made['id'], [one['id'] for one in self.call('list')])
+        self.assertIn(made['id'], [entry['id'] for entry in self.call('list')])
 
         changed = self.call('update', made['id'])
         self.assertEqual('changed', changed['description'])
@@ -74,4 +74,4 @@ class TestGophercloud(api.ApiTestCase):
         with self.assertRaisesRegex(paths.LabError, 'outside the networks'):
             self.call('create', name, self.subnet('members-v4'),
                       members.address('member1'))
-        self.assertNotIn(name, [one['name'] for one in self.call('list')])
+        self.assertNotIn(name, [entry['name'] for entry in self.call('list')])

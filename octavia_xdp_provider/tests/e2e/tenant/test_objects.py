@@ -41,8 +41,8 @@ class TestObjects(base.LabTestCase):
         self.wait_routes(balancer)
         settled(self.sdk.delete_health_monitor(monitor))
         self.assertIsNone(self.sdk.get_pool(pool.id).health_monitor_id)
-        for one in self.sdk.members(pool):
-            settled(self.sdk.delete_member(one, pool))
+        for member in self.sdk.members(pool):
+            settled(self.sdk.delete_member(member, pool))
         self.wait_routes(balancer, ())
         settled(self.sdk.delete_pool(pool))
         settled(self.sdk.delete_listener(listener))

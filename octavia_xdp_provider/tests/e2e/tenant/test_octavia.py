@@ -53,8 +53,8 @@ class OctaviaTestCase(base.LabTestCase):
         """Set ACTIVE what is PENDING; returns what that was."""
         tree = self.octavia.tree(key) or {}
         pending = status_message.pending(tree)
-        gone = {found for found in pending
-                if tree[found] == lib.PENDING_DELETE}
+        gone = {name for name in pending
+                if tree[name] == lib.PENDING_DELETE}
         if pending:
             self.octavia.set_statuses(status_message.message(
                 {}, dict.fromkeys(pending - gone, lib.ACTIVE), gone))
@@ -129,10 +129,10 @@ class TestOctavia(OctaviaTestCase):
         section = self.conf.octavia
         for size in (1, 500):
             self.conf.set_override('page_size', size, 'octavia')
-            found = {row.id: row for row in client.Octavia(
+            rows = {row.id: row for row in client.Octavia(
                 self.conf).listed()}
-            self.assertLessEqual(made, found.keys(), section.page_size)
-        row = found[made.pop()]
+            self.assertLessEqual(made, rows.keys(), section.page_size)
+        row = rows[made.pop()]
         self.assertEqual((lib.PENDING_CREATE, lib.OFFLINE),
                          (row.provisioning_status, row.operating_status))
         with mock.patch.object(api, 'PROVIDER', lab_octavia.XDP):
@@ -180,10 +180,10 @@ class TestOctavia(OctaviaTestCase):
         made = self.web()
         self.octavia.set_statistics(
             [statistics.record(made['listener'], 1234, 5, 7, 3)])
-        found = self.sdk.get_load_balancer_statistics(made['loadbalancer'])
+        shown = self.sdk.get_load_balancer_statistics(made['loadbalancer'])
         self.assertEqual((1234, 5, 0, 3, 7), (
-            found.bytes_in, found.total_connections, found.bytes_out,
-            found.active_connections, found.request_errors))
+            shown.bytes_in, shown.total_connections, shown.bytes_out,
+            shown.active_connections, shown.request_errors))
 
     def test_a_wrong_password_is_said(self):
         self.conf.set_override('password', 'wrong', 'octavia')
@@ -210,12 +210,12 @@ class TestPending(OctaviaTestCase):
         key = made['loadbalancer']
         call()
         tree = self.octavia.tree(key)
-        removed = {found for found, status in tree.items()
+        removed = {name for name, status in tree.items()
                    if status == lib.PENDING_DELETE}
         after = self.octavia.document(key)
         if change['action'] == 'create':
             change['object_id'], = [
-                found for kind, found in spec.objects(after)
+                key for kind, key in spec.objects(after)
                 - spec.objects(before) if kind == change['object']]
         self.assertEqual(
             status_message.pending(tree) - removed,

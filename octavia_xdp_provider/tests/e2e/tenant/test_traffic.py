@@ -116,11 +116,11 @@ class TestStatistics(shared.WebTestCase):
 
     def sizes(self, act):
         """Of the packets to the VIP that reach the nodes meanwhile."""
-        with capture.at_node(self.lab, 'lb1', 'tcp') as one, \
-                capture.at_node(self.lab, 'lb2', 'tcp') as two:
+        with capture.at_node(self.lab, 'lb1', 'tcp') as first, \
+                capture.at_node(self.lab, 'lb2', 'tcp') as second:
             act()
         return [int.from_bytes(packet.data[16:18], 'big')
-                for packet in one.packets + two.packets
+                for packet in first.packets + second.packets
                 if packet.destination == self.balancer.vip_address]
 
     def wait_statistics(self, *wanted):
@@ -129,10 +129,10 @@ class TestStatistics(shared.WebTestCase):
 
     def statistics(self):
         """Bytes, connections so far, drops, and open connections."""
-        found = self.sdk.get(
+        stats = self.sdk.get(
             f'/lbaas/listeners/{self.listener.id}/stats').json()['stats']
-        return (found['bytes_in'], found['total_connections'],
-                found['request_errors'], found['active_connections'])
+        return (stats['bytes_in'], stats['total_connections'],
+                stats['request_errors'], stats['active_connections'])
 
     def use(self):
         self.check_requests(REQUESTS)

@@ -145,7 +145,7 @@ def serve(name):
 
 def answer(address, device=None, namespace=None):
     """Who answers there, None if nobody does."""
-    found = []
+    answers = []
 
     def ask():
         if namespace is not None:
@@ -158,18 +158,18 @@ def answer(address, device=None, namespace=None):
                                   device.encode())
             try:
                 asking.connect((address, PORT))
-                found.append(asking.recv(100).decode())
+                answers.append(asking.recv(100).decode())
             except OSError:
-                found.append(None)
+                answers.append(None)
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    return found[0] if found else None
+    return answers[0] if answers else None
 
 
 def vrfs():
-    return sorted(one['ifname'] for one in json.loads(
-        run('ip', '-json', 'link', 'show', 'type', 'vrf')) if one)
+    return sorted(link['ifname'] for link in json.loads(
+        run('ip', '-json', 'link', 'show', 'type', 'vrf')) if link)
 
 
 def vtysh(*words):
@@ -194,10 +194,11 @@ def start_sshd(folder):
 
 def link(name):
     """What of an interface is configured."""
-    found, = json.loads(run('ip', '-json', 'address', 'show', name))
-    return {'up': 'UP' in found['flags'], 'master': found.get('master'),
-            'addresses': sorted(one['local'] for one in found['addr_info']
-                                if one['scope'] == 'global')}
+    link, = json.loads(run('ip', '-json', 'address', 'show', name))
+    return {'up': 'UP' in link['flags'], 'master': link.get('master'),
+            'addresses': sorted(
+                address['local'] for address in link['addr_info']
+                if address['scope'] == 'global')}
 
 
 def pings(vrf, address):

@@ -201,11 +201,11 @@ class TestBoot(base.TestCase):
 
     def has_booted(self, said):
         """The kernel and the root of the first lease."""
-        found = re.search(r'BOOTED kernel=(\S+) lease=(\d+) root=(\w+)', said)
-        self.assertIsNotNone(found, said)
-        self.assertIn(f'linux-image-{found[1]}',
+        match = re.search(r'BOOTED kernel=(\S+) lease=(\d+) root=(\w+)', said)
+        self.assertIsNotNone(match, said)
+        self.assertIn(f'linux-image-{match[1]}',
                       (self.image / 'package').read_text())
-        self.assertEqual(('1', self.marker), found.groups()[1:])
+        self.assertEqual(('1', self.marker), match.groups()[1:])
 
     def sent(self):
         """Files that dnsmasq has sent as a whole, in their order."""

@@ -127,9 +127,9 @@ class TestPages(base.TestCase):
 
     def field(self, label):
         """By the label that a person reads."""
-        found = self.browser.find_element(
+        element = self.browser.find_element(
             By.XPATH, f'//label[normalize-space()="{label}"]')
-        return self.browser.find_element(By.ID, found.get_attribute('for'))
+        return self.browser.find_element(By.ID, element.get_attribute('for'))
 
     def write(self, label, text):
         field = self.field(label)

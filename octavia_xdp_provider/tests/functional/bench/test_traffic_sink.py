@@ -170,7 +170,7 @@ class TestSink(base.BaseTestCase):
                   to='member')
         parts = [each.streams[IDENTIFIER] for each in self.collect().values()]
         sent = results.Sent(
-            IDENTIFIER, SENT, 0, 0, 0, 0, True, 0,
+            IDENTIFIER, SENT, 0, 0, 0, True, 0,
             losses.numpy.array([SENT]), losses.numpy.array([50, 0, 14]))
 
         compared = losses.of(self.stream, sent, parts)
@@ -283,9 +283,9 @@ class TestSink(base.BaseTestCase):
         host = self.bed.hosts['sink']
         program = pathlib.Path(host.folder) / 'octavia-xdp-traffic'
         bad = pathlib.Path(host.folder) / 'bad'
-        for data, text in ((b'\xff' * 8, 'version 2'), (b'', 'empty'),
-                           (b'\2', 'too short'),
-                           (b'\2\0\0\0\1\0\0\0', 'too short')):
+        for data, text in ((b'\xff' * 8, 'version 3'), (b'', 'empty'),
+                           (b'\3', 'too short'),
+                           (b'\3\0\0\0\1\0\0\0', 'too short')):
             bad.write_bytes(data)
             done = host.run([str(program), 'send', str(bad), '/dev/null'],
                             check=False)
