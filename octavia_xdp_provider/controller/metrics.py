@@ -12,6 +12,7 @@ from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.controller.octavia import limited
 from octavia_xdp_provider.controller.store import rows
 
 LOG = logging.getLogger(__name__)
@@ -60,6 +61,19 @@ class Metrics:
             PREFIX + 'change_seconds', 'From a change that the API asked for '
             'until all its LB nodes have reported it in their tables',
             buckets=BUCKETS, registry=registry)
+
+        self._lookups = prometheus_client.Gauge(
+            PREFIX + 'waiting_lookups', 'Members that the leader has yet to '
+            'look up in Neutron, as they are new or may have changed',
+            registry=registry)
+        self._lookup_age = prometheus_client.Gauge(
+            PREFIX + 'waiting_lookups_seconds', 'For how long the first of '
+            'them has waited', registry=registry)
+
+    def lookups_wait(self, number: int, seconds: float) -> None:
+        """Set the number of waiting look-ups, and the age of the first."""
+        self._lookups.set(number)
+        self._lookup_age.set(seconds)
 
     def answered(self, outcome: str) -> None:
         """Count a change by its outcome, for example "accepted"."""
@@ -118,6 +132,7 @@ class Collector:
         """Called by Prometheus' registry."""
         yield _gauge('leader', 'Whether this controller leads',
                      float(self._leads()))
+        yield _outgoing()
         if not self._turn.acquire(timeout=_WAIT_S):
             yield _gauge('database_up', 'Whether the database answered', 0)
             return
@@ -139,6 +154,15 @@ class Collector:
         for zone, number in in_one_zone.items():
             family.add_metric([zone], number)
         yield family
+
+
+def _outgoing():
+    family = _family('outgoing_calls', 'Calls of this controller to other '
+                     'services', 'service', 'state')
+    for service, states in sorted(limited.calls().items()):
+        for state, number in states.items():
+            family.add_metric([service, state], number)
+    return family
 
 
 def _all(figures):

@@ -108,7 +108,8 @@ class Controller:
         self._zero_touch = ways.loop(ways.ZeroTouch(
             conf, self._store, duty.LEASE, self._leadership.token,
             self._hosts.notify, self._notify, notified=notified_members,
-            come_round=come_round), come_round)
+            come_round=come_round, waiting=self.metrics.lookups_wait),
+            come_round)
         self._listeners = [notifications.Listener(
             conf, notified_members.handle, lambda: notified_members.is_wanted,
             watch('notifications'))

@@ -91,6 +91,7 @@ class BoundedCalls:
         self._answers = answers
         self._lock = threading.Lock()
         self._pending = 0
+        self._is_full = False
         self._problem: str | None = None
         self._prober: threading.Thread | None = None
         # Request → monotonic time at which its caller stopped waiting.
@@ -113,6 +114,7 @@ class BoundedCalls:
         self.check()
         with self._lock:
             if self._pending >= CALLS_MAX:
+                self._log_full()
                 raise Unanswered(f'{CALLS_MAX} calls wait for an answer')
             self._pending += 1
         try:
@@ -129,6 +131,16 @@ class BoundedCalls:
         finally:
             with self._lock:
                 self._pending -= 1
+                if self._pending <= CALLS_MAX // 2:
+                    self._is_full = False
+
+    def _log_full(self) -> None:
+        """Log once, until half of the calls have ended."""
+        if not self._is_full:
+            LOG.error('%s calls of the xdp provider wait for its controller: '
+                      'further ones are refused until some have ended.',
+                      CALLS_MAX)
+        self._is_full = True
 
     def _mark_unreachable(self, reason: str, request: str | None) -> None:
         with self._lock:

@@ -82,9 +82,11 @@ class _Handler(simple_server.WSGIRequestHandler):
 class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
     daemon_threads = True
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, address: tuple[str, int],
+                 refused: Callable[[], Any]) -> None:
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
-        super().__init__(*arguments)
+        self._refused = refused
+        super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
         # WSGIServer's own method would ask the resolver for the host's name.
@@ -95,6 +97,7 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._room.acquire(blocking=False):
+            self._refused()
             self.shutdown_request(request)
             return
         try:
@@ -118,12 +121,14 @@ class Listener:
     """Serves from ``start`` to ``stop``.
 
     :param address: (address, port) to listen at.
+    :param refused: called for each connection beyond CONNECTIONS_MAX.
     """
 
-    def __init__(self, address: tuple[str, int], answer: _Application
-                 ) -> None:
+    def __init__(self, address: tuple[str, int], answer: _Application,
+                 refused: Callable[[], Any] = lambda: None) -> None:
         self._address = address
         self._answer = answer
+        self._refused = refused
         self._server: _Server | None = None
 
     @property
@@ -139,7 +144,7 @@ class Listener:
                 socket.AF_INET6 if ipaddress.ip_address(
                     self._address[0]).version == 6 else socket.AF_INET)
 
-        self._server = Server(self._address, _Handler)
+        self._server = Server(self._address, self._refused)
         self._server.set_app(self._answer)
         threading.Thread(target=self._server.serve_forever, name='http',
                          daemon=True).start()

@@ -45,7 +45,8 @@ class Monitoring:
         self._repeated: list[health.Repeated] = []
         address = option_values.listening_address(conf, group, name)
         self.listener = address and http_listener.Listener(
-            address, http_listener.application(self.registry, self.health))
+            address, http_listener.application(self.registry, self.health),
+            _refused(self.registry).inc)
         self._option = f'[{group}] {name}'
 
     def repeat(self, name: str, check: health.Repeated) -> None:
@@ -81,6 +82,14 @@ class Monitoring:
             check.stop()
         if self.listener:
             self.listener.stop()
+
+
+def _refused(registry: prometheus_client.CollectorRegistry
+             ) -> prometheus_client.Counter:
+    return prometheus_client.Counter(
+        'octavia_xdp_refused_connections', 'Connections to this listener '
+        f'beyond {http_listener.CONNECTIONS_MAX} at a time, which were closed',
+        registry=registry)
 
 
 class _Ages:

@@ -2,9 +2,16 @@
 """Looks up the addresses of groups that security group rules refer to."""
 
 from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sized
 import ipaddress
 
+from oslo_log import log as logging
+
+from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.neutron_ports import client
+
+LOG = logging.getLogger(__name__)
 
 
 def find(neutron: client.Neutron, groups: Iterable[str],
@@ -26,6 +33,21 @@ def find(neutron: client.Neutron, groups: Iterable[str],
     for row in neutron.address_groups(set(address_groups)):
         sets[row['id']] |= set(row.get('addresses') or ())
     return {key: _collapse(texts) for key, texts in sets.items()}
+
+
+def log_too_large(sets: Mapping[str, Sized], before: Mapping[str, Sized]
+                  ) -> None:
+    """Log the sets that have more networks than a hypervisor supports, and
+    another number than before."""
+    for key, networks in sets.items():
+        if len(networks) > host_spec.ADDRESSES_MAX and (
+                len(networks) != len(before.get(key, ()))):
+            LOG.warning(
+                'Group %s, which rules of security groups name, has %s '
+                'networks, and a hypervisor supports %s: clients in the '
+                'others are refused. Name networks in the rules instead, or '
+                'make the group smaller.', key, len(networks),
+                host_spec.ADDRESSES_MAX)
 
 
 def _collapse(texts: Iterable[str]) -> tuple[str, ...]:

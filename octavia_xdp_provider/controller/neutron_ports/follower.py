@@ -8,7 +8,9 @@ change, then those whose look-up was longest ago. Projects take turns in both
 (turns.py).
 """
 
+from collections.abc import Callable
 from collections.abc import Iterable
+import time
 
 from octavia_xdp_provider.controller.neutron_ports import client
 from octavia_xdp_provider.controller.neutron_ports import findings
@@ -28,12 +30,13 @@ class Follower:
     """
 
     def __init__(self, neutron: client.Neutron, per_step: int = PER_STEP,
-                 at_once: int = AT_ONCE) -> None:
+                 at_once: int = AT_ONCE,
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self._neutron = neutron
         self._per_step, self._at_once = per_step, at_once
         self.members: set[findings.Wanted] = set()
         self._known: dict[findings.Wanted, findings.Finding] = {}
-        self._urgent = turns.Turns()  # new, or with a hint
+        self._urgent = turns.Turns(clock)  # new, or with a hint
         self._turns = turns.Turns()
 
     def follow(self, members: Iterable[findings.Wanted]) -> None:
@@ -55,6 +58,11 @@ class Follower:
         """Look up these members in the next steps, before others."""
         for member in self.members.intersection(members):
             self._urgent.add(member)
+
+    def waiting(self) -> tuple[int, float]:
+        """Return the number of new members and hints that are still to be
+        looked up, and the seconds for which the first has waited."""
+        return self._urgent.waiting()
 
     def step(self, in_turns: bool = True
              ) -> dict[findings.Wanted, findings.Finding]:

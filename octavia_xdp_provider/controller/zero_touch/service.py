@@ -17,7 +17,6 @@ from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.config import options
 from octavia_xdp_provider.contracts import errors
-from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import address_sets
 from octavia_xdp_provider.controller.neutron_ports import client
@@ -59,7 +58,8 @@ class ZeroTouch:
     """Keeps the tunnels to members up to date. Not thread-safe."""
 
     def __init__(self, conf, store, lease, token, notify_hosts, notify_nodes,
-                 neutron=None, notified=None, come_round=lambda: None):
+                 neutron=None, notified=None, come_round=lambda: None,
+                 waiting=lambda _number, _seconds: None):
         """Set up; step() does the work.
 
         :param lease: name of the leader's lease.
@@ -72,6 +72,8 @@ class ZeroTouch:
         :param notified: notified.Notified, for Neutron's notifications.
         :param come_round: called after each answer of Neutron and each stored
             load balancer, to show that a long step makes progress.
+        :param waiting: called in each step with the number of look-ups in
+            Neutron that wait, and the seconds for which the first has.
         """
         self._conf = conf.zero_touch
         self._store = store
@@ -80,6 +82,7 @@ class ZeroTouch:
         self._make_neutron = (lambda: neutron) if neutron else (
             lambda: client.Neutron(conf, come_round))
         self._come_round = come_round
+        self._waiting = waiting
         self._addresses = options.allowed_addresses(conf)
         # [zero_touch] host_networks replaces members' networks.
         self._policy = dataclasses.replace(self._addresses,
@@ -118,6 +121,7 @@ class ZeroTouch:
         if token is None:
             self._leading_token = None
             self._notified.ignore()
+            self._waiting(0, 0.0)
             return
         if token != self._leading_token:
             self._begin(token)
@@ -273,6 +277,9 @@ class ZeroTouch:
                           'as they are: %s', error)
             self._logged_error = str(error)
             return
+        finally:
+            self._waiting(*(self._follower.waiting() if self._follower
+                            else (0, 0.0)))
         if changed:
             self._dirty |= self._members.balancers_of(changed)
             self._ask_for_new_sets(changed)
@@ -303,15 +310,7 @@ class ZeroTouch:
         wanted = groups | lists if only is None else only
         sets = address_sets.find(self._neutron, groups & wanted,
                                  lists & wanted)
-        for key, networks in sets.items():
-            if len(networks) > host_spec.ADDRESSES_MAX and (
-                    len(networks) != len(self._sets.get(key, ()))):
-                LOG.warning(
-                    'Group %s, which rules of security groups name, has %s '
-                    'networks, and a hypervisor supports %s: clients in the '
-                    'others are refused. Name networks in the rules '
-                    'instead, or make the group smaller.', key,
-                    len(networks), host_spec.ADDRESSES_MAX)
+        address_sets.log_too_large(sets, self._sets)
         self._sets = sets if only is None else {**self._sets, **sets}
         self._plan.refresh_sets(set(self._plan.objects), self._sets)
 

@@ -63,6 +63,7 @@ def _agent():
         mock.Mock(), link, facts))
     # Of each process, as the others are not.
     registry.register(monitoring._Ages(loops.Loops(60)))
+    monitoring._refused(registry)
     return registry
 
 

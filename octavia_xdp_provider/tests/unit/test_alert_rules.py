@@ -28,6 +28,9 @@ A = 'octavia_xdp_agent_'
 C = 'octavia_xdp_controller_'
 H = 'octavia_xdp_result_handler_'
 DROPS = 'octavia_xdp_outcome_packets_total{{instance="lb1",outcome="{}"}}'
+NIC_DROPS = 'node_network_receive_drop_total{{instance="{}",device="eth0"}}'
+CALLS = (C + 'outgoing_calls{instance="control1",service="Octavia\'s API",'
+         'state="waiting"}')
 BGP = A + 'bgp_session_up{{instance="lb1",neighbour="{}"}}'
 PROCESS = A + 'process_up{{instance="lb1",process="{}"}}'
 LEADER = C + 'leader{{instance="{}"}}'
@@ -59,6 +62,9 @@ WELL = {
     DROPS.format('drop_internal'): '0x60',
     DROPS.format('flow_table_full'): '0x60',
     DROPS.format('drop_nat_full'): '0x60',
+    NIC_DROPS.format('lb1'): '0+540x60',
+    # Not an LB node.
+    NIC_DROPS.format('db1'): '0+90000x60',
     A + 'services' + LB1: '9000x60',
     A + 'services_max' + LB1: '10000x60',
     A + 'members' + LB1: '9000x60',
@@ -77,6 +83,8 @@ WELL = {
     LEADER.format('control2'): '0x60',
     C + 'database_up' + CONTROL1: '1x60',
     C + 'work_due_seconds' + CONTROL1: '9x60',
+    C + 'waiting_lookups_seconds' + CONTROL1: '60x60',
+    CALLS: '0x9 1 1 1 0x48',
     CONDITION.format('lb1', 'live'): '1x60',
     # While a node that died is replaced.
     IN_ONE_ZONE.format('west'): '0x9 5x3 0x46',
@@ -126,6 +134,9 @@ FAULTS = {
     'NatFull': (
         {DROPS.format('drop_nat_full'): '0x9 0+1x50'},
         {'instance': 'lb1', 'outcome': 'drop_nat_full'}),
+    'NicDrops': (
+        {NIC_DROPS.format('lb1'): '0x9 0+660x50'},
+        {'instance': 'lb1', 'device': 'eth0'}),
     'TablesNearlyFull': (
         {A + 'members' + LB1: '9000x9 9001x50'}, {'instance': 'lb1'}),
     'CheckerOverloaded': (
@@ -146,6 +157,11 @@ FAULTS = {
         {C + 'database_up' + CONTROL1: '1x9 0x50'},
         {'instance': 'control1'}),
     'WorkWaits': ({C + 'work_due_seconds' + CONTROL1: '0x9 11x50'}, {}),
+    'OutgoingCallsWait': (
+        {CALLS: '0x9 1x50'},
+        {'instance': 'control1', 'service': 'Octavia\'s API'}),
+    'LookupsWait': (
+        {C + 'waiting_lookups_seconds' + CONTROL1: '0x9 61x50'}, {}),
     'NodeSilent': (
         {CONDITION.format('lb1', 'live'): '1x9 _x50',
          CONDITION.format('lb1', 'silent'): '_x9 1x50'},

@@ -118,7 +118,8 @@ class ZeroTouchTestCase(base.StoreTestCase):
         return service.ZeroTouch(
             self.conf, self.store, LEASE, lambda: self.token,
             self.notified.extend, self.notified.extend, self.neutron,
-            self.hints)
+            self.hints, waiting=lambda *values: setattr(
+                self, 'waiting', values))
 
     def tree(self, **more):
         tree = unit_base.tree(flavor={'zero_touch': self.MODE},

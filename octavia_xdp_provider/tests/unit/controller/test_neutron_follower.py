@@ -36,7 +36,9 @@ class TestFollower(base.TestCase):
                         for number in range(2, 2 + NUMBER)]
         self.neutron = Neutron(
             [*self.ports, ports.router_port()])
-        self.follower = follower.Follower(self.neutron, PER_STEP)
+        self.now = 100.0
+        self.follower = follower.Follower(self.neutron, PER_STEP,
+                                          clock=lambda: self.now)
         self.assertEqual(set(self.members), set(self.step()))
 
     def step(self):
@@ -94,6 +96,19 @@ class TestFollower(base.TestCase):
         self.assertIn(self.members[-1], self.step())
         self.steps()
         self.assertEqual({}, self.steps())
+
+    def test_look_ups_that_wait_are_counted_with_their_age(self):
+        self.assertEqual((0, 0.0), self.follower.waiting())
+        self.follower.hint(self.members[:2])
+        self.now += 5
+        self.follower.hint(self.members[1:3])
+        self.assertEqual((3, 5.0), self.follower.waiting())
+        with mock.patch.object(self.neutron, 'networks', side_effect=(
+                errors.NeutronUnavailable())):
+            self.assertRaises(errors.NeutronUnavailable, self.step)
+        self.assertEqual((3, 5.0), self.follower.waiting())
+        self.step()
+        self.assertEqual((0, 0.0), self.follower.waiting())
 
     def test_member_that_is_left_is_forgotten(self):
         gone = self.members.pop()

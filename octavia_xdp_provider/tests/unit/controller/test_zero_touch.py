@@ -58,7 +58,9 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
         with mock.patch.object(self.neutron, 'ports',
                                side_effect=errors.NeutronUnavailable('no')):
             self.worker.step()
+        self.assertEqual(1, self.waiting[0])
         self.worker.step()
+        self.assertEqual((0, 0.0), self.waiting)
         self.hv2.pass_()
         self.assertEqual({hypervisors.PORTS['m1']}, set(self.hv2.held))
 

@@ -15,9 +15,11 @@ class TestConnections(base.TestCase):
 
     def setUp(self):
         super().setUp()
+        self.refused = []
         self.listener = http_listener.Listener(
             ('127.0.0.1', 0), http_listener.application(
-                prometheus_client.CollectorRegistry()))
+                prometheus_client.CollectorRegistry()),
+            lambda: self.refused.append(1))
         self.listener.start()
         self.addCleanup(self.listener.stop)
 
@@ -30,7 +32,9 @@ class TestConnections(base.TestCase):
     def test_connections_beyond_the_limit_are_closed(self):
         served = [self.connect()
                   for _ in range(http_listener.CONNECTIONS_MAX)]
+        self.assertEqual([], self.refused)
         self.assertEqual(b'', self.connect().recv(1))
+        self.assertEqual([1], self.refused)
         for connection in served:
             connection.sendall(_REQUEST)
             with connection.makefile('rb') as answer:

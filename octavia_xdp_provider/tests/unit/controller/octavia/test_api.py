@@ -309,6 +309,22 @@ class TestLimited(base.TestCase):
                           self.calls.call, self.begun.append, 3)
         self.assertEqual([1, 1], self.begun)
 
+    def test_running_and_waiting_calls_are_counted(self):
+        calls = limited.Limited('what is counted', 1, 60)
+        threads = [threading.Thread(target=calls.call, args=(self.hang,))
+                   for _ in range(2)]
+        for states in ((1, 0), (1, 1)):
+            threads[states[1]].start()
+            self.wait_until(lambda states=states: states == self.counted())
+        self.end.set()
+        for thread in threads:
+            thread.join(60)
+        self.wait_until(lambda: self.counted() == (0, 0))
+
+    def counted(self):
+        states = limited.calls()['what is counted']
+        return states['running'], states['waiting']
+
     def test_other_calls_are_served_meanwhile(self):
         self.assertRaises(errors.OctaviaUnavailable,
                           self.calls.call, self.hang)
